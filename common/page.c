@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The shared page: making, mapping and waiting. The protocol and why it holds stand in page.h.
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "page.h"
+
+#define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int page_map(int fd, Page *ret) {
+        void *m = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (m == MAP_FAILED)
+                return negative_errno();
+
+        *ret = (Page){
+                        .header = m,
+                        .slots = (PageSlot *) (void *) ((uint8_t *) m + PAGE_HEADER_SIZE),
+                        .n_slots = PAGE_SLOTS_MAX,
+                        .fd = fd,
+        };
+        return 0;
+}
+
+int page_create(uint64_t client_id, Page *ret) {
+        _cleanup_close_ int fd = memfd_create("xsched-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return negative_errno();
+        if (ftruncate(fd, (off_t) PAGE_SIZE_BYTES) < 0)
+                return negative_errno();
+        if (fcntl(fd, F_ADD_SEALS, PAGE_SEALS) < 0)
+                return negative_errno();
+
+        Page p = PAGE_NULL;
+        int r = page_map(fd, &p);
+        if (r < 0)
+                return r;
+
+        *p.header = (PageHeader){
+                        .magic = PAGE_MAGIC,
+                        .version = PAGE_VERSION,
+                        .header_size = PAGE_HEADER_SIZE,
+                        .slot_size = sizeof(PageSlot),
+                        .n_slots = PAGE_SLOTS_MAX,
+                        .client_id = client_id,
+        };
+        TAKE_FD(fd);
+        *ret = p;
+        return 0;
+}
+
+int page_open(int fd, Page *ret) {
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return negative_errno();
+
+        /* Without the seals, the other side could shrink the file under our mapping and kill us with SIGBUS. */
+        int seals = fcntl(fd, F_GET_SEALS);
+        if (seals < 0 || (seals & PAGE_SEALS) != PAGE_SEALS || st.st_size != (off_t) PAGE_SIZE_BYTES)
+                return -EPROTO;
+
+        Page p = PAGE_NULL;
+        int r = page_map(fd, &p);
+        if (r < 0)
+                return r;
+
+        const PageHeader *h = p.header;
+        if (h->magic != PAGE_MAGIC || h->version != PAGE_VERSION || h->header_size != PAGE_HEADER_SIZE ||
+                        h->slot_size != sizeof(PageSlot) || h->n_slots != PAGE_SLOTS_MAX) {
+                p.fd = -EBADF; /* the caller keeps its fd on failure */
+                page_done(&p);
+                return -EPROTO;
+        }
+        *ret = p;
+        return 0;
+}
+
+void page_done(Page *p) {
+        if (p->header)
+                (void) munmap(p->header, PAGE_SIZE_BYTES);
+        safe_close(p->fd);
+        *p = PAGE_NULL;
+}
+
+/* By hand, because libc has no wrapper. The futex is shared: the two sides are different processes. */
+static long futex(_Atomic uint32_t *word, int op, uint32_t val, const struct timespec *timeout,
+                uint32_t bits) {
+        return syscall(SYS_futex, (uint32_t *) word, op, val, timeout, NULL, bits);
+}
+
+uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v) {
+        bool held = last & PAGE_VERDICT_HOLD, hold = v == VERDICT_HOLD;
+        if (held == hold)
+                return last;
+
+        uint32_t word = ((last & ~PAGE_VERDICT_HOLD) + PAGE_VERDICT_GEN_STEP) |
+                        (hold ? PAGE_VERDICT_HOLD : 0);
+        atomic_store_explicit(&s->verdict, word, memory_order_seq_cst);
+        if (!hold && atomic_load_explicit(&s->waiters, memory_order_seq_cst) != 0)
+                page_slot_kick(s);
+        return word;
+}
+
+void page_slot_kick(PageSlot *s) {
+        PROTECT_ERRNO;
+
+        (void) futex(&s->verdict, FUTEX_WAKE, INT_MAX, NULL, 0);
+}
+
+PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape) {
+        PROTECT_ERRNO;
+        PageWait result = PAGE_WAIT_AGAIN;
+
+        atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
+        uint32_t word = atomic_load_explicit(&s->verdict, memory_order_seq_cst);
+        uint64_t lease = atomic_load_explicit(&h->lease_until_ns, memory_order_seq_cst);
+
+        if (!(word & PAGE_VERDICT_HOLD) || (escape && atomic_load_explicit(escape, memory_order_seq_cst)))
+                result = PAGE_WAIT_RUN;
+        else if (lease <= now_ns())
+                result = PAGE_WAIT_EXPIRED;
+        else {
+                atomic_store_explicit(&s->applied, word, memory_order_relaxed);
+                struct timespec until = ns_to_timespec(lease);
+                (void) futex(&s->verdict, FUTEX_WAIT_BITSET, word, &until, FUTEX_BITSET_MATCH_ANY);
+        }
+        atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
+        return result;
+}

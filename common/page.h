@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The shared page: the data plane between xschedd and one client
+ *
+ * One memfd per client, made, sized and sealed (SHRINK|GROW|SEAL) by the service and mapped by both sides. Verdicts
+ * go down in lines that only the service writes, state goes up in lines that only the client writes; every line is
+ * 64 bytes, so neither side ever steals the other's cache line by writing. Nothing here blocks the service: it
+ * writes words and wakes futexes, it never waits for a client.
+ *
+ * Trust. Each side keeps the truth in its own memory. The service treats everything that the client can write (and
+ * with a writable mapping that is every byte of the page) as hostile: it never reads back what it wrote, never
+ * uses a value as an index or a length, and clamps what it shows. A client that scribbles over its page changes
+ * its own verdicts and its own statistics, and nobody else's. The client checks magic, version and sizes once and
+ * uses its own copies from then on.
+ *
+ * Memory ordering. C11 atomics; "edge" operations are sequentially consistent, because both hand-shakes below
+ * are of Dekker's form (each side writes one word and then reads the other's), which release/acquire does not
+ * cover. Everything else is relaxed.
+ *
+ *   ready edge   client: outstanding 0 -> n (seq_cst RMW), then load watch (seq_cst); if the edge is watched: set
+ *                the dirty bit, then write the wake eventfd.
+ *                service: store watch (seq_cst), then load outstanding (seq_cst).
+ *                One of the two sees the other's write, so an edge is never lost; both may, and then the wake-up is
+ *                spurious and harmless. The idle edge (n -> 0) is the same with the other watch bit.
+ *   dirty        client: set bit (seq_cst), then write eventfd. service: read eventfd, then exchange the words with 0
+ *                (seq_cst), then load outstanding of each slot named. A bit set after the exchange has its eventfd
+ *                write still to come. The bits only save the service from looking at every slot.
+ *   release      client: waiters += 1 (seq_cst), then FUTEX_WAIT(verdict == the value that said hold).
+ *                service: store verdict (seq_cst), then load waiters (seq_cst); FUTEX_WAKE unless 0. A client that lies
+ *                about `waiters` is woken late: by its own lease timeout.
+ *   lease        A hold counts only until PageHeader.lease_until_ns. The client waits with that absolute time as its
+ *                futex timeout, reads the lease again when it fires, and passes the gate when the lease was not
+ *                extended. The lease stands in the header and not in the slot, so that renewing it is one write per
+ *                client, however many queues are held. Bound: a service that stops for ever frees every job
+ *                PAGE_LEASE_NS after its last renewal, whatever it was doing.
+ *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
+ *   budget
+ *
+ * One launch of slack. A thread that read `run` (or read `watch == 0`) and then lost the CPU can still submit after
+ * the verdict changed. The protocol allows that, per thread, for one launch: closing it would take a lock around the
+ * application's own call. It affects who runs for the length of one launch, never what is computed.
+ *
+ * Thread safety: all functions here may be called from any thread; the client's from signal handlers, too.
+ * Errors: none, unless documented.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "macro.h"
+#include "time-util.h"
+#include "verdict.h"
+
+#define PAGE_MAGIC   UINT64_C(0x3145474150445358) /* "XSDPAGE1", little endian */
+#define PAGE_VERSION 1U
+#define PAGE_LINE    64U
+#define PAGE_SLOTS_MAX                                                                                      \
+        4096U /* queues of one client that can be scheduled; sparse, so unused ones cost nothing */
+#define PAGE_HEADER_SIZE 4096U
+
+/* A hold that nobody renews ends after this time; see ARCHITECTURE, "A hold is a lease". */
+#define PAGE_LEASE_NS       (1 * NSEC_PER_SEC)
+#define PAGE_LEASE_RENEW_NS (250 * NSEC_PER_MSEC)
+
+/* The futex word: bit 0 is the verdict, the rest counts changes, so that a hold-run-hold between a client's load
+ * and its FUTEX_WAIT does not look like "nothing happened". */
+#define PAGE_VERDICT_HOLD     UINT32_C(1)
+#define PAGE_VERDICT_GEN_STEP UINT32_C(2)
+
+/* PageSlot.watch: which edges the service wants to hear of. */
+#define PAGE_WATCH_READY UINT32_C(1)
+#define PAGE_WATCH_IDLE  UINT32_C(2)
+
+/* PageSlot.outstanding: this bit says "work may be outstanding that nobody counts". It is set by the first launch
+ * that found the gate open and unwatched, and stays until the client has drained the queue under watch. */
+#define PAGE_OUTSTANDING_UNTRACKED UINT32_C(0x80000000)
+
+typedef struct PageHeader {
+        /* line 0: service, constant after creation */
+        uint64_t magic;
+        uint32_t version;
+        uint32_t header_size; /* bytes before the first slot */
+        uint32_t slot_size;   /* bytes from slot to slot */
+        uint32_t n_slots;
+        uint64_t client_id;
+        uint8_t _pad0[PAGE_LINE - 32];
+
+        /* line 1: service */
+        _Atomic uint64_t lease_until_ns; /* CLOCK_MONOTONIC; 0 when no slot of this client is held */
+        uint8_t _pad1[PAGE_LINE - 8];
+
+        /* lines 2..9: client */
+        _Atomic uint64_t dirty[PAGE_SLOTS_MAX / 64]; /* bit n: slot n had a watched edge */
+} PageHeader;
+
+typedef struct PageSlot {
+        /* line 0: service */
+        _Atomic uint32_t verdict;   /* futex word, see PAGE_VERDICT_* */
+        _Atomic uint32_t threshold; /* launches in flight at most; 0: unlimited */
+        _Atomic uint32_t
+                        budget_us; /* in-flight time at most, by the client's own estimate; 0: only `threshold` counts.
+                                     * With a budget, `threshold` is the least number always allowed, and as many more
+                                     * as fit the budget: long kernels stay few, tiny kernels stay pipelined. */
+        _Atomic uint32_t watch; /* PAGE_WATCH_* */
+        _Atomic uint32_t level; /* PreemptLevel that a hold of this slot shall reach */
+        uint32_t _reserved0;
+        uint64_t queue_id;
+        uint8_t _pad0[PAGE_LINE - 32];
+
+        /* line 1: client */
+        _Atomic uint32_t
+                        outstanding; /* launches not known complete, and PAGE_OUTSTANDING_UNTRACKED; 0 is idle */
+        _Atomic uint32_t waiters;   /* threads waiting at the gate */
+        _Atomic uint32_t applied;   /* verdict word that a thread last acted on */
+        _Atomic uint32_t boost;     /* non-zero: another queue of this process waits for this one */
+        _Atomic uint64_t submitted; /* launches let through */
+        _Atomic uint64_t completed; /* launches seen complete (only tracked ones are seen) */
+        _Atomic uint64_t held_ns;   /* time that launches waited at the gate, summed */
+        _Atomic uint64_t busy_ns;   /* time with outstanding != 0 while tracked */
+        _Atomic uint64_t
+                        ready_since_ns; /* CLOCK_MONOTONIC of the last watched ready edge; for latency figures */
+        _Atomic uint32_t mean_ns;       /* running mean of one launch's device time; 0: unknown */
+        _Atomic uint32_t
+                        lease_expiries; /* times that a launch passed a held gate because the lease had run out */
+} PageSlot;
+
+_Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");
+_Static_assert(sizeof(PageSlot) == 2 * PAGE_LINE, "a slot is two lines");
+_Static_assert(offsetof(PageSlot, outstanding) == PAGE_LINE, "the client's line starts on a line");
+_Static_assert(offsetof(PageHeader, lease_until_ns) == PAGE_LINE, "the lease has its own line");
+_Static_assert(offsetof(PageHeader, dirty) == 2 * PAGE_LINE, "the client's lines start on a line");
+
+#define PAGE_SIZE_BYTES ((size_t) PAGE_HEADER_SIZE + (size_t) PAGE_SLOTS_MAX * sizeof(PageSlot))
+
+/* A mapping of the page. The service keeps `fd`; a client may close it once it is mapped. */
+typedef struct Page {
+        PageHeader *header;
+        PageSlot *slots;
+        uint32_t n_slots; /* our own copy, never read back from the page */
+        int fd;
+} Page;
+
+#define PAGE_NULL ((Page){.fd = -EBADF})
+
+/* Makes, sizes, seals and maps a page. Returns 0 or a negative errno; the caller owns *ret (page_done()). */
+int page_create(uint64_t client_id, Page *ret);
+
+/* Maps a page that somebody else made; consumes fd on success. Fails with -EPROTO when size, seals, magic or version
+ * are not what this build speaks. */
+int page_open(int fd, Page *ret);
+
+void page_done(Page *p);
+
+static inline PageSlot *page_slot(const Page *p, uint32_t slot) {
+        return slot < p->n_slots ? p->slots + slot : NULL;
+}
+
+/* --- the service's half --- */
+
+/* Writes a verdict and wakes the slot's waiters. Returns the word written. `last` is the service's own copy of the word
+ * it wrote before (0 for a fresh slot): the page is never read back. A verdict that did not change is not written. */
+uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v);
+
+/* Stores `watch` and returns `outstanding` as of after that store: the service's half of the ready/idle hand-shake. */
+static inline uint32_t page_slot_set_watch(PageSlot *s, uint32_t watch) {
+        atomic_store_explicit(&s->watch, watch, memory_order_seq_cst);
+        return atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
+}
+
+static inline void page_set_lease(PageHeader *h, uint64_t until_ns) {
+        atomic_store_explicit(&h->lease_until_ns, until_ns, memory_order_seq_cst);
+}
+
+/* Takes the dirty bits of 64 slots, `word` in 0..n_slots/64-1. Call only after the wake eventfd was read. */
+static inline uint64_t page_take_dirty(PageHeader *h, unsigned word) {
+        return atomic_exchange_explicit(&h->dirty[word], 0, memory_order_seq_cst);
+}
+
+/* --- the client's half --- */
+
+/* The whole of what a launch reads while nobody contends: three words of one line. */
+static inline bool page_slot_is_open(const PageSlot *s) {
+        return likely(((atomic_load_explicit(&s->verdict, memory_order_relaxed) & PAGE_VERDICT_HOLD) |
+                                      atomic_load_explicit(&s->threshold, memory_order_relaxed) |
+                                      atomic_load_explicit(&s->watch, memory_order_relaxed)) == 0);
+}
+
+/* Each returns true when the edge is watched: the caller then calls page_mark_dirty() and writes the eventfd. */
+
+static inline bool page_slot_begin_untracked(PageSlot *s) {
+        if (likely(atomic_load_explicit(&s->outstanding, memory_order_relaxed) & PAGE_OUTSTANDING_UNTRACKED))
+                return false;
+        if (atomic_fetch_or_explicit(&s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) != 0)
+                return false;
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY;
+}
+
+static inline bool page_slot_end_untracked(PageSlot *s) {
+        if (atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) !=
+                        PAGE_OUTSTANDING_UNTRACKED)
+                return false;
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+}
+
+static inline bool page_slot_begin(PageSlot *s) {
+        if (atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst) != 0)
+                return false;
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY;
+}
+
+/* n launches ended: only what page_slot_begin() counted. */
+static inline bool page_slot_end(PageSlot *s, uint32_t n) {
+        if (atomic_fetch_sub_explicit(&s->outstanding, n, memory_order_seq_cst) != n)
+                return false;
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+}
+
+static inline void page_mark_dirty(PageHeader *h, uint32_t slot) {
+        atomic_fetch_or_explicit(&h->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_seq_cst);
+}
+
+/* PAGE_WAIT_*: why a wait at the gate ended. */
+typedef enum PageWait {
+        PAGE_WAIT_RUN,     /* the verdict is run */
+        PAGE_WAIT_EXPIRED, /* the verdict is hold, and the lease has run out */
+        PAGE_WAIT_AGAIN,   /* neither: woken by a signal, or the verdict word moved on; look again */
+} PageWait;
+
+/* One wait at the gate: returns at once unless the slot is held under a valid lease. Does not touch errno. `*escape`
+ * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). */
+PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape);
+
+/* Wakes every waiter of the slot, from either side. */
+void page_slot_kick(PageSlot *s);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What a policy can say about an entity, and what the page tells a gate: the one vocabulary that policy/, service/
+ * and shim/ share.
+ */
+
+typedef enum Verdict {
+        VERDICT_RUN,  /* submissions pass */
+        VERDICT_HOLD, /* submissions wait at the gate; at level 2 and 3 what was submitted stops, too */
+        _VERDICT_MAX,
+} Verdict;
+
+const char *verdict_to_string(Verdict v);
+int verdict_from_string(const char *s);
+
+/* ARCHITECTURE: "Levels, and the ladder". */
+typedef enum PreemptLevel {
+        LEVEL_OBSERVE,   /* 0: nothing stops */
+        LEVEL_GATE,      /* 1: new submissions */
+        LEVEL_DEQUEUE,   /* 2: submitted packets that have not started */
+        LEVEL_INTERRUPT, /* 3: running waves, saved and restored */
+        _LEVEL_MAX,
+} PreemptLevel;
+
+const char *preempt_level_to_string(PreemptLevel l);
+int preempt_level_from_string(const char *s);

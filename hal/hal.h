@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * HAL: how queues of one kind are stopped and let go
+ *
+ * One backend is one const HalOps table in one file. A backend declares what it can do (levels, who may call, what a
+ * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because these differ
+ * between drivers and the caller has to know them: see struct HalTraits.
+ *
+ * Gates (level 1) are not a backend's job: a gate stands in front of the application's own call, in the shim, and closes
+ * by the page's verdict alone. hold() is what takes back that which has already been submitted (levels 2 and 3), or, for a
+ * backend that has no such means, what stops the backend's own submission path.
+ *
+ * A hold is one boolean per queue, never a count: hold() of a held queue and release() of a running one succeed and change
+ * nothing. Both act on a batch, and all-or-nothing: when one queue fails, those already changed are rolled back, and the
+ * error of the first failure is returned. Where the driver can leave a half-applied state behind (traits.partial_failure),
+ * the caller applies the wanted state again after an error.
+ *
+ * Thread safety: per process, calls are serialised by the caller (the shim's control thread). backlog() may be called from
+ * any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/verdict.h"
+
+typedef struct HalQueue HalQueue;
+
+typedef enum HalCaller {
+        HAL_CALLER_PROCESS = 1 << 0, /* the process that owns the queues, from any thread */
+        HAL_CALLER_SERVICE = 1 << 1, /* a privileged service, for somebody else's queues */
+} HalCaller;
+
+typedef enum HalInherit {
+        HAL_INHERIT_RUN,  /* a queue made while others are held runs: the caller holds it itself */
+        HAL_INHERIT_HOLD, /* it starts held */
+} HalInherit;
+
+typedef struct HalTraits {
+        PreemptLevel max_level;
+        unsigned callers;     /* HalCaller bits */
+        bool covers_process;  /* a hold covers the whole process on the device, not the one queue */
+        bool counts;          /* the driver counts holds (the backend hides it behind its boolean) */
+        bool partial_failure; /* a failed batch may be half applied */
+        HalInherit inherit;   /* what new queues of a held process do */
+} HalTraits;
+
+typedef struct HalCosts {
+        uint64_t hold_ns; /* running estimate of one hold() batch; 0: not measured yet */
+        uint64_t release_ns;
+} HalCosts;
+
+typedef struct HalOps {
+        const char *name;
+        HalTraits traits;
+
+        /* Both return 0 or a negative errno: -EAGAIN (try again: interrupted), -EIO, -ETIME, -EACCES (the level is not to be
+         * had any more: fall back to a lower one), -ENODEV (the device is gone). */
+        int (*hold)(HalQueue *const *queues, size_t n);
+        int (*release)(HalQueue *const *queues, size_t n);
+
+        /* Launches submitted and not complete. -EOPNOTSUPP where nothing can tell. */
+        int (*backlog)(const HalQueue *queue, uint64_t *ret);
+
+        void (*costs)(const HalQueue *queue, HalCosts *ret);
+} HalOps;
+
+/* The first member of every backend's queue. */
+struct HalQueue {
+        const HalOps *ops;
+        bool held; /* written by hold() and release() only */
+};
+
+extern const HalOps hal_null_ops; /* nothing can be stopped; everything succeeds: level 0 */
+extern const HalOps hal_fake_ops; /* a simulated device in memory, for tests; see hal/fake.h */
+
+const HalOps *hal_find(const char *name);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * libxsched: the public C interface
+ *
+ * For authors of frameworks and runtimes that have queues of their own, and for tools that want to see whether the
+ * process they run in is scheduled. Applications need none of it: the shims register the queues of unmodified programs.
+ *
+ * Promises: no function here ever aborts, exits, prints, changes errno or blocks a signal. Functions that return int
+ * return 0 or a positive number on success and a negative errno on failure. When there is no service, every queue runs
+ * unscheduled, and every call succeeds: a caller need not care. Thread safety: all functions may be called from any
+ * thread; xsched_queue_begin(), _complete() and _unref() from signal handlers and completion callbacks, too. After fork() the
+ * child's queues are unscheduled; a child that makes a new queue registers as a new client.
+ *
+ * Order of use: xsched_queue_new(); then for each launch xsched_queue_begin(), the real submission, and, when begin() said
+ * XSCHED_TRACKED, xsched_queue_complete() once the device has finished it; xsched_queue_unref() at the end.
+ */
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XSCHED_API_VERSION 1
+
+typedef struct XschedQueue XschedQueue;
+
+typedef enum XschedBegin {
+        XSCHED_UNTRACKED = 0, /* nobody contends: submit, and do not report the completion */
+        XSCHED_TRACKED = 1,   /* submit, then report the completion by xsched_queue_complete() */
+} XschedBegin;
+
+typedef struct XschedQueueInfo {
+        uint32_t size; /* sizeof(XschedQueueInfo), set by the caller: the struct may grow */
+        const char *device; /* mandatory: stable id that all processes agree on, "pci:0000:65:00.0" or "opencl:NAME:N" */
+        const char *device_name; /* for people; may be NULL */
+        const char *backend;     /* "opencl", "hip", ...; mandatory */
+        const char *label;       /* what the queue is for; may be NULL */
+        int32_t priority_hint; /* 0, or a negative number that lowers this queue under its process; positive: ignored */
+
+        /* Called on the control thread when the service starts to watch a queue that ran unwatched: whatever is outstanding
+         * now is to be tracked. The callee arranges for xsched_queue_drained() to be called once everything that was
+         * submitted before this call has completed. NULL: the queue counts as busy until it is freed or used again. */
+        void (*drain)(XschedQueue *q, void *userdata);
+        void *userdata;
+} XschedQueueInfo;
+
+/* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret, or
+ * -EINVAL (a mandatory member is missing), -ENOMEM. One reference is the caller's. */
+int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret);
+XschedQueue *xsched_queue_ref(XschedQueue *q);
+XschedQueue *xsched_queue_unref(XschedQueue *q); /* returns NULL; accepts NULL */
+
+/* The gate, in front of one launch: returns at once while nobody contends (no system call, no lock), waits while the queue is
+ * held. Returns an XschedBegin. The number in flight is bounded by the caller through xsched_queue_limit(). */
+int xsched_queue_begin(XschedQueue *q);
+
+/* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if unknown. */
+void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns);
+
+/* What was outstanding when drain() was called has completed. */
+void xsched_queue_drained(XschedQueue *q);
+
+/* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has more in flight waits for its
+ * oldest before it submits the next. */
+uint32_t xsched_queue_limit(XschedQueue *q);
+
+/* Another queue of this process waits for this one: until it drains, it counts with the process's own priority. */
+void xsched_queue_boost(XschedQueue *q);
+
+typedef enum XschedState {
+        XSCHED_STATE_OFF,        /* disabled by XSCHED_DISABLE=1, or no queue was made yet */
+        XSCHED_STATE_CONNECTING, /* no service yet; tried again in the background */
+        XSCHED_STATE_ATTACHED,   /* registered, verdicts are followed */
+        XSCHED_STATE_DETACHED,   /* was registered, lost the service; everything runs */
+} XschedState;
+
+typedef struct XschedCounters {
+        uint32_t size;     /* sizeof(XschedCounters), set by the caller */
+        uint32_t state;    /* XschedState */
+        uint64_t queues;   /* registered now */
+        uint64_t launches; /* seen at the gate since the start */
+        uint64_t tracked;  /* of these, with their completion tracked */
+        uint64_t waited;   /* of these, that waited at the gate */
+        uint64_t waited_ns;
+        uint64_t lease_expired; /* passed a held gate because the service had gone silent */
+} XschedCounters;
+
+int xsched_get_counters(XschedCounters *ret);
+
+/* Hints of this process, sent in the background and applied as far as the caller may: "Priority" and "Weight" can only lower
+ * what the service decided. Returns -EINVAL for an unknown name, -ERANGE for a value out of range. */
+int xsched_hint(const char *name, int64_t value);
+
+#ifdef __cplusplus
+}
+#endif

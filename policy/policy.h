@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Policies: who runs now
+ *
+ * Everything in policy/ is pure: no I/O, no clock, no bus, no HAL, no global state. One Policy instance decides for one
+ * device. The caller owns time (`now_ns`, CLOCK_MONOTONIC, never going back between calls), tells the instance what
+ * happened (an entity came, went, became ready, became idle, was reconfigured) and then calls policy_dispatch(), which
+ * reports through PolicyCallbacks.grant every grant that CHANGED, and returns when it wants to be asked again.
+ *
+ * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
+ * queue. What it is made of is the caller's business (`owner`).
+ *
+ * Contract, checked by the property tests for every policy:
+ *   - among READY entities, those with VERDICT_RUN are at most `concurrency` (plus those that the starvation floor lets
+ *     in), and never of two priority tiers at once;
+ *   - work-conserving: while somebody is ready, somebody who is ready runs (but for an anticipation window, see
+ *     PolicyConfig.linger_ns);
+ *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
+ *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier; whoever ran last keeps its grant while
+ *     it is idle and nobody else is ready; every other idle entity of a contended device is held;
+ *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
+ *   - an entity that is alone on the device is granted without a threshold.
+ *
+ * Thread safety: none; one instance belongs to one thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "common/verdict.h"
+
+#define POLICY_PRIORITY_MIN     (-255)
+#define POLICY_PRIORITY_MAX     255
+#define POLICY_PRIORITY_DEFAULT 0
+#define POLICY_WEIGHT_MIN       1U
+#define POLICY_WEIGHT_MAX       10000U
+#define POLICY_WEIGHT_DEFAULT   100U
+#define POLICY_ADVANCE_MAX      8U
+
+typedef struct Policy Policy;
+typedef struct PolicyEntity PolicyEntity;
+
+typedef struct PolicySettings {
+        int priority;       /* POLICY_PRIORITY_MIN..MAX, higher runs first */
+        uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */
+        uint32_t threshold; /* in-flight bound while others have a claim; 0: the device's default */
+} PolicySettings;
+
+#define POLICY_SETTINGS_DEFAULT                                                                             \
+        ((PolicySettings){.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT})
+
+typedef struct PolicyConfig {
+        uint32_t concurrency; /* entities that run at once; 1 or more */
+        uint64_t timeslice_ns; /* between equals; scaled by nobody's weight: weights act through virtual time */
+        uint64_t starve_ns; /* a ready entity that was held this long is owed a turn whatever the priorities */
+        uint64_t starve_run_ns; /* how long such a turn is. At most one owed turn per starve period and device, so that
+                                  * the floor costs starve_run_ns/starve_ns of the device and no more */
+        uint64_t linger_ns; /* at most this long a device is kept for an entity that has just become idle and whose
+                                  * recent gaps were shorter; 0 turns anticipation off */
+        uint32_t threshold; /* default in-flight bound of entities that others have a claim against */
+} PolicyConfig;
+
+#define POLICY_CONFIG_DEFAULT                                                                               \
+        ((PolicyConfig){                                                                                    \
+                        .concurrency = 1,                                                                   \
+                        .timeslice_ns = 5 * NSEC_PER_MSEC,                                                  \
+                        .starve_ns = 1 * NSEC_PER_SEC,                                                      \
+                        .starve_run_ns = 10 * NSEC_PER_MSEC,                                                \
+                        .linger_ns = 300 * NSEC_PER_USEC,                                                   \
+                        .threshold = 2,                                                                     \
+        })
+
+typedef struct PolicyGrant {
+        Verdict verdict;
+        uint32_t threshold; /* 0: unlimited */
+} PolicyGrant;
+
+typedef struct PolicyCallbacks {
+        /* Called from policy_dispatch() only, once per entity whose grant differs from the one last reported. A new
+         * entity starts with { VERDICT_RUN, 0 }. Must not call back into the policy. */
+        void (*grant)(void *owner, const PolicyGrant *grant, void *userdata);
+        void *userdata;
+} PolicyCallbacks;
+
+/* Accounted per entity, monotonic. */
+typedef struct PolicyUsage {
+        uint64_t run_ns;      /* ready and granted */
+        uint64_t wait_ns;     /* ready and held */
+        uint64_t n_preempted; /* times it lost its grant while ready */
+} PolicyUsage;
+
+/* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a negative
+ * errno; only `new` and `entity_new` can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense). */
+typedef struct PolicyOps {
+        const char *name;
+        const char *description; /* one line, for `xschedctl list-policies` */
+
+        int (*new)(const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret);
+        Policy *(*free)(Policy *p); /* entities must be gone; returns NULL */
+        int (*configure)(Policy *p, const PolicyConfig *config, uint64_t now_ns);
+
+        int (*entity_new)(Policy *p, void *owner, const PolicySettings *s, uint64_t now_ns,
+                        PolicyEntity **ret);
+        PolicyEntity *(*entity_free)(PolicyEntity *e, uint64_t now_ns); /* any state; returns NULL */
+        void (*entity_configure)(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns);
+        void (*entity_ready)(PolicyEntity *e, uint64_t now_ns); /* idempotent */
+        void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);  /* idempotent */
+        void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
+
+        /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
+         * is never whenever at most one entity is ready: an idle service does not wake up). */
+        uint64_t (*dispatch)(Policy *p, uint64_t now_ns);
+} PolicyOps;
+
+extern const PolicyOps policy_tree_ops;
+
+/* NULL-terminated, the default first. */
+extern const PolicyOps *const policy_all[];
+
+/* NULL when there is no such policy. */
+const PolicyOps *policy_find(const char *name);
