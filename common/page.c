@@ -95,6 +95,12 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t val, const struct tim
         return syscall(SYS_futex, (uint32_t *) word, op, val, timeout, NULL, bits);
 }
 
+static void slot_wake(PageSlot *s) {
+        PROTECT_ERRNO;
+
+        (void) futex(&s->verdict, FUTEX_WAKE, INT_MAX, NULL, 0);
+}
+
 uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v) {
         bool held = last & PAGE_VERDICT_HOLD, hold = v == VERDICT_HOLD;
         if (held == hold)
@@ -104,14 +110,22 @@ uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v) {
                         (hold ? PAGE_VERDICT_HOLD : 0);
         atomic_store_explicit(&s->verdict, word, memory_order_seq_cst);
         if (!hold && atomic_load_explicit(&s->waiters, memory_order_seq_cst) != 0)
-                page_slot_kick(s);
+                slot_wake(s);
+        return word;
+}
+
+uint32_t page_slot_adopt(PageSlot *s) {
+        uint32_t last = atomic_load_explicit(&s->verdict, memory_order_seq_cst);
+        uint32_t word = (last & ~PAGE_VERDICT_HOLD) + PAGE_VERDICT_GEN_STEP;
+
+        atomic_store_explicit(&s->verdict, word, memory_order_seq_cst);
+        slot_wake(s);
         return word;
 }
 
 void page_slot_kick(PageSlot *s) {
-        PROTECT_ERRNO;
-
-        (void) futex(&s->verdict, FUTEX_WAKE, INT_MAX, NULL, 0);
+        atomic_fetch_add_explicit(&s->verdict, PAGE_VERDICT_GEN_STEP, memory_order_seq_cst);
+        slot_wake(s);
 }
 
 PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape) {

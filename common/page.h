@@ -27,9 +27,20 @@
  *   dirty        client: set bit (seq_cst), then write eventfd. service: read eventfd, then exchange the words with 0
  *                (seq_cst), then load outstanding of each slot named. A bit set after the exchange has its eventfd
  *                write still to come. The bits only save the service from looking at every slot.
+ *   untracked    The fast path reads `watch == 0` first and sets UNTRACKED afterwards; in between the service may have
+ *                begun to watch, looked, and seen nothing. So whoever sets the bit loads watch once more (seq_cst, the
+ *                same hand-shake), and when somebody watches by now counts its launch instead and takes the bit back:
+ *                otherwise the bit would stay for ever, because the request to drain has been and gone.
  *   release      client: waiters += 1 (seq_cst), then FUTEX_WAIT(verdict == the value that said hold).
  *                service: store verdict (seq_cst), then load waiters (seq_cst); FUTEX_WAKE unless 0. A client that lies
  *                about `waiters` is woken late: by its own lease timeout.
+ *   escape       client: store escape (seq_cst), then add a generation to the verdict word, then FUTEX_WAKE (that is
+ *                page_slot_kick()). A thread that loaded the word before and does not sleep yet finds it changed; one that
+ *                loads it later sees escape. This is the only write of the client to line 0. The service needs no part in
+ *                it: it stores words of its own counting, and the bit that says hold is never touched.
+ *   adopt        A service that finds a page of its predecessor knows neither the word nor who waits: it writes run with
+ *                the next generation, wakes unconditionally, and looks at every slot (page_slot_set_watch()), because a dirty
+ *                bit may have been taken and not acted on.
  *   lease        A hold counts only until PageHeader.lease_until_ns. The client waits with that absolute time as its
  *                futex timeout, reads the lease again when it fires, and passes the gate when the lease was not
  *                extended. The lease stands in the header and not in the slot, so that renewing it is one write per
@@ -164,6 +175,11 @@ static inline PageSlot *page_slot(const Page *p, uint32_t slot) {
  * it wrote before (0 for a fresh slot): the page is never read back. A verdict that did not change is not written. */
 uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v);
 
+/* Takes over a slot of a page that an earlier instance of the service made: it runs afterwards, whatever it was before, and
+ * its waiters are woken. Returns the word for `last`. The one place that reads the word back: a hostile value chooses the
+ * number of the client's own generation, and nothing else. */
+uint32_t page_slot_adopt(PageSlot *s);
+
 /* Stores `watch` and returns `outstanding` as of after that store: the service's half of the ready/idle hand-shake. */
 static inline uint32_t page_slot_set_watch(PageSlot *s, uint32_t watch) {
         atomic_store_explicit(&s->watch, watch, memory_order_seq_cst);
@@ -188,32 +204,53 @@ static inline bool page_slot_is_open(const PageSlot *s) {
                                       atomic_load_explicit(&s->watch, memory_order_relaxed)) == 0);
 }
 
-/* Each returns true when the edge is watched: the caller then calls page_mark_dirty() and writes the eventfd. */
+/* What the begin functions return, a set of: */
+typedef enum PageBegin {
+        PAGE_BEGIN_COUNTED = 1 << 0, /* page_slot_end() is owed when the launch has completed */
+        PAGE_BEGIN_EDGE = 1 << 1,    /* a watched edge: call page_mark_dirty(), then write the eventfd */
+} PageBegin;
 
-static inline bool page_slot_begin_untracked(PageSlot *s) {
-        if (likely(atomic_load_explicit(&s->outstanding, memory_order_relaxed) & PAGE_OUTSTANDING_UNTRACKED))
-                return false;
-        if (atomic_fetch_or_explicit(&s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) != 0)
-                return false;
-        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY;
+/* Counts one launch. Before the gate: a launch that waits is work, too. */
+static inline unsigned page_slot_begin(PageSlot *s) {
+        if (atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst) != 0)
+                return PAGE_BEGIN_COUNTED;
+        return PAGE_BEGIN_COUNTED |
+                        (atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY
+                                                        ? PAGE_BEGIN_EDGE
+                                                        : 0);
 }
 
-static inline bool page_slot_end_untracked(PageSlot *s) {
-        if (atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) !=
-                        PAGE_OUTSTANDING_UNTRACKED)
+/* For a launch that found page_slot_is_open(): returns 0, the launch may pass uncounted; or what page_slot_begin() returns,
+ * when the slot has come under watch meanwhile: it goes on as any counted launch, through the gate. */
+static inline unsigned page_slot_begin_open(PageSlot *s) {
+        if (likely(atomic_load_explicit(&s->outstanding, memory_order_relaxed) & PAGE_OUTSTANDING_UNTRACKED))
+                return 0;
+
+        uint32_t before = atomic_fetch_or_explicit(
+                        &s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
+        uint32_t watch = atomic_load_explicit(&s->watch, memory_order_seq_cst);
+        if (before & PAGE_OUTSTANDING_UNTRACKED || watch == 0)
+                return 0;
+
+        /* Count first: the word must not be 0 in between. It can have become 0 already, when a drain ended just now. */
+        uint32_t last = atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst);
+        atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
+        return PAGE_BEGIN_COUNTED |
+                        ((before == 0 || last == 0) && watch & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE : 0);
+}
+
+/* n launches ended: only what was counted. Returns true on a watched edge (see PAGE_BEGIN_EDGE). */
+static inline bool page_slot_end(PageSlot *s, uint32_t n) {
+        if (atomic_fetch_sub_explicit(&s->outstanding, n, memory_order_seq_cst) != n)
                 return false;
         return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
 }
 
-static inline bool page_slot_begin(PageSlot *s) {
-        if (atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst) != 0)
-                return false;
-        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY;
-}
-
-/* n launches ended: only what page_slot_begin() counted. */
-static inline bool page_slot_end(PageSlot *s, uint32_t n) {
-        if (atomic_fetch_sub_explicit(&s->outstanding, n, memory_order_seq_cst) != n)
+/* Everything that passed uncounted has completed: call it when the last of the drains asked for has ended, not the first (launches
+ * may have passed between two). Returns true on a watched edge. */
+static inline bool page_slot_end_untracked(PageSlot *s) {
+        if (atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) !=
+                        PAGE_OUTSTANDING_UNTRACKED)
                 return false;
         return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
 }
@@ -233,5 +270,5 @@ typedef enum PageWait {
  * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). */
 PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape);
 
-/* Wakes every waiter of the slot, from either side. */
+/* Wakes every waiter of the slot: the client's, after it has set `*escape`. */
 void page_slot_kick(PageSlot *s);
