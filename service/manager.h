@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * xschedd: the service
+ *
+ * service/ turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into calls of a pure
+ * policy, and what the policy grants into words of shared pages. One thread, one sd-event loop, no blocking call towards a client.
+ * One noun per file: x.[ch] holds the object and its rules, x-dbus.c its bus interface.
+ *
+ *   manager   everything there is, the lists, start and end
+ *   peer      who a bus peer is: credentials, pidfd, cgroup, unit
+ *   client    one registered process: page, lifeline, eventfd, pidfd, quotas
+ *   queue     one slot of a client's page
+ *   group     the processes of a leaf cgroup, or of a job, and their settings
+ *   device    one policy instance and its entities
+ *   entity    what gets one verdict
+ *   arbiter   from events to the policy, from grants to page words; leases, watch flags
+ *   settings  layers of settings and what comes of them
+ *
+ * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An object is in the
+ * manager's tables from x_new() to x_free(), and x_free() announces its end on the bus.
+ */
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+#include <uthash.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "latency.h"
+
+#define BUS_NAME      "org.xsched.Scheduler"
+#define BUS_PATH      "/org/xsched/Scheduler"
+#define BUS_INTERFACE "org.xsched.Scheduler"
+#define BUS_ERROR(e)  "org.xsched.Scheduler.Error." e
+
+typedef struct Client Client;
+typedef struct Config Config;
+typedef struct Device Device;
+typedef struct Group Group;
+typedef struct Hold Hold;
+typedef struct Job Job;
+typedef struct Manager Manager;
+typedef struct Queue Queue;
+typedef struct User User;
+
+struct Manager {
+        sd_event *event;
+        sd_bus *bus;
+        Config *config;    /* config.h; owned; replaced as a whole by manager_reload() */
+        char *config_file; /* --config=, NULL for the default */
+
+        Device *devices; /* uthash, by id */
+        Client *clients; /* uthash, by id */
+        Queue *queues;   /* uthash, by id */
+        Group *groups;   /* uthash, by name */
+        Job *jobs;       /* uthash, by token */
+        User *users;     /* uthash, by uid */
+        Hold *holds;     /* list */
+
+        uint64_t next_client_id;
+        uint64_t next_queue_id;
+        uint64_t next_job_id;
+
+        /* Renews the leases of clients with held slots; disabled while there are none. */
+        sd_event_source *lease_source;
+        unsigned n_holding_clients;
+
+        uint64_t n_edges;
+        uint64_t n_verdicts;
+        uint64_t n_wakeups;
+        LatencyRing latency;
+
+        char **degraded; /* NULL-terminated, see manager_set_degraded() */
+        bool reloading;
+};
+
+/* Takes the configuration. The loop is made here; the bus is the caller's to open and is then handed to manager_attach_bus(). */
+int manager_new(Config *config, Manager **ret);
+Manager *manager_free(Manager *m);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
+
+/* Exports the objects on an open connection. The name is requested separately, when everything that was kept over a restart has
+ * been adopted: who sees the name finds a service that knows its clients. */
+int manager_attach_bus(Manager *m, sd_bus *bus);
+int manager_request_name(Manager *m);
+
+/* Runs until sd_event_exit(). */
+int manager_loop(Manager *m);
+
+/* Replaces the configuration and applies it to everything that exists; nobody's state is lost. Takes config. */
+void manager_set_config(Manager *m, Config *config);
+
+/* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
+int manager_set_degraded(Manager *m, const char *key, const char *text);
+
+/* Adoption after a restart (fdstore.c moves the fds, client.c knows what they mean). Everything is by fd: the meta memfd of each client
+ * says what its page, lifeline, eventfd and pidfd belong to; see client_adopt() in client.h. */

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Settings
+ */
+
+#include <limits.h>
+
+#include "settings.h"
+
+static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {
+                [SETTINGS_PRIORITY] = "Priority",
+                [SETTINGS_WEIGHT] = "Weight",
+                [SETTINGS_THRESHOLD] = "Threshold",
+                [SETTINGS_CLASS] = "Class",
+};
+DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
+
+static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
+                [SETTINGS_FROM_DEFAULT] = "default",
+                [SETTINGS_FROM_CLASS] = "class",
+                [SETTINGS_FROM_JOB] = "job",
+                [SETTINGS_FROM_HOLD] = "hold",
+                [SETTINGS_FROM_OVERRIDE] = "override",
+                [SETTINGS_FROM_WISH] = "wish",
+};
+DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);
+
+#define BIT(k) (1U << (k))
+
+const char *settings_key_range(SettingsKey k) {
+        static const char *const table[_SETTINGS_KEY_MAX] = {
+                        [SETTINGS_PRIORITY] = "an integer, -255..255",
+                        [SETTINGS_WEIGHT] = "an integer, 1..10000",
+                        [SETTINGS_THRESHOLD] = "an integer, 0..65535",
+                        [SETTINGS_CLASS] = "the name of a class, letters, digits, '.', '_' and '-'",
+        };
+        return (size_t) k < ELEMENTSOF(table) ? table[k] : NULL;
+}
+
+bool settings_class_name_is_valid(const char *name) {
+        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+        if (isempty(name) || name[0] == '.')
+                return false;
+        size_t n = strlen(name);
+        return n < SETTINGS_CLASS_MAX && strspn(name, ok) == n;
+}
+
+int settings_set_priority(Settings *s, int64_t v) {
+        if (v < POLICY_PRIORITY_MIN || v > POLICY_PRIORITY_MAX)
+                return -ERANGE;
+        s->priority = (int) v;
+        s->mask |= BIT(SETTINGS_PRIORITY);
+        return 0;
+}
+
+int settings_set_weight(Settings *s, int64_t v) {
+        if (v < (int64_t) POLICY_WEIGHT_MIN || v > (int64_t) POLICY_WEIGHT_MAX)
+                return -ERANGE;
+        s->weight = (uint32_t) v;
+        s->mask |= BIT(SETTINGS_WEIGHT);
+        return 0;
+}
+
+int settings_set_threshold(Settings *s, int64_t v) {
+        if (v < 0 || v > (int64_t) SETTINGS_THRESHOLD_MAX)
+                return -ERANGE;
+        s->threshold = (uint32_t) v;
+        s->mask |= BIT(SETTINGS_THRESHOLD);
+        return 0;
+}
+
+int settings_set_class(Settings *s, const char *name) {
+        if (!settings_class_name_is_valid(name))
+                return -EINVAL;
+        /* The whole field, so that equal settings are equal bytes. */
+        memset(s->class, 0, sizeof(s->class));
+        memcpy(s->class, name, strlen(name));
+        s->mask |= BIT(SETTINGS_CLASS);
+        return 0;
+}
+
+static int parse_int64(const char *text, int64_t *ret) {
+        char *end = NULL;
+
+        if (isempty(text) || strspn(text, "+-0123456789") != strlen(text))
+                return -EINVAL;
+        errno = 0;
+        long long v = strtoll(text, &end, 10);
+        if (errno != 0)
+                return -ERANGE;
+        if (end == text || *end != '\0')
+                return -EINVAL;
+        *ret = v;
+        return 0;
+}
+
+int settings_set_string(Settings *s, const char *key, const char *value) {
+        int k = settings_key_from_string(key);
+        if (k < 0)
+                return -ENOENT;
+        if (k == SETTINGS_CLASS)
+                return settings_set_class(s, value);
+
+        int64_t v;
+        int r = parse_int64(value, &v);
+        if (r < 0)
+                return r;
+        switch ((SettingsKey) k) {
+        case SETTINGS_PRIORITY:
+                return settings_set_priority(s, v);
+        case SETTINGS_WEIGHT:
+                return settings_set_weight(s, v);
+        case SETTINGS_THRESHOLD:
+                return settings_set_threshold(s, v);
+        default:
+                return -ENOENT;
+        }
+}
+
+void settings_merge(Settings *s, const Settings *from) {
+        if (settings_has(from, SETTINGS_PRIORITY))
+                s->priority = from->priority;
+        if (settings_has(from, SETTINGS_WEIGHT))
+                s->weight = from->weight;
+        if (settings_has(from, SETTINGS_THRESHOLD))
+                s->threshold = from->threshold;
+        if (settings_has(from, SETTINGS_CLASS))
+                memcpy(s->class, from->class, sizeof(s->class));
+        s->mask |= from->mask;
+}
+
+/* Takes from s those numbers that nobody stronger decided. */
+static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, SettingsSource source) {
+        unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
+
+        if (take & BIT(SETTINGS_PRIORITY)) {
+                r->policy.priority = s->priority;
+                r->from[SETTINGS_PRIORITY] = source;
+        }
+        if (take & BIT(SETTINGS_WEIGHT)) {
+                r->policy.weight = s->weight;
+                r->from[SETTINGS_WEIGHT] = source;
+        }
+        if (take & BIT(SETTINGS_THRESHOLD)) {
+                r->policy.threshold = s->threshold;
+                r->from[SETTINGS_THRESHOLD] = source;
+        }
+        if (take != 0 && *done == 0)
+                r->source = source;
+        *done |= take;
+}
+
+void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata, SettingsResolved *ret) {
+        SettingsResolved r = {.policy = POLICY_SETTINGS_DEFAULT, .source = SETTINGS_FROM_DEFAULT};
+        unsigned done = 0;
+
+        for (size_t i = 0; i < n_layers; i++) {
+                const Settings *s = layers[i].settings;
+                if (!s || s->mask == 0)
+                        continue;
+
+                resolve_numbers(&r, &done, s, layers[i].source);
+                if (!settings_has(s, SETTINGS_CLASS) || (done & BIT(SETTINGS_CLASS)))
+                        continue;
+
+                const Settings *class = lookup ? lookup(s->class, userdata) : NULL;
+                if (!class)
+                        continue;
+                if (done == 0)
+                        r.source = layers[i].source;
+                done |= BIT(SETTINGS_CLASS);
+                r.from[SETTINGS_CLASS] = layers[i].source;
+                memcpy(r.class, s->class, sizeof(r.class));
+                resolve_numbers(&r, &done, class, layers[i].source);
+        }
+        *ret = r;
+}
+
+/* 0 is "the device's default", which a number can only undercut by being one. */
+static uint64_t threshold_rank(uint32_t t) {
+        return t == 0 ? UINT64_MAX : t;
+}
+
+static bool lower_numbers(SettingsResolved *r, const Settings *s) {
+        bool changed = false;
+
+        if (settings_has(s, SETTINGS_PRIORITY) && s->priority < r->policy.priority) {
+                r->policy.priority = s->priority;
+                r->from[SETTINGS_PRIORITY] = SETTINGS_FROM_WISH;
+                changed = true;
+        }
+        if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
+                r->policy.weight = s->weight;
+                r->from[SETTINGS_WEIGHT] = SETTINGS_FROM_WISH;
+                changed = true;
+        }
+        if (settings_has(s, SETTINGS_THRESHOLD) &&
+                        threshold_rank(s->threshold) < threshold_rank(r->policy.threshold)) {
+                r->policy.threshold = s->threshold;
+                r->from[SETTINGS_THRESHOLD] = SETTINGS_FROM_WISH;
+                changed = true;
+        }
+        return changed;
+}
+
+bool settings_lower(
+                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
+        bool changed = lower_numbers(r, wish);
+
+        if (settings_has(wish, SETTINGS_CLASS) && lookup) {
+                const Settings *class = lookup(wish->class, userdata);
+                if (class && lower_numbers(r, class))
+                        changed = true;
+        }
+        if (changed)
+                r->source = SETTINGS_FROM_WISH;
+        return changed;
+}
+
+bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
+        return a->priority <= b->priority && a->weight <= b->weight &&
+                        threshold_rank(a->threshold) <= threshold_rank(b->threshold);
+}
+
+bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
+        return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Settings: what a person, a job, a class or a process asks for, and what comes of it
+ *
+ * A Settings names some of the keys and leaves the others alone: `mask` says which. Settings come in layers, the first layer
+ * that names a key wins it (settings_resolve()). A class that is named by a layer stands right below that layer's own keys, and
+ * above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the smaller value.
+ *
+ * Pure: knows neither bus nor configuration. Classes are looked up through a callback.
+ */
+
+#include <stddef.h>
+
+#include "common/macro.h"
+#include "policy/policy.h"
+
+#define SETTINGS_CLASS_MAX     64U /* with the terminating zero */
+#define SETTINGS_THRESHOLD_MAX 65535U
+
+typedef enum SettingsKey {
+        SETTINGS_PRIORITY,
+        SETTINGS_WEIGHT,
+        SETTINGS_THRESHOLD,
+        SETTINGS_CLASS,
+        _SETTINGS_KEY_MAX,
+} SettingsKey;
+
+/* The names on the bus and in files: "Priority", ... */
+const char *settings_key_to_string(SettingsKey k);
+int settings_key_from_string(const char *s);
+
+typedef struct Settings {
+        unsigned mask; /* 1 << SettingsKey */
+        int priority;
+        uint32_t weight;
+        uint32_t threshold;
+        char class[SETTINGS_CLASS_MAX];
+} Settings;
+
+#define SETTINGS_NULL ((Settings){0})
+
+static inline bool settings_has(const Settings *s, SettingsKey k) {
+        return s->mask & (1U << k);
+}
+
+static inline bool settings_is_empty(const Settings *s) {
+        return s->mask == 0;
+}
+
+/* Each returns 0, or -ERANGE when the value is out of range (-EINVAL for a class name that cannot be one); *s is then
+ * unchanged. */
+int settings_set_priority(Settings *s, int64_t v);
+int settings_set_weight(Settings *s, int64_t v);
+int settings_set_threshold(Settings *s, int64_t v);
+int settings_set_class(Settings *s, const char *name);
+
+/* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
+ * -ERANGE as above. */
+int settings_set_string(Settings *s, const char *key, const char *value);
+
+/* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
+const char *settings_key_range(SettingsKey k);
+
+/* The keys that `from` names replace those of *s, the others stay. */
+void settings_merge(Settings *s, const Settings *from);
+
+/* [a-zA-Z0-9._-]+, shorter than SETTINGS_CLASS_MAX, not starting with a dot. */
+bool settings_class_name_is_valid(const char *name);
+
+typedef enum SettingsSource {
+        SETTINGS_FROM_DEFAULT,
+        SETTINGS_FROM_CLASS,    /* a class that was named by a match or is the configured default */
+        SETTINGS_FROM_JOB,      /* CreateJob */
+        SETTINGS_FROM_HOLD,     /* HoldPriority */
+        SETTINGS_FROM_OVERRIDE, /* set over the bus */
+        SETTINGS_FROM_WISH,     /* lowered by the process itself */
+        _SETTINGS_SOURCE_MAX,
+} SettingsSource;
+
+const char *settings_source_to_string(SettingsSource s);
+int settings_source_from_string(const char *s);
+
+/* One layer, strongest first in the array that settings_resolve() takes. */
+typedef struct SettingsLayer {
+        SettingsSource source;
+        const char *detail; /* for Explain: whose settings these are; may be NULL */
+        const Settings *settings;
+} SettingsLayer;
+
+typedef struct SettingsResolved {
+        PolicySettings policy;
+        char class[SETTINGS_CLASS_MAX];         /* "" when none was named */
+        SettingsSource source;                  /* the strongest source that decided any key */
+        SettingsSource from[_SETTINGS_KEY_MAX]; /* who decided which key */
+} SettingsResolved;
+
+/* The settings of a class, or NULL when there is none of that name (the name is then ignored). A class's own SETTINGS_CLASS key is
+ * ignored, too: classes do not nest. */
+typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userdata);
+
+void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata, SettingsResolved *ret);
+
+/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (0, the device's default, counts as unlimited), and a
+ * class by its values. Returns whether anything changed. */
+bool settings_lower(
+                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
+
+/* Whether a is nowhere above b: neither priority, nor weight, nor threshold. */
+bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
+
+bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b);
