@@ -71,7 +71,7 @@ typedef struct PolicyConfig {
                         .starve_ns = 1 * NSEC_PER_SEC,                                                      \
                         .starve_run_ns = 10 * NSEC_PER_MSEC,                                                \
                         .linger_ns = 300 * NSEC_PER_USEC,                                                   \
-                        .threshold = 2,                                                                     \
+                        .threshold = 1,                                                                     \
         })
 
 typedef struct PolicyGrant {
