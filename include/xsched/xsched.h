@@ -10,7 +10,7 @@
  * Promises: no function here ever aborts, exits, prints, changes errno or blocks a signal. Functions that return int
  * return 0 or a positive number on success and a negative errno on failure. When there is no service, every queue runs
  * unscheduled, and every call succeeds: a caller need not care. Thread safety: all functions may be called from any
- * thread; xsched_queue_begin(), _complete() and _unref() from signal handlers and completion callbacks, too. After fork() the
+ * thread; xsched_queue_begin(), _begin_nowait(), _complete() and _unref() from signal handlers and completion callbacks, too. After fork() the
  * child's queues are unscheduled; a child that makes a new queue registers as a new client.
  *
  * Order of use: xsched_queue_new(); then for each launch xsched_queue_begin(), the real submission, and, when begin() said
@@ -56,6 +56,10 @@ XschedQueue *xsched_queue_unref(XschedQueue *q); /* returns NULL; accepts NULL *
 /* The gate, in front of one launch: returns at once while nobody contends (no system call, no lock), waits while the queue is
  * held. Returns an XschedBegin. The number in flight is bounded by the caller through xsched_queue_limit(). */
 int xsched_queue_begin(XschedQueue *q);
+
+/* The same, but a held gate does not stop it: for a launch made on a thread that others wait for, such as a completion
+ * callback on a driver's thread. */
+int xsched_queue_begin_nowait(XschedQueue *q);
 
 /* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if unknown. */
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns);
