@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * xsched-session: a command with a private bus and an xschedd of its own
+ *
+ * Three children: dbus-daemon, xschedd and the command. All are watched by pidfd, from one poll loop that also forwards
+ * signals to the command. Nothing is waited for by polling: dbus-daemon prints its address when it listens, xschedd sends
+ * READY=1.
+ *
+ * Why nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL; the
+ * command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper, which outlives
+ * everybody: it waits for the hang-up of a socket whose other end only this process has, so the directory goes whatever ends
+ * this process, at whatever moment.
+ *
+ * The daemons run in a session (setsid) of their own: Ctrl-C in a terminal goes to the command, not to the bus that it
+ * talks to. The terminal sends it to the command and to this process alike, so signals of the kernel are not forwarded,
+ * only those that somebody sent to this process.
+ */
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "config.h"
+#include "tools/shim-env.h"
+
+#define START_TIMEOUT_NS (60 * NSEC_PER_SEC)
+#define STOP_TIMEOUT_NS  (5 * NSEC_PER_SEC)
+
+/* As env(1), timeout(1) and others. */
+enum {
+        EXIT_OURS = 125,
+        EXIT_CANNOT_EXEC = 126,
+        EXIT_NO_COMMAND = 127,
+};
+
+typedef struct Child {
+        const char *name;
+        pid_t pid;
+        int pidfd; /* -EBADF once it has been reaped, or was never started */
+        int status;
+        int code; /* CLD_* */
+} Child;
+
+typedef struct Session {
+        const char *policy;
+        const char *config;
+        ShimMode shim;
+        char **command_line;
+
+        char *dir;
+        char *address;
+        int keeper_fd;
+        pid_t keeper_pid;
+        int signal_fd;
+        int notify_fd;
+        int address_fd; /* dbus-daemon's end of --print-address */
+        sigset_t original_mask;
+
+        bool bus_ready;
+        bool service_ready;
+        int ended_by; /* a signal that came before the command was started */
+
+        Child bus;
+        Child service;
+        Child command;
+} Session;
+
+_printf_(1, 2) static int fail(const char *format, ...) {
+        va_list ap;
+
+        fprintf(stderr, "xsched-session: ");
+        va_start(ap, format);
+        vfprintf(stderr, format, ap);
+        va_end(ap);
+        fputc('\n', stderr);
+        return EXIT_OURS;
+}
+
+/* --- the keeper of the directory --- */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+        (void) remove(path);
+        return 0;
+}
+
+_noreturn_ static void keeper_run(int fd) {
+        char dir[64] = "/tmp/xsched-session-XXXXXX";
+        const char *tmp = getenv("TMPDIR");
+        int null;
+        char c;
+
+        (void) setsid();
+        /* Ends by the hang-up only: a signal to everybody must not take the one who cleans up. */
+        for (int sig = 1; sig < NSIG; sig++)
+                (void) signal(sig, SIG_IGN);
+
+        /* A socket's path has 108 bytes. */
+        if (tmp && tmp[0] == '/' && strlen(tmp) < sizeof(dir) - 32)
+                snprintf(dir, sizeof(dir), "%s/xsched-session-XXXXXX", tmp);
+        if (!mkdtemp(dir)) {
+                perror("xsched-session: cannot make a temporary directory");
+                _exit(1);
+        }
+
+        null = open("/dev/null", O_RDWR);
+        for (int i = 0; i < 3; i++)
+                (void) dup2(null, i);
+        (void) dup2(fd, 3);
+        (void) close_range(4, ~0U, 0);
+
+        if (send(3, dir, strlen(dir), MSG_NOSIGNAL) >= 0)
+                while (recv(3, &c, 1, 0) < 0 && errno == EINTR)
+                        ;
+        (void) nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        _exit(0);
+}
+
+static int keeper_start(Session *s) {
+        char dir[64];
+        int pair[2];
+        ssize_t n;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return negative_errno();
+        s->keeper_pid = fork();
+        if (s->keeper_pid < 0)
+                return negative_errno();
+        if (s->keeper_pid == 0) {
+                close(pair[0]);
+                keeper_run(pair[1]);
+        }
+        close(pair[1]);
+        s->keeper_fd = pair[0];
+
+        n = recv(s->keeper_fd, dir, sizeof(dir) - 1, 0);
+        if (n <= 0)
+                return n < 0 ? negative_errno() : -ENOENT;
+        dir[n] = '\0';
+        s->dir = strdup(dir);
+        return s->dir ? 0 : -ENOMEM;
+}
+
+static void keeper_stop(Session *s) {
+        s->keeper_fd = safe_close(s->keeper_fd);
+        if (s->keeper_pid > 0)
+                while (waitpid(s->keeper_pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+}
+
+/* --- children --- */
+
+static bool child_is_alive(const Child *c) {
+        return c->pidfd >= 0;
+}
+
+static const char *child_describe_end(const Child *c, char *buf, size_t n) {
+        if (c->code == CLD_EXITED)
+                snprintf(buf, n, "exited with status %d", c->status);
+        else
+                snprintf(buf, n, "was killed by SIG%s", sigabbrev_np(c->status) ?: "?");
+        return buf;
+}
+
+/* In the child, between fork and exec. */
+static void child_setup(const Session *s, pid_t parent, int death_signal, bool daemon) {
+        (void) prctl(PR_SET_PDEATHSIG, death_signal);
+        if (getppid() != parent)
+                _exit(EXIT_OURS);
+        (void) sigprocmask(SIG_SETMASK, &s->original_mask, NULL);
+        if (!daemon)
+                return;
+
+        (void) setsid();
+        (void) dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+        (void) dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
+        /* What a service manager told us is not for them. */
+        static const char *const foreign[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
+                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "XSCHED_JOB"};
+        for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
+                (void) unsetenv(foreign[i]);
+}
+
+/* 0 in the child, as fork(). */
+static int child_fork(const Session *s, Child *c, int death_signal, bool daemon) {
+        pid_t parent = getpid(), pid = fork();
+
+        if (pid < 0)
+                return negative_errno();
+        if (pid == 0) {
+                child_setup(s, parent, death_signal, daemon);
+                return 0;
+        }
+        c->pid = pid;
+        c->pidfd = pidfd_open(pid, 0);
+        if (c->pidfd < 0) {
+                int r = negative_errno();
+
+                (void) kill(pid, SIGKILL);
+                (void) waitpid(pid, NULL, 0);
+                return r;
+        }
+        return 1;
+}
+
+static void child_reap(Child *c) {
+        siginfo_t si = {};
+
+        if (waitid(P_PIDFD, (id_t) c->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
+                return;
+        c->status = si.si_status;
+        c->code = si.si_code;
+        c->pidfd = safe_close(c->pidfd);
+}
+
+/* --- events --- */
+
+static void on_signal(Session *s) {
+        struct signalfd_siginfo si;
+
+        if (read(s->signal_fd, &si, sizeof(si)) != (ssize_t) sizeof(si))
+                return;
+        if (child_is_alive(&s->command)) {
+                if (si.ssi_code != SI_KERNEL)
+                        (void) pidfd_send_signal(s->command.pidfd, (int) si.ssi_signo, NULL, 0);
+        } else if (s->command.pid == 0)
+                s->ended_by = (int) si.ssi_signo;
+}
+
+/* Read to the end of the session, also after READY=1: a notifier must never find its socket full. No room for control
+ * messages: file descriptors that are sent for keeping are dropped by the kernel. */
+static void on_notify(Session *s) {
+        char buf[4096], *save = NULL;
+        ssize_t n;
+
+        n = recv(s->notify_fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+        if (n <= 0)
+                return;
+        buf[n] = '\0';
+        for (char *line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+                if (streq(line, "READY=1"))
+                        s->service_ready = true;
+}
+
+static void on_address(Session *s) {
+        char buf[256];
+        ssize_t n = read(s->address_fd, buf, sizeof(buf));
+
+        if (n > 0 && memchr(buf, '\n', (size_t) n))
+                s->bus_ready = true;
+        if (n <= 0 || s->bus_ready)
+                s->address_fd = safe_close(s->address_fd);
+}
+
+/* Waits for one event, or until the deadline. -ETIMEDOUT when that has passed. */
+static int session_step(Session *s, uint64_t deadline_ns) {
+        struct pollfd fds[] = {
+                        {.fd = s->signal_fd, .events = POLLIN},
+                        {.fd = s->notify_fd, .events = POLLIN},
+                        {.fd = s->address_fd, .events = POLLIN},
+                        {.fd = s->bus.pidfd, .events = POLLIN},
+                        {.fd = s->service.pidfd, .events = POLLIN},
+                        {.fd = s->command.pidfd, .events = POLLIN},
+        };
+        struct timespec ts = ns_to_timespec(ns_sub(deadline_ns, now_ns()));
+        int r;
+
+        r = ppoll(fds, ELEMENTSOF(fds), deadline_ns == NSEC_INFINITY ? NULL : &ts, NULL);
+        if (r < 0)
+                return errno == EINTR ? 0 : negative_errno();
+        if (r == 0)
+                return -ETIMEDOUT;
+
+        if (fds[0].revents)
+                on_signal(s);
+        if (fds[1].revents)
+                on_notify(s);
+        if (fds[2].revents)
+                on_address(s);
+        if (fds[3].revents)
+                child_reap(&s->bus);
+        if (fds[4].revents)
+                child_reap(&s->service);
+        if (fds[5].revents)
+                child_reap(&s->command);
+        return 0;
+}
+
+/* Until `*flag`, which `c` is to bring about. An exit status, 0 when all is well. */
+static int session_wait_ready(Session *s, const Child *c, const bool *flag) {
+        uint64_t deadline = ns_add(now_ns(), START_TIMEOUT_NS);
+        char end[64];
+
+        while (!*flag) {
+                int r;
+
+                if (s->ended_by)
+                        return 128 + s->ended_by;
+                if (!child_is_alive(c))
+                        return fail("%s %s before it was ready", c->name,
+                                        child_describe_end(c, end, sizeof(end)));
+                r = session_step(s, deadline);
+                if (r == -ETIMEDOUT)
+                        return fail("%s did not get ready in time", c->name);
+                if (r < 0)
+                        return fail("cannot wait for %s: %s", c->name, strerror(-r));
+        }
+        return 0;
+}
+
+/* --- the three of them --- */
+
+/* A D-Bus address quotes all but these characters. */
+static int bus_address(const char *dir, char **ret) {
+        size_t size = strlen("unix:path=") + 3 * strlen(dir) + strlen("/bus") + 1;
+        char *out = malloc(size), *p = out;
+
+        if (!out)
+                return -ENOMEM;
+        p = stpcpy(p, "unix:path=");
+        for (const char *c = dir; *c; c++)
+                if (strchr("-_/.\\*", *c) || (*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') ||
+                                (*c >= 'A' && *c <= 'Z'))
+                        *p++ = *c;
+                else
+                        p += sprintf(p, "%%%02x", (unsigned char) *c);
+        stpcpy(p, "/bus");
+        *ret = out;
+        return 0;
+}
+
+/* Limits as on a user's session bus: the bus is as trusted as the command, and thousands of clients are a use. */
+static int bus_write_config(const Session *s, const char *path) {
+        FILE *f = fopen(path, "wxe");
+
+        if (!f)
+                return negative_errno();
+        fprintf(f,
+                        "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\"\n"
+                        " \"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">\n"
+                        "<busconfig>\n"
+                        "  <type>session</type>\n"
+                        "  <keep_umask/>\n"
+                        "  <listen>%s</listen>\n"
+                        "  <auth>EXTERNAL</auth>\n"
+                        "  <policy context=\"default\">\n"
+                        "    <allow send_destination=\"*\" eavesdrop=\"true\"/>\n"
+                        "    <allow eavesdrop=\"true\"/>\n"
+                        "    <allow own=\"*\"/>\n"
+                        "  </policy>\n",
+                        s->address);
+        static const struct {
+                const char *name;
+                unsigned value;
+        } limits[] = {
+                        {"max_incoming_bytes", 1000000000},
+                        {"max_incoming_unix_fds", 250000000},
+                        {"max_outgoing_bytes", 1000000000},
+                        {"max_outgoing_unix_fds", 250000000},
+                        {"max_message_size", 128 * 1024 * 1024},
+                        {"auth_timeout", 240000},
+                        {"pending_fd_timeout", 150000},
+                        {"max_completed_connections", 100000},
+                        {"max_incomplete_connections", 10000},
+                        {"max_connections_per_user", 100000},
+                        {"max_names_per_connection", 50000},
+                        {"max_match_rules_per_connection", 50000},
+                        {"max_replies_per_connection", 50000},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++)
+                fprintf(f, "  <limit name=\"%s\">%u</limit>\n", limits[i].name, limits[i].value);
+        fprintf(f, "</busconfig>\n");
+        if (fclose(f) != 0)
+                return negative_errno();
+        return 0;
+}
+
+/* As root, dbus-daemon complains of limits that it may not raise: what it says is shown only if it fails. */
+static void show_log(int fd) {
+        char buf[4096];
+        ssize_t n;
+
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return;
+        while ((n = read(fd, buf, sizeof(buf))) > 0)
+                if (write(STDERR_FILENO, buf, (size_t) n) < 0)
+                        return;
+}
+
+static int start_bus(Session *s) {
+        _cleanup_free_ char *config = NULL;
+        _cleanup_close_ int log_fd = -EBADF;
+        int pipe_fds[2], r;
+
+        r = bus_address(s->dir, &s->address);
+        if (r < 0 || asprintf(&config, "--config-file=%s/bus.conf", s->dir) < 0)
+                return fail("out of memory");
+        log_fd = open(s->dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+        if (log_fd < 0)
+                log_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        r = bus_write_config(s, strchr(config, '=') + 1);
+        if (r < 0)
+                return fail("cannot write the configuration of the bus: %s", strerror(-r));
+        if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+                return fail("cannot make a pipe: %m");
+
+        r = child_fork(s, &s->bus, SIGKILL, true);
+        if (r == 0) {
+                char print_address[32];
+
+                (void) fcntl(pipe_fds[1], F_SETFD, 0);
+                snprintf(print_address, sizeof(print_address), "--print-address=%d", pipe_fds[1]);
+                (void) dup2(log_fd, STDERR_FILENO);
+                execlp("dbus-daemon", "dbus-daemon", config, "--nofork", "--nopidfile", "--nosyslog",
+                                print_address, NULL);
+                fail("cannot run dbus-daemon: %m");
+                _exit(errno == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC);
+        }
+        close(pipe_fds[1]);
+        s->address_fd = pipe_fds[0];
+        if (r < 0)
+                return fail("cannot start dbus-daemon: %s", strerror(-r));
+        r = session_wait_ready(s, &s->bus, &s->bus_ready);
+        if (r == EXIT_OURS)
+                show_log(log_fd);
+        return r;
+}
+
+static int notify_listen(Session *s) {
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        int n;
+
+        n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", s->dir);
+        if (n < 0 || (size_t) n >= sizeof(sa.sun_path))
+                return -ENAMETOOLONG;
+        s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (s->notify_fd < 0)
+                return negative_errno();
+        if (bind(s->notify_fd, (struct sockaddr *) &sa, sizeof(sa)) < 0)
+                return negative_errno();
+        return 0;
+}
+
+static int start_service(Session *s) {
+        _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *notify = NULL;
+        int r;
+
+        r = find_service(&path);
+        if (r < 0)
+                return fail("cannot find xschedd: %s", strerror(-r));
+        r = notify_listen(s);
+        if (r < 0)
+                return fail("cannot listen for xschedd's readiness: %s", strerror(-r));
+        if (asprintf(&address, "--bus-address=%s", s->address) < 0 ||
+                        asprintf(&config, "--config=%s", strempty(s->config)) < 0 ||
+                        asprintf(&notify, "%s/notify", s->dir) < 0)
+                return fail("out of memory");
+
+        r = child_fork(s, &s->service, SIGKILL, true);
+        if (r == 0) {
+                (void) setenv("NOTIFY_SOCKET", notify, 1);
+                execl(path, path, address, s->config ? config : NULL, NULL);
+                fail("cannot run %s: %m", path);
+                _exit(EXIT_CANNOT_EXEC);
+        }
+        if (r < 0)
+                return fail("cannot start xschedd: %s", strerror(-r));
+        return session_wait_ready(s, &s->service, &s->service_ready);
+}
+
+static int select_policy(const Session *s) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *bus = NULL;
+        int r;
+
+        if (!s->policy)
+                return 0;
+        r = sd_bus_new(&bus);
+        if (r >= 0)
+                r = sd_bus_set_address(bus, s->address);
+        if (r >= 0)
+                r = sd_bus_set_bus_client(bus, true);
+        if (r >= 0)
+                r = sd_bus_start(bus);
+        if (r < 0)
+                return fail("cannot reach the private bus: %s", strerror(-r));
+
+        r = sd_bus_call_method(bus, "org.xsched.Scheduler", "/org/xsched/Scheduler", "org.xsched.Scheduler",
+                        "SetPolicy", &error, NULL, "ssta{sv}", "", s->policy, UINT64_C(0), 0);
+        if (r < 0)
+                return fail("cannot select policy %s: %s", s->policy, error.message ?: strerror(-r));
+        return 0;
+}
+
+static int set_command_environment(const Session *s) {
+        _cleanup_free_ char *layer = NULL;
+        int r;
+
+        (void) unsetenv("XSCHED_JOB"); /* a token of another service */
+        if (setenv("XSCHED_BUS_ADDRESS", s->address, 1) < 0)
+                return fail("out of memory");
+        if (s->shim == SHIM_NONE)
+                return 0;
+        r = find_opencl_layer(&layer);
+        if (r < 0)
+                /* A build without OpenCL: what speaks libxsched itself is scheduled nevertheless. */
+                return 0;
+        r = shim_setenv(s->shim, layer);
+        if (r < 0)
+                return fail("cannot name %s in the environment: %s", layer, strerror(-r));
+        return 0;
+}
+
+static int run_command(Session *s) {
+        bool told = false;
+        char end[64];
+        int r;
+
+        r = set_command_environment(s);
+        if (r != 0)
+                return r;
+        if (s->ended_by)
+                return 128 + s->ended_by;
+        r = child_fork(s, &s->command, SIGTERM, false);
+        if (r == 0) {
+                execvp(s->command_line[0], s->command_line);
+                r = errno == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC;
+                fail("cannot run %s: %m", s->command_line[0]);
+                _exit(r);
+        }
+        if (r < 0)
+                return fail("cannot start %s: %s", s->command_line[0], strerror(-r));
+
+        while (child_is_alive(&s->command)) {
+                const Child *lost = !child_is_alive(&s->service) ? &s->service
+                                : !child_is_alive(&s->bus)       ? &s->bus
+                                                                 : NULL;
+                if (lost && !told) {
+                        told = true;
+                        fail("%s %s; the command runs on, unscheduled", lost->name,
+                                        child_describe_end(lost, end, sizeof(end)));
+                }
+                r = session_step(s, NSEC_INFINITY);
+                if (r < 0)
+                        return fail("cannot wait for the command: %s", strerror(-r));
+        }
+        return s->command.code == CLD_EXITED ? s->command.status : 128 + s->command.status;
+}
+
+/* SIGTERM, and SIGKILL for one that does not listen. SIGCONT: it may have been stopped. */
+static void stop_child(Session *s, Child *c) {
+        uint64_t deadline = ns_add(now_ns(), STOP_TIMEOUT_NS);
+        bool killed = false;
+
+        if (!child_is_alive(c))
+                return;
+        (void) pidfd_send_signal(c->pidfd, SIGTERM, NULL, 0);
+        (void) pidfd_send_signal(c->pidfd, SIGCONT, NULL, 0);
+        while (child_is_alive(c)) {
+                int r = session_step(s, killed ? NSEC_INFINITY : deadline);
+
+                if (r < 0 && killed)
+                        return;
+                if (r < 0) {
+                        (void) pidfd_send_signal(c->pidfd, SIGKILL, NULL, 0);
+                        killed = true;
+                }
+        }
+}
+
+static void session_stop(Session *s) {
+        stop_child(s, &s->command);
+        stop_child(s, &s->service);
+        stop_child(s, &s->bus);
+        keeper_stop(s);
+        safe_close(s->address_fd);
+        safe_close(s->notify_fd);
+        safe_close(s->signal_fd);
+        free(s->dir);
+        free(s->address);
+}
+
+static int session_run(Session *s) {
+        sigset_t mask;
+        int r;
+
+        (void) sigemptyset(&mask);
+        static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+        for (size_t i = 0; i < ELEMENTSOF(forwarded); i++)
+                (void) sigaddset(&mask, forwarded[i]);
+        (void) sigprocmask(SIG_BLOCK, &mask, &s->original_mask);
+        s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (s->signal_fd < 0)
+                return fail("cannot watch for signals: %m");
+
+        r = keeper_start(s);
+        if (r < 0)
+                return fail("cannot make a temporary directory: %s", strerror(-r));
+        r = start_bus(s);
+        if (r == 0)
+                r = start_service(s);
+        if (r == 0)
+                r = select_policy(s);
+        if (r == 0)
+                r = run_command(s);
+        return r;
+}
+
+/* --- the command line --- */
+
+static void help(void) {
+        printf("xsched-session [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+               "\n"
+               "Runs COMMAND with a private bus and an xschedd of its own.\n"
+               "\n"
+               "      --policy=POLICY  schedule every device by this policy\n"
+               "      --config=FILE    configuration of xschedd, instead of the installed one\n"
+               "      --shim=HOW       how COMMAND gets the shim: layer (OPENCL_LAYERS, the default),\n"
+               "                       preload (LD_PRELOAD) or none\n"
+               "  -h, --help           show this help\n"
+               "      --version        show the version\n"
+               "\n"
+               "Exit status: that of COMMAND, 128+N when signal N ended it; 125 when the session could not be\n"
+               "set up, 126 when COMMAND could not be run, 127 when it was not found.\n");
+}
+
+/* -1 to go on, or an exit status. */
+static int parse_arguments(int argc, char *argv[], Session *s) {
+        enum {
+                OPTION_POLICY = 0x100,
+                OPTION_CONFIG,
+                OPTION_SHIM,
+                OPTION_VERSION,
+        };
+        static const struct option options[] = {
+                        {"policy", required_argument, NULL, OPTION_POLICY},
+                        {"config", required_argument, NULL, OPTION_CONFIG},
+                        {"shim", required_argument, NULL, OPTION_SHIM},
+                        {"help", no_argument, NULL, 'h'},
+                        {"version", no_argument, NULL, OPTION_VERSION},
+                        {},
+        };
+        int c;
+
+        while ((c = getopt_long(argc, argv, "+h", options, NULL)) >= 0)
+                switch (c) {
+                case 'h':
+                        help();
+                        return 0;
+                case OPTION_VERSION:
+                        printf("xsched-session %s\n", XSCHED_VERSION);
+                        return 0;
+                case OPTION_POLICY:
+                        s->policy = optarg;
+                        break;
+                case OPTION_CONFIG:
+                        s->config = optarg;
+                        break;
+                case OPTION_SHIM:
+                        if (shim_mode_from_string(optarg) < 0)
+                                return fail("--shim= is one of layer, preload, none");
+                        s->shim = (ShimMode) shim_mode_from_string(optarg);
+                        break;
+                default:
+                        return EXIT_OURS;
+                }
+
+        if (optind >= argc)
+                return fail("no command; try --help");
+        s->command_line = argv + optind;
+        return -1;
+}
+
+int main(int argc, char *argv[]) {
+        Session s = {
+                        .keeper_fd = -EBADF,
+                        .signal_fd = -EBADF,
+                        .notify_fd = -EBADF,
+                        .address_fd = -EBADF,
+                        .bus = {.name = "dbus-daemon", .pidfd = -EBADF},
+                        .service = {.name = "xschedd", .pidfd = -EBADF},
+                        .command = {.name = "the command", .pidfd = -EBADF},
+        };
+        int r;
+
+        r = parse_arguments(argc, argv, &s);
+        if (r >= 0)
+                return r;
+        r = session_run(&s);
+        session_stop(&s);
+        return r;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The shim's environment, and where the parts of xsched lie
+ *
+ * The layer goes to the front of OPENCL_LAYERS: loaders stack layers in the order of the list, the first one closest to the
+ * driver. There the gate sees what really goes to the device, including what other layers add.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/macro.h"
+#include "config.h"
+#include "tools/shim-env.h"
+
+#define LAYER_NAME "libxsched-opencl.so"
+
+static const char *const shim_mode_table[_SHIM_MODE_MAX] = {
+                [SHIM_LAYER] = "layer",
+                [SHIM_PRELOAD] = "preload",
+                [SHIM_NONE] = "none",
+};
+DEFINE_STRING_TABLE_LOOKUP(shim_mode, ShimMode);
+
+/* build/tools/PROGRAM -> build/RELATIVE. A copied or installed program has no such neighbour. */
+static int find_in_build_tree(const char *relative, char **ret) {
+        _cleanup_free_ char *path = NULL;
+        char self[4096], *slash;
+        ssize_t n;
+
+        n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        if (n < 0)
+                return negative_errno();
+        self[n] = '\0';
+
+        for (int up = 0; up < 2; up++) {
+                slash = strrchr(self, '/');
+                if (!slash)
+                        return -ENOENT;
+                if (up == 0 && !streq(slash, "/xsched-session") && !streq(slash, "/xschedctl"))
+                        return -ENOENT;
+                *slash = '\0';
+                if (up == 0) {
+                        slash = strrchr(self, '/');
+                        if (!slash || !streq(slash, "/tools"))
+                                return -ENOENT;
+                }
+        }
+
+        if (asprintf(&path, "%s/%s", self, relative) < 0)
+                return -ENOMEM;
+        if (access(path, F_OK) < 0)
+                return negative_errno();
+        *ret = TAKE_PTR(path);
+        return 0;
+}
+
+static int find_file(const char *relative, const char *installed, char **ret) {
+        char *path;
+        int r;
+
+        r = find_in_build_tree(relative, ret);
+        if (r >= 0 || r == -ENOMEM)
+                return r;
+
+        if (access(installed, F_OK) < 0)
+                return negative_errno();
+        path = strdup(installed);
+        if (!path)
+                return -ENOMEM;
+        *ret = path;
+        return 0;
+}
+
+int find_service(char **ret) {
+        return find_file("service/xschedd", XSCHED_LIBEXECDIR "/xschedd", ret);
+}
+
+int find_opencl_layer(char **ret) {
+        return find_file("shim/" LAYER_NAME, XSCHED_PKGLIBDIR "/" LAYER_NAME, ret);
+}
+
+const char *shim_list_find(const char *list, const char *path) {
+        const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+        size_t n_name = strlen(name);
+
+        for (const char *p = strempty(list); *p;) {
+                size_t n = strcspn(p, ": ");
+
+                if (n >= n_name && strncmp(p + n - n_name, name, n_name) == 0 &&
+                                (n == n_name || p[n - n_name - 1] == '/'))
+                        return p;
+                p += n + (p[n] != '\0');
+        }
+        return NULL;
+}
+
+/* The list without the entries that shim_list_find() would find. */
+static char *list_without(const char *list, const char *path) {
+        char *out = strdup(strempty(list));
+        const char *entry;
+
+        while (out && (entry = shim_list_find(out, path))) {
+                char *e = out + (entry - out);
+                size_t n = strcspn(e, ": ");
+
+                if (e[n] != '\0')
+                        n++;
+                else if (e > out) /* the last one takes the separator before it along */
+                        e--, n++;
+                memmove(e, e + n, strlen(e + n) + 1);
+        }
+        return out;
+}
+
+int shim_setenv(ShimMode mode, const char *layer) {
+        const char *variable = mode == SHIM_PRELOAD ? "LD_PRELOAD" : "OPENCL_LAYERS";
+        _cleanup_free_ char *rest = NULL, *value = NULL;
+
+        if (mode == SHIM_NONE)
+                return 0;
+        if (layer[strcspn(layer, ": ")] != '\0')
+                return -EINVAL;
+
+        rest = list_without(getenv(variable), layer);
+        if (!rest || asprintf(&value, "%s%s%s", layer, isempty(rest) ? "" : ":", rest) < 0)
+                return -ENOMEM;
+        return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
+}
