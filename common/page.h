@@ -255,6 +255,19 @@ static inline bool page_slot_end_untracked(PageSlot *s) {
         return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
 }
 
+/* When a drain begins: what passed uncounted is one counted launch from now on, and page_slot_end(s, 1) is owed when all that was
+ * submitted before has completed. So a launch that passes uncounted while the drain is under way (the watch may go off and on
+ * again) sets the bit anew, and the end of this drain does not forget it. Returns false when there is nothing to drain. */
+static inline bool page_slot_count_untracked(PageSlot *s) {
+        uint32_t v = atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
+
+        while (v & PAGE_OUTSTANDING_UNTRACKED)
+                if (atomic_compare_exchange_weak_explicit(&s->outstanding, &v, (v & ~PAGE_OUTSTANDING_UNTRACKED) + 1,
+                                    memory_order_seq_cst, memory_order_seq_cst))
+                        return true;
+        return false;
+}
+
 static inline void page_mark_dirty(PageHeader *h, uint32_t slot) {
         atomic_fetch_or_explicit(&h->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_seq_cst);
 }
