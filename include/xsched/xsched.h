@@ -42,9 +42,14 @@ typedef struct XschedQueueInfo {
 
         /* Called on the control thread when the service starts to watch a queue that ran unwatched: whatever is outstanding
          * now is to be tracked. The callee arranges for xsched_queue_drained() to be called once everything that was
-         * submitted before this call has completed. NULL: the queue counts as busy until it is freed or used again. */
+         * submitted before this call has completed. NULL: the queue counts as busy until it is freed, or until a tracked
+         * launch completes (launches of such a queue complete in order). */
         void (*drain)(XschedQueue *q, void *userdata);
         void *userdata;
+
+        /* Called once, on any thread, when the last reference is gone and drain() will not be called again: the place to free
+         * `userdata`. May come late, and at the end of the process not at all. May be NULL. */
+        void (*destroy)(void *userdata);
 } XschedQueueInfo;
 
 /* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret, or
