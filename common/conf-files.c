@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Which files make up a configuration
+ */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "conf-files.h"
+
+static const char *base_name(const char *path) {
+        const char *slash = strrchr(path, '/');
+        return slash ? slash + 1 : path;
+}
+
+static int compare_base_names(const void *a, const void *b) {
+        return strcmp(base_name(*(char *const *) a), base_name(*(char *const *) b));
+}
+
+static bool endswith(const char *s, const char *suffix) {
+        size_t n = strlen(s), k = strlen(suffix);
+        return n > k && streq(s + n - k, suffix);
+}
+
+static int add(ConfFiles *f, char *path) {
+        char **grown = reallocarray(f->paths, f->n + 1, sizeof(char *));
+        if (!grown)
+                return -ENOMEM;
+        f->paths = grown;
+        f->paths[f->n++] = path;
+        return 0;
+}
+
+static bool contains_name(const ConfFiles *f, const char *name) {
+        for (size_t i = 0; i < f->n; i++)
+                if (streq(base_name(f->paths[i]), name))
+                        return true;
+        return false;
+}
+
+/* 1: read it. 0: it only masks. Negative: reported. */
+static int classify(const char *path, const ConfContext *c) {
+        struct stat st;
+        if (stat(path, &st) < 0) {
+                int r = negative_errno();
+                conf_report(c, CONF_ERROR, path, 0, r, "Failed to look at the file: %s", strerror(-r));
+                return r;
+        }
+        if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
+                return 0;
+        if (!S_ISREG(st.st_mode)) {
+                conf_report(c, CONF_ERROR, path, 0, -EBADF, "Not a regular file, ignored");
+                return 0;
+        }
+        return st.st_size > 0;
+}
+
+/* All names of one directory that no earlier one had: masks included, for the directories that follow. */
+static int list_one(const char *dir, const char *suffix, const ConfContext *c, ConfFiles *seen,
+                ConfFiles *found) {
+        DIR *d = opendir(dir);
+        if (!d) {
+                int r = negative_errno();
+                if (r == -ENOENT || r == -ENOTDIR)
+                        return 0;
+                conf_report(c, CONF_ERROR, dir, 0, r, "Failed to read the directory: %s", strerror(-r));
+                return r;
+        }
+
+        int first_error = 0;
+        for (struct dirent *de; (de = readdir(d));) {
+                if (de->d_name[0] == '.' || !endswith(de->d_name, suffix) || contains_name(seen, de->d_name))
+                        continue;
+                _cleanup_free_ char *path = NULL, *copy = NULL;
+                if (asprintf(&path, "%s/%s", dir, de->d_name) < 0) {
+                        path = NULL;
+                        first_error = -ENOMEM;
+                        break;
+                }
+                int r = classify(path, c);
+                if (r < 0 && first_error == 0)
+                        first_error = r;
+                copy = strdup(path);
+                if (!copy || add(seen, copy) < 0) {
+                        first_error = -ENOMEM;
+                        break;
+                }
+                TAKE_PTR(copy);
+                if (r <= 0)
+                        continue;
+                if (add(found, path) < 0) {
+                        first_error = -ENOMEM;
+                        break;
+                }
+                TAKE_PTR(path);
+        }
+        (void) closedir(d);
+        return first_error;
+}
+
+int conf_files_list(const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c,
+                ConfFiles *ret) {
+        _cleanup_(conf_files_done)
+        ConfFiles seen = CONF_FILES_NULL, found = CONF_FILES_NULL;
+        int first_error = 0;
+
+        for (const char *const *dir = dirs; *dir; dir++) {
+                _cleanup_free_ char *path = NULL;
+                if (asprintf(&path, "%s%s%s", *dir, subdir ? "/" : "", strempty(subdir)) < 0) {
+                        path = NULL;
+                        return -ENOMEM;
+                }
+                int r = list_one(path, suffix, c, &seen, &found);
+                if (r == -ENOMEM)
+                        return r;
+                if (r < 0 && first_error == 0)
+                        first_error = r;
+        }
+        if (found.n > 0)
+                qsort(found.paths, found.n, sizeof(char *), compare_base_names);
+        *ret = TAKE_GENERIC(found, CONF_FILES_NULL);
+        return first_error;
+}
+
+void conf_files_done(ConfFiles *f) {
+        for (size_t i = 0; i < f->n; i++)
+                free(f->paths[i]);
+        free(f->paths);
+        *f = CONF_FILES_NULL;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Configuration files in systemd's style
+ *
+ * A file is sections of Key=value lines, read by libinih into plain structs by tables: one ConfSection per section, one ConfItem per
+ * key. What the tables promise to the administrator:
+ *
+ *   - every problem is reported with file and line, and costs that line only: the rest applies;
+ *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names with X- are somebody
+ *     else's and skipped silently;
+ *   - a bad value leaves the setting as it was: what `last_good` holds, where the caller has one (a reload), else what earlier
+ *     files or the defaults said;
+ *   - an empty assignment returns the setting to its default.
+ *
+ * Since values are copied as bytes (defaults and last_good to data), a setting is plain memory: numbers, enums, pointers to
+ * constants, and strings in arrays.
+ *
+ * Nothing is logged here: problems go to a callback. Not linked into the shim. Thread safety: none needed; no global state.
+ *
+ * Syntax, beyond systemd's: a ';' after white space begins a comment. There are no continuation lines.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/macro.h"
+
+typedef enum ConfSeverity {
+        CONF_WARNING, /* skipped: unknown section or key, file that is not there any more */
+        CONF_ERROR,   /* not applied: bad value, bad syntax, file that cannot be read */
+} ConfSeverity;
+
+typedef struct ConfProblem {
+        ConfSeverity severity;
+        const char *file;
+        unsigned line; /* 0: the file as a whole */
+        int error;     /* negative errno, 0 for a warning */
+        const char *message;
+} ConfProblem;
+
+/* `problem` and what it points to are valid during the call only. */
+typedef void (*ConfReport)(const ConfProblem *problem, void *userdata);
+
+typedef struct ConfItem ConfItem;
+
+typedef struct ConfType {
+        const char *expects; /* "a time span", for messages */
+        /* 0, -EINVAL or -ERANGE; stores to data (item->size bytes) on success only. */
+        int (*parse)(const char *value, const ConfItem *item, void *data);
+        /* min and max for messages: "10us", "5"; NULL where a range makes no sense. */
+        const char *(*format)(char *buf, size_t size, int64_t limit);
+} ConfType;
+
+struct ConfItem {
+        const char *key;
+        const ConfType *type;
+        size_t offset; /* of the setting in the section's struct */
+        size_t size;
+        int64_t min, max; /* in the unit of the type; ignored by types without a range */
+};
+
+#define CONF_ITEM(key_, type_, struct_, member_, min_, max_)                                                \
+        {                                                                                                   \
+                .key = (key_), .type = &(type_), .offset = offsetof(struct_, member_),                      \
+                .size = sizeof(((struct_ *) 0)->member_), .min = (min_), .max = (max_)                      \
+        }
+
+/* Where a section's settings go. */
+typedef struct ConfTarget {
+        void *data;
+        const void *defaults;
+        const void *last_good;  /* NULL: none */
+        uint64_t *set;          /* NULL, or one bit per item: was given a value (and not emptied again) */
+        uint64_t last_good_set; /* with `set`: which items of last_good count */
+} ConfTarget;
+
+typedef struct ConfSection {
+        const char *name; /* "Scheduler"; with takes_argument "Device" for "[Device ARGUMENT]" */
+        bool takes_argument;
+        const ConfItem *items;
+        size_t n_items;
+        /* Called at each header of the section. 0, or a negative errno: -EINVAL when `argument` is none (reported; the section is
+         * skipped), -ENOMEM. */
+        int (*open)(const char *argument, void *userdata, ConfTarget *ret);
+} ConfSection;
+
+typedef struct ConfContext {
+        const ConfSection *sections;
+        size_t n_sections;
+        void *userdata; /* for ConfSection.open */
+        ConfReport report;
+        void *report_userdata;
+} ConfContext;
+
+/* The bytes of a file named `file`. Returns 0 however many problems were reported, -ENOMEM only when memory ran out. */
+int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, size_t size);
+
+/* A file. -ENOENT is returned without a report; any other reason why it cannot be read is reported and returned. */
+int conf_parse_file(const ConfContext *c, const char *path);
+
+/* The types. The number in the comment is the type of the member. */
+extern const ConfType conf_type_bool; /* bool */
+extern const ConfType conf_type_int;  /* int */
+extern const ConfType conf_type_uint; /* uint32_t */
+extern const ConfType conf_type_nsec; /* uint64_t, nanoseconds, from a time span */
+extern const ConfType
+                conf_type_usec; /* uint32_t, microseconds, from a time span that is a whole number of them */
+extern const ConfType conf_type_size;      /* uint64_t, bytes */
+extern const ConfType conf_type_permyriad; /* uint32_t, 1/10000, from a percentage */
+extern const ConfType conf_type_string;    /* char[], printable UTF-8 */
+
+void conf_report(const ConfContext *c, ConfSeverity severity, const char *file, unsigned line, int error,
+                const char *format, ...) _printf_(6, 7);

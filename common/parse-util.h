@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * From text to numbers, strictly
+ *
+ * Every function takes the whole string or nothing: no trailing rubbish, no sign where none makes sense, no overflow that
+ * wraps. They return 0, -EINVAL (not such a value at all) or -ERANGE (one, but out of range), and leave *ret alone on
+ * failure. White space around a value is the caller's business (conf-parser strips it), between the parts of a time span
+ * it is allowed.
+ *
+ * Thread safety: all pure.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/macro.h"
+
+int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *ret); /* decimal */
+int parse_int64(const char *s, int64_t min, int64_t max, int64_t *ret);
+
+/* 1 or 0: "1 yes y true t on", "0 no n false f off". */
+int parse_bool(const char *s);
+
+/* A time span in nanoseconds: "250us", "5ms", "1.5s", "2min 3s", "1h"; a bare number is seconds, "infinity" is
+ * NSEC_INFINITY. Finer than a nanosecond is cut off. */
+int parse_nsec(const char *s, uint64_t *ret);
+
+/* Bytes, "512", "64K", "1.5G"; K M G T P are powers of 1024. */
+int parse_size(const char *s, uint64_t *ret);
+
+/* Hundredths of a percent from "25%", "12.5%", "0.25%": exact, no binary fractions. */
+int parse_permyriad(const char *s, uint32_t max, uint32_t *ret);
+
+/* "A-B" or "A", both in min..max and A <= B. */
+int parse_range(const char *s, uint64_t min, uint64_t max, uint64_t *ret_first, uint64_t *ret_last);
+
+#define FORMAT_NSEC_MAX 64U
+
+/* The shortest exact text that parse_nsec() reads back: "250us", "2min 3s", "infinity". Returns buf. */
+const char *format_nsec(char *buf, size_t size, uint64_t ns);
+
+/* Valid UTF-8 without control characters: what may go into a journal field, a terminal and a D-Bus string. */
+bool string_is_printable(const char *s);
