@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Who may do what: asking polkit
+ *
+ * A Query is one message that waits for answers, or has them; its checks are the questions that its handler has asked so far.
+ * Invariant: from the first question to the end of the last dispatch, the query holds a reference on the message, so the
+ * pointer that it is found by is nobody else's. When an answer arrives the message goes back into the bus's read queue, and a
+ * deferred event of the lowest priority frees the query after that, unless the handler has asked something new by then.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <systemd/sd-event.h>
+#include <uthash.h>
+
+#include "auth.h"
+#include "log.h"
+
+#define POLKIT_NAME      "org.freedesktop.PolicyKit1"
+#define POLKIT_PATH      "/org/freedesktop/PolicyKit1/Authority"
+#define POLKIT_INTERFACE "org.freedesktop.PolicyKit1.Authority"
+
+/* A person has this long for the dialog; without one, polkit has this long. */
+#define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
+#define TIMEOUT_USEC             (10 * UINT64_C(1000000))
+
+/* What waits costs memory, and who waits is whoever likes to. */
+#define QUERIES_MAX          1024U
+#define QUERIES_PER_USER_MAX 64U
+#define CHECKS_MAX           4U
+
+typedef enum CheckState {
+        CHECK_PENDING,
+        CHECK_GRANTED,
+        CHECK_DENIED,
+} CheckState;
+
+typedef struct Check {
+        struct Query *query;
+        AuthAction action;
+        char *verb, *target;
+        uid_t owner;
+        CheckState state;
+        sd_bus_error error; /* of a denial */
+        sd_bus_slot *slot;
+} Check;
+
+typedef struct Query {
+        Auth *auth;
+        sd_bus_message *message; /* key */
+        uid_t sender;
+        Check checks[CHECKS_MAX];
+        size_t n_checks;
+        sd_event_source *done;
+        UT_hash_handle hh;
+} Query;
+
+struct Auth {
+        sd_bus *bus;
+        bool polkit;
+        uid_t service;
+        Query *queries;
+};
+
+static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
+                [AUTH_REGISTER] = "org.xsched.register",
+                [AUTH_MANAGE_OWN] = "org.xsched.manage-own",
+                [AUTH_MANAGE] = "org.xsched.manage",
+                [AUTH_SUSPEND] = "org.xsched.suspend",
+};
+DEFINE_STRING_TABLE_LOOKUP(auth_action, AuthAction);
+
+bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
+        if (sender == 0 || sender == service)
+                return true;
+        switch (action) {
+        case AUTH_REGISTER:
+                return true;
+        case AUTH_MANAGE_OWN:
+                return owner != AUTH_NO_OWNER && sender == owner;
+        default:
+                return false;
+        }
+}
+
+int auth_sender_uid(sd_bus_message *m, uid_t *ret) {
+        sd_bus_creds *creds = NULL;
+        uid_t uid = AUTH_NO_OWNER;
+
+        int r = sd_bus_query_sender_creds(m, SD_BUS_CREDS_EUID, &creds);
+        if (r >= 0)
+                r = sd_bus_creds_get_euid(creds, &uid);
+        sd_bus_creds_unref(creds);
+        if (r < 0)
+                return r;
+        *ret = uid;
+        return 0;
+}
+
+static int deny(const AuthRequest *req, sd_bus_error *error) {
+        return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: %s needs %s",
+                        req->verb ?: "this", auth_action_to_string(req->action));
+}
+
+static void check_done(Check *c) {
+        sd_bus_slot_unref(c->slot);
+        sd_bus_error_free(&c->error);
+        free(c->verb);
+        free(c->target);
+}
+
+static Query *query_free(Query *q) {
+        if (!q)
+                return NULL;
+        HASH_DEL(q->auth->queries, q);
+        for (size_t i = 0; i < q->n_checks; i++)
+                check_done(q->checks + i);
+        sd_event_source_disable_unref(q->done);
+        sd_bus_message_unref(q->message);
+        free(q);
+        return NULL;
+}
+
+static Query *query_find(Auth *a, sd_bus_message *m) {
+        Query *q = NULL;
+        HASH_FIND_PTR(a->queries, &m, q);
+        return q;
+}
+
+static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *error, Query **ret) {
+        unsigned n = 0;
+        for (Query *q = a->queries; q; q = q->hh.next)
+                n += q->sender == sender;
+        if (n >= QUERIES_PER_USER_MAX || HASH_COUNT(a->queries) >= QUERIES_MAX)
+                return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED,
+                                "Too many calls wait for authorisation");
+
+        Query *q = calloc(1, sizeof(Query));
+        if (!q)
+                return -ENOMEM;
+        q->auth = a;
+        q->message = sd_bus_message_ref(m);
+        q->sender = sender;
+        HASH_ADD_PTR(a->queries, message, q);
+        *ret = q;
+        return 0;
+}
+
+static Check *query_find_check(Query *q, const AuthRequest *req) {
+        for (size_t i = 0; i < q->n_checks; i++) {
+                Check *c = q->checks + i;
+                if (c->action == req->action && c->owner == req->owner && streq_ptr(c->verb, req->verb) &&
+                                streq_ptr(c->target, req->target))
+                        return c;
+        }
+        return NULL;
+}
+
+static bool query_is_pending(const Query *q) {
+        for (size_t i = 0; i < q->n_checks; i++)
+                if (q->checks[i].state == CHECK_PENDING)
+                        return true;
+        return false;
+}
+
+static int query_on_done(sd_event_source *source, void *userdata) {
+        Query *q = userdata;
+
+        if (!query_is_pending(q))
+                query_free(q);
+        return 0;
+}
+
+/* Dispatches the message again, and has the query freed after that. */
+static void query_resume(Query *q) {
+        int r = sd_bus_enqueue_for_read(q->auth->bus, q->message);
+        if (r >= 0 && q->done)
+                r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
+        else if (r >= 0) {
+                r = sd_event_add_defer(sd_bus_get_event(q->auth->bus), &q->done, query_on_done, q);
+                if (r >= 0)
+                        r = sd_event_source_set_priority(q->done, SD_EVENT_PRIORITY_IDLE);
+        }
+        if (r >= 0)
+                return;
+        log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
+        (void) sd_bus_reply_method_errno(q->message, r, NULL);
+        query_free(q);
+}
+
+static bool polkit_is_absent(const sd_bus_error *e) {
+        return sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER,
+                        "org.freedesktop.DBus.Error.Spawn.ServiceNotFound",
+                        "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked");
+}
+
+/* (bba{ss}): authorised, a dialog would help, details. */
+static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest *req) {
+        int authorised = 0, challenge = 0;
+
+        int r = sd_bus_message_enter_container(reply, 'r', "bba{ss}");
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "bb", &authorised, &challenge);
+        if (r < 0) {
+                sd_bus_error_set_errnof(&c->error, r, "polkit's answer makes no sense");
+                return;
+        }
+        if (authorised)
+                c->state = CHECK_GRANTED;
+        else if (challenge && sd_bus_message_get_allow_interactive_authorization(c->query->message) <= 0)
+                sd_bus_error_set(&c->error, SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED,
+                                "Interactive authorisation required");
+        else
+                deny(req, &c->error);
+}
+
+static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
+        Check *c = userdata;
+        Query *q = c->query;
+        const AuthRequest req = {.action = c->action, .verb = c->verb};
+        const sd_bus_error *e = sd_bus_message_get_error(reply);
+
+        c->slot = sd_bus_slot_unref(c->slot);
+        c->state = CHECK_DENIED;
+        if (!e)
+                check_read_answer(c, reply, &req);
+        else if (polkit_is_absent(e)) {
+                if (auth_decide(c->action, q->sender, c->owner, q->auth->service))
+                        c->state = CHECK_GRANTED;
+                else
+                        deny(&req, &c->error);
+        } else {
+                log_warning("polkit could not answer: %s", strempty(e->message));
+                sd_bus_error_setf(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "Not authorised: polkit could not answer: %s", strempty(e->message));
+        }
+        query_resume(q);
+        return 1;
+}
+
+static int append_details(sd_bus_message *call, const AuthRequest *req) {
+        int r = sd_bus_message_open_container(call, 'a', "{ss}");
+        if (r >= 0 && req->verb)
+                r = sd_bus_message_append(call, "{ss}", "verb", req->verb);
+        if (r >= 0 && req->target)
+                r = sd_bus_message_append(call, "{ss}", "target", req->target);
+        return r < 0 ? r : sd_bus_message_close_container(call);
+}
+
+static int query_ask(Query *q, const AuthRequest *req, sd_bus_error *error) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *call = NULL;
+        sd_bus *bus = q->auth->bus;
+
+        if (q->n_checks >= CHECKS_MAX)
+                return -E2BIG;
+        int interactive = sd_bus_message_get_allow_interactive_authorization(q->message);
+        if (interactive < 0)
+                return interactive;
+
+        int r = sd_bus_message_new_method_call(
+                        bus, &call, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
+        if (r >= 0)
+                r = sd_bus_message_append(call, "(sa{sv})s", "system-bus-name", 1, "name", "s",
+                                sd_bus_message_get_sender(q->message), auth_action_to_string(req->action));
+        if (r >= 0)
+                r = append_details(call, req);
+        if (r >= 0)
+                r = sd_bus_message_append(call, "us", (uint32_t) !!interactive, "");
+        if (r < 0)
+                return r;
+
+        Check *c = q->checks + q->n_checks;
+        *c = (Check){
+                        .query = q,
+                        .action = req->action,
+                        .verb = req->verb ? strdup(req->verb) : NULL,
+                        .target = req->target ? strdup(req->target) : NULL,
+                        .owner = req->owner,
+                        .state = CHECK_PENDING,
+        };
+        q->n_checks++;
+        if ((req->verb && !c->verb) || (req->target && !c->target))
+                return -ENOMEM;
+        return sd_bus_call_async(bus, &c->slot, call, check_on_answer, c,
+                        interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC);
+}
+
+/* The request as it is asked: what is not the caller's own takes the administrator's right. */
+static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
+        AuthRequest e = *req;
+
+        if (e.action == AUTH_MANAGE_OWN && (e.owner == AUTH_NO_OWNER || e.owner != sender))
+                e.action = AUTH_MANAGE;
+        if (e.action != AUTH_MANAGE_OWN)
+                e.owner = AUTH_NO_OWNER;
+        return e;
+}
+
+int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error) {
+        uid_t sender;
+        int r = auth_sender_uid(m, &sender);
+        if (r < 0)
+                return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "Not authorised: the bus does not say who is calling");
+
+        AuthRequest e = effective_request(req, sender);
+        if (sender == 0 || sender == a->service)
+                return 1;
+        if (!a->polkit)
+                return auth_decide(e.action, sender, e.owner, a->service) ? 1 : deny(&e, error);
+
+        Query *q = query_find(a, m);
+        const Check *c = q ? query_find_check(q, &e) : NULL;
+        if (c)
+                return c->state == CHECK_GRANTED           ? 1
+                                : c->state == CHECK_DENIED ? sd_bus_error_copy(error, &c->error)
+                                                           : 0;
+        if (!q) {
+                r = query_new(a, m, sender, error, &q);
+                if (r < 0)
+                        return r;
+        }
+        r = query_ask(q, &e, error);
+        if (r < 0) {
+                query_free(q);
+                return r;
+        }
+        return 0;
+}
+
+int auth_new(sd_bus *bus, bool polkit, Auth **ret) {
+        Auth *a = malloc(sizeof(Auth));
+        if (!a)
+                return -ENOMEM;
+        *a = (Auth){.bus = sd_bus_ref(bus), .polkit = polkit, .service = geteuid()};
+        *ret = a;
+        return 0;
+}
+
+Auth *auth_free(Auth *a) {
+        if (!a)
+                return NULL;
+        for (Query *q, *next = a->queries; (q = next);) {
+                next = q->hh.next;
+                query_free(q);
+        }
+        sd_bus_unref(a->bus);
+        free(a);
+        return NULL;
+}

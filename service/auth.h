@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Who may do what
+ *
+ * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns 0, and the
+ * handler returns 1; when the answer is there the same message is dispatched again, the handler starts from its top, and
+ * auth_check() with the same request now tells the result. So a handler reads its arguments, checks them, calls auth_check(),
+ * and only then changes anything:
+ *
+ *         r = auth_check(m->auth, message, &(AuthRequest){.action = AUTH_MANAGE, .verb = "reload"}, error);
+ *         if (r < 0)
+ *                 return r;
+ *         if (r == 0)
+ *                 return 1; // asked; called again with the answer
+ *
+ * An answer holds for its message only and for the request that it was asked for, and is forgotten when that message is done.
+ *
+ * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a private bus) or
+ * not there (no owner of its name, none can be started) the table of auth_decide() stands in for it: owners may do to their own
+ * things what only lowers, everybody may register, all else is denied.
+ *
+ * Property writes. sd-bus wants the result of a setter at once, so a setter cannot ask. A filter (sd_bus_add_filter()) that sees
+ * org.freedesktop.DBus.Properties.Set before the vtable does is an ordinary handler in this sense: it may call auth_check() and
+ * return 1, and it is run again with the answer.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+
+typedef enum AuthAction {
+        AUTH_REGISTER, /* org.xsched.register: be a client */
+        AUTH_MANAGE_OWN, /* org.xsched.manage-own: lower what is one's own; for others' things it becomes AUTH_MANAGE */
+        AUTH_MANAGE,  /* org.xsched.manage: anything else that changes settings */
+        AUTH_SUSPEND, /* org.xsched.suspend: stop and let go */
+        _AUTH_ACTION_MAX,
+} AuthAction;
+
+const char *auth_action_to_string(AuthAction a);
+int auth_action_from_string(const char *s);
+
+#define AUTH_NO_OWNER ((uid_t) -1)
+
+typedef struct AuthRequest {
+        AuthAction action;
+        const char *verb; /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
+        const char *target; /* to what: a group's name, a device's id; may be NULL */
+        uid_t owner; /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when nobody's in particular */
+} AuthRequest;
+
+typedef struct Auth Auth;
+
+/* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the owner of polkit's
+ * name is whoever took it. */
+int auth_new(sd_bus *bus, bool polkit, Auth **ret);
+Auth *
+auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
+
+/* > 0: authorised. 0: asked. < 0: not authorised, *error is set (AccessDenied, InteractiveAuthorizationRequired, LimitsExceeded,
+ * or what went wrong). */
+int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error);
+
+/* The table that stands in for polkit. Pure. */
+bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
+
+/* Whom a call comes from, by the bus: 0 and the effective uid. */
+int auth_sender_uid(sd_bus_message *m, uid_t *ret);

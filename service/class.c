@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Classes: reading them
+ */
+
+#include <stdio.h>
+
+#include "class.h"
+#include "log.h"
+
+#define CLASS_SUFFIX ".class"
+
+/* The items stand in the order of SettingsKey, so that Class.given is also the mask of Settings. */
+static const ConfItem class_items[] = {
+                [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, Class, settings.priority,
+                                POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
+                [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, Class, settings.weight,
+                                POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
+                [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Class, settings.threshold, 0,
+                                SETTINGS_THRESHOLD_MAX),
+                [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
+};
+#define CLASS_SETTINGS_MASK                                                                                 \
+        (UINT64_C(1) << SETTINGS_PRIORITY | UINT64_C(1) << SETTINGS_WEIGHT |                                \
+                        UINT64_C(1) << SETTINGS_THRESHOLD)
+
+static const Class class_defaults = {
+                .settings = {.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT},
+};
+
+/* One class being read. */
+typedef struct Reading {
+        Class class;
+        const Class *last_good;
+} Reading;
+
+static int class_open(const char *argument, void *userdata, ConfTarget *ret) {
+        Reading *r = userdata;
+
+        *ret = (ConfTarget){
+                        .data = &r->class,
+                        .defaults = &class_defaults,
+                        .last_good = r->last_good,
+                        .set = &r->class.given,
+                        .last_good_set = r->last_good ? r->last_good->given : 0,
+        };
+        return 0;
+}
+
+const ConfSection class_sections[] = {
+                {.name = "Class",
+                                .items = class_items,
+                                .n_items = ELEMENTSOF(class_items),
+                                .open = class_open},
+};
+const size_t class_sections_n = ELEMENTSOF(class_sections);
+
+const Class *classes_find(const Classes *c, const char *name) {
+        for (size_t i = 0; i < c->n; i++)
+                if (streq(c->classes[i].name, name))
+                        return c->classes + i;
+        return NULL;
+}
+
+static int classes_add(Classes *c, const Class *class) {
+        Class *grown = reallocarray(c->classes, c->n + 1, sizeof(Class));
+        if (!grown)
+                return -ENOMEM;
+        c->classes = grown;
+        c->classes[c->n++] = *class;
+        return 0;
+}
+
+static int compare_classes(const void *a, const void *b) {
+        return strcmp(((const Class *) a)->name, ((const Class *) b)->name);
+}
+
+/* "/etc/xsched/classes.d/batch.class" to "batch"; -EINVAL when that can be nobody's name. */
+static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
+        const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+        size_t n = strlen(base) - strlen(CLASS_SUFFIX);
+        char name[SETTINGS_CLASS_MAX] = "";
+
+        if (n >= sizeof(name))
+                return -EINVAL;
+        memcpy(name, base, n);
+        if (!settings_class_name_is_valid(name))
+                return -EINVAL;
+        memcpy(ret, name, sizeof(name));
+        return 0;
+}
+
+static int class_load(const char *path, const char *const *dirs, ConfContext *context, Reading *reading) {
+        _cleanup_(conf_files_done)
+        ConfFiles drop_ins = CONF_FILES_NULL;
+        char subdir[SETTINGS_CLASS_MAX + sizeof(CLASS_SUFFIX ".d")];
+
+        int first_error = conf_parse_file(context, path);
+        if (first_error == -ENOMEM)
+                return first_error;
+
+        (void) snprintf(subdir, sizeof(subdir), "%s" CLASS_SUFFIX ".d", reading->class.name);
+        int r = conf_files_list(dirs, subdir, ".conf", context, &drop_ins);
+        if (r < 0 && first_error == 0)
+                first_error = r;
+        for (size_t i = 0; i < drop_ins.n && r != -ENOMEM; i++) {
+                r = conf_parse_file(context, drop_ins.paths[i]);
+                if (r < 0 && first_error == 0)
+                        first_error = r;
+        }
+        reading->class.settings.mask = (unsigned) (reading->class.given & CLASS_SETTINGS_MASK);
+        return r == -ENOMEM ? r : first_error;
+}
+
+int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata,
+                Classes *ret) {
+        _cleanup_(conf_files_done)
+        ConfFiles files = CONF_FILES_NULL;
+        _cleanup_(classes_done)
+        Classes classes = CLASSES_NULL;
+        Reading reading = {0};
+        ConfContext context = {
+                        .sections = class_sections,
+                        .n_sections = class_sections_n,
+                        .userdata = &reading,
+                        .report = report,
+                        .report_userdata = userdata,
+        };
+
+        int first_error = conf_files_list(dirs, NULL, CLASS_SUFFIX, &context, &files);
+        if (first_error == -ENOMEM)
+                return first_error;
+        for (size_t i = 0; i < files.n; i++) {
+                reading = (Reading){.class = class_defaults};
+                if (name_of(files.paths[i], reading.class.name) < 0) {
+                        conf_report(&context, CONF_ERROR, files.paths[i], 0, -EINVAL,
+                                        "The file's name is no name for a class, ignored");
+                        continue;
+                }
+                reading.last_good = last_good ? classes_find(last_good, reading.class.name) : NULL;
+                int r = class_load(files.paths[i], dirs, &context, &reading);
+                if (r == -ENOMEM)
+                        return r;
+                if (r < 0 && first_error == 0)
+                        first_error = r;
+                r = classes_add(&classes, &reading.class);
+                if (r < 0)
+                        return r;
+        }
+        if (first_error < 0 && last_good)
+                return first_error;
+
+        if (!classes_find(&classes, "default")) {
+                Class fallback = class_defaults;
+                strcpy(fallback.name, "default");
+                strcpy(fallback.description, "What is in no other class");
+                int r = classes_add(&classes, &fallback);
+                if (r < 0)
+                        return r;
+        }
+        qsort(classes.classes, classes.n, sizeof(Class), compare_classes);
+        *ret = TAKE_GENERIC(classes, CLASSES_NULL);
+        return 0;
+}
+
+void classes_done(Classes *c) {
+        free(c->classes);
+        *c = CLASSES_NULL;
+}
