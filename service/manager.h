@@ -48,8 +48,10 @@ typedef struct User User;
 struct Manager {
         sd_event *event;
         sd_bus *bus;
-        Config *config;    /* config.h; owned; replaced as a whole by manager_reload() */
-        char *config_file; /* --config=, NULL for the default */
+        Config *config; /* config.h; owned; replaced as a whole by manager_set_config() */
+        const struct Options *
+                        options; /* options.h; the command line; read again by manager_reload() in reload.c */
+        struct Auth *auth;       /* auth.h; owned; NULL without a bus */
 
         Device *devices; /* uthash, by id */
         Client *clients; /* uthash, by id */

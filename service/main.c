@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * xschedd: start and end
+ *
+ * The order of the start matters: signals are blocked before anything can be interrupted, clients of a former life are adopted
+ * before the name is requested (who sees the name finds a service that knows its clients), and READY=1 comes last.
+ */
+
+#include <config.h>
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "auth.h"
+#include "client.h"
+#include "fdstore.h"
+#include "log-control.h"
+#include "messages.h"
+#include "notify.h"
+#include "reload.h"
+
+/* A page that got the number of a closed stderr would take our messages for verdicts. */
+static int open_standard_fds(void) {
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+                        return -EBADF;
+        return 0;
+}
+
+/* Each client costs five fds. */
+static void raise_fd_limit(void) {
+        struct rlimit l;
+
+        if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= l.rlim_max)
+                return;
+        l.rlim_cur = l.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+                log_debug_errno(negative_errno(), "Failed to raise RLIMIT_NOFILE: %m");
+}
+
+static int on_end_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static int on_reload_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        (void) manager_reload(userdata);
+        return 0;
+}
+
+static int block_signals(void) {
+        sigset_t set;
+
+        (void) sigemptyset(&set);
+        (void) sigaddset(&set, SIGTERM);
+        (void) sigaddset(&set, SIGINT);
+        (void) sigaddset(&set, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return negative_errno();
+        (void) signal(SIGPIPE, SIG_IGN);
+        return 0;
+}
+
+static int watch_signals(Manager *m) {
+        int r = sd_event_add_signal(m->event, NULL, SIGTERM, on_end_signal, NULL);
+        if (r >= 0)
+                r = sd_event_add_signal(m->event, NULL, SIGINT, on_end_signal, NULL);
+        if (r >= 0)
+                r = sd_event_add_signal(m->event, NULL, SIGHUP, on_reload_signal, m);
+        return r;
+}
+
+static int open_bus_address(const char *address, sd_bus **ret) {
+        _cleanup_(sd_bus_close_unrefp)
+        sd_bus *bus = NULL;
+
+        int r = sd_bus_new(&bus);
+        if (r >= 0)
+                r = sd_bus_set_address(bus, address);
+        if (r >= 0)
+                r = sd_bus_set_bus_client(bus, true);
+        if (r >= 0)
+                r = sd_bus_start(bus);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(bus);
+        return 0;
+}
+
+static int open_bus(const Options *o, sd_bus **ret) {
+        switch (o->bus) {
+        case BUS_ADDRESS:
+                return open_bus_address(o->bus_address, ret);
+        case BUS_SESSION:
+                return sd_bus_open_user(ret);
+        default:
+                return sd_bus_open_system(ret);
+        }
+}
+
+static int connect_bus(Manager *m, const Options *o) {
+        _cleanup_(sd_bus_unrefp)
+        sd_bus *bus = NULL;
+
+        int r = open_bus(o, &bus);
+        if (r < 0)
+                return log_error_errno(r, "Failed to connect to the bus: %m");
+        r = sd_bus_set_exit_on_disconnect(bus, true);
+        if (r >= 0)
+                r = auth_new(bus, o->bus == BUS_SYSTEM, &m->auth);
+        if (r >= 0)
+                r = log_control_export(bus);
+        if (r >= 0)
+                r = manager_attach_bus(m, bus);
+        return r < 0 ? log_error_errno(r, "Failed to export the objects: %m") : 0;
+}
+
+static void on_client(Client *c, ClientEvent event, void *userdata) {
+        const StoredClient stored = {
+                        .id = c->id,
+                        .fds =
+                                        {
+                                                        [FD_PAGE] = c->page.fd,
+                                                        [FD_LIFELINE] = c->lifeline,
+                                                        [FD_WAKE] = c->wake,
+                                                        [FD_PIDFD] = c->peer.pidfd,
+                                                        [FD_META] = c->meta,
+                                        },
+        };
+
+        int r = event == CLIENT_ADDED ? fdstore_push(&stored) : fdstore_remove(c->id);
+        if (r < 0)
+                log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
+                                "Client %" PRIu64 " will not survive a restart of the service: %m", c->id);
+}
+
+static bool adopt_one(Manager *m, StoredClient *s) {
+        Client *c = NULL;
+
+        int r = client_adopt(m, s->fds[FD_META], s->fds[FD_PAGE], s->fds[FD_LIFELINE], s->fds[FD_WAKE],
+                        s->fds[FD_PIDFD], &c);
+        if (r < 0) {
+                log_event(LOG_WARNING, MESSAGE_ADOPT_FAILED, LOG_FIELDS(.client = s->id, .error = r),
+                                "Client %" PRIu64 " cannot be taken over: %m", s->id);
+                (void) fdstore_remove(s->id);
+                return false;
+        }
+        for (FdRole role = 0; role < _FD_ROLE_MAX; role++)
+                TAKE_FD(s->fds[role]);
+        return true;
+}
+
+static int adopt_clients(Manager *m) {
+        _cleanup_(stored_fds_done)
+        StoredFds stored = STORED_FDS_NULL;
+        size_t n = 0;
+
+        int r = fdstore_collect(&stored);
+        if (r < 0)
+                return log_error_errno(r, "Failed to take what the service manager kept: %m");
+        for (size_t i = 0; i < stored.n_clients; i++)
+                n += adopt_one(m, stored.clients + i);
+        if (stored.n_clients > 0)
+                log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
+                                "Took over %zu of %zu clients from before the restart", n, stored.n_clients);
+        m->client_hook = on_client;
+        return 0;
+}
+
+static int start(Manager *m, const Options *o) {
+        int r = watch_signals(m);
+        if (r < 0)
+                return log_error_errno(r, "Failed to watch for signals: %m");
+        r = connect_bus(m, o);
+        if (r < 0)
+                return r;
+        r = adopt_clients(m);
+        if (r < 0)
+                return r;
+        r = manager_request_name(m);
+        if (r < 0)
+                return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);
+        r = sd_event_set_watchdog(m->event, true);
+        if (r < 0)
+                return log_error_errno(r, "Failed to serve the watchdog: %m");
+        log_event(LOG_INFO, MESSAGE_STARTED, LOG_FIELDS(.error = 0), "xschedd " XSCHED_VERSION " is up");
+        notify_ready("Scheduling");
+        return 0;
+}
+
+static int run(const Options *o) {
+        _cleanup_(manager_freep)
+        Manager *m = NULL;
+        _cleanup_(config_freep)
+        Config *config = NULL;
+
+        int r = block_signals();
+        if (r < 0)
+                return log_error_errno(r, "Failed to block signals: %m");
+        raise_fd_limit();
+        r = reload_read(o, NULL, &config);
+        if (r < 0)
+                return log_error_errno(r, "Failed to read the configuration: %m");
+        reload_apply_log(o, config);
+
+        r = manager_new(TAKE_PTR(config), &m);
+        if (r < 0)
+                return log_error_errno(r, "Failed to start: %m");
+        m->options = o;
+
+        r = start(m, o);
+        if (r >= 0)
+                r = manager_loop(m);
+        notify_stopping();
+        m->client_hook = NULL; /* clients that are let go now come back after a restart */
+        if (r > 0) /* sd-bus ended the loop */
+                return log_error_errno(-ECONNRESET, "Lost the connection to the bus");
+        if (r == 0)
+                log_event(LOG_INFO, MESSAGE_STOPPED, LOG_FIELDS(.error = 0), "xschedd stops");
+        return r;
+}
+
+int main(int argc, char *argv[]) {
+        Options o;
+
+        if (open_standard_fds() < 0)
+                return EXIT_FAILURE;
+        int r = options_parse(argc, argv, &o);
+        if (r <= 0)
+                return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+
+        log_set_max_level(o.log_level >= 0 ? o.log_level : LOG_INFO);
+        log_set_target(o.log_target >= 0 ? (LogTarget) o.log_target : LOG_TARGET_AUTO);
+        return run(&o) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

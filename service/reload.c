@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Reading the configuration, at the start and again
+ */
+
+#include <stdio.h>
+
+#include "messages.h"
+#include "notify.h"
+#include "reload.h"
+
+#define DEGRADED_KEY "configuration"
+
+int reload_read(const Options *o, const Config *last_good, Config **ret) {
+        const ConfigPaths paths = {.file = o->config_file, .classes_dir = o->classes_dir};
+
+        return config_load(&paths, last_good, config_log_problem, NULL, ret);
+}
+
+void reload_apply_log(const Options *o, const Config *c) {
+        log_set_max_level(o->log_level >= 0 ? o->log_level : c->log_level);
+        log_set_target(o->log_target >= 0 ? (LogTarget) o->log_target : c->log_target);
+}
+
+static void set_degraded(Manager *m, unsigned n_problems, int error) {
+        char text[128];
+
+        if (error < 0)
+                (void) snprintf(text, sizeof(text), "The configuration could not be read again: %s",
+                                strerror(-error));
+        else
+                (void) snprintf(text, sizeof(text), "%u problem%s in the configuration, see the journal",
+                                n_problems, n_problems == 1 ? "" : "s");
+        if (manager_set_degraded(m, DEGRADED_KEY, error < 0 || n_problems > 0 ? text : NULL) < 0)
+                log_oom();
+}
+
+int manager_reload(Manager *m) {
+        _cleanup_(config_freep)
+        Config *config = NULL;
+
+        notify_reloading();
+        int r = reload_read(m->options, m->config, &config);
+        set_degraded(m, config ? config->n_problems : 0, r);
+        if (r >= 0) {
+                unsigned n_problems = config->n_problems;
+
+                reload_apply_log(m->options, config);
+                manager_set_config(m, TAKE_PTR(config));
+                log_event(LOG_INFO, MESSAGE_RELOADED, LOG_FIELDS(.error = 0),
+                                "Configuration read again, %u problems", n_problems);
+        } else
+                log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
+                                "Configuration could not be read again, everything stays as it was: %m");
+        notify_ready("Scheduling");
+        return r;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Reading the configuration, at the start and again: SIGHUP and org.xsched.Scheduler.Reload
+ */
+
+#include "config.h"
+#include "manager.h"
+#include "options.h"
+
+/* What the options and the installed files say. `last_good` NULL: the start. Problems are logged. */
+int reload_read(const Options *o, const Config *last_good, Config **ret);
+
+/* Log level and target: an option stands above the configuration. */
+void reload_apply_log(const Options *o, const Config *c);
+
+/* Reads again and applies. On failure everything stays as it was; the reason is logged and among the Degraded ones. Takes m->options. */
+int manager_reload(Manager *m);
