@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Calibration: how many rounds make a kernel of the wanted length on this device
+ *
+ * Done once, in a process of its own, while nothing else runs; all tenants of all phases are then given the same number of
+ * rounds, so what a phase changes is who shares the device and nothing else.
+ */
+
+#include "demo.h"
+
+typedef struct Calibration {
+        char device[128];
+        bool gpu;
+        int cpu; /* the CPU that is the device, or -1 */
+        uint32_t rounds;
+        uint64_t kernel_ns; /* measured with that many rounds */
+} Calibration;
+
+/* How long kernels are when nobody says: short ones on a GPU, such as inference has; on a CPU long enough that the host's own
+ * work does not drown them. */
+#define CALIBRATE_GPU_NS (120 * NSEC_PER_USEC)
+#define CALIBRATE_CPU_NS (460 * NSEC_PER_USEC)
+
+/* The calibrator's process: prints the line that calibration_parse() reads. `kernel_ns` 0: the default above. */
+int calibrate_main(const char *device, uint64_t kernel_ns);
+
+/* In the parent: runs a calibrator. */
+int calibrate(const char *device, uint64_t kernel_ns, Calibration *ret);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * xsched-demo: what xsched does for a job that must be quick, beside jobs that never stop
+ *
+ * One binary, three kinds of process. The *parent* (main.c, phase.c) never touches the device: it starts tenants,
+ * tells them when to begin and when to stop, and draws conclusions. A *tenant* (tenant.c) is an ordinary OpenCL
+ * program with a context of its own that knows nothing of xsched, but that it reports, where the layer is loaded,
+ * what the layer counted. A *calibrator* (calibrate.c) finds out once how much work a kernel of the wanted length
+ * is, so that all tenants of all phases run the very same kernel.
+ *
+ * They talk in lines over two pipes, a child's standard input and output. That makes the pipes survive whatever stands
+ * between parent and tenant (`xschedctl run`), and a closed standard input is the order to end at once: no child
+ * outlives its parent.
+ *
+ *   to a tenant    go START END PERIOD   begin: CLOCK_MONOTONIC ns; END and PERIOD concern the latency job only
+ *                  stop                  finish the task at hand, report, end
+ *   from a tenant  ready                 device open, one task computed and checked
+ *                  task START END        one task, computed (and checked: a wrong result ends in `error`)
+ *                  skipped N             N periods began while the task before was still running
+ *                  done TASKS LAUNCHES SEEN TRACKED WAITED WAITED_NS EXPIRED
+ *                  error TEXT
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+
+typedef enum Role {
+        ROLE_LATENCY, /* a task each period, which somebody waits for */
+        ROLE_BATCH,   /* one task after the other */
+        _ROLE_MAX,
+} Role;
+
+const char *role_to_string(Role r);
+int role_from_string(const char *s);
+
+/* Prints one line to standard error, and returns r (any negative errno; the text alone is what the user sees). */
+int demo_error(int r, const char *format, ...) _printf_(2, 3);
+
+/* /proc/self/exe resolved, for starting ourselves again. */
+const char *demo_self(void);
