@@ -67,7 +67,7 @@ static void help(void) {
                "      --budget=USEC         time in flight of such a job\n"
                "      --timeslice=USEC      turn of a job among equals\n"
                "      --linger=USEC         how long the device is kept for a job that has just become idle\n"
-               "      --set=NAME=VALUE      any other setting of xsched.conf(5); may be repeated\n"
+               "      --set=NAME=VALUE      any setting of xsched.conf(5)'s [Scheduler]; may be repeated\n"
                "\n"
                "What comes out:\n"
                "      --plot=FILE           write a plot (SVG)\n"
@@ -152,14 +152,15 @@ static int add_setting(Options *o, const char *setting) {
 }
 
 /* The string lives as long as the process, as those of argv do. */
-static int add_numeric_setting(Options *o, const char *option, const char *name, const char *value) {
+static int add_numeric_setting(
+                Options *o, const char *option, const char *name, const char *value, const char *unit) {
         char *setting;
         int v = 0;
 
         int r = parse_integer(option, value, 0, 1000000000, &v);
         if (r < 0)
                 return r;
-        if (asprintf(&setting, "%s=%d", name, v) < 0)
+        if (asprintf(&setting, "%s=%d%s", name, v, unit) < 0)
                 return demo_error(-ENOMEM, "out of memory");
         return add_setting(o, setting);
 }
@@ -199,13 +200,13 @@ static int parse_option(int c, Options *o) {
                 o->policy = optarg;
                 return 0;
         case OPT_THRESHOLD:
-                return add_numeric_setting(o, "threshold", "Threshold", optarg);
+                return add_numeric_setting(o, "threshold", "Threshold", optarg, "");
         case OPT_BUDGET:
-                return add_numeric_setting(o, "budget", "BudgetUSec", optarg);
+                return add_numeric_setting(o, "budget", "Budget", optarg, "us");
         case OPT_TIMESLICE:
-                return add_numeric_setting(o, "timeslice", "TimeSliceUSec", optarg);
+                return add_numeric_setting(o, "timeslice", "TimeSlice", optarg, "us");
         case OPT_LINGER:
-                return add_numeric_setting(o, "linger", "LingerUSec", optarg);
+                return add_numeric_setting(o, "linger", "Linger", optarg, "us");
         case OPT_SET:
                 return add_setting(o, optarg);
         case OPT_PLOT:

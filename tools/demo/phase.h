@@ -9,7 +9,7 @@
  */
 
 #include "calibrate.h"
-#include "samples.h"
+#include "common/samples.h"
 
 typedef enum PhaseKind {
         PHASE_ALONE,  /* the latency job alone, without xsched */

@@ -79,7 +79,7 @@ static int make_config(const Options *o, int *ret_fd) {
         }
 
         _cleanup_close_ int fd = memfd_create("xsched-demo.conf", 0);
-        bool good = fd >= 0 && dprintf(fd, "# of xsched-demo\n[Device]\n") >= 0;
+        bool good = fd >= 0 && dprintf(fd, "# of xsched-demo\n[Scheduler]\n") >= 0;
 
         for (size_t i = 0; i < o->n_settings; i++)
                 good = good && dprintf(fd, "%s\n", o->settings[i]) >= 0;

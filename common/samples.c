@@ -4,10 +4,8 @@
  * Samples
  */
 
-#include <math.h>
-
-#include "common/macro.h"
 #include "samples.h"
+#include "macro.h"
 
 int samples_add(Samples *s, uint64_t at_ns, uint64_t ns) {
         if (s->n == s->n_allocated) {
@@ -45,8 +43,10 @@ uint64_t *samples_sorted(const Samples *s) {
 }
 
 uint64_t percentile(const uint64_t *sorted, size_t n, double p) {
-        size_t rank = (size_t) ceil(p / 100.0 * (double) n);
+        double exact = p / 100.0 * (double) n;
+        size_t rank = (size_t) exact;
 
+        rank += (double) rank < exact;
         return sorted[CLAMP(rank, (size_t) 1, n) - 1];
 }
 
