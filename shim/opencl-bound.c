@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The in-flight bound: a launch that would be one too many waits until fewer are in flight
+ *
+ * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound and not per
+ * launch, and the device has the other half to work on meanwhile.
+ *
+ * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is not safe (see
+ * opencl-track.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host: a kernel can spin
+ * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
+ * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
+ *
+ * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
+ * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
+ */
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "common/time-util.h"
+#include "opencl-launch.h"
+
+#define GIVE_UP_NS       (1 * NSEC_PER_SEC)
+#define GRACE_MAX        16U
+#define LOOK_ANYWAY_NS   (2 * NSEC_PER_MSEC)
+#define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
+#define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
+#define SPINS_PER_LOOK   32U
+#define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
+        return syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, 0);
+}
+
+void opencl_bound_progress(OpenclQueue *q) {
+        atomic_fetch_add(&q->progress, 1);
+        if (atomic_load(&q->bound_waiters) > 0)
+                (void) futex(&q->progress, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+/* Whether anything in flight completes without our help. */
+static bool wait_would_end(OpenclQueue *q) {
+        bool found = false;
+        (void) pthread_mutex_lock(&q->lock);
+        size_t last = atomic_load(&q->in_order) ? MIN(q->head + 1, q->n) : q->n;
+        for (size_t i = q->head; i < last && !found; i++)
+                found = q->tracked[i].safe;
+        (void) pthread_mutex_unlock(&q->lock);
+        return found;
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ __volatile__("yield");
+#else
+        (void) sched_yield();
+#endif
+}
+
+static void wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
+        if (q->callbacks_prompt) {
+                struct timespec ts = ns_to_timespec(LOOK_ANYWAY_NS);
+                (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts);
+        } else if (expected_ns >= SLEEP_MIN_NS) {
+                struct timespec ts = ns_to_timespec(MIN(expected_ns - WAKE_UP_EARLY_NS, LOOK_ANYWAY_NS));
+                (void) nanosleep(&ts, NULL);
+        } else
+                for (unsigned i = 0; i < SPINS_PER_LOOK; i++)
+                        relax();
+}
+
+static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
+        uint64_t start = now_ns(), progress_at = start;
+        uint32_t keep = limit / 2, before = atomic_load(&q->n_tracked);
+
+        (void) opencl_next.clFlush(q->handle);
+        q->keep = keep;
+        atomic_fetch_add(&q->bound_waiters, 1);
+        for (;;) {
+                uint32_t seen = atomic_load(&q->progress);
+                opencl_harvest_some(q);
+                uint32_t n = atomic_load(&q->n_tracked);
+                if (n <= keep || !wait_would_end(q))
+                        break;
+
+                uint64_t now = now_ns();
+                if (n < before)
+                        progress_at = now;
+                before = n;
+                if (now - progress_at >= GIVE_UP_NS) {
+                        uint32_t grace = atomic_load(&q->grace);
+                        atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
+                        break;
+                }
+                wait_a_little(q, seen, ns_sub(q->mean_ns * (n - keep), now - progress_at));
+        }
+        atomic_fetch_sub(&q->bound_waiters, 1);
+}
+
+void opencl_bound_wait(OpenclQueue *q) {
+        uint32_t limit = xsched_queue_limit(q->xq);
+        uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+        if (n < (limit ?: UNBOUND_LOOK) || opencl_thread.in_callback)
+                return;
+
+        PROTECT_ERRNO;
+        opencl_harvest_some(q);
+        if (limit == 0)
+                return;
+        uint64_t bound = (uint64_t) limit << atomic_load(&q->grace);
+        if (atomic_load(&q->n_tracked) >= bound)
+                bound_wait_slow(q, (uint32_t) MIN(bound, (uint64_t) INT32_MAX));
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The OpenCL layer: what the loader calls when our path stands in OPENCL_LAYERS
+ *
+ * Loaders hand us a table of functions and take one back. The tables of different loaders have different lengths (each new OpenCL
+ * version appends), so ours has the length of theirs: hooks are put over the entries that both know, all else is theirs unchanged.
+ *
+ * What loaders do that one would not expect:
+ *  - ocl-icd 2.3.1 cuts OPENCL_LAYERS at the first ':' in the process's own environment, so that children see the first layer
+ *    only: put ours first.
+ *  - The last layer in the list is the outermost, that is, it is called first.
+ *  - A process can have two loaders (a Python wheel that brings its own), and each initialises us. Their functions all go to the
+ *    object's own runtime in the end, so the first loader's serve for both; we keep that one loaded, since it could be closed.
+ *  - Nothing ever finalises a layer.
+ *
+ * A process that makes no queue pays for the copy of a table, and nothing else.
+ */
+
+#include "opencl-next.h" /* before all other headers of OpenCL: it chooses the version */
+
+#include <CL/cl_layer.h>
+#include <dlfcn.h>
+#include <pthread.h>
+
+cl_icd_dispatch opencl_next;
+
+static pthread_mutex_t next_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool next_known;
+
+void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret) {
+        OpenclFunction *to = (OpenclFunction *) ret;
+
+        (void) pthread_mutex_lock(&next_lock);
+        if (!next_known)
+                memcpy(&opencl_next, target, MIN(n, OPENCL_N_ENTRIES) * sizeof(OpenclFunction));
+        next_known = true;
+        (void) pthread_mutex_unlock(&next_lock);
+
+        memcpy(to, target, n * sizeof(OpenclFunction));
+        for (size_t i = 0; i < opencl_n_hooks; i++) {
+                size_t entry = opencl_hooks[i].entry;
+                if (entry < n && to[entry] && ((const OpenclFunction *) &opencl_next)[entry])
+                        to[entry] = opencl_hooks[i].function;
+        }
+}
+
+/* A table that already leads through us: initialised twice by one loader. */
+static bool is_hooked(const cl_icd_dispatch *target, size_t n) {
+        for (size_t i = 0; i < opencl_n_hooks; i++)
+                if (opencl_hooks[i].entry < n &&
+                                ((const OpenclFunction *) target)[opencl_hooks[i].entry] ==
+                                                opencl_hooks[i].function)
+                        return true;
+        return false;
+}
+
+static void keep_loaded(const void *function) {
+        Dl_info info;
+        if (dladdr(function, &info) && info.dli_fname) {
+                void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+                if (handle)
+                        (void) dlclose(handle);
+        }
+}
+
+_public_
+cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value, size_t *size_ret) {
+        static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+        static const char name[] = "xsched";
+        const void *answer = what == CL_LAYER_API_VERSION ? (const void *) &version : name;
+        size_t n = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
+
+        if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME)
+                return CL_INVALID_VALUE;
+        if (value && size < n)
+                return CL_INVALID_VALUE;
+        if (value)
+                memcpy(value, answer, n);
+        if (size_ret)
+                *size_ret = n;
+        return CL_SUCCESS;
+}
+
+_public_
+cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_ret,
+                const cl_icd_dispatch **dispatch_ret) {
+        PROTECT_ERRNO;
+        if (!target || !n_ret || !dispatch_ret || n == 0)
+                return CL_INVALID_VALUE;
+        if (is_hooked(target, n))
+                return CL_INVALID_VALUE; /* this loader has us already, and goes on without a second time */
+
+        /* For the life of the process: the loader may look into it at any time. */
+        cl_icd_dispatch *dispatch = malloc(MAX(n * sizeof(OpenclFunction), sizeof(*dispatch)));
+        if (!dispatch)
+                return CL_OUT_OF_HOST_MEMORY;
+
+        keep_loaded(*(void *const *) target);
+        opencl_hook_dispatch(target, n, dispatch);
+
+        *n_ret = n;
+        *dispatch_ret = dispatch;
+        return CL_SUCCESS;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The OpenCL runtime below us
+ *
+ * One table of the functions that our own code calls: the loader's target dispatch when we run as a layer, the functions of the
+ * libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue can exist, and never
+ * changes afterwards, so reading it needs no lock and no ordering.
+ */
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+#include <CL/cl_icd.h>
+#include <stdbool.h>
+
+#include "common/macro.h"
+
+/* Entries are NULL where the runtime has no such function; a hook is only installed over an entry that is there. */
+extern _hidden_ cl_icd_dispatch opencl_next;
+
+/* Functions by position, because loaders of different age know tables of different length. */
+typedef void (*OpenclFunction)(void);
+
+#define OPENCL_N_ENTRIES   (sizeof(cl_icd_dispatch) / sizeof(OpenclFunction))
+#define OPENCL_ENTRY(name) (offsetof(cl_icd_dispatch, name) / sizeof(OpenclFunction))
+
+typedef struct OpenclHook {
+        const char *name;
+        size_t entry;
+        OpenclFunction function;
+} OpenclHook;
+
+extern _hidden_ const OpenclHook opencl_hooks[];
+extern _hidden_ const size_t opencl_n_hooks;
+
+/* Fills opencl_next from a table with n entries, unless it is filled already, and makes *ret the same table with our hooks in it.
+ * *ret may hold more entries than n: the rest is left alone. */
+void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret);
+
+/* The name of no function. Asked for it by clGetExtensionFunctionAddress(), our hook answers with the name itself. */
+extern _hidden_ const char opencl_probe[];
