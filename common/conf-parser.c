@@ -126,6 +126,12 @@ static bool parser_next_line(Parser *p, const char **ret_line, size_t *ret_size)
         return true;
 }
 
+/* libinih takes "Key: value", too, and would find it in "Key: a=b". */
+static bool is_assignment(const char *line, size_t n) {
+        const char *equals = memchr(line, '=', n);
+        return equals && !memchr(line, ':', (size_t) (equals - line));
+}
+
 /* fgets() for libinih: gives it assignments only. */
 static char *parser_read(char *buf, int size, void *userdata) {
         Parser *p = userdata;
@@ -140,7 +146,7 @@ static char *parser_read(char *buf, int size, void *userdata) {
                         parser_error(p, -EBADMSG, "Line with a NUL byte, ignored");
                 else if (*line == '[')
                         parser_open_section(p, line, n);
-                else if (!memchr(line, '=', n))
+                else if (!is_assignment(line, n))
                         parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
                 else if (size < 3 || n > (size_t) size - 3)
                         parser_error(p, -E2BIG, "Line longer than %i bytes, ignored", size - 3);

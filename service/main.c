@@ -215,7 +215,7 @@ static int run(const Options *o) {
                 r = manager_loop(m);
         notify_stopping();
         m->client_hook = NULL; /* clients that are let go now come back after a restart */
-        if (r > 0) /* sd-bus ended the loop */
+        if (r > 0)             /* sd-bus ended the loop */
                 return log_error_errno(-ECONNRESET, "Lost the connection to the bus");
         if (r == 0)
                 log_event(LOG_INFO, MESSAGE_STOPPED, LOG_FIELDS(.error = 0), "xschedd stops");

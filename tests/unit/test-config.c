@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * xsched.conf and classes: precedence of places, what a device gets, and that a reload of something broken loses nothing
+ *
+ * Arguments: the shipped xsched.conf and the shipped classes.d.
+ */
+
+#include <config.h>
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "service/config.h"
+
+static const char *shipped_config, *shipped_classes;
+static char *root;
+static char problems[16384];
+static unsigned n_problems;
+
+#define ETC XSCHED_PKGCONFDIR
+#define RUN "/run/xsched"
+#define USR XSCHED_VENDORDIR
+
+static void remember(const ConfProblem *p, void *userdata) {
+        size_t n = strlen(problems);
+        const char *file = startswith(p->file, root) ?: p->file;
+
+        (void) snprintf(problems + n, sizeof(problems) - n, "%s:%u: %s\n", file, p->line, p->message);
+        n_problems++;
+}
+
+static void make_parents(char *path) {
+        for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+                *p = '\0';
+                if (mkdir(path, 0700) < 0)
+                        assert_int_equal(errno, EEXIST);
+                *p = '/';
+        }
+}
+
+static void path_of(char *buf, size_t size, const char *name) {
+        assert_true(snprintf(buf, size, "%s%s", root, name) < (int) size);
+}
+
+static void put(const char *name, const char *text) {
+        char path[1024];
+        path_of(path, sizeof(path), name);
+        make_parents(path);
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+}
+
+static void take_away(const char *name) {
+        char path[1024];
+        path_of(path, sizeof(path), name);
+        assert_return_code(remove(path), errno);
+}
+
+static int try_load(const Config *last_good, Config **ret) {
+        const ConfigPaths paths = {.root = root};
+
+        problems[0] = '\0';
+        n_problems = 0;
+        return config_load(&paths, last_good, remember, NULL, ret);
+}
+
+static Config *load(const Config *last_good) {
+        Config *c = NULL;
+        assert_int_equal(try_load(last_good, &c), 0);
+        assert_int_equal(c->n_problems, n_problems);
+        return c;
+}
+
+static int setup(void **state) {
+        char template[] = "/tmp/xsched-test-config-XXXXXX";
+        if (!mkdtemp(template))
+                return -1;
+        root = strdup(template);
+        return root ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+        return remove(path);
+}
+
+static int teardown(void **state) {
+        int r = nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        free(root);
+        root = NULL;
+        return r;
+}
+
+static void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
+        assert_ptr_equal(a->policy, b->policy);
+        assert_int_equal(a->params.concurrency, b->params.concurrency);
+        assert_int_equal(a->params.timeslice_ns, b->params.timeslice_ns);
+        assert_int_equal(a->params.starve_ns, b->params.starve_ns);
+        assert_int_equal(a->params.starve_run_ns, b->params.starve_run_ns);
+        assert_int_equal(a->params.linger_ns, b->params.linger_ns);
+        assert_int_equal(a->params.threshold, b->params.threshold);
+        assert_int_equal(a->budget_us, b->budget_us);
+}
+
+static void assert_defaults(const Config *c) {
+        const DeviceConfig expected = {
+                        .policy = policy_all[0], .params = POLICY_CONFIG_DEFAULT, .budget_us = 250};
+
+        assert_same_device(&c->device, &expected);
+        assert_int_equal(c->limits.clients_per_user, 4096);
+        assert_int_equal(c->limits.queues_per_user, 16384);
+        assert_int_equal(c->limits.queues_per_client, 1024);
+        assert_int_equal(c->limits.jobs_per_user, 1024);
+        assert_int_equal(c->log_level, LOG_INFO);
+        assert_int_equal(c->log_target, LOG_TARGET_AUTO);
+}
+
+static void test_nothing_is_defaults(void **state) {
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+
+        assert_int_equal(n_problems, 0);
+        assert_defaults(c);
+        assert_int_equal(c->n_overrides, 0);
+        assert_int_equal(c->classes.n, 1);
+        assert_string_equal(c->classes.classes[0].name, "default");
+        assert_int_equal(c->classes.classes[0].settings.mask, 0);
+}
+
+/* The shipped file says what the defaults are, in comments: taken at its word, it must change nothing and name every key. */
+static void test_shipped_file(void **state) {
+        char line[512], text[16384] = "";
+        FILE *f = fopen(shipped_config, "re");
+        assert_non_null(f);
+        while (fgets(line, sizeof(line), f)) {
+                size_t n = strlen(text);
+                bool commented = line[0] == '#' && line[1] >= 'A' && line[1] <= 'Z' && strchr(line, '=');
+                (void) snprintf(text + n, sizeof(text) - n, "%s", line + (commented ? 1 : 0));
+        }
+        (void) fclose(f);
+
+        for (size_t i = 0; i < config_sections_n; i++)
+                for (size_t k = 0; k < config_sections[i].n_items; k++) {
+                        char key[64];
+                        (void) snprintf(key, sizeof(key), "\n%s=", config_sections[i].items[k].key);
+                        if (!strstr(text, key))
+                                fail_msg("The shipped file does not mention %s", key + 1);
+                }
+
+        put(ETC "/xsched.conf", text);
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+        assert_string_equal(problems, "");
+        assert_defaults(c);
+
+        put(ETC "/xsched.conf", "[Scheduler]\nTimeSlice=7ms\n");
+        _cleanup_(config_freep)
+        Config *other = load(NULL);
+        assert_int_equal(other->device.params.timeslice_ns, 7 * NSEC_PER_MSEC);
+}
+
+static void test_all_keys(void **state) {
+        put(ETC "/xsched.conf",
+                        "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
+                        "Linger=0\nThreshold=8\nBudget=1ms\n"
+                        "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\n"
+                        "[Log]\nLevel=debug\nTarget=console\n");
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+        assert_string_equal(problems, "");
+        assert_string_equal(c->device.policy->name, "tree");
+        assert_int_equal(c->device.params.concurrency, 4);
+        assert_int_equal(c->device.params.timeslice_ns, 2 * NSEC_PER_MSEC);
+        assert_int_equal(c->device.params.starve_ns, 2 * NSEC_PER_SEC);
+        assert_int_equal(c->device.params.starve_run_ns, 20 * NSEC_PER_MSEC);
+        assert_int_equal(c->device.params.linger_ns, 0);
+        assert_int_equal(c->device.params.threshold, 8);
+        assert_int_equal(c->device.budget_us, 1000);
+        assert_int_equal(c->limits.clients_per_user, 1);
+        assert_int_equal(c->limits.queues_per_user, 2);
+        assert_int_equal(c->limits.queues_per_client, 3);
+        assert_int_equal(c->limits.jobs_per_user, 4);
+        assert_int_equal(c->log_level, LOG_DEBUG);
+        assert_int_equal(c->log_target, LOG_TARGET_CONSOLE);
+}
+
+static void test_precedence(void **state) {
+        put(USR "/xsched.conf", "[Scheduler]\nThreshold=2\nConcurrency=2\n");
+        put(USR "/xsched.conf.d/50-x.conf", "[Scheduler]\nThreshold=3\n");
+        put(USR "/xsched.conf.d/70-last.conf", "[Limits]\nMaxJobsPerUser=70\n");
+        put(USR "/xsched.conf.d/60-masked.conf", "[Limits]\nMaxJobsPerUser=60\nMaxQueuesPerUser=60\n");
+        _cleanup_(config_freep)
+        Config *a = load(NULL);
+        assert_int_equal(a->device.params.threshold, 3);
+        assert_int_equal(a->device.params.concurrency, 2);
+        assert_int_equal(a->limits.jobs_per_user, 70);
+        assert_int_equal(a->limits.queues_per_user, 60);
+
+        /* The first main file that exists is read, and only that. */
+        put(ETC "/xsched.conf", "[Scheduler]\nThreshold=9\n");
+        /* The same name masks, and the name's place in the order stays. */
+        put(RUN "/xsched.conf.d/50-x.conf", "[Limits]\nMaxJobsPerUser=50\n");
+        put(ETC "/xsched.conf.d/60-masked.conf", "");
+        _cleanup_(config_freep)
+        Config *b = load(NULL);
+        assert_string_equal(problems, "");
+        assert_int_equal(b->device.params.threshold, 9);
+        assert_int_equal(b->device.params.concurrency, 1);
+        assert_int_equal(b->limits.jobs_per_user, 70);
+        assert_int_equal(b->limits.queues_per_user, 16384);
+}
+
+static void test_devices(void **state) {
+        DeviceConfig d;
+
+        put(ETC "/xsched.conf",
+                        "[Scheduler]\nTimeSlice=4ms\nThreshold=2\n"
+                        "[Device pci:*]\nThreshold=3\nBudget=100us\n"
+                        "[Device pci:0000:6[5-6]:00.*]\nConcurrency=2\nThreshold=4\n"
+                        "[Device opencl:portable-computing-language:pthread-some-very-long-name-of-a-processor:0]\n"
+                        "Linger=1ms\n"
+                        "[Device pci:0000:66:*]\nThreshold=5\nBudget=\n"
+                        "[Device pci:*]\nTimeSlice=1ms\n");
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+        assert_string_equal(problems, "");
+        assert_int_equal(c->n_overrides, 4);
+
+        config_device(c, "opencl:other:0", &d);
+        assert_same_device(&d, &c->device);
+
+        config_device(c, "pci:0000:01:00.0", &d);
+        assert_int_equal(d.params.threshold, 3);
+        assert_int_equal(d.params.timeslice_ns, NSEC_PER_MSEC);
+        assert_int_equal(d.params.concurrency, 1);
+        assert_int_equal(d.budget_us, 100);
+
+        config_device(c, "pci:0000:65:00.0", &d);
+        assert_int_equal(d.params.threshold, 4);
+        assert_int_equal(d.params.concurrency, 2);
+
+        config_device(c, "pci:0000:66:00.1", &d); /* the later section wins; an emptied key is not given */
+        assert_int_equal(d.params.threshold, 5);
+        assert_int_equal(d.params.concurrency, 2);
+        assert_int_equal(d.budget_us, 100);
+
+        config_device(c, "opencl:portable-computing-language:pthread-some-very-long-name-of-a-processor:0",
+                        &d);
+        assert_int_equal(d.params.linger_ns, NSEC_PER_MSEC);
+        assert_int_equal(d.params.threshold, 2);
+}
+
+static void test_starvation_must_make_sense(void **state) {
+        DeviceConfig d;
+
+        put(ETC "/xsched.conf",
+                        "[Scheduler]\nStarveAfter=20ms\nStarveRun=1s\nConcurrency=2\n"
+                        "[Device a]\nStarveAfter=10ms\n"
+                        "[Device b]\nStarveRun=2s\n[Device b*]\nStarveAfter=3s\n");
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+        assert_string_equal(problems,
+                        "[Scheduler]:0: StarveRun=1s is not shorter than StarveAfter=20ms, both ignored\n"
+                        "[Device a]:0: StarveRun=10ms is not shorter than StarveAfter=10ms, both ignored\n"
+                        "[Device b]:0: StarveRun=2s is not shorter than StarveAfter=1s, both ignored\n");
+        assert_int_equal(c->device.params.starve_ns, NSEC_PER_SEC);
+        assert_int_equal(c->device.params.starve_run_ns, 10 * NSEC_PER_MSEC);
+        assert_int_equal(c->device.params.concurrency, 2);
+        config_device(c, "a", &d);
+        assert_true(d.params.starve_run_ns < d.params.starve_ns);
+        config_device(c, "b", &d);
+        assert_int_equal(d.params.starve_ns, 3 * NSEC_PER_SEC);
+        assert_int_equal(d.params.starve_run_ns, 10 * NSEC_PER_MSEC);
+}
+
+static void test_reload_keeps_what_was_good(void **state) {
+        put(ETC "/xsched.conf",
+                        "[Scheduler]\nTimeSlice=7ms\nThreshold=6\nPolicy=tree\n[Log]\nLevel=debug\n"
+                        "[Device pci:*]\nBudget=1ms\nConcurrency=3\n");
+        put(ETC "/classes.d/gold.class", "[Class]\nPriority=20\nWeight=300\nDescription=Gold\n");
+        _cleanup_(config_freep)
+        Config *before = load(NULL);
+        assert_string_equal(problems, "");
+
+        put(ETC "/xsched.conf",
+                        "[Scheduler]\nTimeSlice=7 bananas\nConcurrency=2\nPolicy=nosuch\n[Log]\nLevel=loud\n"
+                        "[Device pci:*]\nBudget=everything\nConcurrency=none\nLinger=nonsense\n");
+        put(ETC "/classes.d/gold.class", "[Class]\nPriority=high\nWeight=400\nDescription=\x01\n");
+        _cleanup_(config_freep)
+        Config *after = load(before);
+        assert_int_equal(n_problems, 8);
+        assert_non_null(strstr(problems, ETC "/xsched.conf:2: TimeSlice=7 bananas"));
+        assert_non_null(strstr(problems, ETC "/xsched.conf:4: Policy=nosuch is not the name of a policy"));
+        assert_non_null(strstr(problems, ETC "/xsched.conf:6: Level=loud"));
+        assert_non_null(strstr(problems, ETC "/xsched.conf:9: Concurrency=none"));
+        assert_non_null(strstr(problems, ETC "/classes.d/gold.class:2: Priority=high"));
+
+        assert_int_equal(after->device.params.timeslice_ns, 7 * NSEC_PER_MSEC);
+        assert_int_equal(after->device.params.concurrency, 2);
+        assert_int_equal(after->device.params.threshold, 1); /* taken out of the file: the default */
+        assert_int_equal(after->log_level, LOG_DEBUG);
+        DeviceConfig d;
+        config_device(after, "pci:0", &d);
+        assert_int_equal(d.budget_us, 1000);
+        assert_int_equal(d.params.concurrency, 3);
+        assert_int_equal(d.params.linger_ns, after->device.params.linger_ns); /* was never given */
+        const Class *gold = config_class(after, "gold");
+        assert_non_null(gold);
+        assert_int_equal(gold->settings.priority, 20);
+        assert_int_equal(gold->settings.weight, 400);
+        assert_string_equal(gold->description, "Gold");
+        assert_true(settings_has(&gold->settings, SETTINGS_PRIORITY));
+        assert_false(settings_has(&gold->settings, SETTINGS_THRESHOLD));
+}
+
+/* A directory in the place of a file: cannot be read even by root. */
+static void test_unreadable(void **state) {
+        Config *none = NULL;
+
+        put(ETC "/xsched.conf", "[Scheduler]\nTimeSlice=7ms\n");
+        _cleanup_(config_freep)
+        Config *before = load(NULL);
+
+        take_away(ETC "/xsched.conf");
+        put(ETC "/xsched.conf/in-the-way", "x");
+        assert_int_equal(try_load(before, &none), -EISDIR); /* a reload: everything stays */
+        assert_null(none);
+        assert_int_equal(n_problems, 1);
+
+        put(ETC "/xsched.conf.d/10-x.conf", "[Scheduler]\nThreshold=5\n");
+        _cleanup_(config_freep)
+        Config *fresh = load(NULL); /* a start: the rest applies */
+        assert_int_equal(n_problems, 1);
+        assert_int_equal(fresh->device.params.threshold, 5);
+}
+
+static void test_classes(void **state) {
+        put(USR "/classes.d/batch.class", "[Class]\nDescription=Vendor\nPriority=-50\nWeight=10\n");
+        put(USR "/classes.d/idle.class", "[Class]\nPriority=-200\n");
+        put(USR "/classes.d/masked.class", "[Class]\nPriority=-200\n");
+        put(USR "/classes.d/batch.class.d/10-a.conf", "[Class]\nWeight=20\nThreshold=4\n");
+        put(ETC "/classes.d/batch.class.d/20-b.conf", "[Class]\nThreshold=5\n");
+        put(ETC "/classes.d/masked.class", "");
+        put(RUN "/classes.d/idle.class", "[Class]\nPriority=-100\n");
+        put(ETC "/classes.d/with space.class", "[Class]\nPriority=1\n");
+        put(ETC "/classes.d/bad.class",
+                        "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\n[Match]\nUnit=x\n");
+        put(ETC "/classes.d/notes.txt", "not a class");
+        _cleanup_(config_freep)
+        Config *c = load(NULL);
+
+        assert_int_equal(n_problems, 6);
+        assert_non_null(strstr(problems,
+                        ETC "/classes.d/with space.class:0: The file's name is no name for a class"));
+        assert_non_null(strstr(
+                        problems, ETC "/classes.d/bad.class:2: Priority=256 is out of range (-255 to 255)"));
+        assert_non_null(strstr(
+                        problems, ETC "/classes.d/bad.class:3: Weight=0 is out of range (1 to 10000)"));
+        assert_non_null(strstr(problems,
+                        ETC "/classes.d/bad.class:4: Threshold=65536 is out of range (0 to 65535)"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:5: Unknown key Preemption="));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown section [Match]"));
+
+        assert_int_equal(c->classes.n, 4);
+        assert_string_equal(c->classes.classes[0].name, "bad");
+        assert_int_equal(c->classes.classes[0].settings.mask, 0);
+        assert_string_equal(c->classes.classes[1].name, "batch");
+        assert_string_equal(c->classes.classes[2].name, "default");
+        assert_string_equal(c->classes.classes[3].name, "idle");
+        assert_null(config_class(c, "masked"));
+
+        const Class *batch = config_class(c, "batch"), *idle = config_class(c, "idle");
+        assert_string_equal(batch->description, "Vendor");
+        assert_int_equal(batch->settings.priority, -50);
+        assert_int_equal(batch->settings.weight, 20);
+        assert_int_equal(batch->settings.threshold, 5);
+        assert_int_equal(idle->settings.priority, -100);
+        assert_int_equal(idle->settings.mask, 1U << SETTINGS_PRIORITY);
+}
+
+static void test_shipped_classes(void **state) {
+        static const char *const names[] = {"batch", "default", "idle", "interactive", "system"};
+        const ConfigPaths paths = {.root = root, .classes_dir = shipped_classes};
+        Config *loaded = NULL;
+
+        put(ETC "/classes.d/other.class", "[Class]\nPriority=1\n"); /* not looked at */
+        assert_int_equal(config_load(&paths, NULL, remember, NULL, &loaded), 0);
+        _cleanup_(config_freep)
+        Config *c = loaded;
+        assert_int_equal(c->n_problems, 0);
+        assert_int_equal(c->classes.n, ELEMENTSOF(names));
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                assert_string_equal(c->classes.classes[i].name, names[i]);
+                assert_true(c->classes.classes[i].description[0] != '\0');
+        }
+        int idle = config_class(c, "idle")->settings.priority,
+            batch = config_class(c, "batch")->settings.priority,
+            normal = config_class(c, "default")->settings.priority,
+            interactive = config_class(c, "interactive")->settings.priority,
+            system = config_class(c, "system")->settings.priority;
+        assert_true(idle < batch && batch < normal && normal < interactive && interactive < system);
+        assert_int_equal(normal, POLICY_PRIORITY_DEFAULT);
+}
+
+static void test_explicit_file(void **state) {
+        char path[1024];
+        Config *loaded = NULL;
+
+        put(ETC "/xsched.conf", "[Scheduler]\nThreshold=9\n");
+        put(ETC "/xsched.conf.d/10-x.conf", "[Scheduler]\nConcurrency=9\n");
+        put(USR "/classes.d/vendor.class", "[Class]\nPriority=1\n");
+        put(ETC "/classes.d/local.class", "[Class]\nPriority=2\n");
+        put("/mine/my.conf", "[Scheduler]\nThreshold=2\n");
+        put("/mine/my.conf.d/10-x.conf", "[Scheduler]\nBudget=1ms\n");
+        put("/mine/classes.d/mine.class", "[Class]\nPriority=3\n");
+        path_of(path, sizeof(path), "/mine/my.conf");
+        const ConfigPaths paths = {.file = path, .root = root};
+
+        assert_int_equal(config_load(&paths, NULL, remember, NULL, &loaded), 0);
+        _cleanup_(config_freep)
+        Config *c = loaded;
+        assert_int_equal(c->device.params.threshold, 2);
+        assert_int_equal(c->device.params.concurrency, 1);
+        assert_int_equal(c->device.budget_us, 1000);
+        assert_int_equal(c->classes.n, 3);
+        assert_non_null(config_class(c, "mine"));
+        assert_non_null(config_class(c, "vendor"));
+
+        take_away("/mine/my.conf");
+        problems[0] = '\0';
+        assert_int_equal(config_load(&paths, NULL, remember, NULL, &loaded), -ENOENT);
+        assert_string_equal(
+                        problems, "/mine/my.conf:0: Failed to read the file: No such file or directory\n");
+}
+
+int main(int argc, char *argv[]) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test_setup_teardown(test_nothing_is_defaults, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_shipped_file, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_all_keys, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_starvation_must_make_sense, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_reload_keeps_what_was_good, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_classes, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_shipped_classes, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_explicit_file, setup, teardown),
+        };
+        if (argc != 3)
+                return EXIT_FAILURE;
+        shipped_config = argv[1];
+        shipped_classes = argv[2];
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
