@@ -18,13 +18,11 @@
  */
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,25 +32,11 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "config.h"
+#include "tools/session-child.h"
 #include "tools/shim-env.h"
 
 #define START_TIMEOUT_NS (60 * NSEC_PER_SEC)
 #define STOP_TIMEOUT_NS  (5 * NSEC_PER_SEC)
-
-/* As env(1), timeout(1) and others. */
-enum {
-        EXIT_OURS = 125,
-        EXIT_CANNOT_EXEC = 126,
-        EXIT_NO_COMMAND = 127,
-};
-
-typedef struct Child {
-        const char *name;
-        pid_t pid;
-        int pidfd; /* -EBADF once it has been reaped, or was never started */
-        int status;
-        int code; /* CLD_* */
-} Child;
 
 typedef struct Session {
         const char *policy;
@@ -62,8 +46,7 @@ typedef struct Session {
 
         char *dir;
         char *address;
-        int keeper_fd;
-        pid_t keeper_pid;
+        Keeper keeper;
         int signal_fd;
         int notify_fd;
         int address_fd; /* dbus-daemon's end of --print-address */
@@ -87,142 +70,6 @@ _printf_(1, 2) static int fail(const char *format, ...) {
         va_end(ap);
         fputc('\n', stderr);
         return EXIT_OURS;
-}
-
-/* --- the keeper of the directory --- */
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-        (void) remove(path);
-        return 0;
-}
-
-_noreturn_ static void keeper_run(int fd) {
-        char dir[64] = "/tmp/xsched-session-XXXXXX";
-        const char *tmp = getenv("TMPDIR");
-        int null;
-        char c;
-
-        (void) setsid();
-        /* Ends by the hang-up only: a signal to everybody must not take the one who cleans up. */
-        for (int sig = 1; sig < NSIG; sig++)
-                (void) signal(sig, SIG_IGN);
-
-        /* A socket's path has 108 bytes. */
-        if (tmp && tmp[0] == '/' && strlen(tmp) < sizeof(dir) - 32)
-                snprintf(dir, sizeof(dir), "%s/xsched-session-XXXXXX", tmp);
-        if (!mkdtemp(dir)) {
-                perror("xsched-session: cannot make a temporary directory");
-                _exit(1);
-        }
-
-        null = open("/dev/null", O_RDWR);
-        for (int i = 0; i < 3; i++)
-                (void) dup2(null, i);
-        (void) dup2(fd, 3);
-        (void) close_range(4, ~0U, 0);
-
-        if (send(3, dir, strlen(dir), MSG_NOSIGNAL) >= 0)
-                while (recv(3, &c, 1, 0) < 0 && errno == EINTR)
-                        ;
-        (void) nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-        _exit(0);
-}
-
-static int keeper_start(Session *s) {
-        char dir[64];
-        int pair[2];
-        ssize_t n;
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return negative_errno();
-        s->keeper_pid = fork();
-        if (s->keeper_pid < 0)
-                return negative_errno();
-        if (s->keeper_pid == 0) {
-                close(pair[0]);
-                keeper_run(pair[1]);
-        }
-        close(pair[1]);
-        s->keeper_fd = pair[0];
-
-        n = recv(s->keeper_fd, dir, sizeof(dir) - 1, 0);
-        if (n <= 0)
-                return n < 0 ? negative_errno() : -ENOENT;
-        dir[n] = '\0';
-        s->dir = strdup(dir);
-        return s->dir ? 0 : -ENOMEM;
-}
-
-static void keeper_stop(Session *s) {
-        s->keeper_fd = safe_close(s->keeper_fd);
-        if (s->keeper_pid > 0)
-                while (waitpid(s->keeper_pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
-}
-
-/* --- children --- */
-
-static bool child_is_alive(const Child *c) {
-        return c->pidfd >= 0;
-}
-
-static const char *child_describe_end(const Child *c, char *buf, size_t n) {
-        if (c->code == CLD_EXITED)
-                snprintf(buf, n, "exited with status %d", c->status);
-        else
-                snprintf(buf, n, "was killed by SIG%s", sigabbrev_np(c->status) ?: "?");
-        return buf;
-}
-
-/* In the child, between fork and exec. */
-static void child_setup(const Session *s, pid_t parent, int death_signal, bool daemon) {
-        (void) prctl(PR_SET_PDEATHSIG, death_signal);
-        if (getppid() != parent)
-                _exit(EXIT_OURS);
-        (void) sigprocmask(SIG_SETMASK, &s->original_mask, NULL);
-        if (!daemon)
-                return;
-
-        (void) setsid();
-        (void) dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-        (void) dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
-        /* What a service manager told us is not for them. */
-        static const char *const foreign[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
-                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "XSCHED_JOB"};
-        for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
-                (void) unsetenv(foreign[i]);
-}
-
-/* 0 in the child, as fork(). */
-static int child_fork(const Session *s, Child *c, int death_signal, bool daemon) {
-        pid_t parent = getpid(), pid = fork();
-
-        if (pid < 0)
-                return negative_errno();
-        if (pid == 0) {
-                child_setup(s, parent, death_signal, daemon);
-                return 0;
-        }
-        c->pid = pid;
-        c->pidfd = pidfd_open(pid, 0);
-        if (c->pidfd < 0) {
-                int r = negative_errno();
-
-                (void) kill(pid, SIGKILL);
-                (void) waitpid(pid, NULL, 0);
-                return r;
-        }
-        return 1;
-}
-
-static void child_reap(Child *c) {
-        siginfo_t si = {};
-
-        if (waitid(P_PIDFD, (id_t) c->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
-                return;
-        c->status = si.si_status;
-        c->code = si.si_code;
-        c->pidfd = safe_close(c->pidfd);
 }
 
 /* --- events --- */
@@ -416,7 +263,7 @@ static int start_bus(Session *s) {
         if (pipe2(pipe_fds, O_CLOEXEC) < 0)
                 return fail("cannot make a pipe: %m");
 
-        r = child_fork(s, &s->bus, SIGKILL, true);
+        r = child_fork(&s->bus, &s->original_mask, SIGKILL, true);
         if (r == 0) {
                 char print_address[32];
 
@@ -468,7 +315,7 @@ static int start_service(Session *s) {
                         asprintf(&notify, "%s/notify", s->dir) < 0)
                 return fail("out of memory");
 
-        r = child_fork(s, &s->service, SIGKILL, true);
+        r = child_fork(&s->service, &s->original_mask, SIGKILL, true);
         if (r == 0) {
                 (void) setenv("NOTIFY_SOCKET", notify, 1);
                 execl(path, path, address, s->config ? config : NULL, NULL);
@@ -535,7 +382,7 @@ static int run_command(Session *s) {
                 return r;
         if (s->ended_by)
                 return 128 + s->ended_by;
-        r = child_fork(s, &s->command, SIGTERM, false);
+        r = child_fork(&s->command, &s->original_mask, SIGTERM, false);
         if (r == 0) {
                 execvp(s->command_line[0], s->command_line);
                 r = errno == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC;
@@ -586,7 +433,7 @@ static void session_stop(Session *s) {
         stop_child(s, &s->command);
         stop_child(s, &s->service);
         stop_child(s, &s->bus);
-        keeper_stop(s);
+        keeper_stop(&s->keeper);
         safe_close(s->address_fd);
         safe_close(s->notify_fd);
         safe_close(s->signal_fd);
@@ -607,7 +454,7 @@ static int session_run(Session *s) {
         if (s->signal_fd < 0)
                 return fail("cannot watch for signals: %m");
 
-        r = keeper_start(s);
+        r = keeper_start(&s->keeper, &s->dir);
         if (r < 0)
                 return fail("cannot make a temporary directory: %s", strerror(-r));
         r = start_bus(s);
@@ -687,7 +534,7 @@ static int parse_arguments(int argc, char *argv[], Session *s) {
 
 int main(int argc, char *argv[]) {
         Session s = {
-                        .keeper_fd = -EBADF,
+                        .keeper.fd = -EBADF,
                         .signal_fd = -EBADF,
                         .notify_fd = -EBADF,
                         .address_fd = -EBADF,

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The connection to the service, and its errors in plain words
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tools/xschedctl-bus.h"
+
+int ctl_fail(const char *format, ...) {
+        va_list ap;
+
+        fputs("xschedctl: ", stderr);
+        va_start(ap, format);
+        vfprintf(stderr, format, ap);
+        va_end(ap);
+        fputc('\n', stderr);
+        return EXIT_FAILURE;
+}
+
+static const char *bus_address(const Ctl *c) {
+        const char *e;
+
+        if (c->bus_address)
+                return c->bus_address;
+        if (c->system_bus || c->user_bus)
+                return NULL;
+        e = getenv("XSCHED_BUS_ADDRESS");
+        return isempty(e) ? NULL : e;
+}
+
+const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size) {
+        const char *address = bus_address(c);
+
+        if (!address)
+                return c->user_bus ? "the user bus" : "the system bus";
+        snprintf(buf, size, "the bus %s", address);
+        return buf;
+}
+
+int ctl_open_bus(Ctl *c) {
+        _cleanup_(sd_bus_unrefp)
+        sd_bus *bus = NULL;
+        const char *address = bus_address(c);
+        int r;
+
+        if (c->bus)
+                return 0;
+        if (!address) {
+                r = c->user_bus ? sd_bus_open_user(&bus) : sd_bus_open_system(&bus);
+                if (r < 0)
+                        return r;
+        } else {
+                r = sd_bus_new(&bus);
+                if (r >= 0)
+                        r = sd_bus_set_address(bus, address);
+                if (r >= 0)
+                        r = sd_bus_set_bus_client(bus, true);
+                if (r >= 0)
+                        r = sd_bus_negotiate_fds(bus, true);
+                if (r >= 0)
+                        r = sd_bus_start(bus);
+                if (r < 0)
+                        return r;
+        }
+        c->bus = TAKE_PTR(bus);
+        return 0;
+}
+
+int ctl_connect(Ctl *c) {
+        char buf[256];
+        int r;
+
+        r = ctl_open_bus(c);
+        if (r < 0)
+                return ctl_fail("cannot reach %s: %s", ctl_bus_describe(c, buf, sizeof(buf)), strerror(-r));
+        return 0;
+}
+
+static bool error_is_one_of(const sd_bus_error *e, const char *const *names) {
+        for (; *names; names++)
+                if (sd_bus_error_has_name(e, *names))
+                        return true;
+        return false;
+}
+
+/* The bus refused the connection, or went away under it: what sd-bus reports without an error's name. */
+static bool errno_is_disconnect(int r) {
+        static const int codes[] = {
+                        ECONNREFUSED, ENOENT, ENOTCONN, ECONNRESET, ENOMEDIUM, EPIPE, EHOSTDOWN, ENXIO};
+
+        for (size_t i = 0; i < ELEMENTSOF(codes); i++)
+                if (r == -codes[i])
+                        return true;
+        return false;
+}
+
+bool error_is_not_running(const sd_bus_error *e, int r) {
+        static const char *const names[] = {
+                        SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER, NULL};
+
+        return error_is_one_of(e, names) || errno_is_disconnect(r);
+}
+
+int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what) {
+        static const char *const gone[] = {
+                        SD_BUS_ERROR_UNKNOWN_OBJECT, SD_BUS_ERROR_UNKNOWN_INTERFACE, NULL};
+        static const char *const denied[] = {SD_BUS_ERROR_ACCESS_DENIED,
+                        SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED,
+                        "org.xsched.Scheduler.Error.NotOwner", NULL};
+        static const struct {
+                const char *name;
+                const char *words;
+        } words[] = {
+                        {"NoSuchClient",
+                                        "no such client: the process has no GPU queue, or runs without the shim"},
+                        {"NoSuchQueue", "no such queue"},
+                        {"NoSuchDevice", "no such device"},
+                        {"NoSuchGroup", "no such group: nothing that is scheduled runs there"},
+        };
+        const char *object = what ?: "the service", *name;
+        char buf[256];
+
+        if (sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) ||
+                        sd_bus_error_has_name(e, SD_BUS_ERROR_TIMEOUT) || r == -ETIMEDOUT)
+                return ctl_fail("%s: xschedd does not answer", object);
+        if (error_is_not_running(e, r))
+                return ctl_fail("xschedd is not running on %s", ctl_bus_describe(c, buf, sizeof(buf)));
+        if (error_is_one_of(e, denied))
+                return ctl_fail("%s: access denied: %s", object, e->message ?: "not yours to change");
+        if (error_is_one_of(e, gone))
+                return ctl_fail("%s: no such object", object);
+
+        name = e->name ? startswith(e->name, "org.xsched.Scheduler.Error.") : NULL;
+        for (size_t i = 0; name && i < ELEMENTSOF(words); i++)
+                if (streq(words[i].name, name))
+                        return ctl_fail("%s: %s", object, words[i].words);
+        return ctl_fail("%s: %s", object, e->message ?: strerror(-r));
+}
+
+int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_message **ret) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL;
+        int r;
+
+        r = sd_bus_message_new_method_call(c->bus, &m, SERVICE_NAME, path ?: SERVICE_PATH,
+                        interface ?: SERVICE_INTERFACE, member);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_set_auto_start(m, false);
+        if (r < 0)
+                return r;
+        /* Asks for a password where an agent can: never from a script. */
+        r = sd_bus_message_set_allow_interactive_authorization(m, isatty(STDIN_FILENO));
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+int ctl_call(Ctl *c, sd_bus_message *m, sd_bus_error *e, sd_bus_message **ret_reply) {
+        return sd_bus_call(c->bus, m, 0, e, ret_reply);
+}
+
+int ctl_call_method(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_error *e,
+                sd_bus_message **ret_reply, const char *types, ...) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL;
+        va_list ap;
+        int r;
+
+        r = ctl_new_call(c, path, interface, member, &m);
+        if (r < 0)
+                return r;
+        if (!isempty(types)) {
+                va_start(ap, types);
+                r = sd_bus_message_appendv(m, types, ap);
+                va_end(ap);
+                if (r < 0)
+                        return r;
+        }
+        return ctl_call(c, m, e, ret_reply);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The connection to the service
+ */
+
+#include "tools/xschedctl.h"
+
+#define SERVICE_NAME      "org.xsched.Scheduler"
+#define SERVICE_PATH      "/org/xsched/Scheduler"
+#define SERVICE_INTERFACE "org.xsched.Scheduler"
+
+/* Opens c->bus, unless it is open. 0 or a negative errno; silent. */
+int ctl_open_bus(Ctl *c);
+
+/* The same for verbs that cannot go on without: an exit status, 0 when connected. */
+int ctl_connect(Ctl *c);
+
+/* "the system bus", "the bus unix:path=..." */
+const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size);
+
+/* Does this error say that nobody owns the service's name, or that the bus itself is not to be had? */
+bool error_is_not_running(const sd_bus_error *e, int r);
+
+/* Tells in plain words why a call failed. `what` names the object that the person asked for; NULL for the service
+ * itself. Returns EXIT_FAILURE. */
+int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what);
+
+/* A call of the service: path and interface NULL are the manager's. No automatic start: asking must not start what is asked about.
+ * 0 or a negative errno. */
+int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_message **ret);
+int ctl_call(Ctl *c, sd_bus_message *m, sd_bus_error *e, sd_bus_message **ret_reply);
+
+/* The whole of it for calls with simple arguments, as in sd_bus_call_method(). */
+int ctl_call_method(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_error *e,
+                sd_bus_message **ret_reply, const char *types, ...);

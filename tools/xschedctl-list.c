@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * list-devices, list-clients, list-queues, list-groups, list-policies, list-classes
+ *
+ * Most columns are a property of the object, by name; what is not (a user's name, the pid behind a queue) is filled in
+ * by a function of the column.
+ */
+
+#include <inttypes.h>
+#include <pwd.h>
+
+#include "tools/xschedctl-bus.h"
+#include "tools/xschedctl-list.h"
+
+typedef struct PropertyColumn {
+        Column column;
+        const char *property;
+        Value (*compute)(const Snapshot *s, const Object *o); /* instead of a property */
+} PropertyColumn;
+
+Value value_user(uint64_t uid) {
+        const struct passwd *pw = getpwuid((uid_t) uid);
+        char buf[32];
+
+        if (pw)
+                return value_string(pw->pw_name);
+        snprintf(buf, sizeof(buf), "%" PRIu64, uid);
+        return value_string(buf);
+}
+
+const char *group_state(const Snapshot *s, const Object *group) {
+        static const char *const by_rank[] = {"idle", "held", "running", "suspended"};
+        const char *name = object_get_string(group, "Name");
+        const Value *suspended = object_get(group, "Suspended");
+        const Object *client;
+        size_t rank = 0;
+
+        if (suspended->type == VALUE_BOOL && suspended->b)
+                return "suspended";
+        SNAPSHOT_FOREACH(client, s, OBJECT_CLIENT) {
+                if (!streq(object_get_string(client, "Group"), name))
+                        continue;
+                for (size_t i = rank + 1; i < ELEMENTSOF(by_rank); i++)
+                        if (streq(object_get_string(client, "State"), by_rank[i]))
+                                rank = i;
+        }
+        return by_rank[rank];
+}
+
+static Value compute_user(const Snapshot *s, const Object *o) {
+        return value_user(object_get_uint(o, "UID"));
+}
+
+static Value compute_group_state(const Snapshot *s, const Object *o) {
+        return value_string(group_state(s, o));
+}
+
+static Value compute_queue_client(const Snapshot *s, const Object *o) {
+        return value_uint(object_id_from_path(object_get_string(o, "Client")));
+}
+
+static Value compute_queue_pid(const Snapshot *s, const Object *o) {
+        const Object *client = snapshot_find_by_id(
+                        s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
+
+        return client ? value_uint(object_get_uint(client, "PID")) : (Value){};
+}
+
+#define PLAIN(title, key, property, flags)                                                                  \
+        { {title, key, CELL_PLAIN, flags}, property, NULL }
+#define STATE(title, key, property)                                                                         \
+        { {title, key, CELL_STATE, 0}, property, NULL }
+#define USEC(title, key, property, flags)                                                                   \
+        { {title, key, CELL_USEC, COLUMN_RIGHT | (flags)}, property, NULL }
+#define COMPUTED(title, key, f, flags)                                                                      \
+        { {title, key, CELL_PLAIN, flags}, NULL, f }
+
+static const PropertyColumn device_columns[] = {
+                PLAIN("DEVICE", "device", "Id", COLUMN_ELASTIC),
+                PLAIN("NAME", "name", "Name", COLUMN_ELASTIC),
+                PLAIN("BACKEND", "backend", "Backend", 0),
+                PLAIN("POLICY", "policy", "Policy", 0),
+                PLAIN("CONC", "concurrency", "Concurrency", COLUMN_RIGHT),
+                USEC("SLICE", "timeslice_usec", "TimeSliceUSec", 0),
+                PLAIN("THRESH", "threshold", "Threshold", COLUMN_RIGHT),
+                USEC("", "linger_usec", "LingerUSec", COLUMN_JSON),
+                USEC("", "starve_usec", "StarveUSec", COLUMN_JSON),
+                USEC("", "starve_run_usec", "StarveRunUSec", COLUMN_JSON),
+                PLAIN("ENTITIES", "entities", "NEntities", COLUMN_RIGHT),
+                PLAIN("READY", "ready", "NReady", COLUMN_RIGHT),
+                PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
+};
+
+static const PropertyColumn client_columns[] = {
+                PLAIN("CLIENT", "client", "Id", COLUMN_RIGHT),
+                PLAIN("PID", "pid", "PID", COLUMN_RIGHT),
+                COMPUTED("USER", "user", compute_user, 0),
+                PLAIN("", "uid", "UID", COLUMN_JSON),
+                PLAIN("COMMAND", "command", "Command", COLUMN_ELASTIC),
+                STATE("STATE", "state", "State"),
+                PLAIN("CLASS", "class", "Class", 0),
+                PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
+                PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
+                PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("SOURCE", "source", "PolicySource", 0),
+                PLAIN("QUEUES", "queues", "NQueues", COLUMN_RIGHT),
+                PLAIN("", "submitted", "Submitted", COLUMN_JSON),
+                PLAIN("", "completed", "Completed", COLUMN_JSON),
+                USEC("HELD", "held_usec", "HeldUSec", 0),
+                PLAIN("GROUP", "group", "Group", COLUMN_ELASTIC),
+                PLAIN("", "unit", "Unit", COLUMN_JSON),
+                PLAIN("", "slice", "Slice", COLUMN_JSON),
+};
+
+static const PropertyColumn queue_columns[] = {
+                PLAIN("QUEUE", "queue", "Id", COLUMN_RIGHT),
+                COMPUTED("CLIENT", "client", compute_queue_client, COLUMN_RIGHT),
+                COMPUTED("PID", "pid", compute_queue_pid, COLUMN_RIGHT),
+                PLAIN("DEVICE", "device", "Device", COLUMN_ELASTIC),
+                PLAIN("", "backend", "Backend", COLUMN_JSON),
+                PLAIN("LABEL", "label", "Label", COLUMN_ELASTIC),
+                PLAIN("", "slot", "Slot", COLUMN_JSON),
+                STATE("STATE", "state", "State"),
+                PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
+                PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
+                PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("", "source", "PolicySource", COLUMN_JSON),
+                PLAIN("BACKLOG", "backlog", "Backlog", COLUMN_RIGHT),
+                PLAIN("SUBMITTED", "submitted", "Submitted", COLUMN_RIGHT),
+                PLAIN("COMPLETED", "completed", "Completed", COLUMN_RIGHT),
+                USEC("HELD", "held_usec", "HeldUSec", 0),
+                USEC("MEAN", "mean_usec", "MeanUSec", 0),
+};
+
+static const PropertyColumn group_columns[] = {
+                PLAIN("GROUP", "group", "Name", COLUMN_ELASTIC),
+                PLAIN("", "kind", "Kind", COLUMN_JSON),
+                PLAIN("UNIT", "unit", "Unit", COLUMN_ELASTIC),
+                {{"STATE", "state", CELL_STATE, 0}, NULL, compute_group_state},
+                PLAIN("CLASS", "class", "Class", 0),
+                PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
+                PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
+                PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("SOURCE", "source", "PolicySource", 0),
+                PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
+                USEC("RUN", "run_usec", "RunUSec", 0),
+                USEC("WAIT", "wait_usec", "WaitUSec", 0),
+                PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
+};
+
+static int list_objects(const Snapshot *s, ObjectKind kind, const PropertyColumn *columns, size_t n_columns,
+                Column *table_columns, Table *ret) {
+        const Object *o;
+
+        for (size_t i = 0; i < n_columns; i++)
+                table_columns[i] = columns[i].column;
+        *ret = (Table){.columns = table_columns, .n_columns = n_columns};
+
+        SNAPSHOT_FOREACH(o, s, kind) {
+                Value *cells = table_add(ret, TABLE_NO_PARENT);
+
+                if (!cells)
+                        return -ENOMEM;
+                for (size_t i = 0; i < n_columns; i++)
+                        cells[i] = columns[i].compute ? columns[i].compute(s, o)
+                                                      : value_copy(object_get(o, columns[i].property));
+        }
+        return 0;
+}
+
+#define DEFINE_LIST(name, kind, columns)                                                                    \
+        int name(const Snapshot *s, Table *ret) {                                                           \
+                static Column table_columns[ELEMENTSOF(columns)];                                           \
+                                                                                                            \
+                return list_objects(s, kind, columns, ELEMENTSOF(columns), table_columns, ret);             \
+        }
+
+DEFINE_LIST(list_devices, OBJECT_DEVICE, device_columns)
+DEFINE_LIST(list_clients, OBJECT_CLIENT, client_columns)
+DEFINE_LIST(list_queues, OBJECT_QUEUE, queue_columns)
+DEFINE_LIST(list_groups, OBJECT_GROUP, group_columns)
+
+static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const char *noun) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(snapshot_done)
+        Snapshot s = {};
+        _cleanup_(table_done)
+        Table t = {};
+        int r;
+
+        r = ctl_connect(c);
+        if (r != 0)
+                return r;
+        r = snapshot_fetch(c, &error, &s);
+        if (r < 0)
+                return ctl_call_failed(c, &error, r, NULL);
+        r = list(&s, &t);
+        if (r < 0)
+                return ctl_fail("out of memory");
+        return table_show(c, &t, noun);
+}
+
+int verb_list_devices(Ctl *c, int argc, char *argv[]) {
+        return show_list(c, list_devices, "devices");
+}
+
+int verb_list_clients(Ctl *c, int argc, char *argv[]) {
+        return show_list(c, list_clients, "clients");
+}
+
+int verb_list_queues(Ctl *c, int argc, char *argv[]) {
+        return show_list(c, list_queues, "queues");
+}
+
+int verb_list_groups(Ctl *c, int argc, char *argv[]) {
+        return show_list(c, list_groups, "groups");
+}
+
+/* The one array that a call of the manager returns, as a list of lists. */
+static int fetch_array(Ctl *c, const char *member, Value *ret) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        int r;
+
+        r = ctl_connect(c);
+        if (r != 0)
+                return r;
+        r = ctl_call_method(c, NULL, NULL, member, &error, &reply, NULL);
+        if (r < 0)
+                return ctl_call_failed(c, &error, r, NULL);
+        r = value_read(reply, ret);
+        if (r < 0)
+                return ctl_fail("cannot read the reply of %s: %s", member, strerror(-r));
+        return 0;
+}
+
+int verb_list_policies(Ctl *c, int argc, char *argv[]) {
+        static const Column columns[] = {
+                        {"POLICY", "policy", CELL_PLAIN, 0},
+                        {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
+        };
+        _cleanup_(table_done)
+        Table t = TABLE_INIT(columns);
+        _cleanup_(value_done)
+        Value policies = {};
+        int r;
+
+        r = fetch_array(c, "ListPolicies", &policies);
+        if (r != 0)
+                return r;
+        for (size_t i = 0; i < policies.n_items; i++) {
+                const Value *p = policies.items + i;
+                Value *cells = table_add(&t, TABLE_NO_PARENT);
+
+                for (size_t k = 0; cells && k < MIN(p->n_items, ELEMENTSOF(columns)); k++)
+                        cells[k] = value_copy(p->items + k);
+        }
+        return table_show(c, &t, "policies");
+}
+
+int verb_list_classes(Ctl *c, int argc, char *argv[]) {
+        static const Column columns[] = {
+                        {"CLASS", "class", CELL_PLAIN, 0},
+                        {"PRIO", "priority", CELL_PLAIN, COLUMN_RIGHT},
+                        {"WEIGHT", "weight", CELL_PLAIN, COLUMN_RIGHT},
+                        {"THRESH", "threshold", CELL_PLAIN, COLUMN_RIGHT},
+                        {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
+        };
+        static const char *const settings[] = {"Priority", "Weight", "Threshold"};
+        _cleanup_(table_done)
+        Table t = TABLE_INIT(columns);
+        _cleanup_(value_done)
+        Value classes = {};
+        int r;
+
+        r = fetch_array(c, "ListClasses", &classes);
+        if (r != 0)
+                return r;
+        for (size_t i = 0; i < classes.n_items; i++) {
+                const Value *class = classes.items + i;
+                Value *cells = table_add(&t, TABLE_NO_PARENT);
+
+                if (!cells || class->n_items < 3)
+                        continue;
+                const Object o = {.properties = class->items[2]};
+                cells[0] = value_copy(class->items);
+                for (size_t k = 0; k < ELEMENTSOF(settings); k++)
+                        cells[k + 1] = value_copy(object_get(&o, settings[k]));
+                cells[4] = value_copy(class->items + 1);
+        }
+        return table_show(c, &t, "classes");
+}

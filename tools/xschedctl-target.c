@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * From what a person types to an object
+ *
+ * A pid is turned into a pidfd here, at once: should the process end meanwhile, the service finds nobody, instead of the
+ * next process that got the same number.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+
+#include "tools/xschedctl-bus.h"
+#include "tools/xschedctl-target.h"
+
+void target_done(Target *t) {
+        free(t->path);
+        *t = (Target){};
+}
+
+/* The number, whole and positive, or 0. */
+static uint64_t parse_number(const char *s) {
+        uint64_t n;
+        char *end;
+
+        if (s[0] < '0' || s[0] > '9')
+                return 0;
+        errno = 0;
+        n = strtoull(s, &end, 10);
+        return *end || errno ? 0 : n;
+}
+
+bool target_is_pid(const char *text) {
+        return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+int target_open_pid(const char *text, int *ret_pidfd) {
+        uint64_t pid = parse_number(text);
+        int fd;
+
+        if (pid == 0 || pid > INT32_MAX)
+                return ctl_fail("%s: not a process id", text);
+        fd = pidfd_open((pid_t) pid, 0);
+        if (fd < 0)
+                return ctl_fail("%s: %s", text, errno == ESRCH ? "no such process" : strerror(errno));
+        *ret_pidfd = fd;
+        return 0;
+}
+
+/* One of the manager's Get... calls: an object by something else than its path. */
+static int get_object(Ctl *c, const char *member, const char *type, const void *argument, sd_bus_error *e,
+                char **ret) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL, *reply = NULL;
+        const char *path;
+        char *copy;
+        int r;
+
+        r = ctl_new_call(c, NULL, NULL, member, &m);
+        if (r >= 0)
+                r = sd_bus_message_append_basic(m, type[0], argument);
+        if (r >= 0)
+                r = ctl_call(c, m, e, &reply);
+        if (r >= 0)
+                r = sd_bus_message_read_basic(reply, 'o', &path);
+        if (r < 0)
+                return r;
+        copy = strdup(path);
+        if (!copy)
+                return -ENOMEM;
+        *ret = copy;
+        return 0;
+}
+
+static int resolve_pid(Ctl *c, Target *t) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *what = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        int r;
+
+        r = target_open_pid(t->text, &fd);
+        if (r != 0)
+                return r;
+        t->kind = OBJECT_CLIENT;
+        r = get_object(c, "GetClientByPIDFD", "h", &fd, &error, &t->path);
+        if (r >= 0)
+                return 0;
+        if (asprintf(&what, "process %s", t->text) < 0)
+                return ctl_fail("out of memory");
+        return ctl_call_failed(c, &error, r, what);
+}
+
+static int resolve_number(Target *t, const char *number) {
+        uint64_t id = parse_number(number);
+
+        if (id == 0)
+                return ctl_fail("%s: not a number", t->text);
+        if (asprintf(&t->path, SERVICE_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
+                return ctl_fail("out of memory");
+        return 0;
+}
+
+static int resolve_device(Target *t) {
+        t->kind = OBJECT_DEVICE;
+        if (streq(t->name, "all") || isempty(t->name)) {
+                t->name = "";
+                return 0;
+        }
+        if (sd_bus_path_encode(SERVICE_PATH "/device", t->name, &t->path) < 0)
+                return ctl_fail("%s: not a device", t->text);
+        return 0;
+}
+
+static int resolve_group(Ctl *c, Target *t, bool may_be_new) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        int r;
+
+        t->kind = OBJECT_GROUP;
+        r = get_object(c, "GetGroup", "s", t->name, &error, &t->path);
+        if (r >= 0 || (may_be_new && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchGroup")))
+                return 0;
+        return ctl_call_failed(c, &error, r, t->text);
+}
+
+int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret) {
+        _cleanup_(target_done)
+        Target t = {.text = text, .name = text};
+        const char *rest;
+        int r;
+
+        r = ctl_connect(c);
+        if (r != 0)
+                return r;
+        if (target_is_pid(text))
+                r = resolve_pid(c, &t);
+        else if ((rest = startswith(text, "client:"))) {
+                t.kind = OBJECT_CLIENT;
+                r = resolve_number(&t, rest);
+        } else if ((rest = startswith(text, "queue:"))) {
+                t.kind = OBJECT_QUEUE;
+                r = resolve_number(&t, rest);
+        } else if ((t.name = startswith(text, "device:")))
+                r = resolve_device(&t);
+        else {
+                t.name = startswith(text, "group:") ?: text;
+                r = resolve_group(c, &t, may_be_new);
+        }
+        if (r != 0)
+                return r;
+        *ret = TAKE_GENERIC(t, (Target){});
+        return 0;
+}

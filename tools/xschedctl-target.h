@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * From what a person types to an object
+ *
+ *   1234                a process
+ *   client:3 queue:7    by number
+ *   device:ID           device:all is every device
+ *   group:NAME, NAME    a group as list-groups prints it, a cgroup path, or a unit
+ */
+
+#include "tools/xschedctl-object.h"
+
+typedef struct Target {
+        ObjectKind kind;
+        const char *text; /* as it was typed */
+        const char *name; /* of a group or a device, inside text; "" is every device */
+        char *path;       /* NULL: every device, or a group that does not exist yet */
+} Target;
+
+void target_done(Target *t);
+
+/* An exit status, 0 when there is such an object. With `may_be_new`, a group need not exist. Connects. */
+int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret);
+
+/* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
+int target_open_pid(const char *text, int *ret_pidfd);
+
+/* Is it a number, and therefore a pid? */
+bool target_is_pid(const char *text);

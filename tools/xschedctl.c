@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * xschedctl: the command line
+ *
+ * Two tables say all there is: verbs and options. The parser, --help and the check that an option fits its verb read
+ * them; the manual page and the completions are compared with --help by a test.
+ */
+
+#include <getopt.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "common/parse-util.h"
+#include "common/time-util.h"
+#include "config.h"
+#include "tools/xschedctl-bus.h"
+
+typedef struct Verb {
+        const char *name;
+        int min_args, max_args; /* -1: any number */
+        int (*run)(Ctl *c, int argc, char *argv[]);
+        const char *arguments;
+        const char *help;
+} Verb;
+
+static const Verb verbs[] = {
+                {"status", 0, 0, verb_status, "", "The service, and all that it schedules (the default)"},
+                {"list-devices", 0, 0, verb_list_devices, "", "Devices, and the policy of each"},
+                {"list-groups", 0, 0, verb_list_groups, "", "Groups: cgroups and jobs, and their settings"},
+                {"list-clients", 0, 0, verb_list_clients, "", "Processes that are scheduled"},
+                {"list-queues", 0, 0, verb_list_queues, "", "Their queues"},
+                {"list-policies", 0, 0, verb_list_policies, "", "Policies that a device can have"},
+                {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
+                {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET"},
+                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set"},
+                {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed"},
+                {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again"},
+                {"run", 1, -1, verb_run, "COMMAND...",
+                                "Run COMMAND as a job, with the shim in its environment"},
+                {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
+                {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
+                {"explain", 1, 1, verb_explain, "PID", "Why a process has the settings it has"},
+                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?"},
+                {"dump", 0, 0, verb_dump, "", "The service's internal state"},
+                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again"},
+};
+
+enum {
+        OPTION_BUS_ADDRESS = 0x100,
+        OPTION_SYSTEM,
+        OPTION_USER,
+        OPTION_JSON,
+        OPTION_NO_LEGEND,
+        OPTION_NO_PAGER,
+        OPTION_VALUE,
+        OPTION_CLASS,
+        OPTION_PRIORITY,
+        OPTION_WEIGHT,
+        OPTION_THRESHOLD,
+        OPTION_NAME,
+        OPTION_SHIM,
+        OPTION_SORT,
+        OPTION_VERSION,
+};
+
+typedef struct Option {
+        int id; /* a short option's letter, or OPTION_ */
+        const char *name;
+        const char *argument; /* NULL: takes none */
+        const char *verb;     /* NULL: any */
+        const char *help;
+} Option;
+
+static const Option option_table[] = {
+                {OPTION_BUS_ADDRESS, "bus-address", "ADDRESS", NULL,
+                                "Connect to this bus; else to $XSCHED_BUS_ADDRESS, else to the system bus"},
+                {OPTION_SYSTEM, "system", NULL, NULL, "Connect to the system bus"},
+                {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus"},
+                {OPTION_JSON, "json", "MODE", NULL, "Print JSON: short, pretty or off"},
+                {OPTION_NO_LEGEND, "no-legend", NULL, NULL, "Print neither headings nor totals"},
+                {OPTION_NO_PAGER, "no-pager", NULL, NULL, "Do not pipe output into a pager"},
+                {'l', "full", NULL, NULL, "Do not shorten what does not fit the terminal"},
+                {'h', "help", NULL, NULL, "Show this help"},
+                {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
+                {'p', "property", "NAME", "show", "Only this property; may be given more than once"},
+                {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
+                {OPTION_CLASS, "class", "CLASS", "run", "Class of the job"},
+                {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
+                {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
+                {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
+                {OPTION_NAME, "name", "NAME", "run", "Name of the job; else the command's"},
+                {OPTION_SHIM, "shim", "HOW", "run",
+                                "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
+                {'n', "iterations", "N", "top", "End after N refreshes"},
+                {'d', "delay", "SPAN", "top", "Time between refreshes; 1s"},
+                {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
+                {'c', "clients", NULL, "top", "Show the processes of each group"},
+                {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
+};
+
+static void help(void) {
+        printf("xschedctl [OPTION...] VERB ...\n"
+               "\n"
+               "Inspect and control the GPU scheduler.\n"
+               "\n"
+               "Verbs:\n");
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+                printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
+        printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
+               "or a unit. KEY is class, priority, weight or threshold; of a device: policy, concurrency,\n"
+               "timeslice, threshold, budget, linger, starve or starverun.\n"
+               "\n"
+               "Options:\n");
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
+                const Option *o = option_table + i;
+                char text[64];
+
+                snprintf(text, sizeof(text), "%c%c%c --%s%s%s", o->id < 0x100 ? '-' : ' ',
+                                o->id < 0x100 ? o->id : ' ', o->id < 0x100 ? ',' : ' ', o->name,
+                                o->argument ? "=" : "", strempty(o->argument));
+                printf("  %-27s %s%s%s\n", text, o->verb ? o->verb : "", o->verb ? ": " : "", o->help);
+        }
+        printf("\nSee xschedctl(1).\n");
+}
+
+static const Verb *find_verb(const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+                if (streq(verbs[i].name, name))
+                        return verbs + i;
+        return NULL;
+}
+
+static const Option *find_option(int id) {
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++)
+                if (option_table[i].id == id)
+                        return option_table + i;
+        return NULL;
+}
+
+static int add_property(Ctl *c, char *list) {
+        char *save = NULL;
+
+        for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+                if (c->n_properties >= ELEMENTSOF(c->properties))
+                        return ctl_fail("--property=: too many");
+                c->properties[c->n_properties++] = p;
+        }
+        return 0;
+}
+
+/* KEY=VALUE, as `set` takes it, from the option --KEY=VALUE. The later one of a key counts. */
+static int add_job_setting(Ctl *c, const char *key, const char *value) {
+        size_t i = 0;
+        char *text;
+
+        while (i < c->n_job_settings &&
+                        !(startswith(c->job_settings[i], key) && c->job_settings[i][strlen(key)] == '='))
+                i++;
+        if (asprintf(&text, "%s=%s", key, value) < 0)
+                return ctl_fail("out of memory");
+        free(i < c->n_job_settings ? c->job_settings[i] : NULL);
+        c->job_settings[i] = text;
+        c->n_job_settings = MAX(c->n_job_settings, i + 1);
+        return 0;
+}
+
+/* An exit status. */
+static int set_option(Ctl *c, const Option *o, char *argument) {
+        switch (o->id) {
+        case OPTION_BUS_ADDRESS:
+                c->bus_address = argument;
+                return 0;
+        case OPTION_SYSTEM:
+                c->system_bus = true;
+                return 0;
+        case OPTION_USER:
+                c->user_bus = true;
+                return 0;
+        case OPTION_JSON:
+                if (json_mode_from_string(argument) < 0)
+                        return ctl_fail("--json= is one of short, pretty, off");
+                c->json = (JsonMode) json_mode_from_string(argument);
+                return 0;
+        case OPTION_NO_LEGEND:
+                c->legend = false;
+                return 0;
+        case OPTION_NO_PAGER:
+                c->pager = false;
+                return 0;
+        case 'l':
+                c->full = true;
+                return 0;
+        case 'p':
+                return add_property(c, argument);
+        case OPTION_VALUE:
+                c->value_only = true;
+                return 0;
+        case OPTION_CLASS:
+        case OPTION_PRIORITY:
+        case OPTION_WEIGHT:
+        case OPTION_THRESHOLD:
+                return add_job_setting(c, o->name, argument);
+        case OPTION_NAME:
+                c->job_name = argument;
+                return 0;
+        case OPTION_SHIM:
+                c->shim = argument;
+                return 0;
+        case 'n':
+                if (parse_uint64(argument, 1, UINT32_MAX, &c->iterations) < 0)
+                        return ctl_fail("--iterations=%s: not a number of refreshes", argument);
+                return 0;
+        case 'd':
+                if (parse_nsec(argument, &c->delay_ns) < 0 || c->delay_ns == 0 ||
+                                c->delay_ns == NSEC_INFINITY)
+                        return ctl_fail("--delay=%s: not a time span, like 500ms", argument);
+                return 0;
+        case 'b':
+                c->batch = true;
+                return 0;
+        case 'c':
+                c->clients = true;
+                return 0;
+        case OPTION_SORT:
+                c->sort = argument;
+                return 0;
+        default:
+                return ctl_fail("--%s: cannot stand here", o->name);
+        }
+}
+
+typedef struct CommandLine {
+        const Verb *verb;
+        bool help, version;
+        const Option *used[64];
+        size_t n_used;
+        int argc; /* of the verb's own arguments */
+        char **argv;
+} CommandLine;
+
+/* Options up to the first word that is none; from *index on. An exit status. */
+static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *index) {
+        struct option options[ELEMENTSOF(option_table) + 1] = {};
+        char letters[2 * ELEMENTSOF(option_table) + 2] = "+", *p = letters + 1;
+        int id, r;
+
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
+                const Option *o = option_table + i;
+
+                options[i] = (struct option){
+                                o->name, o->argument ? required_argument : no_argument, NULL, o->id};
+                if (o->id < 0x100) {
+                        *p++ = (char) o->id;
+                        if (o->argument)
+                                *p++ = ':';
+                }
+        }
+        optind = *index;
+        while ((id = getopt_long(argc, argv, letters, options, NULL)) >= 0) {
+                const Option *o = find_option(id);
+
+                if (!o)
+                        return EXIT_FAILURE; /* getopt_long() said why */
+                if (id == 'h')
+                        l->help = true;
+                else if (id == OPTION_VERSION)
+                        l->version = true;
+                else {
+                        r = set_option(c, o, optarg);
+                        if (r != 0)
+                                return r;
+                        if (l->n_used < ELEMENTSOF(l->used))
+                                l->used[l->n_used++] = o;
+                }
+        }
+        *index = optind;
+        return 0;
+}
+
+/* Options may stand before and behind the verb and between its arguments, up to "--"; but what `run` runs has options of
+ * its own, so there the first word ends ours. */
+static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
+        int index = 1, r;
+
+        l->argv = calloc((size_t) argc + 1, sizeof(char *));
+        if (!l->argv)
+                return ctl_fail("out of memory");
+        while (index < argc) {
+                bool end;
+
+                r = parse_options(c, l, argc, argv, &index);
+                if (r != 0)
+                        return r;
+                end = index > 1 && streq(argv[index - 1], "--");
+                if (index >= argc)
+                        return 0;
+                if (!l->verb) {
+                        l->verb = find_verb(argv[index]);
+                        if (!l->verb)
+                                return ctl_fail("%s: no such verb; try --help", argv[index]);
+                        index++;
+                        continue;
+                }
+                if (end || streq(l->verb->name, "run")) {
+                        while (index < argc)
+                                l->argv[l->argc++] = argv[index++];
+                        break;
+                }
+                l->argv[l->argc++] = argv[index++];
+        }
+        return 0;
+}
+
+/* Not silently: an option that does nothing is a mistake of the person who typed it. */
+static int check_command_line(const CommandLine *l) {
+        for (size_t i = 0; i < l->n_used; i++)
+                if (l->used[i]->verb && !streq(l->used[i]->verb, l->verb->name))
+                        return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name,
+                                        l->used[i]->verb, l->verb->name);
+        if (l->argc < l->verb->min_args)
+                return ctl_fail("%s wants %s", l->verb->name, l->verb->arguments);
+        if (l->verb->max_args >= 0 && l->argc > l->verb->max_args)
+                return ctl_fail("%s: too many arguments", l->verb->name);
+        return 0;
+}
+
+int main(int argc, char *argv[]) {
+        Ctl c = {.legend = true, .pager = true, .delay_ns = NSEC_PER_SEC};
+        CommandLine l = {};
+        int r;
+
+        /* Characters only: numbers stay as programs read them. */
+        (void) setlocale(LC_CTYPE, "");
+        r = parse_command_line(&c, &l, argc, argv);
+        if (r == 0 && l.help)
+                help();
+        else if (r == 0 && l.version)
+                printf("xschedctl %s\n", XSCHED_VERSION);
+        else if (r == 0) {
+                if (!l.verb)
+                        l.verb = find_verb("status");
+                r = check_command_line(&l);
+                if (r == 0)
+                        r = l.verb->run(&c, l.argc, l.argv);
+        }
+        free(l.argv);
+        for (size_t i = 0; i < c.n_job_settings; i++)
+                free(c.job_settings[i]);
+        sd_bus_flush_close_unref(c.bus);
+        if (fflush(stdout) != 0 && r == 0)
+                r = ctl_fail("cannot write: %m");
+        return r;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * xschedctl: what a person or a script asks of xschedd
+ *
+ * One file per family of verbs. A verb gets the options that stood on the command line and its own arguments, talks to the
+ * service by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on standard error,
+ * printed where they are understood; functions that say "exit status" have printed it already.
+ *
+ *   xschedctl.c          the command line: verbs, options, --help
+ *   xschedctl-bus        the connection, calls, errors in plain words
+ *   xschedctl-value      a value of the bus, as text and as JSON
+ *   xschedctl-object     the service's objects and their properties, all fetched by one call
+ *   xschedctl-table      rows, as a table or as JSON
+ *   xschedctl-terminal   size, colours, pager, single keys
+ *   xschedctl-target     from what a person types to an object
+ *   xschedctl-list, -status, -show, -set, -run, -top, -monitor, -check    the verbs
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+#include "tools/xschedctl-value.h"
+
+enum {
+        EXIT_NOT_RUNNING = 3, /* of `status`, as systemctl has it */
+};
+
+typedef struct Ctl {
+        /* every verb */
+        const char *bus_address;
+        bool system_bus;
+        bool user_bus;
+        JsonMode json;
+        bool legend;
+        bool pager;
+        bool full;
+
+        /* show */
+        const char *properties[64];
+        size_t n_properties;
+        bool value_only;
+
+        /* run */
+        const char *job_name;
+        char *job_settings[4]; /* "Class=...", in the words of `set` */
+        size_t n_job_settings;
+        const char *shim;
+
+        /* top */
+        uint64_t iterations; /* 0: until q */
+        uint64_t delay_ns;
+        bool batch;
+        bool clients;
+        const char *sort;
+
+        sd_bus *bus; /* opened by ctl_connect() */
+} Ctl;
+
+int verb_status(Ctl *c, int argc, char *argv[]);
+int verb_list_devices(Ctl *c, int argc, char *argv[]);
+int verb_list_clients(Ctl *c, int argc, char *argv[]);
+int verb_list_queues(Ctl *c, int argc, char *argv[]);
+int verb_list_groups(Ctl *c, int argc, char *argv[]);
+int verb_list_policies(Ctl *c, int argc, char *argv[]);
+int verb_list_classes(Ctl *c, int argc, char *argv[]);
+int verb_show(Ctl *c, int argc, char *argv[]);
+int verb_explain(Ctl *c, int argc, char *argv[]);
+int verb_dump(Ctl *c, int argc, char *argv[]);
+int verb_set(Ctl *c, int argc, char *argv[]);
+int verb_reset(Ctl *c, int argc, char *argv[]);
+int verb_suspend(Ctl *c, int argc, char *argv[]);
+int verb_resume(Ctl *c, int argc, char *argv[]);
+int verb_reload(Ctl *c, int argc, char *argv[]);
+int verb_run(Ctl *c, int argc, char *argv[]);
+int verb_top(Ctl *c, int argc, char *argv[]);
+int verb_monitor(Ctl *c, int argc, char *argv[]);
+int verb_check(Ctl *c, int argc, char *argv[]);
+
+/* "xschedctl: ..." in one line on standard error. Returns EXIT_FAILURE. */
+_printf_(1, 2) int ctl_fail(const char *format, ...);
