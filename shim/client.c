@@ -5,6 +5,7 @@
  */
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 
 #include "common/macro.h"
 #include "shim/client.h"
+#include "shim/control.h"
 #include "shim/queue.h"
 
 static const char *const client_hint_table[_CLIENT_HINT_MAX] = {
@@ -49,7 +51,14 @@ static struct {
 
         _Atomic pid_t pid;
         _Atomic bool watches_fork;
+        _Atomic uint32_t control; /* ControlLife */
 } client;
+
+typedef enum ControlLife {
+        CONTROL_NONE,
+        CONTROL_STARTED,
+        CONTROL_FAILED, /* no libsystemd: queues come and go without it */
+} ControlLife;
 
 const char *client_hint_to_string(ClientHint h) {
         return (size_t) h < ELEMENTSOF(client_hint_table) ? client_hint_table[h] : NULL;
@@ -229,6 +238,7 @@ static void client_after_fork(void) {
         atomic_store(&client.state, XSCHED_STATE_OFF);
         atomic_store(&client.n_queues, 0);
         atomic_store(&client.pid, getpid());
+        atomic_store(&client.control, CONTROL_NONE);
 }
 
 void client_before_queue(void) {
@@ -241,6 +251,69 @@ void client_before_queue(void) {
                 (void) pthread_atfork(NULL, NULL, client_after_fork);
 }
 
+/* --- the control thread --- */
+
+#define CONTROL_STACK_SIZE ((size_t) 256 * 1024)
+
+/* What the control thread does for queues when there is none. */
+static void client_reap(void) {
+        XschedQueue *dead = queue_take_dead();
+
+        (void) queue_take_new();
+        for (XschedQueue *next; dead; dead = next) {
+                next = dead->dead_next;
+                queue_recycle(dead);
+        }
+}
+
+void client_control_failed(void) {
+        client_set_state(XSCHED_STATE_OFF);
+        atomic_store(&client.control, CONTROL_FAILED);
+        client_reap();
+}
+
+static int client_spawn(size_t stack_size) {
+        pthread_attr_t attr;
+        pthread_t thread;
+        sigset_t all;
+
+        sigfillset(&all);
+        int r = pthread_attr_init(&attr);
+        if (r > 0)
+                return -r;
+        (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        (void) pthread_attr_setsigmask_np(&attr, &all);
+        if (stack_size > 0)
+                (void) pthread_attr_setstacksize(&attr, stack_size);
+        r = pthread_create(&thread, &attr, control_main, NULL);
+        (void) pthread_attr_destroy(&attr);
+        return -r;
+}
+
+static int client_start_control(void) {
+        if (client_fd(CLIENT_FD_KICK) < 0) {
+                int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+                if (fd < 0)
+                        return negative_errno();
+                client_set_fd(CLIENT_FD_KICK, fd);
+        }
+
+        int r = client_spawn(CONTROL_STACK_SIZE);
+        if (r == -EINVAL) /* the application's thread-local variables alone are larger */
+                r = client_spawn(0);
+        return r;
+}
+
 void client_after_queue(void) {
+        uint32_t life = CONTROL_NONE;
+
+        if (environment.disabled || atomic_load(&client.control) == CONTROL_FAILED) {
+                client_reap();
+                return;
+        }
+        /* When it fails, the next queue tries again. */
+        if (atomic_compare_exchange_strong(&client.control, &life, CONTROL_STARTED) &&
+                        client_start_control() < 0)
+                atomic_store(&client.control, CONTROL_NONE);
         client_kick();
 }

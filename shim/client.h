@@ -67,6 +67,9 @@ int client_fd(ClientFd which);
 void client_before_queue(void);
 void client_after_queue(void);
 
+/* The control thread ends: there is nobody to talk to, and never will be. */
+void client_control_failed(void);
+
 /* Wakes the control thread. From any thread and from signal handlers. */
 void client_kick(void);
 

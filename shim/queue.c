@@ -9,6 +9,7 @@
 #include "shim/client.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
+                [QUEUE_LOOSE] = "loose",
                 [QUEUE_NEW] = "new",
                 [QUEUE_REGISTERING] = "registering",
                 [QUEUE_ATTACHED] = "attached",
@@ -122,8 +123,9 @@ void queue_forget_all(void) {
         for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
                 gate_reset(&q->gate, false);
                 q->drain = NULL;
-                q->state = QUEUE_REFUSED;
+                q->state = QUEUE_LOOSE;
                 q->dead = false;
+                q->prev = q->next = NULL;
         }
         gate_forget_waits();
 }
@@ -152,7 +154,7 @@ static int queue_fill(XschedQueue *q, const XschedQueueInfo *info) {
         q->drain = info->drain;
         q->destroy = info->destroy;
         q->userdata = info->userdata;
-        q->state = QUEUE_NEW;
+        q->state = QUEUE_LOOSE;
         q->dead = false;
         return 0;
 }

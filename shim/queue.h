@@ -17,6 +17,7 @@
 
 /* Belongs to the control thread. */
 typedef enum QueueState {
+        QUEUE_LOOSE,       /* in no list: just made, or left over from the parent of a fork */
         QUEUE_NEW,         /* to be registered */
         QUEUE_REGISTERING, /* asked for */
         QUEUE_ATTACHED,    /* has a slot */
@@ -47,11 +48,12 @@ struct XschedQueue {
         XschedQueue *dead_next; /* in queue_take_dead()'s list, which it may reach before it was taken from the other; or free */
 
         /* the control thread's */
+        struct Control *control;
         QueueState state;
         bool dead;
         uint64_t id;
         uint32_t slot;
-        XschedQueue *prev, *next; /* in the list of its state */
+        XschedQueue *prev, *next; /* in the list of its state, unless loose */
 };
 
 /* Takes what has been made (linked by new_next), or dropped for the last time (dead_next), since the last call. To find every
