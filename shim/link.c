@@ -83,7 +83,7 @@ static void link_back_off(Control *c) {
 
 void link_init(Control *c) {
         c->page = PAGE_NULL;
-        c->random = now_ns() ^ ((uint64_t) getpid() << 32) | 1;
+        c->random = (now_ns() ^ (uint64_t) getpid() << 32) | 1;
         client_set_state(XSCHED_STATE_CONNECTING);
 }
 

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The shared page: making and opening it, what a hostile or different maker can do, words, waits and leases
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/lib/deadline.h"
+#include "tests/lib/fake-service.h"
+#include "tests/lib/unit.h"
+
+static void test_create_and_open(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+
+        assert_int_equal(f->page.header->client_id, 1);
+        assert_ptr_not_equal(f->page.header, f->client.header);
+        assert_int_equal(f->client.n_slots, PAGE_SLOTS_MAX);
+
+        atomic_store(&page_slot(&f->page, 7)->threshold, 3);
+        assert_int_equal(atomic_load(&page_slot(&f->client, 7)->threshold), 3);
+        assert_null(page_slot(&f->client, PAGE_SLOTS_MAX));
+
+        /* No slot reaches over the end of the page. */
+        uint8_t *end = (uint8_t *) f->client.header + PAGE_SIZE_BYTES;
+        assert_ptr_equal(page_slot(&f->client, PAGE_SLOTS_MAX - 1) + 1, end);
+}
+
+static void test_sealed(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+
+        assert_int_equal(ftruncate(f->page.fd, 4096), -1);
+        assert_int_equal(ftruncate(f->page.fd, (off_t) PAGE_SIZE_BYTES * 2), -1);
+        assert_int_equal(fcntl(f->page.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+}
+
+static int make_memfd(off_t size, int seals) {
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        assert_true(fd >= 0);
+        assert_int_equal(ftruncate(fd, size), 0);
+        if (seals)
+                assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+        return fd;
+}
+
+static void test_hostile_files(void **state) {
+        const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+        static const off_t sizes[] = {0, 1, 4096, PAGE_SIZE_BYTES - 1, PAGE_SIZE_BYTES + 1, (off_t) 1 << 40};
+        Page p = PAGE_NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
+                _cleanup_close_ int fd = make_memfd(sizes[i], seals);
+                assert_int_equal(page_open(fd, &p), -EPROTO);
+        }
+
+        /* The right size, and it could still shrink. */
+        _cleanup_close_ int unsealed = make_memfd(PAGE_SIZE_BYTES, 0);
+        assert_int_equal(page_open(unsealed, &p), -EPROTO);
+        _cleanup_close_ int half = make_memfd(PAGE_SIZE_BYTES, F_SEAL_GROW | F_SEAL_SEAL);
+        assert_int_equal(page_open(half, &p), -EPROTO);
+
+        /* Sealed, and empty. */
+        _cleanup_close_ int empty = make_memfd(PAGE_SIZE_BYTES, seals);
+        assert_int_equal(page_open(empty, &p), -EPROTO);
+        assert_true(fcntl(empty, F_GETFD) >= 0); /* the caller's still */
+
+        _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        assert_int_equal(page_open(null, &p), -EPROTO);
+        assert_int_equal(page_open(-EBADF, &p), -EBADF);
+        assert_null(p.header); /* untouched */
+}
+
+static void test_other_versions(void **state) {
+        const struct {
+                size_t offset, size;
+        } words[] = {
+                        {offsetof(PageHeader, magic), 8},
+                        {offsetof(PageHeader, version), 4},
+                        {offsetof(PageHeader, header_size), 4},
+                        {offsetof(PageHeader, slot_size), 4},
+                        {offsetof(PageHeader, n_slots), 4},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(words); i++) {
+                _cleanup_(fake_service_freep)
+                FakeService *f = fake_service_new();
+                _cleanup_close_ int fd = fcntl(f->page.fd, F_DUPFD_CLOEXEC, 3);
+                Page p = PAGE_NULL;
+
+                ((uint8_t *) f->page.header)[words[i].offset] ^= 1;
+                assert_int_equal(page_open(fd, &p), -EPROTO);
+                ((uint8_t *) f->page.header)[words[i].offset] ^= 1;
+                assert_int_equal(page_open(fd, &p), 0);
+                page_done(&p);
+                fd = -EBADF;
+        }
+}
+
+static void test_verdict_words(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = fake_slot(f, 0);
+
+        uint32_t run = page_slot_set_verdict(s, 0, VERDICT_RUN);
+        assert_int_equal(run, 0); /* what did not change is not written */
+        uint32_t hold = page_slot_set_verdict(s, run, VERDICT_HOLD);
+        assert_true(hold & PAGE_VERDICT_HOLD);
+        assert_int_equal(atomic_load(&s->verdict), hold);
+        assert_int_equal(page_slot_set_verdict(s, hold, VERDICT_HOLD), hold);
+        uint32_t again = page_slot_set_verdict(s, hold, VERDICT_RUN);
+        assert_false(again & PAGE_VERDICT_HOLD);
+        assert_int_not_equal(again, run); /* a change and back is a change */
+
+        /* The counter wraps without touching the verdict. */
+        uint32_t last = page_slot_set_verdict(s, UINT32_MAX & ~PAGE_VERDICT_HOLD, VERDICT_HOLD);
+        assert_int_equal(last, PAGE_VERDICT_HOLD);
+
+        uint32_t adopted = page_slot_adopt(s);
+        assert_false(adopted & PAGE_VERDICT_HOLD);
+        assert_int_not_equal(adopted & ~PAGE_VERDICT_HOLD, last & ~PAGE_VERDICT_HOLD);
+}
+
+static void test_edges(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = page_slot(&f->client, 70);
+
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_end(s, 1));
+
+        assert_int_equal(page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_READY | PAGE_WATCH_IDLE), 0);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_end(s, 1));
+        assert_true(page_slot_end(s, 1));
+
+        /* Each edge has its own bit. */
+        page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_IDLE);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_true(page_slot_end(s, 1));
+        page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_READY);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
+        assert_false(page_slot_end(s, 1));
+
+        page_mark_dirty(f->client.header, 70);
+        page_mark_dirty(f->client.header, 64);
+        assert_int_equal(page_take_dirty(f->page.header, 0), 0);
+        assert_int_equal(page_take_dirty(f->page.header, 1), 1 << 6 | 1);
+        assert_int_equal(page_take_dirty(f->page.header, 1), 0);
+}
+
+static void test_untracked(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = page_slot(&f->client, 0);
+
+        assert_false(page_slot_count_untracked(s));
+        assert_int_equal(page_slot_begin_open(s), 0);
+        assert_int_equal(page_slot_set_watch(fake_slot(f, 0), PAGE_WATCH_READY | PAGE_WATCH_IDLE),
+                        PAGE_OUTSTANDING_UNTRACKED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_end(s, 1)); /* the rest may still run */
+
+        /* A drain; a launch that passes uncounted while it is under way survives its end. */
+        assert_true(page_slot_count_untracked(s));
+        assert_int_equal(atomic_load(&s->outstanding), 1);
+        page_slot_set_watch(fake_slot(f, 0), 0);
+        assert_int_equal(page_slot_begin_open(s), 0);
+        assert_false(page_slot_end(s, 1));
+        assert_int_equal(atomic_load(&s->outstanding), PAGE_OUTSTANDING_UNTRACKED);
+
+        page_slot_set_watch(fake_slot(f, 0), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_true(page_slot_count_untracked(s));
+        assert_true(page_slot_end(s, 1));
+        assert_int_equal(atomic_load(&s->outstanding), 0);
+
+        /* Found open, and watched by the time that it marks. */
+        assert_int_equal(page_slot_begin_open(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
+        assert_int_equal(atomic_load(&s->outstanding), 1);
+}
+
+static void test_wait_without_waiting(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = page_slot(&f->client, 0);
+        _Atomic uint32_t escape = 0;
+
+        errno = ENOTUNIQ;
+        assert_int_equal(page_slot_wait(f->client.header, s, &escape), PAGE_WAIT_RUN);
+        fake_verdict(f, 0, VERDICT_HOLD); /* no lease was ever written */
+        assert_int_equal(page_slot_wait(f->client.header, s, NULL), PAGE_WAIT_EXPIRED);
+        page_set_lease(f->page.header, now_ns() - 1);
+        assert_int_equal(page_slot_wait(f->client.header, s, NULL), PAGE_WAIT_EXPIRED);
+        page_set_lease(f->page.header, NSEC_INFINITY);
+        atomic_store(&escape, 1);
+        assert_int_equal(page_slot_wait(f->client.header, s, &escape), PAGE_WAIT_RUN);
+        assert_int_equal(errno, ENOTUNIQ);
+        assert_int_equal(atomic_load(&s->waiters), 0);
+}
+
+typedef struct Waiter {
+        FakeService *f;
+        uint32_t slot;
+        PageWait why;
+        uint64_t at_ns;
+        pthread_t thread;
+} Waiter;
+
+static void *waiter_main(void *p) {
+        Waiter *w = p;
+
+        while ((w->why = page_slot_wait(w->f->client.header, page_slot(&w->f->client, w->slot), NULL)) ==
+                        PAGE_WAIT_AGAIN)
+                ;
+        w->at_ns = now_ns();
+        return NULL;
+}
+
+static bool slot_has_waiters(FakeService *f, uint32_t slot, uint32_t n) {
+        return atomic_load(&fake_slot(f, slot)->waiters) == n;
+}
+
+static void test_release_wakes_all(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        Waiter w[8];
+
+        fake_hold(f, 5, NSEC_INFINITY);
+        for (size_t i = 0; i < ELEMENTSOF(w); i++) {
+                w[i] = (Waiter){.f = f, .slot = 5, .why = PAGE_WAIT_AGAIN};
+                assert_int_equal(pthread_create(&w[i].thread, NULL, waiter_main, &w[i]), 0);
+        }
+        assert_true(poll_until(slot_has_waiters(f, 5, ELEMENTSOF(w))));
+        fake_run(f, 5);
+        for (size_t i = 0; i < ELEMENTSOF(w); i++) {
+                assert_int_equal(pthread_join(w[i].thread, NULL), 0);
+                assert_int_equal(w[i].why, PAGE_WAIT_RUN);
+        }
+        assert_true(slot_has_waiters(f, 5, 0));
+}
+
+static void test_lease_runs_out(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        Waiter w = {.f = f};
+        const uint64_t lease = PAGE_LEASE_NS / 20;
+
+        fake_hold(f, 0, lease);
+        uint64_t start = now_ns(), until = atomic_load(&f->page.header->lease_until_ns);
+        waiter_main(&w);
+        assert_int_equal(w.why, PAGE_WAIT_EXPIRED);
+        assert_true(w.at_ns >= until);
+        assert_true(w.at_ns - start < PAGE_LEASE_NS); /* a twentieth of it was asked for */
+}
+
+static void test_lease_is_renewed(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        Waiter w = {.f = f};
+        const uint64_t lease = PAGE_LEASE_NS / 20;
+
+        fake_hold(f, 0, lease);
+        assert_int_equal(pthread_create(&w.thread, NULL, waiter_main, &w), 0);
+        for (int i = 0; i < 10; i++) {
+                struct timespec nap = ns_to_timespec(lease / 5);
+                nanosleep(&nap, NULL); /* a service that renews in time, which is what is tested */
+                page_set_lease(f->page.header, now_ns() + lease * 4);
+        }
+        assert_true(slot_has_waiters(f, 0, 1));
+        uint64_t until = now_ns() + lease / 2;
+        page_set_lease(f->page.header, until);
+        assert_int_equal(pthread_join(w.thread, NULL), 0);
+        assert_int_equal(w.why, PAGE_WAIT_EXPIRED);
+        assert_true(w.at_ns >= until);
+}
+
+/* A service in a process of its own: it holds slot 0 and renews a short lease until it is stopped. */
+static pid_t service_that_renews(FakeService *f, uint64_t lease) {
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid > 0)
+                return pid;
+        for (;;) {
+                struct timespec nap = ns_to_timespec(lease / 10);
+                page_set_lease(f->page.header, now_ns() + lease);
+                nanosleep(&nap, NULL);
+        }
+}
+
+static void test_stopped_service(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        const uint64_t lease = PAGE_LEASE_NS / 5;
+        Waiter w = {.f = f};
+
+        fake_hold(f, 0, lease);
+        pid_t pid = service_that_renews(f, lease);
+        assert_int_equal(pthread_create(&w.thread, NULL, waiter_main, &w), 0);
+        uint64_t first = atomic_load(&f->page.header->lease_until_ns);
+        assert_true(poll_until(slot_has_waiters(f, 0, 1) &&
+                        atomic_load(&f->page.header->lease_until_ns) > first + 2 * lease));
+        assert_int_equal(kill(pid, SIGSTOP), 0);
+        int status;
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+        uint64_t stopped = now_ns();
+
+        assert_int_equal(pthread_join(w.thread, NULL), 0);
+        assert_int_equal(w.why, PAGE_WAIT_EXPIRED);
+        assert_true(w.at_ns < stopped + PAGE_LEASE_NS);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+typedef struct EscapeWaiter {
+        FakeService *f;
+        const _Atomic uint32_t *escape;
+        pthread_t thread;
+} EscapeWaiter;
+
+static void *escape_waiter_main(void *p) {
+        EscapeWaiter *w = p;
+
+        while (page_slot_wait(w->f->client.header, page_slot(&w->f->client, 0), w->escape) ==
+                        PAGE_WAIT_AGAIN)
+                ;
+        return NULL;
+}
+
+/* The kick must reach a thread at any point of its way to sleep. */
+static void test_kick_is_never_lost(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+
+        fake_hold(f, 0, NSEC_INFINITY);
+        for (int i = 0; i < 2000; i++) {
+                _Atomic uint32_t escape = 0;
+                EscapeWaiter w = {.f = f, .escape = &escape};
+
+                assert_int_equal(pthread_create(&w.thread, NULL, escape_waiter_main, &w), 0);
+                for (volatile int spin = 0; spin < i % 100 * 50; spin++)
+                        ;
+                atomic_store(&escape, 1);
+                page_slot_kick(page_slot(&f->client, 0));
+                assert_int_equal(pthread_join(w.thread, NULL), 0); /* a lost one hangs here */
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_create_and_open),
+                        cmocka_unit_test(test_sealed),
+                        cmocka_unit_test(test_hostile_files),
+                        cmocka_unit_test(test_other_versions),
+                        cmocka_unit_test(test_verdict_words),
+                        cmocka_unit_test(test_edges),
+                        cmocka_unit_test(test_untracked),
+                        cmocka_unit_test(test_wait_without_waiting),
+                        cmocka_unit_test(test_release_wakes_all),
+                        cmocka_unit_test(test_lease_runs_out),
+                        cmocka_unit_test(test_lease_is_renewed),
+                        cmocka_unit_test(test_stopped_service),
+                        cmocka_unit_test(test_kick_is_never_lost),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
