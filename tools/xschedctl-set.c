@@ -32,7 +32,6 @@ static const Setting settings[] = {
                 {"concurrency", "Concurrency", 'u', false, true},
                 {"timeslice", "TimeSliceUSec", 't', true, true},
                 {"threshold", "Threshold", 'u', false, true},
-                {"budget", "BudgetUSec", 't', true, true},
                 {"linger", "LingerUSec", 't', true, true},
                 {"starve", "StarveUSec", 't', true, true},
                 {"starverun", "StarveRunUSec", 't', true, true},
@@ -94,40 +93,18 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
         return 0;
 }
 
-/* policy=NAME is not one of SetPolicy's settings, but its own argument; the policy stays when it is not named. */
-static int current_policy(Ctl *c, const Target *t, char **ret) {
-        _cleanup_(sd_bus_error_free)
-        sd_bus_error error = SD_BUS_ERROR_NULL;
-        int r;
-
-        if (!t->path)
-                return ctl_fail("%s: name the policy, too: policy=NAME", t->text);
-        r = sd_bus_get_property_string(c->bus, SERVICE_NAME, t->path, object_kind_interface(OBJECT_DEVICE),
-                        "Policy", &error, ret);
-        return r < 0 ? ctl_call_failed(c, &error, r, t->text) : 0;
-}
-
+/* policy=NAME is an argument of SetPolicy itself; none, "", leaves the policy as it is. */
 static const char *named_policy(const char *assignment) {
         return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1
                                                                           : NULL;
 }
 
 static int new_device_call(Ctl *c, const Target *t, int argc, char *argv[], sd_bus_message **ret) {
-        _cleanup_free_ char *policy = NULL;
+        const char *policy = "";
         int r;
 
         for (int i = 0; i < argc; i++)
-                if (named_policy(argv[i])) {
-                        free(policy);
-                        policy = strdup(named_policy(argv[i]));
-                        if (!policy)
-                                return ctl_fail("out of memory");
-                }
-        if (!policy) {
-                r = current_policy(c, t, &policy);
-                if (r != 0)
-                        return r;
-        }
+                policy = named_policy(argv[i]) ?: policy;
         r = ctl_new_call(c, NULL, NULL, "SetPolicy", ret);
         if (r >= 0)
                 r = sd_bus_message_append(*ret, "sst", t->name, policy, UINT64_C(0));
