@@ -100,6 +100,8 @@ static int run(Options *o) {
         Calibration calibration;
         int r = 0;
 
+        if (o->system)
+                (void) unsetenv("XSCHED_BUS_ADDRESS");
         if (options_has_phase(o, PHASE_XSCHED))
                 r = find_program("xschedctl", "XSCHEDCTL", &xschedctl);
         if (r < 0)

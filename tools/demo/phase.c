@@ -82,9 +82,14 @@ static void phase_done(Phase *p) {
 }
 
 static int seat_fail(Seat *s, const char *text) {
+        char who[32];
+
         s->failed = true;
-        return demo_error(-EIO, "%s: the %s job %u failed: %s", phase_kind_title(s->phase->kind),
-                        role_to_string(s->role), s->index, text);
+        if (s->role == ROLE_LATENCY)
+                (void) snprintf(who, sizeof(who), "the latency job");
+        else
+                (void) snprintf(who, sizeof(who), "batch job %u", s->index + 1);
+        return demo_error(-EIO, "%s: %s failed: %s", phase_kind_title(s->phase->kind), who, text);
 }
 
 static int seat_protocol_error(Seat *s, const char *line) {

@@ -44,6 +44,7 @@ static const char *spark_glyph(double level) {
 }
 
 static void print_sparkline(const PhaseResult *r, double least, double most, FILE *f) {
+        size_t width = MIN(r->latency.n, (size_t) SPARK_WIDTH);
         uint64_t longest[SPARK_WIDTH] = {};
 
         for (size_t i = 0; i < r->latency.n; i++) {
@@ -53,7 +54,7 @@ static void print_sparkline(const PhaseResult *r, double least, double most, FIL
 
                 longest[slot] = MAX(longest[slot], s->ns);
         }
-        for (size_t i = 0; i < SPARK_WIDTH; i++)
+        for (size_t i = 0; i < width; i++)
                 if (longest[i] == 0)
                         fputc(' ', f);
                 else

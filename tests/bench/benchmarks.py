@@ -1,0 +1,402 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs the benchmarks and writes BENCHMARKS.md: benchmarks.py [OPTION...] [NAME...]
+
+Each benchmark's figures, with machine, settings and command, are kept as one JSON file under tests/bench/results/, and
+BENCHMARKS.md is rendered from all files there: so figures of a machine that is not at hand (a GPU) stay until they are
+measured again. Without NAME all are run; --list shows their names.
+
+  --build=DIR      the build directory (build beside this source tree)
+  --results=DIR    where the JSON files are (tests/bench/results)
+  --output=FILE    the document (BENCHMARKS.md); --output= for none
+  --render         run nothing, only write the document
+  --quick          short runs, for trying this script; not for keeping
+  --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
+  --demo=OPTION    passed on to xsched-demo; may be repeated
+  --tag=NAME       kept beside the results of other settings under this name
+  --list           names of the benchmarks
+  --help           this help
+
+Needs only the standard library, and nothing that asserts an absolute time.
+"""
+
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+class Failure(Exception):
+    pass
+
+
+class Options:
+    def __init__(self, arguments):
+        self.build = os.path.join(ROOT, "build")
+        self.results = os.path.join(HERE, "results")
+        self.output = os.path.join(ROOT, "BENCHMARKS.md")
+        self.render = self.quick = self.list = False
+        self.low = None
+        self.demo = []
+        self.tag = ""
+        self.names = []
+        for argument in arguments:
+            key, _, value = argument.partition("=")
+            if key == "--help":
+                print(__doc__.strip())
+                sys.exit(0)
+            elif key in ("--build", "--results", "--output"):
+                setattr(self, key[2:], os.path.abspath(value) if value else "")
+            elif key in ("--render", "--quick", "--list"):
+                setattr(self, key[2:], True)
+            elif key == "--low":
+                self.low = [int(n) for n in value.split(",")]
+            elif key == "--demo":
+                self.demo.append(value)
+            elif key == "--tag":
+                self.tag = value
+            elif key.startswith("-"):
+                raise Failure(f"unknown option {argument}; --help lists them")
+            else:
+                self.names.append(argument)
+
+
+# --- running ---------------------------------------------------------------------------------------------------
+
+
+def read_file(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def machine():
+    cpu = re.search(r"^model name\s*:\s*(.+)$", read_file("/proc/cpuinfo"), re.M)
+    distribution = re.search(r'^PRETTY_NAME="?([^"\n]*)', read_file("/etc/os-release"), re.M)
+    return {
+        "cpu": cpu.group(1) if cpu else platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "system": distribution.group(1) if distribution else platform.system(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def source_version():
+    try:
+        r = subprocess.run(
+            ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        )
+        return r.stdout.strip()
+    except OSError:
+        return ""
+
+
+def run(command):
+    """Standard output of a command; its messages go where ours go."""
+    print("+", " ".join(shown(command)), file=sys.stderr, flush=True)
+    r = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if r.returncode:
+        raise Failure(f"{' '.join(shown(command))} failed with status {r.returncode}")
+    return r.stdout
+
+
+def shown(command):
+    """The command as a reader can type it, from the source tree."""
+    return [os.path.relpath(word, ROOT) if word.startswith(ROOT + "/") else word for word in command]
+
+
+def in_session(options, program, *arguments):
+    session = os.path.join(options.build, "tools", "xsched-session")
+    config = os.path.join(HERE, "bench.conf")
+    exe = os.path.join(options.build, "tests", "bench", program)
+    return [session, "--shim=none", f"--config={config}", "--", exe, *arguments]
+
+
+def keep(options, name, command, data):
+    os.makedirs(options.results, exist_ok=True)
+    path = os.path.join(options.results, name + ".json")
+    record = {
+        "name": name,
+        "date": datetime.date.today().isoformat(),
+        "source": source_version(),
+        "machine": machine(),
+        "command": " ".join(shown(command)),
+        "data": data,
+    }
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        json.dump(record, f, indent=1)
+        f.write("\n")
+    os.replace(path + ".new", path)
+
+
+def run_decision(options):
+    command = in_session(options, "bench-decision", "--json", f"--rounds={100 if options.quick else 3000}")
+    keep(options, "decision", command, json.loads(run(command)))
+
+
+def run_load(options):
+    seconds = f"--seconds={1 if options.quick else 10}"
+    many = "--clients=50" if options.quick else "--clients=1000"
+    rows = []
+    for arguments in (["--clients=2"], [many], [many, "--spread"]):
+        command = in_session(options, "bench-load", "--json", seconds, *arguments)
+        rows.append(json.loads(run(command)))
+    keep(options, "load", command, rows)
+
+
+def run_idle(options):
+    command = in_session(options, "bench-idle", "--json", f"--seconds={1 if options.quick else 10}")
+    keep(options, "idle", command, json.loads(run(command)))
+
+
+def slug(text):
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
+
+
+def run_demo(options):
+    demo = os.path.join(options.build, "tools", "demo", "xsched-demo")
+    rows, low = [], options.low or [1, 3]
+    for i in range(8):
+        if i >= len(low):
+            break
+        command = [demo, "--json", f"--low={low[i]}", f"--duration={2 if options.quick else 20}", *options.demo]
+        result = json.loads(run(command))
+        for phase in result["phases"]:
+            del phase["latency"]["samples_us"]
+        rows.append(result)
+        if result["gpu"] and not options.low and 7 not in low:
+            low.append(7)
+    name = "demo-" + (slug(result["device"]) if result["gpu"] else "cpu")
+    keep(options, name + (f"-{slug(options.tag)}" if options.tag else ""), command, rows)
+
+
+def run_text(program, *arguments):
+    """A benchmark that prints what people read: kept as it is."""
+
+    def runner(options):
+        exe = os.path.join(options.build, "tests", "bench", program)
+        if not os.path.exists(exe):
+            raise Failure(f"{exe} was not built")
+        keep(options, program.replace("bench-", ""), [exe, *arguments], run([exe, *arguments]))
+
+    return runner
+
+
+BENCHMARKS = {
+    "demo": run_demo,
+    "decision": run_decision,
+    "load": run_load,
+    "idle": run_idle,
+}
+
+
+# --- rendering -------------------------------------------------------------------------------------------------
+
+
+def table(head, rows):
+    """A Markdown table; the first column is text, the others are numbers."""
+    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
+    lines = []
+    for row in [head, None, *rows]:
+        if row is None:
+            cells = ["-" * widths[0]] + ["-" * (w - 1) + ":" for w in widths[1:]]
+        else:
+            cells = [str(row[0]).ljust(widths[0])] + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def provenance(record):
+    m = record["machine"]
+    return (
+        f"Measured {record['date']}"
+        + (f" at {record['source']}" if record["source"] else "")
+        + f" on {m['cpu']}, {m['cpus']} CPUs, {m['system']}, kernel {m['kernel']}"
+        + (f", which had other work (load {m['load']:.1f})" if m["load"] > 0.5 else "")
+        + f":\n\n    {record['command']}\n"
+    )
+
+
+def ms(us):
+    return f"{us / 1000:.2f}"
+
+
+PHASES = {"alone": "alone", "shared": "unscheduled", "xsched": "xsched"}
+
+
+def demo_rows(results):
+    rows = []
+    for r in results:
+        alone = next((p for p in r["phases"] if p["phase"] == "alone"), None)
+        shared = next((p for p in r["phases"] if p["phase"] == "shared"), None)
+        for p in r["phases"]:
+            latency, batch = p["latency"], p["batch"]["tasks_per_s"]
+            rows.append(
+                [
+                    f"{r['settings']['low']} batch, {PHASES[p['phase']]}",
+                    ms(latency["p50_us"]),
+                    ms(latency["p99_us"]),
+                    ms(latency["max_us"]),
+                    f"{latency['p99_us'] / alone['latency']['p99_us']:.2f}x" if alone and p is not alone else "",
+                    f"{latency['missed']}/{latency['tasks'] + latency['skipped']}",
+                    f"{batch:.2f}" if p["phase"] != "alone" else "",
+                    f"{100 * batch / shared['batch']['tasks_per_s']:.1f} %"
+                    if p["phase"] == "xsched" and shared and shared["batch"]["tasks_per_s"]
+                    else "",
+                ]
+            )
+    return rows
+
+
+def render_demo(record):
+    first = record["data"][0]
+    s = first["settings"]
+    where = first["device"] + (f" (the device is CPU {first['cpu']})" if first["cpu"] >= 0 else "")
+    settings = "".join(f", {x}" for x in s["xschedd"]) + (f", policy {s['policy']}" if s["policy"] else "")
+    text = f"### {where}\n\n"
+    text += (
+        f"Kernels of {first['kernel_us'] / 1000:.3f} ms; latency job of {s['kernels']} kernels every "
+        f"{s['period_us'] / 1000:.4g} ms, deadline {s['deadline_us'] / 1000:.3g} ms; batch tasks of {s['batch_kernels']} "
+        f"kernels; {s['duration_us'] / 1e6:.4g} s a phase; xsched: priorities {s['high_priority']} and "
+        f"{s['low_priority']}{settings or ', defaults'}. Every result was checked.\n\n"
+    )
+    text += table(
+        ["", "p50 ms", "p99 ms", "max ms", "p99 to alone", "missed", "batch tasks/s", "of unscheduled"],
+        demo_rows(record["data"]),
+    )
+    return text + "\n" + provenance(record)
+
+
+def render_decision(record):
+    d = record["data"]
+    yard = d["yardstick"]
+    names = [
+        ("yardstick", "yardstick: eventfd, epoll, futex and back"),
+        ("begin", "the high job's launch, with its edge"),
+        ("decision", "edge to verdicts written (the service's own figure)"),
+        ("closed", "edge to the low job's gate closed"),
+        ("opened", "end of the high job to the low job running"),
+    ]
+    rows = [
+        [
+            text,
+            f"{d[key]['p50_us']:.1f}",
+            f"{d[key]['p99_us']:.1f}",
+            f"{d[key]['p50_us'] / yard['p50_us']:.2f}x",
+            f"{d[key]['p99_us'] / yard['p99_us']:.2f}x",
+        ]
+        for key, text in names
+    ]
+    text = (
+        "A low job launches without pause; a high job becomes ready and idle again. The yardstick is the same number of "
+        "hand-overs by bare eventfd and futex between two processes, in the same run.\n\n"
+    )
+    text += table(["", "p50 us", "p99 us", "p50", "p99"], rows)
+    return text + f"\n{d['rounds']} rounds, {d['left_out']} left out.\n\n" + provenance(record)
+
+
+def render_load(record):
+    rows = [
+        [
+            f"{d['clients']} clients" + (", all active" if d["spread"] else ", one driving, one ready"),
+            f"{d['edges_per_s']:.0f}",
+            f"{d['verdicts_per_s']:.0f}",
+            f"{d['cpu_percent']:.1f} %",
+            f"{d['us_per_edge']:.2f}",
+            f"{d['pss_kb'] / 1024:.1f}",
+        ]
+        for d in record["data"]
+    ]
+    text = (
+        "The load is 5,000 cycles a second of ready and idle, on a contended device; each edge changes verdicts. XSched's "
+        "server, for comparison: 32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s "
+        "with 48 idle ones (52 us a task).\n\n"
+    )
+    text += table(["", "edges/s", "verdicts/s", "of a core", "us an edge", "Pss MiB"], rows)
+    return text + "\n" + provenance(record)
+
+
+def render_idle(record):
+    d = record["data"]
+    rows = [
+        [f"{d['clients']} idle clients", "", d["idle_wakeups"], d["idle_switches"]],
+        ["one of them launching, alone", d["alone_launches"], d["alone_wakeups"], d["alone_switches"]],
+    ]
+    text = table([f"in {d['seconds']} s", "launches", "wake-ups", "context switches"], rows)
+    text += f"\nMemory (Pss): {d['pss_empty_kb']} KiB without clients, {d['pss_kb']} KiB with {d['clients']}.\n\n"
+    return text + provenance(record)
+
+
+def render_text(record):
+    return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
+
+
+SECTIONS = [
+    ("Tenants on one device", r"demo-.*", render_demo),
+    ("A launch", r"launch.*|gate.*", render_text),
+    ("From an edge to a closed gate", r"decision", render_decision),
+    ("The service under load", r"load", render_load),
+    ("The idle service", r"idle", render_idle),
+    ("The policy", r"policy.*", render_text),
+]
+
+INTRODUCTION = """# Benchmarks
+
+Written by `tests/bench/benchmarks.py` from `tests/bench/results/`: change it there. What counts are the ratios: both sides
+of each come from the same run on the same machine. Absolute times say something about that machine only.
+"""
+
+
+def records(options):
+    found = []
+    if os.path.isdir(options.results):
+        for name in sorted(os.listdir(options.results)):
+            if name.endswith(".json"):
+                with open(os.path.join(options.results, name), encoding="utf-8") as f:
+                    found.append(json.load(f))
+    # GPUs first: they are what this is for.
+    return sorted(found, key=lambda r: (r["name"].startswith("demo-cpu"), r["name"]))
+
+
+def render(options):
+    text = INTRODUCTION
+    for title, pattern, renderer in SECTIONS:
+        parts = [renderer(r) for r in records(options) if re.fullmatch(pattern, r["name"])]
+        if parts:
+            text += f"\n## {title}\n\n" + "\n".join(parts)
+    with open(options.output, "w", encoding="utf-8") as f:
+        f.write(text)
+    print(f"wrote {options.output}", file=sys.stderr)
+
+
+def main():
+    options = Options(sys.argv[1:])
+    if options.list:
+        print("\n".join(BENCHMARKS))
+        return
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        raise Failure(f"unknown benchmark {unknown[0]}; --list shows the names")
+    if not options.render:
+        for name in options.names or BENCHMARKS:
+            BENCHMARKS[name](options)
+    if options.output:
+        render(options)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as e:
+        sys.exit(f"benchmarks.py: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)
