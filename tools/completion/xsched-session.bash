@@ -1,0 +1,51 @@
+# bash completion for xsched-session(1)                    -*- shell-script -*-
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+_xsched_session() {
+        local options='--policy= --config= --shim= --help -h --version'
+        local line=${COMP_LINE:0:COMP_POINT} cur='' word skip='' command=0
+        local -a words
+        read -ra words <<<"$line"
+        if [[ $line != *[[:space:]] ]]; then
+                cur=${words[-1]}
+                unset 'words[-1]'
+        fi
+
+        # The first word that is no option, or what follows "--", is the command.
+        for word in "${words[@]:1}"; do
+                if [[ -n $skip ]]; then
+                        skip=''
+                elif [[ $word == --policy || $word == --config || $word == --shim ]]; then
+                        skip=$word
+                elif [[ $word == -- && $command == 0 ]]; then
+                        command=1
+                elif [[ $word != -* || $command != 0 ]]; then
+                        command=2
+                fi
+        done
+
+        if [[ $command == 0 && $cur == --*=* ]]; then
+                skip=${cur%%=*} cur=${cur#*=}
+        fi
+        case $skip in
+        --shim) mapfile -t COMPREPLY < <(compgen -W 'layer preload none' -- "$cur") ;;
+        --config) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        --policy)
+                mapfile -t COMPREPLY < <(compgen -W \
+                        "$(xschedctl --no-legend --no-pager list-policies 2>/dev/null | awk '{ print $1 }') tree" -- "$cur")
+                ;;
+        *)
+                if [[ $command == 0 && $cur == -* ]]; then
+                        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+                        [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+                elif [[ $command == 2 ]]; then
+                        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                else
+                        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+                fi
+                ;;
+        esac
+        return 0
+}
+
+complete -F _xsched_session xsched-session

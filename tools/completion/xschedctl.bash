@@ -1,0 +1,135 @@
+# bash completion for xschedctl(1)                         -*- shell-script -*-
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+# First column of a list, of the service that the command line so far names.
+__xschedctl_list() {
+        xschedctl --no-legend --no-pager --full "${bus[@]}" "$1" 2>/dev/null | awk '{ print $1 }'
+}
+
+__xschedctl_targets() {
+        __xschedctl_list list-groups
+        __xschedctl_list list-clients | sed 's/^/client:/'
+        __xschedctl_list list-queues | sed 's/^/queue:/'
+        __xschedctl_list list-devices | sed 's/^/device:/'
+        echo device:all
+}
+
+__xschedctl_pids() {
+        xschedctl --no-legend --no-pager --full "${bus[@]}" list-clients 2>/dev/null | awk '{ print $2 }'
+}
+
+# KEY=VALUE of `set`; $1 is the target.
+__xschedctl_settings() {
+        case $cur in
+        class=*) __xschedctl_list list-classes | sed 's/^/class=/' ;;
+        policy=*) __xschedctl_list list-policies | sed 's/^/policy=/' ;;
+        *=*) ;;
+        *)
+                if [[ $1 == device:* ]]; then
+                        printf '%s=\n' policy concurrency timeslice threshold linger starve starverun
+                else
+                        printf '%s=\n' class priority weight threshold
+                fi
+                ;;
+        esac
+}
+
+# Values of an option that takes one: --NAME=VALUE.
+__xschedctl_values() {
+        case $1 in
+        --json) echo short pretty off ;;
+        --shim) echo layer preload none ;;
+        --sort) echo gpu wait launches preempted name ;;
+        --class) __xschedctl_list list-classes ;;
+        --property | -p) [[ -n $verb ]] && xschedctl --no-pager "${bus[@]}" show "${arguments[@]}" 2>/dev/null | sed 's/=.*//' ;;
+        esac
+}
+
+_xschedctl() {
+        local -a global=(--bus-address= --system --user --json= --no-legend --no-pager --full -l --help -h --version)
+        local -A options=(
+                [show]='--property= -p --value'
+                [run]='--class= --priority= --weight= --threshold= --name= --shim='
+                [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='
+        )
+        local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes show set reset
+                suspend resume run top monitor explain check dump reload'
+        # The words as the person sees them: bash splits at ":" and "=", too.
+        local line=${COMP_LINE:0:COMP_POINT} cur='' verb='' word skip='' command=''
+        local -a words arguments=() bus=() replies
+        read -ra words <<<"$line"
+        if [[ $line != *[[:space:]] ]]; then
+                cur=${words[-1]}
+                unset 'words[-1]'
+        fi
+
+        for word in "${words[@]:1}"; do
+                if [[ -n $skip ]]; then
+                        [[ $skip == --bus-address ]] && bus=(--bus-address="$word")
+                        skip=''
+                        continue
+                fi
+                case $word in
+                --bus-address=* | --system | --user) bus=("$word") ;;
+                --bus-address | --json | --property | -p | --class | --priority | --weight | --threshold | --name | --shim | \
+                        --iterations | -n | --delay | -d | --sort) skip=$word ;;
+                --) [[ $verb == run ]] && command=begun ;;
+                -*) ;;
+                *)
+                        if [[ -z $verb ]]; then
+                                verb=$word
+                        else
+                                arguments+=("$word")
+                                [[ $verb == run ]] && command=begun
+                        fi
+                        ;;
+                esac
+        done
+
+        if [[ -n $command ]]; then
+                if ((${#arguments[@]} == 0)); then
+                        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+                else
+                        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                fi
+                return
+        fi
+
+        if [[ -n $skip ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "$(__xschedctl_values "$skip")" -- "$cur")
+                return
+        fi
+        if [[ $cur == --*=* ]]; then
+                mapfile -t replies < <(compgen -P "${cur%%=*}=" -W "$(__xschedctl_values "${cur%%=*}")" -- "${cur#*=}")
+        elif [[ $cur == -* ]]; then
+                mapfile -t replies < <(compgen -W "${global[*]} ${options[${verb:-none}]}" -- "$cur")
+        elif [[ -z $verb ]]; then
+                mapfile -t replies < <(compgen -W "$verbs" -- "$cur")
+        else
+                case $verb in
+                show | reset | suspend | resume)
+                        mapfile -t replies < <(compgen -W "$(__xschedctl_targets)" -- "$cur") ;;
+                set)
+                        if ((${#arguments[@]} == 0)); then
+                                mapfile -t replies < <(compgen -W "$(__xschedctl_targets)" -- "$cur")
+                        else
+                                mapfile -t replies < <(compgen -W "$(__xschedctl_settings "${arguments[0]}")" -- "$cur")
+                        fi
+                        ;;
+                explain | check)
+                        ((${#arguments[@]} == 0)) &&
+                                mapfile -t replies < <(compgen -W "$(__xschedctl_pids)" -- "$cur")
+                        ;;
+                run) mapfile -t replies < <(compgen -c -- "$cur") ;;
+                esac
+        fi
+
+        # What bash already took for earlier words must not come again.
+        local taken=''
+        [[ $cur == *[:=]* ]] && taken=${cur%"${cur##*[:=]}"}
+        COMPREPLY=("${replies[@]#"$taken"}")
+        [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+        return 0
+}
+
+complete -F _xschedctl xschedctl
