@@ -29,12 +29,15 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "latency.h"
+#include "policy/policy.h"
+#include "settings.h"
 
 #define BUS_NAME      "org.xsched.Scheduler"
 #define BUS_PATH      "/org/xsched/Scheduler"
 #define BUS_INTERFACE "org.xsched.Scheduler"
 #define BUS_ERROR(e)  "org.xsched.Scheduler.Error." e
 
+typedef struct Auth Auth;
 typedef struct Client Client;
 typedef struct Config Config;
 typedef struct Device Device;
@@ -45,6 +48,13 @@ typedef struct Manager Manager;
 typedef struct Queue Queue;
 typedef struct User User;
 
+#define MANAGER_READY_SINCE_MAX 64U
+
+typedef enum ClientEvent {
+        CLIENT_ADDED,   /* its five fds exist */
+        CLIENT_REMOVED, /* its fds are about to be closed */
+} ClientEvent;
+
 struct Manager {
         sd_event *event;
         sd_bus *bus;
@@ -52,6 +62,7 @@ struct Manager {
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Auth *auth;       /* auth.h; owned; NULL without a bus */
+        Settings default_layer;  /* names the class "default", below everything else */
 
         Device *devices; /* uthash, by id */
         Client *clients; /* uthash, by id */
@@ -65,14 +76,20 @@ struct Manager {
         uint64_t next_queue_id;
         uint64_t next_job_id;
 
-        /* Renews the leases of clients with held slots; disabled while there are none. */
-        sd_event_source *lease_source;
-        unsigned n_holding_clients;
+        Device *pending;               /* list: to be dispatched by arbiter_flush() */
+        Client *holding;               /* list: clients with held slots, whose leases are renewed */
+        sd_event_source *lease_source; /* off while `holding` is empty */
+
+        /* What is told of clients that come, change (something that client_serialize() writes) and go; for the fd store. */
+        void (*client_hook)(Client *c, ClientEvent event, void *userdata);
+        void *client_hook_userdata;
 
         uint64_t n_edges;
         uint64_t n_verdicts;
         uint64_t n_wakeups;
         LatencyRing latency;
+        uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
+        unsigned n_ready_since;
 
         char **degraded; /* NULL-terminated, see manager_set_degraded() */
         bool reloading;
@@ -93,6 +110,16 @@ int manager_loop(Manager *m);
 
 /* Replaces the configuration and applies it to everything that exists; nobody's state is lost. Takes config. */
 void manager_set_config(Manager *m, Config *config);
+
+/* What the configuration says about a device. */
+const PolicyOps *manager_device_config(
+                Manager *m, const char *id, PolicyConfig *ret, uint32_t *ret_budget_us);
+
+/* Settings of the configuration's classes; for settings_resolve(), userdata is the Manager. */
+const Settings *manager_lookup_class(const char *name, void *userdata);
+
+/* After the configuration changed: every client's settings anew. */
+void manager_settings_changed(Manager *m);
 
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
 int manager_set_degraded(Manager *m, const char *key, const char *text);

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The arbiter
+ */
+
+#include <utlist.h>
+
+#include "arbiter.h"
+
+/* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
+#define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
+
+/* A ready edge older than this is a client's fancy, not a latency. */
+#define ARBITER_LATENCY_MAX_NS (1 * NSEC_PER_SEC)
+
+typedef struct SlotWords {
+        Verdict verdict;
+        uint32_t threshold, budget_us, watch;
+} SlotWords;
+
+static bool grants_in_force(const Device *d) {
+        return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
+}
+
+static uint32_t wanted_watch(const Queue *q) {
+        const Entity *e = q->entity;
+
+        if (!e || !e->policy || !q->counted_active)
+                return 0;
+        switch (e->device->state) {
+        case DEVICE_ALONE:
+                return 0;
+        case DEVICE_SOLE:
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0)
+                        return 0;
+                _fallthrough_;
+        default:
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE;
+        }
+}
+
+static SlotWords wanted_words(const Queue *q) {
+        const Entity *e = q->entity;
+        SlotWords w = {.verdict = VERDICT_RUN, .watch = wanted_watch(q)};
+
+        if (queue_is_suspended(q))
+                w.verdict = VERDICT_HOLD;
+        else if (e && e->policy && grants_in_force(e->device)) {
+                w.verdict = e->grant.verdict;
+                w.threshold = e->grant.threshold;
+                w.budget_us = w.threshold != 0 ? e->device->budget_us : 0;
+        }
+        return w;
+}
+
+static void queue_set_ready(Queue *q, bool ready) {
+        q->ready = ready;
+        entity_update_queue(q);
+}
+
+/* --- words --- */
+
+static void sync_watch(Queue *q) {
+        uint32_t watch = wanted_watch(q);
+
+        /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
+        if (q->device->state == DEVICE_ALONE)
+                queue_set_ready(q, false);
+        if (watch == q->written.watch)
+                return;
+        q->written.watch = watch;
+        uint32_t outstanding = page_slot_set_watch(q->page_slot, watch);
+        if (watch == 0)
+                return;
+        if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
+                client_notify(q->client);
+        queue_set_ready(q, outstanding != 0);
+}
+
+static void sync_verdict(Queue *q, Verdict v) {
+        Client *c = q->client;
+        bool hold = v == VERDICT_HOLD;
+
+        if (q->holds == hold)
+                return;
+        /* The lease before the word: a hold that is born expired would let one launch pass. */
+        if (hold)
+                lease_begin(c);
+        c->words[q->slot] = page_slot_set_verdict(q->page_slot, c->words[q->slot], v);
+        q->holds = hold;
+        q->manager->n_verdicts++;
+        if (!hold)
+                lease_end(c);
+}
+
+static void sync_words(Queue *q, const SlotWords *w) {
+        if (q->written.threshold != w->threshold) {
+                q->written.threshold = w->threshold;
+                atomic_store_explicit(&q->page_slot->threshold, w->threshold, memory_order_relaxed);
+        }
+        if (q->written.budget_us != w->budget_us) {
+                q->written.budget_us = w->budget_us;
+                atomic_store_explicit(&q->page_slot->budget_us, w->budget_us, memory_order_relaxed);
+        }
+        sync_verdict(q, w->verdict);
+}
+
+void arbiter_sync_queue(Queue *q) {
+        sync_watch(q);
+        SlotWords w = wanted_words(q);
+        sync_words(q, &w);
+}
+
+void arbiter_release_queue(Queue *q) {
+        const SlotWords open = {.verdict = VERDICT_RUN};
+
+        if (q->written.watch != 0)
+                (void) page_slot_set_watch(q->page_slot, 0);
+        q->written.watch = 0;
+        sync_words(q, &open);
+}
+
+void arbiter_sync_device(Device *d) {
+        d->sync = true;
+        arbiter_touch(d);
+}
+
+/* Holds first, then runs: two of different tiers never have the device at once by our own doing. */
+static void write_entity(Entity *e, Verdict only) {
+        Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next) {
+                SlotWords w = wanted_words(q);
+                if (w.verdict != only)
+                        continue;
+                sync_watch(q);
+                sync_words(q, &w);
+        }
+}
+
+static void write_device(Device *d, Verdict only) {
+        Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+        write_entity(e, only);
+}
+
+/* --- what the policy says --- */
+
+static void preempted(Device *d, Entity *e) {
+        d->n_preempted++;
+        if (!d->preempted)
+                d->preempted = e;
+}
+
+void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
+        Entity *e = owner;
+        Device *d = userdata;
+
+        if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
+                preempted(d, e);
+        e->grant = *grant;
+        if (e->changed)
+                return;
+        e->changed = true;
+        LL_PREPEND2(d->changed, e, changed_next);
+}
+
+static void write_changed(Device *d) {
+        Entity *e, *tmp, *winner = NULL;
+
+        LL_FOREACH2(d->changed, e, changed_next)
+        write_entity(e, VERDICT_HOLD);
+        LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
+                write_entity(e, VERDICT_RUN);
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN)
+                        winner = e;
+                e->changed = false;
+                e->changed_next = NULL;
+        }
+        d->changed = NULL;
+
+        if (d->preempted)
+                device_emit_preempted(d, d->preempted, winner);
+        d->preempted = NULL;
+}
+
+/* --- states --- */
+
+static void device_set_state(Device *d, DeviceState state, uint64_t now) {
+        if (d->state == state)
+                return;
+        d->state = state;
+        d->settle_at = NSEC_INFINITY;
+        d->probe_at = state == DEVICE_SOLE ? now + ARBITER_PROBE_NS : NSEC_INFINITY;
+        d->stall_at = NSEC_INFINITY;
+        d->sync = true;
+}
+
+static DeviceState device_next_state(Device *d, uint64_t now) {
+        if (d->n_active <= 1)
+                return DEVICE_ALONE;
+        if (d->n_ready > 1)
+                return DEVICE_CONTENDED;
+
+        switch (d->state) {
+        case DEVICE_QUIET:
+                return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_CONTENDED;
+        case DEVICE_SOLE:
+                return d->n_ready == 1 && now < d->probe_at ? DEVICE_SOLE : DEVICE_CONTENDED;
+        case DEVICE_CONTENDED:
+                if (now < d->settle_at)
+                        return DEVICE_CONTENDED;
+                return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_SOLE;
+        default:
+                return DEVICE_CONTENDED;
+        }
+}
+
+static bool device_holds_anybody(const Device *d) {
+        const Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+        if (e->policy && e->grant.verdict == VERDICT_HOLD)
+                return true;
+        return false;
+}
+
+/* Moves on to the state that the counts ask for, and sets the watch flags for it. What the flags bring to light can
+ * change the counts, and with them the state, but not for ever: a flag is set once per state. */
+static void device_settle(Device *d, uint64_t now) {
+        for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
+                if (d->state == DEVICE_CONTENDED) {
+                        if (d->n_ready > 1)
+                                d->settle_at = NSEC_INFINITY;
+                        else if (d->settle_at == NSEC_INFINITY)
+                                d->settle_at = now + ARBITER_SETTLE_NS;
+                }
+                /* Nobody is held for the sake of the sole one: it need not be looked at until somebody comes. */
+                if (d->state == DEVICE_SOLE && now >= d->probe_at && !device_holds_anybody(d))
+                        d->probe_at = NSEC_INFINITY;
+
+                DeviceState before = d->state;
+                device_set_state(d, device_next_state(d, now), now);
+                if (d->sync) {
+                        Entity *e;
+                        Queue *q;
+                        DL_FOREACH2(d->entities, e, device_next)
+                        DL_FOREACH2(e->queues, q, entity_next)
+                        sync_watch(q);
+                }
+                if (d->state == before)
+                        break;
+        }
+}
+
+/* --- stopped processes --- */
+
+static bool client_is_stopped(const Client *c) {
+        char state;
+        return process_stat(c->peer.pid, &state, NULL) >= 0 && (state == 'T' || state == 't');
+}
+
+static void queue_set_stalled(Queue *q, bool stalled) {
+        if (q->stalled == stalled)
+                return;
+        q->stalled = stalled;
+        q->device->n_stalled += stalled ? 1U : -1U;
+        entity_update_queue(q);
+}
+
+static void queue_check_stall(Queue *q) {
+        uint64_t progress = atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed) +
+                        atomic_load_explicit(&q->page_slot->completed, memory_order_relaxed);
+
+        bool moved = progress != q->progress;
+        q->progress = progress;
+        if (moved || !q->ready)
+                queue_set_stalled(q, false);
+        else if (q->stalled || q->entity->grant.verdict == VERDICT_RUN)
+                queue_set_stalled(q, client_is_stopped(q->client));
+}
+
+static void device_check_stalls(Device *d, uint64_t now) {
+        bool wanted = d->state == DEVICE_CONTENDED &&
+                        (d->n_ready > 1 || (d->n_ready > 0 && d->n_stalled > 0));
+
+        if (!wanted) {
+                d->stall_at = NSEC_INFINITY;
+                return;
+        }
+        if (d->stall_at == NSEC_INFINITY)
+                d->stall_at = now + ARBITER_STALL_NS;
+        if (now < d->stall_at)
+                return;
+        d->stall_at = now + ARBITER_STALL_NS;
+
+        Entity *e;
+        Queue *q;
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (!e->policy || (e->grant.verdict == VERDICT_HOLD && d->n_stalled == 0))
+                        continue;
+                DL_FOREACH2(e->queues, q, entity_next)
+                queue_check_stall(q);
+        }
+}
+
+/* --- turns --- */
+
+static void device_arm(Device *d) {
+        uint64_t at = MIN(d->dispatch_at, d->settle_at);
+        at = MIN(at, d->probe_at);
+        at = MIN(at, d->stall_at);
+
+        if (at == d->timer_at)
+                return;
+        d->timer_at = at;
+        if (at == NSEC_INFINITY) {
+                (void) sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
+                return;
+        }
+        (void) sd_event_source_set_time(d->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_device_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        Device *d = userdata;
+
+        d->timer_at = NSEC_INFINITY;
+        arbiter_touch(d);
+        arbiter_flush(d->manager);
+        return 0;
+}
+
+int arbiter_device_init(Device *d) {
+        int r = sd_event_add_time(
+                        d->manager->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_device_timer, d);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(d->timer, "device");
+        return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
+}
+
+static void device_turn(Device *d) {
+        uint64_t now = now_ns();
+
+        device_check_stalls(d, now);
+        device_settle(d, now);
+
+        now = now_ns();
+        uint64_t at = d->ops->dispatch(d->policy, now);
+        d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
+
+        if (d->sync) {
+                d->sync = false;
+                write_device(d, VERDICT_HOLD);
+                write_device(d, VERDICT_RUN);
+        }
+        write_changed(d);
+        device_arm(d);
+}
+
+void arbiter_touch(Device *d) {
+        if (d->pending)
+                return;
+        d->pending = true;
+        LL_PREPEND2(d->manager->pending, d, pending_next);
+}
+
+static void add_latencies(Manager *m) {
+        if (m->n_ready_since == 0)
+                return;
+        uint64_t now = now_ns();
+        for (unsigned i = 0; i < m->n_ready_since; i++)
+                latency_add(&m->latency, ns_sub(now, m->ready_since[i]));
+        m->n_ready_since = 0;
+}
+
+void arbiter_flush(Manager *m) {
+        while (m->pending) {
+                Device *d = m->pending;
+                LL_DELETE2(m->pending, d, pending_next);
+                d->pending = false;
+                device_turn(d);
+        }
+        add_latencies(m);
+}
+
+/* --- edges --- */
+
+static void note_ready_edge(Queue *q) {
+        Manager *m = q->manager;
+        uint64_t since = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed);
+        uint64_t now = now_ns();
+
+        if (since > now || now - since > ARBITER_LATENCY_MAX_NS ||
+                        m->n_ready_since >= MANAGER_READY_SINCE_MAX)
+                return;
+        m->ready_since[m->n_ready_since++] = since;
+}
+
+static void queue_look_boost(Queue *q, bool ready) {
+        bool boosted = ready && atomic_load_explicit(&q->page_slot->boost, memory_order_relaxed) != 0;
+
+        if (boosted == q->boosted)
+                return;
+        q->boosted = boosted;
+        (void) queue_settings_changed(q);
+}
+
+static void queue_look(Queue *q) {
+        if (q->written.watch == 0 && q->device->state != DEVICE_SOLE)
+                return; /* it is looked at when the watch begins */
+
+        uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
+        bool ready = outstanding != 0;
+        if (q->own || q->boosted)
+                queue_look_boost(q, ready);
+        if (q->stalled)
+                queue_set_stalled(q, false);
+        if (ready == q->ready)
+                return;
+        if (ready)
+                note_ready_edge(q);
+        queue_set_ready(q, ready);
+}
+
+unsigned arbiter_client_woke(Client *c) {
+        unsigned n = 0;
+
+        for (uint32_t word = 0; word * 64 < c->n_slots; word++) {
+                uint64_t bits = page_take_dirty(c->page.header, word);
+                while (bits != 0) {
+                        uint32_t slot = word * 64 + (uint32_t) __builtin_ctzll(bits);
+                        bits &= bits - 1;
+                        Queue *q = slot < c->n_slots ? c->slots[slot] : NULL;
+                        if (!q)
+                                continue;
+                        n++;
+                        queue_look(q);
+                }
+        }
+        c->n_edges += n;
+        c->manager->n_edges += n;
+        return n;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The arbiter: from events to the policy, from grants to the words of pages
+ *
+ * What happens is told to the policies at once; what follows from it is written in arbiter_flush(), which every handler of an event
+ * calls once at its end. So one event of many parts (a client with several queues, a changed class) is one decision per device.
+ *
+ * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which are watched.
+ *   ALONE      one entity. Nothing is watched, nothing is held.
+ *   CONTENDED  all are watched (ready and idle edges), the policy's grants are in force.
+ *   QUIET      nobody was ready for ARBITER_SETTLE_NS: all may run, because whoever comes first cannot take the device from anybody. No
+ *              lease has to be renewed: the service sleeps.
+ *   SOLE       one entity was the only ready one for ARBITER_SETTLE_NS: it is not watched and its launches cost nothing. It counts as
+ *              ready until it is looked at again: when another becomes ready, or, while others are held for its sake (which costs
+ *              lease renewals), every ARBITER_PROBE_NS.
+ *
+ * Looking again. Setting `watch` returns what is outstanding at that moment. A slot with launches that were not counted is asked to
+ * drain by one datagram on the lifeline; until it has, it counts as ready.
+ *
+ * Stopped processes. Work of a process that was stopped (SIGSTOP, a debugger) is not waited for: while others want the device, a
+ * queue whose counters stand still and whose process is stopped counts as idle until the process goes on.
+ *
+ * Leases. While a client has a held slot its lease is renewed every PAGE_LEASE_RENEW_NS. The lease is written before the first hold,
+ * so that a hold is never born expired.
+ */
+
+#include "client.h"
+
+#define ARBITER_SETTLE_NS (100 * NSEC_PER_MSEC)
+#define ARBITER_PROBE_NS  (1 * NSEC_PER_SEC)
+#define ARBITER_STALL_NS  (100 * NSEC_PER_MSEC)
+
+/* Called with a new device, and from then on its timer is the arbiter's. */
+int arbiter_device_init(Device *d);
+
+/* The device is to be dispatched at the next arbiter_flush(). */
+void arbiter_touch(Device *d);
+
+/* Dispatches all devices that were touched, and writes what changed. */
+void arbiter_flush(Manager *m);
+
+/* PolicyCallbacks.grant, with an Entity and its Device: notes the grant, arbiter_flush() writes it. */
+void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata);
+
+/* A client's eventfd was read: looks at the slots that it says are dirty. Returns how many it named. */
+unsigned arbiter_client_woke(Client *c);
+
+/* Writes what is to stand in the slots of a queue, of a device, as far as it differs; the watch flags first. */
+void arbiter_sync_queue(Queue *q);
+void arbiter_sync_device(Device *d);
+
+/* The slot is about to be given back: it runs, without bounds and unwatched. */
+void arbiter_release_queue(Queue *q);
+
+/* lease.c: a slot of the client begins or ceases to be held. */
+int lease_init(Manager *m);
+void lease_begin(Client *c);
+void lease_end(Client *c);

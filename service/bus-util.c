@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What the -dbus.c files share
+ */
+
+#include <inttypes.h>
+#include <utlist.h>
+
+#include "bus-util.h"
+#include "job.h"
+
+int bus_check_flags(uint64_t flags, sd_bus_error *error) {
+        if (flags == 0)
+                return 0;
+        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "Unknown flags 0x%" PRIx64, flags);
+}
+
+int bus_check_string(const char *name, const char *s, sd_bus_error *error) {
+        if (strlen(s) <= BUS_STRING_MAX)
+                return 0;
+        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s is longer than %u bytes", name,
+                        BUS_STRING_MAX);
+}
+
+static int invalid_setting(const char *key, sd_bus_error *error) {
+        int k = settings_key_from_string(key);
+
+        if (k < 0)
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
+                        settings_key_range((SettingsKey) k));
+}
+
+static int read_number(sd_bus_message *message, SettingsKey k, int64_t *ret) {
+        if (k == SETTINGS_PRIORITY) {
+                int32_t i;
+                int r = sd_bus_message_read(message, "i", &i);
+                *ret = i;
+                return r;
+        }
+        uint32_t u;
+        int r = sd_bus_message_read(message, "u", &u);
+        *ret = u;
+        return r;
+}
+
+int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
+                sd_bus_error *error) {
+        static const char *const types[_SETTINGS_KEY_MAX] = {
+                        [SETTINGS_PRIORITY] = "i",
+                        [SETTINGS_WEIGHT] = "u",
+                        [SETTINGS_THRESHOLD] = "u",
+                        [SETTINGS_CLASS] = "s",
+        };
+        int k = settings_key_from_string(key);
+        if (k < 0)
+                return invalid_setting(key, error);
+        if (!streq(signature, types[k]))
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
+                                "%s must be of type '%s', not '%s'", key, types[k], signature);
+
+        if (k == SETTINGS_CLASS) {
+                const char *name;
+                int r = sd_bus_message_read(message, "s", &name);
+                if (r < 0)
+                        return r;
+                return settings_set_class(s, name) < 0 ? invalid_setting(key, error) : 0;
+        }
+
+        int64_t v = 0;
+        int r = read_number(message, (SettingsKey) k, &v);
+        if (r < 0)
+                return r;
+        if (k == SETTINGS_PRIORITY)
+                r = settings_set_priority(s, v);
+        else if (k == SETTINGS_WEIGHT)
+                r = settings_set_weight(s, v);
+        else
+                r = settings_set_threshold(s, v);
+        return r < 0 ? invalid_setting(key, error) : 0;
+}
+
+int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error) {
+        if (settings_has(s, SETTINGS_CLASS) && !manager_lookup_class(s->class, m))
+                return sd_bus_error_setf(
+                                error, BUS_ERROR("NoSuchClass"), "There is no class '%s'", s->class);
+        return 0;
+}
+
+int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error) {
+        int r = sd_bus_message_enter_container(message, 'a', "{sv}");
+        if (r < 0)
+                return r;
+
+        while ((r = sd_bus_message_enter_container(message, 'e', "sv")) > 0) {
+                const char *key, *contents;
+
+                r = sd_bus_message_read(message, "s", &key);
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_peek_type(message, NULL, &contents);
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_enter_container(message, 'v', contents);
+                if (r < 0)
+                        return r;
+                r = take(message, key, contents, userdata, error);
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_exit_container(message);
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_exit_container(message);
+                if (r < 0)
+                        return r;
+        }
+        if (r < 0)
+                return r;
+        return sd_bus_message_exit_container(message);
+}
+
+static int take_setting_property(sd_bus_message *message, const char *key, const char *signature,
+                void *userdata, sd_bus_error *error) {
+        return bus_take_setting(message, key, signature, userdata, error);
+}
+
+int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_properties(message, take_setting_property, &s, error);
+        if (r < 0)
+                return r;
+        r = bus_check_class(m, &s, error);
+        if (r < 0)
+                return r;
+        *ret = s;
+        return 0;
+}
+
+int bus_read_setting(
+                Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error) {
+        char type;
+        const char *contents;
+
+        int r = sd_bus_message_peek_type(message, &type, &contents);
+        if (r < 0)
+                return r;
+        r = bus_take_setting(message, key, (const char[]){type, '\0'}, s, error);
+        if (r < 0)
+                return r;
+        return bus_check_class(m, s, error);
+}
+
+int bus_append_settings(sd_bus_message *reply, const Settings *s) {
+        int r = sd_bus_message_open_container(reply, 'a', "{sv}");
+        if (r >= 0 && settings_has(s, SETTINGS_PRIORITY))
+                r = sd_bus_message_append(reply, "{sv}", "Priority", "i", s->priority);
+        if (r >= 0 && settings_has(s, SETTINGS_WEIGHT))
+                r = sd_bus_message_append(reply, "{sv}", "Weight", "u", s->weight);
+        if (r >= 0 && settings_has(s, SETTINGS_THRESHOLD))
+                r = sd_bus_message_append(reply, "{sv}", "Threshold", "u", s->threshold);
+        if (r >= 0 && settings_has(s, SETTINGS_CLASS))
+                r = sd_bus_message_append(reply, "{sv}", "Class", "s", s->class);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+int bus_error_from_errno(int r, sd_bus_error *error) {
+        switch (r) {
+        case -EDQUOT:
+                return sd_bus_error_set(error, BUS_ERROR("QuotaExceeded"), "The quota is used up");
+        case -ENOSPC:
+                return sd_bus_error_set(error, BUS_ERROR("QuotaExceeded"), "The page has no free slot");
+        case -ENOMEM:
+                return sd_bus_error_set(error, SD_BUS_ERROR_NO_MEMORY, "Out of memory");
+        default:
+                return r;
+        }
+}
+
+/* --- authorisation --- */
+
+AuthRequest bus_settings_request(
+                const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target) {
+        bool lowers = settings_policy_is_lower_or_equal(changed, now);
+
+        return (AuthRequest){
+                        .action = lowers ? AUTH_MANAGE_OWN : AUTH_MANAGE,
+                        .verb = "set",
+                        .target = target,
+                        .owner = owner,
+        };
+}
+
+uid_t group_owner(const Group *g) {
+        const Client *c;
+
+        if (g->job)
+                return g->job->uid;
+        if (!g->clients)
+                return AUTH_NO_OWNER;
+        DL_FOREACH2(g->clients, c, group_next)
+        if (c->peer.uid != g->clients->peer.uid)
+                return AUTH_NO_OWNER;
+        return g->clients->peer.uid;
+}
+
+/* The first layer is the override in all three. */
+static void would_be(Manager *m, SettingsLayer *layers, size_t n, const Settings *add, PolicySettings *ret) {
+        SettingsResolved r;
+        Settings merged = *layers[0].settings;
+
+        settings_merge(&merged, add);
+        layers[0].settings = &merged;
+        settings_resolve(layers, n, manager_lookup_class, m, &r);
+        *ret = r.policy;
+}
+
+void group_would_be(const Group *g, const Settings *add, PolicySettings *ret) {
+        SettingsLayer layers[GROUP_LAYERS_MAX];
+
+        size_t n = group_layers(g, layers);
+        would_be(g->manager, layers, n, add, ret);
+}
+
+void client_would_be(const Client *c, const Settings *add, PolicySettings *ret) {
+        SettingsLayer layers[CLIENT_LAYERS_MAX];
+
+        size_t n = client_layers(c, layers);
+        would_be(c->manager, layers, n, add, ret);
+}
+
+void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret) {
+        SettingsLayer layers[1 + CLIENT_LAYERS_MAX];
+
+        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
+        size_t n = client_layers(q->client, layers + 1);
+        would_be(q->manager, layers, n + 1, add, ret);
+}
+
+/* --- getters --- */
+
+int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+        const bool *b = userdata;
+        return sd_bus_message_append(reply, "b", (int) *b);
+}
+
+int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+        const uint64_t *ns = userdata;
+        return sd_bus_message_append(reply, "t", *ns / NSEC_PER_USEC);
+}
+
+int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+        const SettingsSource *s = userdata;
+        return sd_bus_message_append(reply, "s", settings_source_to_string(*s));
+}
+
+/* --- objects --- */
+
+int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret) {
+        const char *s = startswith(path, prefix);
+
+        if (!s || s[0] != '/' || s[1] < '1' || s[1] > '9' || strlen(s + 1) > 19)
+                return 0;
+        s++;
+        if (strspn(s, "0123456789") != strlen(s))
+                return 0;
+        *ret = strtoull(s, NULL, 10);
+        return 1;
+}
+
+void bus_paths_add(BusPaths *p, const char *path) {
+        if (p->failed)
+                return;
+        if (p->n + 2 > p->allocated) {
+                size_t n = MAX(p->allocated * 2, (size_t) 16);
+                char **v = realloc(p->v, n * sizeof(*v));
+                if (!v) {
+                        p->failed = true;
+                        return;
+                }
+                p->v = v;
+                p->allocated = n;
+        }
+        char *copy = strdup(path);
+        p->failed = !copy;
+        if (copy)
+                p->v[p->n++] = copy;
+}
+
+int bus_paths_take(BusPaths *p, char ***ret) {
+        if (p->failed) {
+                while (p->n > 0)
+                        free(p->v[--p->n]);
+                free(p->v);
+                return -ENOMEM;
+        }
+        if (p->v)
+                p->v[p->n] = NULL;
+        *ret = p->v;
+        return 0;
+}
+
+int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *interface,
+                const sd_bus_vtable *vtable, sd_bus_object_find_t find, sd_bus_node_enumerator_t enumerate) {
+        int r = sd_bus_add_fallback_vtable(bus, NULL, prefix, interface, vtable, find, m);
+        if (r < 0)
+                return r;
+        return sd_bus_add_node_enumerator(bus, NULL, prefix, enumerate, m);
+}
+
+int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
+                sd_bus_error *error) {
+        const AuthRequest request = {
+                        .action = AUTH_SUSPEND,
+                        .verb = suspended ? "suspend" : "resume",
+                        .target = target,
+        };
+        return auth_check(m->auth, message, &request, error);
+}

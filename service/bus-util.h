@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the -dbus.c files share: arguments, errors, getters
+ */
+
+#include "auth.h"
+#include "client.h"
+#include "manager.h"
+
+/* Strings that a caller gives us to keep. */
+#define BUS_STRING_MAX 256U
+
+/* Refuses bits that nobody has defined. */
+int bus_check_flags(uint64_t flags, sd_bus_error *error);
+int bus_check_string(const char *name, const char *s, sd_bus_error *error);
+
+/* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not there. */
+int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
+
+int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error);
+
+int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
+                sd_bus_error *error);
+
+/* The value of one setting, inside its variant. */
+int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error);
+
+/* Appends the settings that are named, as a{sv}. */
+int bus_append_settings(sd_bus_message *reply, const Settings *s);
+
+/* Walks an a{sv}: calls `take` with the key and the message inside the variant; it has to read all of it. */
+typedef int (*bus_property_t)(sd_bus_message *message, const char *key, const char *signature,
+                void *userdata, sd_bus_error *error);
+int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error);
+
+/* Turns a negative errno of the x.c files into an error of ours where there is one. */
+int bus_error_from_errno(int r, sd_bus_error *error);
+
+/* `changed` asks for no more than `now`: then the owner may do it himself. */
+AuthRequest bus_settings_request(
+                const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target);
+
+/* The uid that all clients of a group have, or AUTH_NO_OWNER. */
+uid_t group_owner(const Group *g);
+
+/* Settings with `add` on top of the override, as they would come out. */
+void group_would_be(const Group *g, const Settings *add, PolicySettings *ret);
+void client_would_be(const Client *c, const Settings *add, PolicySettings *ret);
+void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret);
+
+/* Getters by offset, as SD_BUS_PROPERTY takes them. */
+int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error);
+int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error); /* uint64_t ns */
+int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *error); /* SettingsSource */
+#define BUS_GETTER(name)                                                                                    \
+        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
+                        sd_bus_message *reply, void *userdata, sd_bus_error *error)
+#define BUS_SETTER(name)                                                                                    \
+        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
+                        sd_bus_message *value, void *userdata, sd_bus_error *error)
+#define BUS_METHOD(name) static int name(sd_bus_message *message, void *userdata, sd_bus_error *error)
+#define BUS_FIND(name)                                                                                      \
+        static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found, \
+                        sd_bus_error *error)
+#define BUS_ENUMERATOR(name)                                                                                \
+        static int name(sd_bus *bus, const char *prefix, void *userdata, char ***nodes, sd_bus_error *error)
+
+/* What is written has to be read at offset 0, too: sd-bus adds a property's offset for its setter as well. */
+#define BUS_SETTINGS_GETTERS(Type)                                                                          \
+        BUS_GETTER(get_priority) {                                                                          \
+                const Type *_x = userdata;                                                                  \
+                return sd_bus_message_append(reply, "i", _x->resolved.policy.priority);                     \
+        }                                                                                                   \
+        BUS_GETTER(get_weight) {                                                                            \
+                const Type *_x = userdata;                                                                  \
+                return sd_bus_message_append(reply, "u", _x->resolved.policy.weight);                       \
+        }                                                                                                   \
+        BUS_GETTER(get_threshold) {                                                                         \
+                const Type *_x = userdata;                                                                  \
+                return sd_bus_message_append(reply, "u", _x->resolved.policy.threshold);                    \
+        }
+
+#define BUS_CONST    SD_BUS_VTABLE_PROPERTY_CONST
+#define BUS_CHANGES  SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE
+#define BUS_ANY_USER SD_BUS_VTABLE_UNPRIVILEGED
+
+/* --- objects --- */
+
+/* PREFIX/NUMBER: > 0 and the number, or 0 when the path is something else. */
+int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret);
+
+/* Paths of an enumerator, as sd-bus wants them. */
+typedef struct BusPaths {
+        char **v;
+        size_t n, allocated;
+        bool failed;
+} BusPaths;
+
+void bus_paths_add(BusPaths *p, const char *path);
+int bus_paths_take(BusPaths *p, char ***ret);
+
+int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *interface,
+                const sd_bus_vtable *vtable, sd_bus_object_find_t find, sd_bus_node_enumerator_t enumerate);
+
+/* As auth_check(). */
+int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
+                sd_bus_error *error);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Clients on the bus
+ */
+
+#include <inttypes.h>
+
+#include "arbiter.h"
+#include "manager-dbus.h"
+
+#define CLIENT_PREFIX BUS_PATH "/client"
+
+static const char *client_target(const Client *c, char buf[static 64]) {
+        (void) snprintf(buf, 64, "client %" PRIu64, c->id);
+        return buf;
+}
+
+BUS_GETTER(get_group) {
+        const Client *c = userdata;
+        return sd_bus_message_append(reply, "s", c->group->name);
+}
+
+BUS_GETTER(get_state) {
+        return sd_bus_message_append(reply, "s", queue_state_to_string(client_state(userdata)));
+}
+
+BUS_GETTER(get_suspended) {
+        const Client *c = userdata;
+        return sd_bus_message_append(reply, "b", (int) (c->suspended || c->group->suspended));
+}
+
+BUS_GETTER(get_submitted) {
+        ClientCounters n;
+        client_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.submitted);
+}
+
+BUS_GETTER(get_completed) {
+        ClientCounters n;
+        client_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.completed);
+}
+
+BUS_GETTER(get_held) {
+        ClientCounters n;
+        client_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.held_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_lease_expired) {
+        ClientCounters n;
+        client_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.lease_expired);
+}
+
+BUS_SETTINGS_GETTERS(Client)
+
+BUS_GETTER(get_class) {
+        const Client *x = userdata;
+        return sd_bus_message_append(reply, "s", x->resolved.class);
+}
+
+/* Authorised by property_filter(). */
+BUS_SETTER(set_setting) {
+        Client *c = userdata;
+
+        int r = bus_read_setting(c->manager, value, property, &c->override, error);
+        if (r < 0)
+                return r;
+        client_settings_changed(c);
+        arbiter_flush(c->manager);
+        return 0;
+}
+
+BUS_METHOD(method_set) {
+        Client *c = userdata;
+        PolicySettings changed;
+        uint64_t flags;
+        Settings s;
+        char target[64];
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        r = bus_read_settings(c->manager, message, &s, error);
+        if (r < 0)
+                return r;
+        client_would_be(c, &s, &changed);
+        AuthRequest request = bus_settings_request(
+                        &c->resolved.policy, &changed, c->peer.uid, client_target(c, target));
+        r = auth_check(c->manager->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        settings_merge(&c->override, &s);
+        client_settings_changed(c);
+        arbiter_flush(c->manager);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+BUS_METHOD(method_reset) {
+        Client *c = userdata;
+        uint64_t flags;
+        char target[64];
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        const AuthRequest request = {
+                        .action = AUTH_MANAGE, .verb = "reset", .target = client_target(c, target)};
+        r = auth_check(c->manager->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        c->override = SETTINGS_NULL;
+        client_settings_changed(c);
+        arbiter_flush(c->manager);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_error *error) {
+        char target[64];
+
+        int r = bus_check_suspend(c->manager, message, suspended, client_target(c, target), error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        client_set_suspended(c, suspended);
+        arbiter_flush(c->manager);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+BUS_METHOD(method_suspend) {
+        return suspend(message, userdata, true, error);
+}
+
+BUS_METHOD(method_resume) {
+        return suspend(message, userdata, false, error);
+}
+
+static const sd_bus_vtable client_vtable[] = {
+                SD_BUS_VTABLE_START(0),
+
+                SD_BUS_PROPERTY("Id", "t", NULL, offsetof(Client, id), BUS_CONST),
+                SD_BUS_PROPERTY("PID", "u", NULL, offsetof(Client, peer.pid), BUS_CONST),
+                SD_BUS_PROPERTY("UID", "u", NULL, offsetof(Client, peer.uid), BUS_CONST),
+                SD_BUS_PROPERTY("Command", "s", NULL, offsetof(Client, peer.command), BUS_CONST),
+                SD_BUS_PROPERTY("ShimVersion", "s", NULL, offsetof(Client, shim_version), BUS_CONST),
+                SD_BUS_PROPERTY("Group", "s", get_group, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("Unit", "s", NULL, offsetof(Client, peer.unit), BUS_CHANGES),
+                SD_BUS_PROPERTY("Slice", "s", NULL, offsetof(Client, peer.slice), BUS_CHANGES),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Class", "s", get_class, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source),
+                                BUS_CHANGES),
+                SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("NQueues", "u", NULL, offsetof(Client, n_queues), 0),
+                SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),
+                SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),
+                SD_BUS_PROPERTY("HeldUSec", "t", get_held, 0, 0),
+                SD_BUS_PROPERTY("LeaseExpired", "t", get_lease_expired, 0, 0),
+                SD_BUS_PROPERTY("NEdges", "t", NULL, offsetof(Client, n_edges), 0),
+
+                SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
+                                method_set, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,
+                                BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS(
+                                "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS(
+                                "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER),
+
+                SD_BUS_VTABLE_END,
+};
+
+int client_from_path(Manager *m, const char *path, Client **ret) {
+        uint64_t id;
+
+        int r = bus_path_to_id(path, CLIENT_PREFIX, &id);
+        if (r <= 0)
+                return r;
+        Client *c = client_find(m, id);
+        if (!c)
+                return 0;
+        *ret = c;
+        return 1;
+}
+
+BUS_FIND(client_object_find) {
+        return client_from_path(userdata, path, (Client **) found);
+}
+
+BUS_ENUMERATOR(client_enumerate) {
+        Manager *m = userdata;
+        Client *c, *tmp;
+        BusPaths paths = {0};
+
+        HASH_ITER(hh, m->clients, c, tmp)
+                bus_paths_add(&paths, c->path);
+        return bus_paths_take(&paths, nodes);
+}
+
+int client_dbus_attach(Manager *m, sd_bus *bus) {
+        return bus_add_objects(bus, m, CLIENT_PREFIX, BUS_INTERFACE ".Client", client_vtable,
+                        client_object_find, client_enumerate);
+}

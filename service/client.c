@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Clients
+ */
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "config.h"
+#include "hold.h"
+#include "job.h"
+#include "log.h"
+#include "messages.h"
+#include "user.h"
+
+/* More wakes of one client than this per window are left lying until the next, where they have become one. Nobody is that quick who
+ * writes the eventfd for edges only: while a wake is being handled, the following ones add up. A client that goes on for
+ * CLIENT_FLOOD_WINDOWS windows in a row is cut off. */
+#define CLIENT_FLOOD_WINDOW_USEC (100 * 1000)
+#define CLIENT_FLOOD_BURST       4000U
+#define CLIENT_FLOOD_WINDOWS     20U
+
+Client *client_find(Manager *m, uint64_t id) {
+        Client *c;
+
+        HASH_FIND(hh, m->clients, &id, sizeof(id), c);
+        return c;
+}
+
+Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time) {
+        Client *c, *tmp, *found = NULL;
+
+        HASH_ITER(hh, m->clients, c, tmp) {
+                if (c->peer.pid != pid || (start_time != 0 && c->peer.start_time != start_time))
+                        continue;
+                if (!found || c->id > found->id)
+                        found = c;
+        }
+        return found;
+}
+
+/* --- settings --- */
+
+size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]) {
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        return n + group_layers(c->group, layers + n);
+}
+
+static void client_resolve(Client *c) {
+        SettingsLayer layers[CLIENT_LAYERS_MAX];
+
+        size_t n = client_layers(c, layers);
+        settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
+        bool lowered = settings_lower(&c->resolved, &c->wish, manager_lookup_class, c->manager);
+        c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
+}
+
+void client_settings_changed(Client *c) {
+        client_resolve(c);
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        (void) queue_settings_changed(c->slots[i]);
+        client_changed(c);
+        if (c->announced)
+                (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
+                                "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
+}
+
+void client_sync(Client *c) {
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        queue_sync(c->slots[i]);
+}
+
+void client_set_suspended(Client *c, bool suspended) {
+        if (c->suspended == suspended)
+                return;
+        c->suspended = suspended;
+        client_sync(c);
+        client_changed(c);
+        if (c->announced)
+                (void) sd_bus_emit_properties_changed(
+                                c->manager->bus, c->path, BUS_INTERFACE ".Client", "Suspended", NULL);
+}
+
+/* --- what it tells us --- */
+
+void client_notify(Client *c) {
+        static const char look = 'l';
+
+        (void) send(c->lifeline, &look, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void client_gone(Client *c, const char *why) {
+        Manager *m = c->manager;
+
+        log_event(LOG_INFO, MESSAGE_CLIENT_GONE,
+                        LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
+                        "Client %" PRIu64 " (%s, pid %d): %s", c->id, c->peer.command, (int) c->peer.pid,
+                        why);
+        client_free(c);
+        arbiter_flush(m);
+}
+
+static int on_lifeline(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        client_gone(userdata, "hung up");
+        return 0;
+}
+
+static int on_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        client_gone(userdata, "process ended");
+        return 0;
+}
+
+static int on_wake(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        Client *c = userdata;
+        uint64_t n;
+
+        if (read(fd, &n, sizeof(n)) != (ssize_t) sizeof(n))
+                return 0; /* somebody else read it: its own fault */
+        (void) arbiter_client_woke(c);
+        arbiter_flush(c->manager);
+        return 0;
+}
+
+/* A window ended in which the client was silenced. */
+static int on_flood(sd_event_source *s, void *userdata) {
+        Client *c = userdata;
+        uint64_t now = now_ns();
+
+        if (ns_sub(now, c->flooded_at) > 2 * CLIENT_FLOOD_WINDOW_USEC * NSEC_PER_USEC)
+                c->n_floods = 0;
+        c->flooded_at = now;
+        if (++c->n_floods < CLIENT_FLOOD_WINDOWS)
+                return 0;
+
+        log_event(LOG_WARNING, MESSAGE_HOSTILE_CLIENT,
+                        LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
+                        "Client %" PRIu64 " (%s, pid %d) floods its eventfd, disconnecting it", c->id,
+                        c->peer.command, (int) c->peer.pid);
+        client_gone(c, "disconnected");
+        return 0;
+}
+
+static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
+                sd_event_io_handler_t handler, const char *description) {
+        int r = sd_event_add_io(c->manager->event, ret, fd, events, handler, c);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(*ret, description);
+        return 0;
+}
+
+static int client_watch(Client *c) {
+        /* No EPOLLIN on the lifeline: what a client sends there is never read, and stops at the socket's buffer. */
+        int r = add_source(c, &c->lifeline_source, c->lifeline, EPOLLRDHUP, on_lifeline, "lifeline");
+        if (r < 0)
+                return r;
+        r = add_source(c, &c->pidfd_source, c->peer.pidfd, EPOLLIN, on_pidfd, "pidfd");
+        if (r < 0)
+                return r;
+        r = add_source(c, &c->wake_source, c->wake, EPOLLIN, on_wake, "wake");
+        if (r < 0)
+                return r;
+        r = sd_event_source_set_ratelimit(c->wake_source, CLIENT_FLOOD_WINDOW_USEC, CLIENT_FLOOD_BURST);
+        if (r < 0)
+                return r;
+        return sd_event_source_set_ratelimit_expire_callback(c->wake_source, on_flood);
+}
+
+/* --- life --- */
+
+void client_fds_done(ClientFds *f) {
+        f->page = safe_close(f->page);
+        f->lifeline = safe_close(f->lifeline);
+        f->wake = safe_close(f->wake);
+}
+
+/* Undoes as much as has been done. */
+Client *client_free(Client *c) {
+        if (!c)
+                return NULL;
+
+        Manager *m = c->manager;
+        if (c->hh.tbl && m->client_hook)
+                m->client_hook(c, CLIENT_REMOVED, m->client_hook_userdata);
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        queue_free(c->slots[i]);
+        if (c->announced) {
+                (void) sd_bus_emit_signal(
+                                m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);
+                (void) sd_bus_emit_object_removed(m->bus, c->path);
+        }
+        if (c->hh.tbl)
+                HASH_DEL(m->clients, c);
+        if (c->counted)
+                user_give(m, c->peer.uid, USER_CLIENTS);
+
+        sd_event_source_disable_unref(c->lifeline_source);
+        sd_event_source_disable_unref(c->wake_source);
+        sd_event_source_disable_unref(c->pidfd_source);
+        page_done(&c->page);
+        safe_close(c->lifeline);
+        safe_close(c->wake);
+        safe_close(c->meta);
+
+        Group *g = c->group;
+        if (g) {
+                DL_DELETE2(g->clients, c, group_prev, group_next);
+                g->n_clients--;
+                if (g->job)
+                        job_gc(g->job);
+                else
+                        group_gc(g);
+        }
+        peer_done(&c->peer);
+        free(c->path);
+        free(c->sender);
+        free(c->shim_version);
+        free(c->backend);
+        free(c->slots);
+        free(c->words);
+        free(c);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Client *, client_free);
+
+/* Takes the peer. */
+static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Client **ret) {
+        _cleanup_(client_freep)
+        Client *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return -ENOMEM;
+        *c = (Client){
+                        .manager = m,
+                        .id = id,
+                        .peer = TAKE_GENERIC(*peer, PEER_NULL),
+                        .page = PAGE_NULL,
+                        .lifeline = -EBADF,
+                        .wake = -EBADF,
+                        .meta = -EBADF,
+        };
+        int r = user_take(m, c->peer.uid, USER_CLIENTS, limit);
+        if (r < 0)
+                return r;
+        c->counted = true;
+        if (asprintf(&c->path, BUS_PATH "/client/%" PRIu64, id) < 0) {
+                c->path = NULL;
+                return -ENOMEM;
+        }
+        *ret = TAKE_PTR(c);
+        return 0;
+}
+
+static int client_set_strings(Client *c, const char *sender, const char *shim_version, const char *backend) {
+        c->sender = strdup(strempty(sender));
+        c->shim_version = strdup(strempty(shim_version));
+        c->backend = strdup(strempty(backend));
+        return c->sender && c->shim_version && c->backend ? 0 : -ENOMEM;
+}
+
+static int client_make_fds(Client *c, ClientFds *ret) {
+        _cleanup_(client_fds_done)
+        ClientFds f = {-EBADF, -EBADF, -EBADF};
+        int pair[2];
+
+        int r = page_create(c->id, &c->page);
+        if (r < 0)
+                return r;
+        f.page = fcntl(c->page.fd, F_DUPFD_CLOEXEC, 3);
+        if (f.page < 0)
+                return negative_errno();
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                return negative_errno();
+        c->lifeline = pair[0];
+        f.lifeline = pair[1];
+        c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (c->wake < 0)
+                return negative_errno();
+        f.wake = fcntl(c->wake, F_DUPFD_CLOEXEC, 3);
+        if (f.wake < 0)
+                return negative_errno();
+        *ret = TAKE_GENERIC(f, ((ClientFds){-EBADF, -EBADF, -EBADF}));
+        return 0;
+}
+
+static void client_join(Client *c, Group *g) {
+        c->group = g;
+        DL_APPEND2(g->clients, c, group_prev, group_next);
+        g->n_clients++;
+}
+
+/* From here on everybody sees it. */
+static int client_link(Client *c) {
+        Manager *m = c->manager;
+
+        int r = client_watch(c);
+        if (r < 0)
+                return r;
+        HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
+        if (m->bus) {
+                c->announced = true;
+                (void) sd_bus_emit_object_added(m->bus, c->path);
+                (void) sd_bus_emit_signal(
+                                m->bus, BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, c->path);
+        }
+        return 0;
+}
+
+int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, ClientFds *ret_fds) {
+        _cleanup_(client_fds_done)
+        ClientFds f = {-EBADF, -EBADF, -EBADF};
+        _cleanup_(client_freep)
+        Client *c = NULL;
+        Group *g = p->job ? p->job->group : NULL;
+
+        int r = client_alloc(m, m->next_client_id, peer, m->config->limits.clients_per_user, &c);
+        if (r < 0)
+                return r;
+        r = client_set_strings(c, p->sender, p->shim_version, p->backend);
+        if (r < 0)
+                return r;
+        r = client_make_fds(c, &f);
+        if (r < 0)
+                return r;
+        if (!g) {
+                r = group_get(m, c->peer.cgroup, &g);
+                if (r < 0)
+                        return r;
+        }
+        client_join(c, g);
+        c->wish = p->wish;
+        hold_find(m, &c->peer, &c->hold);
+        client_resolve(c);
+        r = client_serialize(c);
+        if (r < 0)
+                return r;
+        r = client_link(c);
+        if (r < 0)
+                return r;
+
+        m->next_client_id++;
+        if (m->client_hook)
+                m->client_hook(c, CLIENT_ADDED, m->client_hook_userdata);
+        *ret_fds = TAKE_GENERIC(f, ((ClientFds){-EBADF, -EBADF, -EBADF}));
+        *ret = TAKE_PTR(c);
+        return 0;
+}
+
+void client_changed(Client *c) {
+        if (!c->hh.tbl)
+                return;
+        int r = client_serialize(c);
+        if (r < 0)
+                log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
+                                "Cannot write down client %" PRIu64 " for a restart: %m", c->id);
+}
+
+/* --- for showing --- */
+
+void client_counters(const Client *c, ClientCounters *ret) {
+        *ret = c->past;
+        for (uint32_t i = 0; i < c->n_slots; i++) {
+                if (!c->slots[i])
+                        continue;
+                ClientCounters one;
+                queue_counters(c->slots[i], &one);
+                client_counters_add(ret, &one);
+        }
+}
+
+void client_counters_add(ClientCounters *sum, const ClientCounters *add) {
+        sum->submitted += add->submitted;
+        sum->completed += add->completed;
+        sum->held_ns += add->held_ns;
+        sum->lease_expired += add->lease_expired;
+}
+
+QueueState client_state(const Client *c) {
+        QueueState worst = c->suspended || c->group->suspended ? QUEUE_SUSPENDED : QUEUE_IDLE;
+
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        worst = MAX(worst, queue_state(c->slots[i]));
+        return worst;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Clients: one registered process
+ *
+ * The service keeps the page and its own record of every word it wrote; nothing that the client can write is read back as truth.
+ * A client is gone when its lifeline hangs up or its process ends, whichever is seen first: a forked child that inherited the lifeline
+ * does not keep its parent's client alive, and a parent that closed it on purpose is gone while it still lives.
+ *
+ * What has to survive a restart of the service is written to a second memfd, `meta`, which the client never sees; with page, lifeline,
+ * wake and pidfd it goes to systemd's file-descriptor store (fdstore.c), and client_adopt() makes the client again from the five.
+ */
+
+#include "common/page.h"
+#include "group.h"
+#include "peer.h"
+#include "queue.h"
+
+/* What the page says. For showing only: the client can write there what it likes. */
+typedef struct ClientCounters {
+        uint64_t submitted, completed, held_ns, lease_expired;
+} ClientCounters;
+
+void client_counters_add(ClientCounters *sum, const ClientCounters *add);
+
+struct Client {
+        Manager *manager;
+        uint64_t id;
+        char *path;
+        Peer peer;
+        char *sender; /* unique name of the connection that registered it */
+        char *shim_version, *backend;
+        Group *group;
+
+        Page page;
+        int lifeline, wake, meta;
+        sd_event_source *lifeline_source, *wake_source, *pidfd_source;
+
+        Queue **slots; /* by slot */
+        uint32_t *words; /* verdict word last written, by slot: outlives the queue, because generations go on */
+        uint32_t n_slots;   /* length of both */
+        uint32_t next_slot; /* where the search for a free slot begins */
+        unsigned n_queues;
+        unsigned n_holding;                  /* slots whose word says hold */
+        Client *holding_prev, *holding_next; /* of the manager's list, while n_holding > 0 */
+
+        Settings override; /* Client.Set */
+        Settings wish;     /* of the process itself */
+        Settings hold;     /* HoldPriority: a class, or empty */
+        SettingsResolved resolved;
+        bool own; /* an entity of its own, see client_settings_changed() */
+        bool suspended;
+
+        uint64_t n_edges;
+        uint64_t flooded_at;     /* when it was last silenced, */
+        unsigned n_floods;       /* and how often in a row */
+        ClientCounters past;     /* of queues that are gone */
+        bool counted, announced; /* in its user's quota; on the bus */
+
+        Client *group_prev, *group_next;
+        UT_hash_handle hh;
+};
+
+/* Everything that RegisterClient makes. On success the client's ends are in ret_fds: they are for the reply, and the caller
+ * closes them. -EDQUOT: the user's quota. */
+typedef struct ClientFds {
+        int page, lifeline, wake;
+} ClientFds;
+
+typedef struct ClientParameters {
+        const char *sender, *shim_version, *backend;
+        Settings wish;
+        Job *job; /* NULL: the process's cgroup decides */
+} ClientParameters;
+
+void client_fds_done(ClientFds *f);
+
+int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, ClientFds *ret_fds);
+Client *client_free(Client *c);
+
+Client *client_find(Manager *m, uint64_t id);
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int client_from_path(Manager *m, const char *path, Client **ret);
+
+/* The newest client of a process. `start_time` 0: any. */
+Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
+
+/* "look": watch flags or levels changed. Never waits; a client that does not read loses it. */
+void client_notify(Client *c);
+
+/* Something that has to survive a restart changed. */
+void client_changed(Client *c);
+
+/* Resolves its settings and those of its queues. A client is an entity of its own when it has an override, or when it asked for less than
+ * its group has. */
+void client_settings_changed(Client *c);
+
+/* After its group was suspended or resumed. */
+void client_sync(Client *c);
+void client_set_suspended(Client *c, bool suspended);
+
+/* The layers that decide, strongest first; the wish is not among them. */
+#define CLIENT_LAYERS_MAX (2U + GROUP_LAYERS_MAX)
+size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
+
+/* Over all its queues, those that are gone, too. */
+void client_counters(const Client *c, ClientCounters *ret);
+
+/* "idle", "running", "held" or "suspended": the worst of its queues. */
+QueueState client_state(const Client *c);
+
+/* --- restart --- */
+
+/* Writes what has to survive into c->meta. Called whenever it changes. */
+int client_serialize(Client *c);
+
+/* Makes a client from what was kept. Takes the five fds on success; on failure they stay the caller's, and the client, if it
+ * still lives, sees the hang-up when they are closed and registers again. */
+int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pidfd, Client **ret);
+
+/* client-dbus.c */
+int client_dbus_attach(Manager *m, sd_bus *bus);

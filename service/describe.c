@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Everything that the service knows
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "describe.h"
+#include "job.h"
+
+/* --- JSON --- */
+
+/* json-c returns < 0 when memory runs out; a member that is missing would be a lie, so one failure is the end of all. */
+static int add(json_object *o, const char *key, json_object *value) {
+        if (!value)
+                return -ENOMEM;
+        if (json_object_object_add(o, key, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+static int add_string(json_object *o, const char *key, const char *s) {
+        return add(o, key, json_object_new_string(strempty(s)));
+}
+
+static int add_u64(json_object *o, const char *key, uint64_t v) {
+        return add(o, key, json_object_new_uint64(v));
+}
+
+static int add_int(json_object *o, const char *key, int v) {
+        return add(o, key, json_object_new_int(v));
+}
+
+static int add_bool(json_object *o, const char *key, bool v) {
+        return add(o, key, json_object_new_boolean(v));
+}
+
+#define TRY(call)                                                                                           \
+        do {                                                                                                \
+                int _r = (call);                                                                            \
+                if (_r < 0)                                                                                 \
+                        return _r;                                                                          \
+        } while (false)
+
+static int add_settings(json_object *o, const SettingsResolved *s) {
+        TRY(add_string(o, "class", s->class));
+        TRY(add_int(o, "priority", s->policy.priority));
+        TRY(add_u64(o, "weight", s->policy.weight));
+        TRY(add_u64(o, "threshold", s->policy.threshold));
+        return add_string(o, "source", settings_source_to_string(s->source));
+}
+
+static int add_counters(json_object *o, const ClientCounters *n) {
+        TRY(add_u64(o, "submitted", n->submitted));
+        TRY(add_u64(o, "completed", n->completed));
+        TRY(add_u64(o, "held_usec", n->held_ns / NSEC_PER_USEC));
+        return add_u64(o, "lease_expired", n->lease_expired);
+}
+
+static int describe_device(const Device *d, json_object *o) {
+        TRY(add_string(o, "id", d->id));
+        TRY(add_string(o, "name", d->name));
+        TRY(add_string(o, "backend", d->backend));
+        TRY(add_string(o, "policy", d->ops->name));
+        TRY(add_string(o, "state", device_state_to_string(d->state)));
+        TRY(add_u64(o, "concurrency", d->config.concurrency));
+        TRY(add_u64(o, "timeslice_usec", d->config.timeslice_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "starve_usec", d->config.starve_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "starve_run_usec", d->config.starve_run_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "linger_usec", d->config.linger_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "threshold", d->config.threshold));
+        TRY(add_u64(o, "entities", d->n_entities));
+        TRY(add_u64(o, "ready", d->n_ready));
+        return add_u64(o, "preempted", d->n_preempted);
+}
+
+static int describe_group(const Group *g, json_object *o) {
+        PolicyUsage u;
+
+        group_usage(g, now_ns(), &u);
+        TRY(add_string(o, "name", g->name));
+        TRY(add_string(o, "kind", group_kind_to_string(g->kind)));
+        TRY(add_string(o, "unit", g->unit));
+        TRY(add_settings(o, &g->resolved));
+        TRY(add_bool(o, "suspended", g->suspended));
+        TRY(add_u64(o, "clients", g->n_clients));
+        TRY(add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));
+        return add_u64(o, "preempted", u.n_preempted);
+}
+
+static int describe_client(const Client *c, json_object *o) {
+        ClientCounters n;
+
+        client_counters(c, &n);
+        TRY(add_u64(o, "id", c->id));
+        TRY(add_int(o, "pid", (int) c->peer.pid));
+        TRY(add_u64(o, "uid", c->peer.uid));
+        TRY(add_string(o, "command", c->peer.command));
+        TRY(add_string(o, "shim_version", c->shim_version));
+        TRY(add_string(o, "group", c->group->name));
+        TRY(add_string(o, "unit", c->peer.unit));
+        TRY(add_string(o, "slice", c->peer.slice));
+        TRY(add_settings(o, &c->resolved));
+        TRY(add_bool(o, "suspended", c->suspended || c->group->suspended));
+        TRY(add_string(o, "state", queue_state_to_string(client_state(c))));
+        TRY(add_u64(o, "queues", c->n_queues));
+        TRY(add_counters(o, &n));
+        return add_u64(o, "edges", c->n_edges);
+}
+
+static int describe_queue(const Queue *q, json_object *o) {
+        ClientCounters n;
+
+        queue_counters(q, &n);
+        TRY(add_u64(o, "id", q->id));
+        TRY(add_u64(o, "client", q->client->id));
+        TRY(add_string(o, "device", q->device->id));
+        TRY(add_string(o, "backend", q->backend));
+        TRY(add_string(o, "label", q->label));
+        TRY(add_u64(o, "slot", q->slot));
+        TRY(add_settings(o, &q->resolved));
+        TRY(add_bool(o, "suspended", queue_is_suspended(q)));
+        TRY(add_string(o, "state", queue_state_to_string(queue_state(q))));
+        return add_counters(o, &n);
+}
+
+static int describe_statistics(const Manager *m, json_object *o) {
+        LatencySummary s;
+
+        latency_summary(&m->latency, &s);
+        TRY(add_u64(o, "edges", m->n_edges));
+        TRY(add_u64(o, "verdicts", m->n_verdicts));
+        TRY(add_u64(o, "wakeups", m->n_wakeups));
+        TRY(add_u64(o, "decision_p50_usec", s.p50_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "decision_p99_usec", s.p99_ns / NSEC_PER_USEC));
+        TRY(add_u64(o, "decision_max_usec", s.max_ns / NSEC_PER_USEC));
+        return add_u64(o, "decision_samples", s.n_samples);
+}
+
+/* Adds o[key] = [ {...}, ... ], one for each object of a table. */
+#define DESCRIBE_ALL(root, key, table, describe)                                                            \
+        ({                                                                                                  \
+                json_object *_array = json_object_new_array();                                              \
+                typeof(table) _x, _tmp;                                                                     \
+                int _all = add(root, key, _array);                                                          \
+                HASH_ITER(hh, table, _x, _tmp) {                                                            \
+                        json_object *_o = _all < 0 ? NULL : json_object_new_object();                       \
+                        if (_all < 0)                                                                       \
+                                break;                                                                      \
+                        if (!_o || json_object_array_add(_array, _o) < 0) {                                 \
+                                json_object_put(_o);                                                        \
+                                _all = -ENOMEM;                                                             \
+                                break;                                                                      \
+                        }                                                                                   \
+                        _all = describe(_x, _o);                                                            \
+                }                                                                                           \
+                _all;                                                                                       \
+        })
+
+static int describe_all(Manager *m, json_object *root) {
+        TRY(add_string(root, "version", XSCHED_VERSION));
+        TRY(DESCRIBE_ALL(root, "devices", m->devices, describe_device));
+        TRY(DESCRIBE_ALL(root, "groups", m->groups, describe_group));
+        TRY(DESCRIBE_ALL(root, "clients", m->clients, describe_client));
+        TRY(DESCRIBE_ALL(root, "queues", m->queues, describe_queue));
+
+        json_object *degraded = json_object_new_array();
+        TRY(add(root, "degraded", degraded));
+        for (char **p = m->degraded; p && *p; p++)
+                if (json_object_array_add(degraded, json_object_new_string(*p)) < 0)
+                        return -ENOMEM;
+
+        json_object *statistics = json_object_new_object();
+        TRY(add(root, "statistics", statistics));
+        return describe_statistics(m, statistics);
+}
+
+int describe_json(Manager *m, char **ret) {
+        json_object *root = json_object_new_object();
+        if (!root)
+                return -ENOMEM;
+
+        int r = describe_all(m, root);
+        const char *text =
+                        r < 0 ? NULL : json_object_to_json_string_ext(root, JSON_C_TO_STRING_NOSLASHESCAPE);
+        char *copy = text ? strdup(text) : NULL;
+        json_object_put(root);
+        if (r < 0)
+                return r;
+        if (!copy)
+                return -ENOMEM;
+        *ret = copy;
+        return 0;
+}
+
+/* --- text --- */
+
+static void dump_queue(const Queue *q, FILE *f) {
+        const PageSlot *s = q->page_slot;
+
+        fprintf(f,
+                        "      queue %" PRIu64 " client %" PRIu64
+                        " slot %u: word=%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
+                        " page{outstanding=%#x waiters=%u applied=%u}\n",
+                        q->id, q->client->id, q->slot, q->client->words[q->slot], q->written.threshold,
+                        q->written.budget_us, q->written.watch, q->ready, q->stalled, q->boosted,
+                        atomic_load_explicit(&s->outstanding, memory_order_relaxed),
+                        atomic_load_explicit(&s->waiters, memory_order_relaxed),
+                        atomic_load_explicit(&s->applied, memory_order_relaxed));
+}
+
+static void dump_entity(const Entity *e, FILE *f) {
+        char name[128];
+        const Queue *q;
+
+        fprintf(f, "    entity %s %s: priority=%d weight=%u queues=%u active=%u ready=%u %s threshold=%u%s\n",
+                        entity_kind_to_string(e->kind), entity_name(e, name, sizeof(name)),
+                        e->settings.priority, e->settings.weight, e->n_queues, e->n_active, e->n_ready,
+                        verdict_to_string(e->grant.verdict), e->grant.threshold,
+                        e->policy ? "" : " (not in the policy)");
+        DL_FOREACH2(e->queues, q, entity_next)
+        dump_queue(q, f);
+}
+
+static void dump_time(FILE *f, const char *name, uint64_t at, uint64_t now) {
+        if (at == NSEC_INFINITY)
+                fprintf(f, " %s=never", name);
+        else
+                fprintf(f, " %s=%+.3fms", name, ((double) at - (double) now) / (double) NSEC_PER_MSEC);
+}
+
+static void dump_device(const Device *d, FILE *f) {
+        uint64_t now = now_ns();
+        const Entity *e;
+
+        fprintf(f, "  device %s: policy=%s state=%s queues=%u entities=%u active=%u ready=%u stalled=%u budget=%u",
+                        d->id, d->ops->name, device_state_to_string(d->state), d->n_queues, d->n_entities,
+                        d->n_active, d->n_ready, d->n_stalled, d->budget_us);
+        dump_time(f, "dispatch", d->dispatch_at, now);
+        dump_time(f, "settle", d->settle_at, now);
+        dump_time(f, "probe", d->probe_at, now);
+        fputc('\n', f);
+        DL_FOREACH2(d->entities, e, device_next)
+        dump_entity(e, f);
+}
+
+static void dump_manager(Manager *m, FILE *f) {
+        Client *c, *ctmp;
+        Device *d, *dtmp;
+        Job *j, *jtmp;
+
+        fprintf(f, "xschedd " XSCHED_VERSION "\n");
+        fprintf(f, "edges=%" PRIu64 " verdicts=%" PRIu64 " wakeups=%" PRIu64 "\n", m->n_edges, m->n_verdicts,
+                        m->n_wakeups);
+        fprintf(f, "devices:\n");
+        HASH_ITER(hh, m->devices, d, dtmp)
+                dump_device(d, f);
+        fprintf(f, "clients:\n");
+        HASH_ITER(hh, m->clients, c, ctmp)
+                fprintf(f,
+                                "  client %" PRIu64
+                                " pid=%d uid=%u group=%s queues=%u holding=%u floods=%u own=%d\n",
+                                c->id, (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name,
+                                c->n_queues, c->n_holding, c->n_floods, c->own);
+        fprintf(f, "jobs:\n");
+        HASH_ITER(hh, m->jobs, j, jtmp)
+                fprintf(f, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid, (unsigned) j->uid);
+}
+
+int describe_text(Manager *m, char **ret, size_t *ret_size) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+
+        if (!f)
+                return negative_errno();
+        dump_manager(m, f);
+        bool failed = ferror(f);
+        if (fclose(f) != 0 || failed) {
+                free(text);
+                return -ENOMEM;
+        }
+        *ret = text;
+        *ret_size = size;
+        return 0;
+}

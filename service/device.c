@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Devices
+ */
+
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "device.h"
+
+static const char *const device_state_table[_DEVICE_STATE_MAX] = {
+                [DEVICE_ALONE] = "alone",
+                [DEVICE_QUIET] = "quiet",
+                [DEVICE_SOLE] = "sole",
+                [DEVICE_CONTENDED] = "contended",
+};
+DEFINE_STRING_TABLE_LOOKUP(device_state, DeviceState);
+
+bool device_id_is_valid(const char *id) {
+        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";
+
+        if (isempty(id))
+                return false;
+        size_t n = strlen(id);
+        return n <= DEVICE_ID_MAX && strspn(id, ok) == n;
+}
+
+Device *device_find(Manager *m, const char *id) {
+        Device *d;
+
+        HASH_FIND_STR(m->devices, id, d);
+        return d;
+}
+
+Device *device_free(Device *d) {
+        if (!d)
+                return NULL;
+
+        Manager *m = d->manager;
+        if (d->hh.tbl) {
+                if (m->bus)
+                        (void) sd_bus_emit_object_removed(m->bus, d->path);
+                HASH_DEL(m->devices, d);
+        }
+        if (d->pending)
+                LL_DELETE2(m->pending, d, pending_next);
+        sd_event_source_disable_unref(d->timer);
+        if (d->policy)
+                d->ops->free(d->policy);
+        free(d->id);
+        free(d->name);
+        free(d->backend);
+        free(d->path);
+        free(d);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Device *, device_free);
+
+static PolicyCallbacks device_callbacks(Device *d) {
+        return (PolicyCallbacks){.grant = arbiter_grant, .userdata = d};
+}
+
+/* Idle devices beyond the bound go, the one used longest ago first: a process can name as many as it likes. */
+static void devices_trim(Manager *m) {
+        Device *d, *tmp, *oldest = NULL;
+        unsigned n = 0;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                if (d->n_queues > 0 || d->configured)
+                        continue;
+                n++;
+                if (!oldest || d->used_at < oldest->used_at)
+                        oldest = d;
+        }
+        if (n > DEVICES_IDLE_MAX)
+                device_free(oldest);
+}
+
+int device_get(Manager *m, const char *id, const char *name, const char *backend, Device **ret) {
+        if (!device_id_is_valid(id))
+                return -EINVAL;
+
+        Device *found = device_find(m, id);
+        if (found) {
+                *ret = found;
+                return 0;
+        }
+
+        _cleanup_(device_freep)
+        Device *d = calloc(1, sizeof(*d));
+        if (!d)
+                return -ENOMEM;
+        *d = (Device){
+                        .manager = m,
+                        .id = strdup(id),
+                        .name = strdup(isempty(name) ? id : name),
+                        .backend = strdup(strempty(backend)),
+                        .timer_at = NSEC_INFINITY,
+                        .dispatch_at = NSEC_INFINITY,
+                        .settle_at = NSEC_INFINITY,
+                        .probe_at = NSEC_INFINITY,
+                        .stall_at = NSEC_INFINITY,
+                        .used_at = now_ns(),
+                        .config = POLICY_CONFIG_DEFAULT,
+        };
+        if (!d->id || !d->name || !d->backend)
+                return -ENOMEM;
+        int r = sd_bus_path_encode(BUS_PATH "/device", id, &d->path);
+        if (r < 0)
+                return r;
+
+        d->ops = manager_device_config(m, id, &d->config, &d->budget_us);
+        PolicyCallbacks callbacks = device_callbacks(d);
+        r = d->ops->new (&d->config, &callbacks, &d->policy);
+        if (r < 0)
+                return r;
+        r = arbiter_device_init(d);
+        if (r < 0)
+                return r;
+
+        HASH_ADD_KEYPTR(hh, m->devices, d->id, strlen(d->id), d);
+        devices_trim(m);
+        if (m->bus)
+                (void) sd_bus_emit_object_added(m->bus, d->path);
+        *ret = TAKE_PTR(d);
+        return 0;
+}
+
+/* The new instance with all entities of the old, before anything of the old is touched. */
+static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config,
+                Policy **ret, PolicyEntity ***ret_entities) {
+        PolicyCallbacks callbacks = device_callbacks(d);
+        uint64_t now = now_ns();
+        Policy *p;
+        size_t n = 0;
+        Entity *e;
+
+        int r = ops->new (config, &callbacks, &p);
+        if (r < 0)
+                return r;
+
+        PolicyEntity **entities = calloc(d->n_active + 1, sizeof(*entities));
+        if (!entities)
+                r = -ENOMEM;
+        if (entities)
+                DL_FOREACH2(d->entities, e, device_next) {
+                        if (!e->policy)
+                                continue;
+                        r = ops->entity_new(p, e, &e->settings, now, &entities[n]);
+                        if (r < 0)
+                                break;
+                        n++;
+                }
+        if (r < 0) {
+                while (n > 0)
+                        ops->entity_free(entities[--n], now);
+                free(entities);
+                ops->free(p);
+                return r;
+        }
+        *ret = p;
+        *ret_entities = entities;
+        return 0;
+}
+
+static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+        _cleanup_free_ PolicyEntity **entities = NULL;
+        uint64_t now = now_ns();
+        Policy *p;
+        size_t n = 0;
+        Entity *e;
+
+        int r = policy_new_with_entities(d, ops, config, &p, &entities);
+        if (r < 0)
+                return r;
+
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (!e->policy)
+                        continue;
+                PolicyUsage u;
+                d->ops->entity_usage(e->policy, now, &u);
+                usage_add(&e->usage, &u);
+                d->ops->entity_free(e->policy, now);
+                e->policy = entities[n++];
+                if (e->told_ready)
+                        ops->entity_ready(e->policy, now);
+                /* A new entity begins with run. What is written is compared with what stands in the slot, after the
+                 * new policy has decided, so that nobody is let go in between. */
+                arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
+        }
+        d->ops->free(d->policy);
+        d->ops = ops;
+        d->policy = p;
+        return 0;
+}
+
+int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+        int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
+                              : device_switch(d, ops, config);
+        if (r < 0)
+                return r;
+        d->config = *config;
+        arbiter_touch(d);
+        return 0;
+}
+
+void device_load_config(Device *d) {
+        PolicyConfig config;
+        uint32_t budget_us;
+
+        const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &budget_us);
+        if (d->budget_us != budget_us) {
+                d->budget_us = budget_us;
+                arbiter_sync_device(d);
+        }
+        if (!d->configured)
+                (void) device_set_policy(d, ops, &config);
+}

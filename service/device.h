@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Devices: one policy instance each, and the entities that want the device
+ *
+ * A device is made by the first queue that names it. It stays when its last queue goes (its settings and its name may be wanted
+ * again), up to DEVICES_IDLE_MAX of them; then the one that was used longest ago goes.
+ */
+
+#include "manager.h"
+#include "policy/policy.h"
+
+#define DEVICE_ID_MAX    128U
+#define DEVICES_IDLE_MAX 32U
+
+/* How much the service has to hear and to say; see arbiter.h. */
+typedef enum DeviceState {
+        DEVICE_ALONE,     /* at most one entity: nothing is written or watched */
+        DEVICE_QUIET,     /* several, and none was ready for a while: all may run, all are watched */
+        DEVICE_SOLE,      /* several, and one has been the only ready one for a while: it is not watched */
+        DEVICE_CONTENDED, /* all are watched, the policy's grants are in force */
+        _DEVICE_STATE_MAX,
+} DeviceState;
+
+const char *device_state_to_string(DeviceState s);
+int device_state_from_string(const char *s);
+
+typedef struct Entity Entity;
+
+struct Device {
+        Manager *manager;
+        char *id, *name, *backend, *path;
+        DeviceState state;
+
+        const PolicyOps *ops;
+        Policy *policy;
+        PolicyConfig config;
+        uint32_t budget_us;
+        bool configured; /* at run time: the configuration file does not change it back */
+
+        Entity *entities; /* list, by device_prev/device_next */
+        unsigned n_entities, n_active, n_ready;
+        unsigned n_queues;
+        unsigned n_stalled; /* queues that count as idle because their process is stopped */
+        Entity *last_ready;
+
+        Entity *changed; /* list, by changed_next: grants not yet written */
+        bool pending;    /* on the manager's list of devices to be dispatched */
+        Device *pending_next;
+
+        sd_event_source *timer;
+        uint64_t timer_at;    /* NSEC_INFINITY: off */
+        uint64_t dispatch_at; /* when the policy wants to be asked again */
+        uint64_t settle_at;   /* when the state may become quiet or sole */
+        uint64_t probe_at;    /* when the sole entity is looked at again, while others are held for it */
+
+        uint64_t stall_at; /* when stopped processes are looked for again */
+        bool sync;         /* all slots are to be compared with what should stand there */
+
+        Entity *preempted; /* in the turn that is being written */
+        uint64_t n_preempted;
+        uint64_t preempted_signal_at; /* of the last Preempted signal */
+        uint64_t used_at;
+
+        UT_hash_handle hh;
+};
+
+bool device_id_is_valid(const char *id);
+
+/* Finds or makes. -EINVAL for an id that cannot be one. */
+int device_get(Manager *m, const char *id, const char *name, const char *backend, Device **ret);
+Device *device_find(Manager *m, const char *id);
+Device *device_free(Device *d);
+
+/* What the configuration file says about this device; run-time settings stay. */
+void device_load_config(Device *d);
+
+/* Changes policy and parameters together, or nothing. Nobody's state or settings are lost. */
+int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config);
+
+#define DEVICE_POLICY_CONFIG_IS_VALID(c) ((c)->concurrency >= 1 && (c)->timeslice_ns >= 100 * NSEC_PER_USEC)
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int device_from_path(Manager *m, const char *path, Device **ret);
+
+/* device-dbus.c. The signal is sent at most ten times a second. `by` may be NULL. */
+void device_emit_preempted(Device *d, const Entity *e, const Entity *by);
+int device_dbus_attach(Manager *m, sd_bus *bus);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Entities
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "entity.h"
+
+static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
+                [ENTITY_GROUP] = "group",
+                [ENTITY_CLIENT] = "client",
+                [ENTITY_QUEUE] = "queue",
+};
+DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
+
+void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
+        sum->run_ns += add->run_ns;
+        sum->wait_ns += add->wait_ns;
+        sum->n_preempted += add->n_preempted;
+}
+
+int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
+                Entity **ret) {
+        Entity *e = calloc(1, sizeof(*e));
+        if (!e)
+                return -ENOMEM;
+
+        *e = (Entity){
+                        .device = d,
+                        .kind = kind,
+                        .group = g,
+                        .client = c,
+                        .settings = *settings,
+        };
+        DL_APPEND2(d->entities, e, device_prev, device_next);
+        DL_APPEND2(g->entities, e, group_prev, group_next);
+        d->n_entities++;
+        *ret = e;
+        return 0;
+}
+
+/* The policy forgets the entity; what it accounted is kept here. */
+static void entity_leave_policy(Entity *e) {
+        Device *d = e->device;
+
+        if (!e->policy)
+                return;
+        if (e->told_ready)
+                d->n_ready--;
+        e->told_ready = false;
+
+        uint64_t now = now_ns();
+        PolicyUsage u;
+        d->ops->entity_usage(e->policy, now, &u);
+        usage_add(&e->usage, &u);
+        e->policy = d->ops->entity_free(e->policy, now);
+        e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        d->n_active--;
+        if (d->last_ready == e)
+                d->last_ready = NULL;
+        arbiter_touch(d);
+}
+
+static void entity_join_policy(Entity *e) {
+        Device *d = e->device;
+
+        if (e->policy)
+                return;
+        /* Without memory the entity stays outside, and its queues run: fail open. The next change tries again. */
+        if (d->ops->entity_new(d->policy, e, &e->settings, now_ns(), &e->policy) < 0)
+                return;
+        e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        d->n_active++;
+        arbiter_touch(d);
+}
+
+static void forget_changed(Entity *e) {
+        if (!e->changed)
+                return;
+        LL_DELETE2(e->device->changed, e, changed_next);
+        e->changed = false;
+}
+
+Entity *entity_free(Entity *e) {
+        if (!e)
+                return NULL;
+
+        Device *d = e->device;
+        entity_leave_policy(e);
+        forget_changed(e);
+        usage_add(&e->group->usage, &e->usage);
+        DL_DELETE2(d->entities, e, device_prev, device_next);
+        DL_DELETE2(e->group->entities, e, group_prev, group_next);
+        d->n_entities--;
+        free(e);
+        return NULL;
+}
+
+/* Brings the policy's view of the entity in line with its counts. */
+static void entity_update(Entity *e) {
+        Device *d = e->device;
+
+        if (e->n_active == 0) {
+                entity_leave_policy(e);
+                return;
+        }
+        entity_join_policy(e);
+        if (!e->policy)
+                return;
+
+        bool ready = e->n_ready > 0;
+        if (ready == e->told_ready)
+                return;
+        e->told_ready = ready;
+        if (ready) {
+                d->n_ready++;
+                if (d->last_ready != e) {
+                        d->last_ready = e;
+                        d->settle_at = NSEC_INFINITY;
+                }
+                d->ops->entity_ready(e->policy, now_ns());
+        } else {
+                d->n_ready--;
+                d->ops->entity_idle(e->policy, now_ns());
+        }
+        arbiter_touch(d);
+}
+
+static void entity_count(Entity *e, Queue *q, bool active, bool ready) {
+        e->n_active += (unsigned) active - (unsigned) q->counted_active;
+        e->n_ready += (unsigned) ready - (unsigned) q->counted_ready;
+        q->counted_active = active;
+        q->counted_ready = ready;
+}
+
+void entity_update_queue(Queue *q) {
+        if (!q->entity)
+                return;
+
+        bool active = !queue_is_suspended(q);
+        bool ready = active && q->ready && !q->stalled;
+        if (active == q->counted_active && ready == q->counted_ready)
+                return;
+        entity_count(q->entity, q, active, ready);
+        entity_update(q->entity);
+}
+
+void entity_take_queue(Entity *e, Queue *q) {
+        Entity *old = q->entity;
+
+        if (old == e)
+                return;
+        if (old) {
+                entity_count(old, q, false, false);
+                DL_DELETE2(old->queues, q, entity_prev, entity_next);
+                old->n_queues--;
+                q->entity = NULL;
+        }
+        if (e) {
+                DL_APPEND2(e->queues, q, entity_prev, entity_next);
+                e->n_queues++;
+                q->entity = e;
+                entity_update_queue(q);
+                arbiter_touch(e->device);
+        }
+        if (old && old->n_queues == 0)
+                entity_free(old);
+        else if (old)
+                entity_update(old);
+}
+
+void entity_configure(Entity *e, const PolicySettings *settings) {
+        if (settings_policy_equal(&e->settings, settings))
+                return;
+        e->settings = *settings;
+        if (!e->policy)
+                return;
+        e->device->ops->entity_configure(e->policy, settings, now_ns());
+        arbiter_touch(e->device);
+}
+
+void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
+        *ret = e->usage;
+        if (e->policy) {
+                PolicyUsage u;
+                e->device->ops->entity_usage(e->policy, now, &u);
+                usage_add(ret, &u);
+        }
+}
+
+Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c) {
+        Entity *e;
+
+        DL_FOREACH2(g->entities, e, group_next)
+        if (e->device == d && e->kind == kind && e->client == c)
+                return e;
+        return NULL;
+}
+
+const char *entity_name(const Entity *e, char *buf, size_t size) {
+        switch (e->kind) {
+        case ENTITY_CLIENT:
+                (void) snprintf(buf, size, "client %" PRIu64, e->client->id);
+                break;
+        case ENTITY_QUEUE:
+                (void) snprintf(buf, size, "queue %" PRIu64, e->queues ? e->queues->id : 0);
+                break;
+        default:
+                (void) snprintf(buf, size, "%s", e->group->name);
+                break;
+        }
+        return buf;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Entities: what gets one verdict on one device
+ *
+ * A group on a device; or a client that has an override of its own; or a queue that has. An entity is made with its first queue and
+ * goes with its last. Only queues that are not suspended count: while none is left, the entity is taken out of the policy, so that
+ * nobody waits for it, and its queues are held.
+ *
+ * Invariants, restored by entity_update() after every change of a queue:
+ *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 (or memory ran out: then its queues run);
+ *   the policy was told ready iff n_ready > 0.
+ */
+
+#include "device.h"
+#include "policy/policy.h"
+
+typedef enum EntityKind {
+        ENTITY_GROUP,
+        ENTITY_CLIENT,
+        ENTITY_QUEUE,
+        _ENTITY_KIND_MAX,
+} EntityKind;
+
+const char *entity_kind_to_string(EntityKind k);
+int entity_kind_from_string(const char *s);
+
+typedef struct Entity Entity;
+
+struct Entity {
+        Device *device;
+        EntityKind kind;
+        Group *group;   /* always */
+        Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE */
+
+        Queue *queues; /* list, by entity_prev/entity_next */
+        unsigned n_queues, n_active, n_ready;
+
+        PolicySettings settings;
+        PolicyEntity *policy;
+        bool told_ready;
+        PolicyGrant grant; /* the policy's last word */
+        bool changed;      /* on the device's list of changed grants */
+        Entity *changed_next;
+
+        PolicyUsage usage; /* of policy entities that are gone */
+
+        Entity *device_prev, *device_next;
+        Entity *group_prev, *group_next;
+};
+
+/* Makes an entity without queues. */
+int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
+                Entity **ret);
+Entity *entity_free(Entity *e);
+
+/* Moves a queue into this entity (out of the one it is in), or out of any (e NULL). An entity that is left empty is freed. */
+void entity_take_queue(Entity *e, Queue *q);
+
+void entity_configure(Entity *e, const PolicySettings *settings);
+
+/* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
+void entity_update_queue(Queue *q);
+
+/* Everything since the entity was made. */
+void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret);
+
+void usage_add(PolicyUsage *sum, const PolicyUsage *add);
+
+/* The group entity, or the client's, on a device; NULL when there is none. */
+Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c);
+
+/* For people: the group's name, "client 3" or "queue 7". Into buf, which is returned. */
+const char *entity_name(const Entity *e, char *buf, size_t size);

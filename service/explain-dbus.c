@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Why, and what: Explain, Describe, Dump
+ */
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "describe.h"
+#include "hold.h"
+#include "job.h"
+#include "manager-dbus.h"
+
+/* --- Explain --- */
+
+static int append_number(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
+                const Settings *s) {
+        const char *name = settings_source_to_string(source);
+
+        switch (k) {
+        case SETTINGS_PRIORITY:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "i", s->priority);
+        case SETTINGS_WEIGHT:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->weight);
+        case SETTINGS_THRESHOLD:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->threshold);
+        default:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "s", s->class);
+        }
+}
+
+/* "Weight: set for /system.slice/train.service" */
+static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why,
+                const char *whose, const Settings *s) {
+        char detail[PATH_MAX + 128];
+
+        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why,
+                        isempty(whose) ? "" : " ", strempty(whose));
+        return append_number(reply, source, detail, k, s);
+}
+
+static const char *layer_why(SettingsSource source) {
+        static const char *const table[_SETTINGS_SOURCE_MAX] = {
+                        [SETTINGS_FROM_DEFAULT] = "by default",
+                        [SETTINGS_FROM_CLASS] = "by class",
+                        [SETTINGS_FROM_JOB] = "set with",
+                        [SETTINGS_FROM_HOLD] = "held for the process",
+                        [SETTINGS_FROM_OVERRIDE] = "set for",
+                        [SETTINGS_FROM_WISH] = "wished by the process",
+        };
+        return table[source];
+}
+
+/* What one layer says of one key: by itself, or through the class that it names. */
+static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
+        const Settings *s = l->settings;
+        int r = 0;
+
+        if (settings_has(s, k))
+                r = append_line(reply, l->source, k, layer_why(l->source), l->detail, s);
+        if (r < 0 || k == SETTINGS_CLASS || !settings_has(s, SETTINGS_CLASS))
+                return r;
+        const Settings *class = manager_lookup_class(s->class, m);
+        if (class && settings_has(class, k))
+                r = append_line(reply, l->source, k, "by class", s->class, class);
+        return r;
+}
+
+static int append_chain(sd_bus_message *reply, const Client *c) {
+        SettingsLayer layers[CLIENT_LAYERS_MAX];
+        const Settings usual = {
+                        .mask = 7,
+                        .priority = POLICY_PRIORITY_DEFAULT,
+                        .weight = POLICY_WEIGHT_DEFAULT,
+        };
+        char self[64];
+
+        (void) snprintf(self, sizeof(self), "client %" PRIu64, c->id);
+        size_t n = client_layers(c, layers);
+        layers[0].detail = self;
+
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
+                const SettingsLayer wish = {SETTINGS_FROM_WISH, NULL, &c->wish};
+                bool lowered = c->resolved.from[k] == SETTINGS_FROM_WISH;
+                int r = lowered ? explain_layer(reply, c->manager, &wish, k) : 0;
+                for (size_t i = 0; r >= 0 && i < n; i++)
+                        r = explain_layer(reply, c->manager, layers + i, k);
+                if (r >= 0 && !lowered)
+                        r = explain_layer(reply, c->manager, &wish, k);
+                if (r >= 0 && k != SETTINGS_CLASS)
+                        r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        Manager *m = userdata;
+        Client *c;
+        int fd;
+
+        int r = sd_bus_message_read(message, "h", &fd);
+        if (r < 0)
+                return r;
+        r = client_from_pidfd(m, fd, &c, error);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_new_method_return(message, &reply);
+        if (r >= 0)
+                r = sd_bus_message_open_container(reply, 'a', "(ssv)");
+        if (r >= 0)
+                r = append_chain(reply, c);
+        if (r >= 0)
+                r = sd_bus_message_close_container(reply);
+        return r < 0 ? r : sd_bus_message_send(reply);
+}
+
+/* --- Describe, Dump --- */
+
+int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        _cleanup_free_ char *json = NULL;
+
+        int r = describe_json(userdata, &json);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        return sd_bus_reply_method_return(message, "s", json);
+}
+
+static int text_memfd(const char *text, size_t size) {
+        _cleanup_close_ int fd = memfd_create("xsched-dump", MFD_CLOEXEC);
+
+        if (fd < 0)
+                return negative_errno();
+        for (size_t done = 0; done < size;) {
+                ssize_t n = write(fd, text + done, size - done);
+                if (n < 0)
+                        return negative_errno();
+                done += (size_t) n;
+        }
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return negative_errno();
+        return TAKE_FD(fd);
+}
+
+int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "dump"};
+        _cleanup_free_ char *text = NULL;
+        Manager *m = userdata;
+        size_t size;
+
+        int r = auth_check(m->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        r = describe_text(m, &text, &size);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        _cleanup_close_ int fd = text_memfd(text, size);
+        if (fd < 0)
+                return fd;
+        return sd_bus_reply_method_return(message, "h", fd);
+}

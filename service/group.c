@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Groups
+ */
+
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "job.h"
+
+static const char *const group_kind_table[_GROUP_KIND_MAX] = {
+                [GROUP_CGROUP] = "cgroup",
+                [GROUP_JOB] = "job",
+};
+DEFINE_STRING_TABLE_LOOKUP(group_kind, GroupKind);
+
+static Group *group_done(Group *g) {
+        if (!g)
+                return NULL;
+        free(g->name);
+        free(g->path);
+        free(g->unit);
+        free(g);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
+
+size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->override};
+        if (g->job)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
+        return n;
+}
+
+static void group_resolve(Group *g) {
+        SettingsLayer layers[GROUP_LAYERS_MAX];
+
+        size_t n = group_layers(g, layers);
+        settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
+}
+
+void group_settings_changed(Group *g) {
+        Client *c;
+        Entity *e;
+
+        group_resolve(g);
+        DL_FOREACH2(g->entities, e, group_next)
+        if (e->kind == ENTITY_GROUP)
+                entity_configure(e, &g->resolved.policy);
+        DL_FOREACH2(g->clients, c, group_next)
+        client_settings_changed(c);
+        if (g->manager->bus)
+                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
+                                "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
+}
+
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Group **ret) {
+        _cleanup_(group_donep)
+        Group *g = calloc(1, sizeof(*g));
+
+        if (!g)
+                return -ENOMEM;
+        g->manager = m;
+        g->kind = kind;
+        g->name = strdup(name);
+        g->unit = strdup(strempty(unit));
+        if (!g->name || !g->unit)
+                return -ENOMEM;
+        int r = sd_bus_path_encode(BUS_PATH "/group", name, &g->path);
+        if (r < 0)
+                return r;
+        group_resolve(g);
+
+        HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
+        if (m->bus) {
+                (void) sd_bus_emit_object_added(m->bus, g->path);
+                (void) sd_bus_emit_signal(
+                                m->bus, BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, g->path);
+        }
+        *ret = TAKE_PTR(g);
+        return 0;
+}
+
+int group_get(Manager *m, const char *cgroup, Group **ret) {
+        Group *g;
+
+        HASH_FIND_STR(m->groups, cgroup, g);
+        if (g) {
+                *ret = g;
+                return 0;
+        }
+
+        _cleanup_free_ char *unit = NULL;
+        int r = cgroup_path_unit(cgroup, &unit);
+        if (r < 0)
+                return r;
+        return group_new(m, GROUP_CGROUP, cgroup, unit, ret);
+}
+
+Group *group_find(Manager *m, const char *name) {
+        Group *g, *tmp;
+
+        HASH_FIND_STR(m->groups, name, g);
+        if (g)
+                return g;
+        if (isempty(name) || strchr(name, '/'))
+                return NULL;
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (streq(g->unit, name))
+                        return g;
+        return NULL;
+}
+
+Group *group_free(Group *g) {
+        if (!g)
+                return NULL;
+
+        Manager *m = g->manager;
+        if (m->bus) {
+                (void) sd_bus_emit_signal(
+                                m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);
+                (void) sd_bus_emit_object_removed(m->bus, g->path);
+        }
+        HASH_DEL(m->groups, g);
+        return group_done(g);
+}
+
+Group *group_gc(Group *g) {
+        if (g->n_clients > 0 || g->job)
+                return g;
+        /* A cgroup can come again and finds its settings then, a job cannot. */
+        if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))
+                return g;
+        return group_free(g);
+}
+
+void group_set_suspended(Group *g, bool suspended) {
+        Client *c;
+
+        if (g->suspended == suspended)
+                return;
+        g->suspended = suspended;
+        DL_FOREACH2(g->clients, c, group_next)
+        client_sync(c);
+        if (g->manager->bus)
+                (void) sd_bus_emit_properties_changed(
+                                g->manager->bus, g->path, BUS_INTERFACE ".Group", "Suspended", NULL);
+}
+
+void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
+        const Entity *e;
+
+        *ret = g->usage;
+        DL_FOREACH2(g->entities, e, group_next) {
+                PolicyUsage u;
+                entity_usage(e, now, &u);
+                usage_add(ret, &u);
+        }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Groups: the processes of a leaf cgroup, or of a job
+ *
+ * A group is made by its first client, by settings given to it in advance, or with its job. It goes when nothing is left to
+ * remember: no client, no override, no suspension, no job.
+ */
+
+#include "entity.h"
+#include "settings.h"
+
+typedef enum GroupKind {
+        GROUP_CGROUP,
+        GROUP_JOB,
+        _GROUP_KIND_MAX,
+} GroupKind;
+
+const char *group_kind_to_string(GroupKind k);
+int group_kind_from_string(const char *s);
+
+struct Group {
+        Manager *manager;
+        GroupKind kind;
+        char *name, *path; /* path: on the bus */
+        char *unit;
+        Job *job; /* GROUP_JOB, while there is one */
+
+        Settings override; /* SetGroup, Group.Set */
+        SettingsResolved resolved;
+        bool suspended;
+
+        Client *clients; /* list, by group_prev/group_next */
+        unsigned n_clients;
+        Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
+
+        PolicyUsage usage; /* of entities that are gone */
+
+        UT_hash_handle hh;
+};
+
+/* Finds or makes the group of a cgroup, or makes a job's. */
+int group_get(Manager *m, const char *cgroup, Group **ret);
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Group **ret);
+Group *group_free(Group *g);
+
+/* By name, by cgroup path, or by unit name. NULL when there is none. */
+Group *group_find(Manager *m, const char *name);
+
+/* Frees the group when nothing is left to remember. Returns NULL then, else g. */
+Group *group_gc(Group *g);
+
+/* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
+void group_settings_changed(Group *g);
+
+void group_set_suspended(Group *g, bool suspended);
+void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
+
+/* The layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
+#define GROUP_LAYERS_MAX 3U /* override, job, default */
+size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int group_from_path(Manager *m, const char *path, Group **ret);
+
+/* group-dbus.c */
+int group_dbus_attach(Manager *m, sd_bus *bus);

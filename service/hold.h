@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Priority holds: a class for a process, for as long as somebody keeps a file descriptor open
+ *
+ * The service keeps the reading end of a pipe and watches it hang up; the writing end is the hold. A hold is not kept over a restart of
+ * the service: its holder sees the pipe break (EPIPE, POLLERR) and takes it again.
+ */
+
+#include "peer.h"
+#include "settings.h"
+
+#include "manager.h"
+
+struct Hold {
+        Manager *manager;
+        pid_t pid; /* of the process that it is for */
+        uint64_t start_time;
+        uid_t uid;
+        Settings settings; /* names the class */
+        char *reason;
+        int fd;
+        sd_event_source *source;
+        Hold *prev, *next; /* the newest first */
+};
+
+/* The fd for the holder in ret_fd. -EDQUOT: the user's quota. */
+int hold_new(Manager *m, const Peer *peer, const Settings *settings, const char *reason, int *ret_fd);
+Hold *hold_free(Hold *h);
+
+/* The settings of the newest hold for a process; SETTINGS_NULL when there is none. */
+void hold_find(Manager *m, const Peer *peer, Settings *ret);

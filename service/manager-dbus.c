@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The manager on the bus
+ */
+
+#include <config.h>
+
+#include "manager-dbus.h"
+#include "reload.h"
+
+BUS_GETTER(get_version) {
+        return sd_bus_message_append(reply, "s", XSCHED_VERSION);
+}
+
+BUS_GETTER(get_policies) {
+        int r = sd_bus_message_open_container(reply, 'a', "s");
+        for (const PolicyOps *const *p = policy_all; r >= 0 && *p; p++)
+                r = sd_bus_message_append(reply, "s", (*p)->name);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+BUS_GETTER(get_degraded) {
+        Manager *m = userdata;
+        return sd_bus_message_append_strv(reply, m->degraded);
+}
+
+BUS_GETTER(get_n_clients) {
+        Manager *m = userdata;
+        return sd_bus_message_append(reply, "u", (uint32_t) HASH_COUNT(m->clients));
+}
+
+BUS_GETTER(get_n_queues) {
+        Manager *m = userdata;
+        return sd_bus_message_append(reply, "u", (uint32_t) HASH_COUNT(m->queues));
+}
+
+BUS_GETTER(get_decision_latency) {
+        Manager *m = userdata;
+        LatencySummary s;
+
+        latency_summary(&m->latency, &s);
+        return sd_bus_message_append(reply, "(tttt)", s.p50_ns / NSEC_PER_USEC, s.p99_ns / NSEC_PER_USEC,
+                        s.max_ns / NSEC_PER_USEC, s.n_samples);
+}
+
+BUS_METHOD(method_reload) {
+        Manager *m = userdata;
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reload"};
+
+        int r = auth_check(m->auth, message, &request, error);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return 1;
+        r = manager_reload(m);
+        if (r < 0)
+                return sd_bus_error_setf(error, SD_BUS_ERROR_FAILED,
+                                "The configuration could not be read, everything stays as it was: %s",
+                                strerror(-r));
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+static const sd_bus_vtable manager_vtable[] = {
+                SD_BUS_VTABLE_START(0),
+
+                SD_BUS_METHOD_WITH_ARGS("RegisterClient", SD_BUS_ARGS("t", flags, "a{sv}", properties),
+                                SD_BUS_RESULT("o", client, "h", page, "h", lifeline, "h", wake),
+                                method_register_client, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("RegisterQueue", SD_BUS_ARGS("o", client, "a{sv}", properties),
+                                SD_BUS_RESULT("t", id, "u", slot), method_register_queue, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("UnregisterQueue", SD_BUS_ARGS("t", id), SD_BUS_NO_RESULT,
+                                method_unregister_queue, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Hint", SD_BUS_ARGS("t", queue, "a{sv}", settings), SD_BUS_NO_RESULT,
+                                method_hint, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("ListDevices", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssssuo)", devices),
+                                method_list_devices, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListClients", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(tuusso)", clients),
+                                method_list_clients, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListQueues", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ttsso)", queues),
+                                method_list_queues, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListGroups", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssiuo)", groups),
+                                method_list_groups, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListPolicies", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ss)", policies),
+                                method_list_policies, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListClasses", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssa{sv})", classes),
+                                method_list_classes, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("GetClientByPIDFD", SD_BUS_ARGS("h", pidfd),
+                                SD_BUS_RESULT("o", client), method_get_client_by_pidfd, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("GetClientByPID", SD_BUS_ARGS("u", pid), SD_BUS_RESULT("o", client),
+                                method_get_client_by_pid, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("GetGroup", SD_BUS_ARGS("s", group), SD_BUS_RESULT("o", object),
+                                method_get_group, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("SetGroup", SD_BUS_ARGS("s", group, "t", flags, "a{sv}", settings),
+                                SD_BUS_NO_RESULT, method_set_group, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ResetGroup", SD_BUS_ARGS("s", group, "t", flags), SD_BUS_NO_RESULT,
+                                method_reset_group, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("SetPolicy",
+                                SD_BUS_ARGS("s", device, "s", policy, "t", flags, "a{sv}", settings),
+                                SD_BUS_NO_RESULT, method_set_policy, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("CreateJob",
+                                SD_BUS_ARGS("s", name, "a{sv}", settings, "h", pidfd, "t", flags),
+                                SD_BUS_RESULT("s", token, "o", group), method_create_job, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("HoldPriority", SD_BUS_ARGS("s", class, "s", reason, "t", flags),
+                                SD_BUS_RESULT("h", hold), method_hold_priority, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("h", pidfd), SD_BUS_RESULT("a(ssv)", chain),
+                                method_explain, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json),
+                                method_describe, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump,
+                                BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS(
+                                "Reload", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_reload, BUS_ANY_USER),
+
+                SD_BUS_SIGNAL_WITH_ARGS("ClientAdded", SD_BUS_ARGS("t", id, "o", client), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("ClientRemoved", SD_BUS_ARGS("t", id, "o", client), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("QueueAdded", SD_BUS_ARGS("t", id, "o", queue), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("QueueRemoved", SD_BUS_ARGS("t", id, "o", queue), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("GroupAdded", SD_BUS_ARGS("s", name, "o", group), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("GroupRemoved", SD_BUS_ARGS("s", name, "o", group), 0),
+                SD_BUS_SIGNAL_WITH_ARGS("Preempted", SD_BUS_ARGS("o", device, "s", group, "s", by), 0),
+
+                SD_BUS_PROPERTY("Version", "s", get_version, 0, BUS_CONST),
+                SD_BUS_PROPERTY("Policies", "as", get_policies, 0, BUS_CONST),
+                SD_BUS_PROPERTY("Degraded", "as", get_degraded, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("NClients", "u", get_n_clients, 0, 0),
+                SD_BUS_PROPERTY("NQueues", "u", get_n_queues, 0, 0),
+                SD_BUS_PROPERTY("NEdges", "t", NULL, offsetof(Manager, n_edges), 0),
+                SD_BUS_PROPERTY("NVerdicts", "t", NULL, offsetof(Manager, n_verdicts), 0),
+                SD_BUS_PROPERTY("NWakeups", "t", NULL, offsetof(Manager, n_wakeups), 0),
+                SD_BUS_PROPERTY("DecisionLatency", "(tttt)", get_decision_latency, 0, 0),
+
+                SD_BUS_VTABLE_END,
+};
+
+int manager_dbus_attach(Manager *m, sd_bus *bus) {
+        static int (*const attach[])(Manager * m, sd_bus * bus) = {
+                        device_dbus_attach, group_dbus_attach, client_dbus_attach, queue_dbus_attach};
+
+        int r = sd_bus_add_object_manager(bus, NULL, BUS_PATH);
+        if (r >= 0)
+                r = sd_bus_add_object_vtable(bus, NULL, BUS_PATH, BUS_INTERFACE, manager_vtable, m);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(attach); i++)
+                r = attach[i](m, bus);
+        if (r >= 0)
+                r = sd_bus_add_filter(bus, NULL, property_filter, m);
+        return r;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The manager on the bus. The vtable stands in manager-dbus.c; its methods are in one file per subject.
+ */
+
+#include "bus-util.h"
+
+int manager_dbus_attach(Manager *m, sd_bus *bus);
+
+/* register-dbus.c */
+int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_unregister_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* list-dbus.c */
+int method_list_devices(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_clients(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_queues(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_groups(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_policies(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_classes(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_get_client_by_pidfd(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_get_client_by_pid(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
+
+/* explain-dbus.c */
+int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* group-dbus.c, device-dbus.c */
+int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* A filter: asks for authorisation before a property is written, see auth.h. */
+int property_filter(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* Reads and checks a value for a device's property, and changes nothing. */
+int device_check_property(sd_bus_message *value, const char *property, sd_bus_error *error);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The manager
+ */
+
+#include <stdio.h>
+
+#include "arbiter.h"
+#include "auth.h"
+#include "config.h"
+#include "hold.h"
+#include "job.h"
+#include "manager-dbus.h"
+
+int manager_new(Config *config, Manager **ret) {
+        _cleanup_(manager_freep)
+        Manager *m = calloc(1, sizeof(*m));
+
+        if (!m) {
+                config_free(config);
+                return -ENOMEM;
+        }
+        m->config = config;
+        m->next_client_id = m->next_queue_id = m->next_job_id = 1;
+        (void) settings_set_class(&m->default_layer, "default");
+
+        int r = sd_event_default(&m->event);
+        if (r < 0)
+                return r;
+        r = lease_init(m);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+static void strv_free(char **v) {
+        for (char **p = v; p && *p; p++)
+                free(*p);
+        free(v);
+}
+
+static void manager_free_objects(Manager *m) {
+        Client *c, *ctmp;
+        Job *j, *jtmp;
+        Group *g, *gtmp;
+        Device *d, *dtmp;
+
+        while (m->holds)
+                hold_free(m->holds);
+        HASH_ITER(hh, m->clients, c, ctmp)
+                client_free(c);
+        HASH_ITER(hh, m->jobs, j, jtmp)
+                job_free(j);
+        HASH_ITER(hh, m->groups, g, gtmp)
+                group_free(g);
+        HASH_ITER(hh, m->devices, d, dtmp)
+                device_free(d);
+}
+
+Manager *manager_free(Manager *m) {
+        if (!m)
+                return NULL;
+
+        manager_free_objects(m);
+        auth_free(m->auth);
+        sd_bus_flush_close_unref(m->bus);
+        sd_event_source_disable_unref(m->lease_source);
+        sd_event_unref(m->event);
+        config_free(m->config);
+        strv_free(m->degraded);
+        free(m);
+        return NULL;
+}
+
+int manager_attach_bus(Manager *m, sd_bus *bus) {
+        int r = manager_dbus_attach(m, bus);
+        if (r < 0)
+                return r;
+        r = sd_bus_attach_event(bus, m->event, SD_EVENT_PRIORITY_NORMAL);
+        if (r < 0)
+                return r;
+        m->bus = sd_bus_ref(bus);
+        return 0;
+}
+
+int manager_request_name(Manager *m) {
+        return sd_bus_request_name(m->bus, BUS_NAME, 0);
+}
+
+int manager_loop(Manager *m) {
+        int r;
+
+        do {
+                r = sd_event_run(m->event, UINT64_MAX);
+                if (r < 0)
+                        return r;
+                m->n_wakeups += r > 0;
+        } while (sd_event_get_state(m->event) != SD_EVENT_FINISHED);
+
+        int code = 0;
+        r = sd_event_get_exit_code(m->event, &code);
+        return r < 0 ? r : code;
+}
+
+const PolicyOps *manager_device_config(
+                Manager *m, const char *id, PolicyConfig *ret, uint32_t *ret_budget_us) {
+        DeviceConfig c;
+
+        config_device(m->config, id, &c);
+        *ret = c.params;
+        *ret_budget_us = c.budget_us;
+        return c.policy;
+}
+
+const Settings *manager_lookup_class(const char *name, void *userdata) {
+        Manager *m = userdata;
+        const Class *c = config_class(m->config, name);
+
+        return c ? &c->settings : NULL;
+}
+
+void manager_settings_changed(Manager *m) {
+        Group *g, *gtmp;
+        Device *d, *dtmp;
+
+        HASH_ITER(hh, m->devices, d, dtmp)
+                device_load_config(d);
+        HASH_ITER(hh, m->groups, g, gtmp)
+                group_settings_changed(g);
+        arbiter_flush(m);
+}
+
+void manager_set_config(Manager *m, Config *config) {
+        config_free(m->config);
+        m->config = config;
+        manager_settings_changed(m);
+}
+
+/* Reasons are kept as "KEY: TEXT". */
+static size_t degraded_find(Manager *m, const char *key, size_t *ret_n) {
+        size_t found = SIZE_MAX, n = 0;
+
+        for (; m->degraded && m->degraded[n]; n++) {
+                const char *rest = startswith(m->degraded[n], key);
+                if (rest && startswith(rest, ": "))
+                        found = n;
+        }
+        *ret_n = n;
+        return found;
+}
+
+int manager_set_degraded(Manager *m, const char *key, const char *text) {
+        _cleanup_free_ char *line = NULL;
+        size_t n, i = degraded_find(m, key, &n);
+
+        if (!text) {
+                if (i == SIZE_MAX)
+                        return 0;
+                free(m->degraded[i]);
+                memmove(m->degraded + i, m->degraded + i + 1, (n - i) * sizeof(*m->degraded));
+        } else {
+                if (asprintf(&line, "%s: %s", key, text) < 0) {
+                        line = NULL;
+                        return -ENOMEM;
+                }
+                if (i == SIZE_MAX) {
+                        char **v = realloc(m->degraded, (n + 2) * sizeof(*v));
+                        if (!v)
+                                return -ENOMEM;
+                        v[n] = v[n + 1] = NULL;
+                        m->degraded = v;
+                        i = n;
+                }
+                free(m->degraded[i]);
+                m->degraded[i] = TAKE_PTR(line);
+        }
+        if (m->bus)
+                (void) sd_bus_emit_properties_changed(m->bus, BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
+        return 0;
+}

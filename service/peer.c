@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Peers
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "peer.h"
+
+void peer_done(Peer *p) {
+        p->pidfd = safe_close(p->pidfd);
+        free(p->command);
+        free(p->cgroup);
+        free(p->unit);
+        free(p->slice);
+        *p = PEER_NULL;
+}
+
+/* Reads a file of /proc whole, or its first 4 KiB. */
+static int read_proc(pid_t pid, const char *name, char buf[static 4096]) {
+        char path[64];
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : negative_errno();
+        ssize_t n = read(fd, buf, 4095);
+        if (n < 0)
+                return negative_errno();
+        buf[n] = '\0';
+        return (int) n;
+}
+
+int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
+        char buf[4096];
+        int r = read_proc(pid, "stat", buf);
+        if (r < 0)
+                return r;
+
+        /* The command may hold spaces and parentheses; what follows the last one is ours. */
+        char *p = strrchr(buf, ')');
+        if (!p || p[1] != ' ')
+                return -EPROTO;
+        p += 2;
+        char state = *p;
+
+        /* The state is field 3, the start time field 22. */
+        for (int field = 3; field < 22; field++) {
+                p = strchr(p, ' ');
+                if (!p)
+                        return -EPROTO;
+                p++;
+        }
+        if (ret_state)
+                *ret_state = state;
+        if (ret_start_time)
+                *ret_start_time = strtoull(p, NULL, 10);
+        return 0;
+}
+
+/* The bus takes UTF-8 only, and a cgroup may have any name. */
+static int escape(const char *s, char **ret) {
+        static const char hex[] = "0123456789abcdef";
+        char *out = malloc(strlen(s) * 4 + 1), *p = out;
+
+        if (!out)
+                return -ENOMEM;
+        for (; *s; s++) {
+                unsigned char c = (unsigned char) *s;
+                if (c >= ' ' && c < 0x7f) {
+                        *p++ = (char) c;
+                        continue;
+                }
+                *p++ = '\\';
+                *p++ = 'x';
+                *p++ = hex[c >> 4];
+                *p++ = hex[c & 15];
+        }
+        *p = '\0';
+        *ret = out;
+        return 0;
+}
+
+static int read_cgroup(pid_t pid, char **ret) {
+        char buf[4096];
+        int r = read_proc(pid, "cgroup", buf);
+        if (r < 0)
+                return r;
+
+        const char *found = NULL;
+        for (char *line = buf, *next; line && *line; line = next) {
+                next = strchr(line, '\n');
+                if (next)
+                        *next++ = '\0';
+                found = startswith(line, "0::");
+                if (found)
+                        break;
+        }
+
+        return escape(found && found[0] == '/' ? found : "/", ret);
+}
+
+static bool has_suffix(const char *s, size_t n, const char *suffix) {
+        size_t l = strlen(suffix);
+        return n > l && memcmp(s + n - l, suffix, l) == 0;
+}
+
+static bool is_unit(const char *s, size_t n) {
+        return has_suffix(s, n, ".service") || has_suffix(s, n, ".scope");
+}
+
+static bool is_slice(const char *s, size_t n) {
+        return has_suffix(s, n, ".slice");
+}
+
+/* The last component that `match` takes. Units may have cgroups below themselves, slices come before their units. */
+static int last_component(const char *path, bool (*match)(const char *s, size_t n), char **ret) {
+        const char *found = "";
+        size_t found_n = 0;
+
+        for (const char *p = path; *p;) {
+                p += strspn(p, "/");
+                size_t n = strcspn(p, "/");
+                if (match(p, n)) {
+                        found = p;
+                        found_n = n;
+                }
+                p += n;
+        }
+
+        char *s = strndup(found, found_n);
+        if (!s)
+                return -ENOMEM;
+        *ret = s;
+        return 0;
+}
+
+int cgroup_path_unit(const char *path, char **ret) {
+        return last_component(path, is_unit, ret);
+}
+
+int cgroup_path_slice(const char *path, char **ret) {
+        return last_component(path, is_slice, ret);
+}
+
+static int read_command(pid_t pid, char **ret) {
+        char buf[4096];
+        int r = read_proc(pid, "comm", buf);
+        if (r < 0)
+                return r;
+        buf[strcspn(buf, "\n")] = '\0';
+        return escape(buf, ret);
+}
+
+static int read_uid(pid_t pid, uid_t *ret) {
+        char path[32];
+        struct stat st;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d", (int) pid);
+        if (stat(path, &st) < 0)
+                return errno == ENOENT ? -ESRCH : negative_errno();
+        *ret = st.st_uid;
+        return 0;
+}
+
+int pidfd_is_alive(int pidfd) {
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+        int r = poll(&p, 1, 0);
+        if (r < 0)
+                return negative_errno();
+        if (p.revents & POLLNVAL)
+                return -EBADF;
+        return r == 0;
+}
+
+/* Everything about the process behind p->pidfd, whose number is p->pid. */
+static int peer_read(Peer *p) {
+        int r = process_stat(p->pid, NULL, &p->start_time);
+        if (r < 0)
+                return r;
+        r = read_uid(p->pid, &p->uid);
+        if (r < 0)
+                return r;
+        r = read_command(p->pid, &p->command);
+        if (r < 0)
+                return r;
+        r = read_cgroup(p->pid, &p->cgroup);
+        if (r < 0)
+                return r;
+        r = cgroup_path_unit(p->cgroup, &p->unit);
+        if (r < 0)
+                return r;
+        r = cgroup_path_slice(p->cgroup, &p->slice);
+        if (r < 0)
+                return r;
+
+        /* Still there: then the number was its own all the time, and what was read is about it. */
+        r = pidfd_is_alive(p->pidfd);
+        if (r < 0)
+                return r;
+        return r == 0 ? -ESRCH : 0;
+}
+
+int peer_from_pid(pid_t pid, Peer *ret) {
+        _cleanup_(peer_done)
+        Peer p = PEER_NULL;
+
+        if (pid <= 0)
+                return -ESRCH;
+        p.pid = pid;
+        p.pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (p.pidfd < 0)
+                return negative_errno();
+        int r = peer_read(&p);
+        if (r < 0)
+                return r;
+        *ret = TAKE_GENERIC(p, PEER_NULL);
+        return 0;
+}
+
+static int sender_creds(sd_bus_message *m, pid_t *ret_pid, uid_t *ret_uid) {
+        _cleanup_(sd_bus_creds_unrefp)
+        sd_bus_creds *creds = NULL;
+
+        int r = sd_bus_query_sender_creds(m, SD_BUS_CREDS_PID | SD_BUS_CREDS_EUID, &creds);
+        if (r < 0)
+                return r == -ENXIO ? -ESRCH : r;
+        r = sd_bus_creds_get_pid(creds, ret_pid);
+        if (r < 0)
+                return r;
+        return sd_bus_creds_get_euid(creds, ret_uid);
+}
+
+int peer_from_sender(sd_bus_message *m, Peer *ret) {
+        _cleanup_(peer_done)
+        Peer p = PEER_NULL;
+        pid_t pid, again;
+        uid_t uid;
+
+        int r = sender_creds(m, &pid, &uid);
+        if (r < 0)
+                return r;
+        r = peer_from_pid(pid, &p);
+        if (r < 0)
+                return r;
+        r = sender_creds(m, &again, &uid);
+        if (r < 0)
+                return r;
+        if (again != pid)
+                return -ESRCH;
+
+        /* The connection's user, not the process's: what counts is who was let onto the bus. */
+        p.uid = uid;
+        *ret = TAKE_GENERIC(p, PEER_NULL);
+        return 0;
+}
+
+int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret) {
+        _cleanup_(peer_done)
+        Peer p = PEER_NULL;
+        pid_t now;
+
+        int r = pidfd_get_pid(pidfd, &now);
+        if (r < 0)
+                return r;
+        if (now != pid)
+                return -ESRCH;
+
+        p.pid = pid;
+        p.pidfd = pidfd;
+        r = peer_read(&p);
+        if (r >= 0 && p.start_time != start_time)
+                r = -ESRCH;
+        if (r < 0) {
+                p.pidfd = -EBADF; /* the caller's, still */
+                return r;
+        }
+        *ret = TAKE_GENERIC(p, PEER_NULL);
+        return 0;
+}
+
+int pidfd_get_pid(int pidfd, pid_t *ret) {
+        char path[64], line[256];
+
+        if (pidfd < 0)
+                return -EBADF;
+        (void) snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+        FILE *f = fopen(path, "re");
+        if (!f)
+                return errno == ENOENT ? -EBADF : negative_errno();
+
+        int r = -EBADF;
+        while (fgets(line, sizeof(line), f)) {
+                const char *v = startswith(line, "Pid:");
+                if (!v)
+                        continue;
+                long pid = strtol(v, NULL, 10);
+                if (pid > 0) {
+                        *ret = (pid_t) pid;
+                        r = 0;
+                } else
+                        r = -ESRCH;
+                break;
+        }
+        (void) fclose(f);
+        return r;
+}

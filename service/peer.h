@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Peers: which process is at the other end
+ *
+ * A process number alone is never believed: between two looks it can belong to somebody else. A Peer therefore holds a pidfd, and what is
+ * read from /proc is taken only when the pidfd still stood for a living process after the reading. For a bus peer the bus is asked
+ * for the number twice, around the opening of the pidfd: while the connection of the number's first owner is there, the number has
+ * not been given to another.
+ */
+
+#include <sys/types.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+
+typedef struct Peer {
+        pid_t pid;
+        uid_t uid;
+        int pidfd;
+        uint64_t start_time; /* field 22 of /proc/PID/stat: with the pid, a name for a process that can be written down */
+        char *command; /* comm */
+        char *cgroup;  /* "/" where there are none */
+        char *unit;    /* "" when it is in none */
+        char *slice;   /* "" when it is in none */
+} Peer;
+
+#define PEER_NULL ((Peer){.pidfd = -EBADF})
+
+void peer_done(Peer *p);
+
+/* Each returns 0, -ESRCH when the process is gone, or another negative errno. */
+int peer_from_sender(sd_bus_message *m, Peer *ret);
+int peer_from_pid(pid_t pid, Peer *ret);
+
+/* Takes a pidfd that was kept, and checks that it is the process that was written down. */
+int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret);
+
+/* The process behind a pidfd, by /proc/self/fdinfo. -EBADF when it is no pidfd, -ESRCH when the process is gone. */
+int pidfd_get_pid(int pidfd, pid_t *ret);
+int pidfd_is_alive(int pidfd);
+
+/* Process state letter of /proc/PID/stat ('R', 'S', 'T', ...) and start time; either may be NULL. */
+int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time);
+
+/* The unit or slice at the end of a cgroup path; "" when there is none. Point into the path, or are newly allocated. */
+int cgroup_path_unit(const char *path, char **ret);
+int cgroup_path_slice(const char *path, char **ret);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Queues on the bus
+ */
+
+#include <inttypes.h>
+
+#include "arbiter.h"
+#include "manager-dbus.h"
+
+#define QUEUE_PREFIX BUS_PATH "/queue"
+
+static const char *queue_target(const Queue *q, char buf[static 64]) {
+        (void) snprintf(buf, 64, "queue %" PRIu64, q->id);
+        return buf;
+}
+
+BUS_GETTER(get_client) {
+        const Queue *q = userdata;
+        return sd_bus_message_append(reply, "o", q->client->path);
+}
+
+BUS_GETTER(get_device) {
+        const Queue *q = userdata;
+        return sd_bus_message_append(reply, "s", q->device->id);
+}
+
+BUS_GETTER(get_state) {
+        return sd_bus_message_append(reply, "s", queue_state_to_string(queue_state(userdata)));
+}
+
+BUS_GETTER(get_suspended) {
+        return sd_bus_message_append(reply, "b", (int) queue_is_suspended(userdata));
+}
+
+BUS_GETTER(get_backlog) {
+        const Queue *q = userdata;
+        uint32_t n = atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed);
+        return sd_bus_message_append(reply, "u", n & ~PAGE_OUTSTANDING_UNTRACKED);
+}
+
+BUS_GETTER(get_mean) {
+        const Queue *q = userdata;
+        uint32_t ns = atomic_load_explicit(&q->page_slot->mean_ns, memory_order_relaxed);
+        return sd_bus_message_append(reply, "d", (double) ns / (double) NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_submitted) {
+        ClientCounters n;
+        queue_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.submitted);
+}
+
+BUS_GETTER(get_completed) {
+        ClientCounters n;
+        queue_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.completed);
+}
+
+BUS_GETTER(get_held) {
+        ClientCounters n;
+        queue_counters(userdata, &n);
+        return sd_bus_message_append(reply, "t", n.held_ns / NSEC_PER_USEC);
+}
+
+static int queue_apply(Queue *q) {
+        int r = queue_settings_changed(q);
+        if (r < 0)
+                return r;
+        queue_changed(q);
+        arbiter_flush(q->manager);
+        return 0;
+}
+
+BUS_SETTINGS_GETTERS(Queue)
+
+/* Authorised by property_filter(). */
+BUS_SETTER(set_setting) {
+        Queue *q = userdata;
+
+        int r = bus_read_setting(q->manager, value, property, &q->override, error);
+        return r < 0 ? r : queue_apply(q);
+}
+
+BUS_METHOD(method_set) {
+        Queue *q = userdata;
+        PolicySettings changed;
+        uint64_t flags;
+        Settings s;
+        char target[64];
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        r = bus_read_settings(q->manager, message, &s, error);
+        if (r < 0)
+                return r;
+        queue_would_be(q, &s, &changed);
+        AuthRequest request = bus_settings_request(
+                        &q->resolved.policy, &changed, q->client->peer.uid, queue_target(q, target));
+        r = auth_check(q->manager->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        settings_merge(&q->override, &s);
+        r = queue_apply(q);
+        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+}
+
+BUS_METHOD(method_reset) {
+        Queue *q = userdata;
+        uint64_t flags;
+        char target[64];
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        const AuthRequest request = {
+                        .action = AUTH_MANAGE, .verb = "reset", .target = queue_target(q, target)};
+        r = auth_check(q->manager->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        q->override = SETTINGS_NULL;
+        r = queue_apply(q);
+        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+}
+
+static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {
+        char target[64];
+
+        int r = bus_check_suspend(q->manager, message, suspended, queue_target(q, target), error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        queue_set_suspended(q, suspended);
+        queue_changed(q);
+        arbiter_flush(q->manager);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+BUS_METHOD(method_suspend) {
+        return suspend(message, userdata, true, error);
+}
+
+BUS_METHOD(method_resume) {
+        return suspend(message, userdata, false, error);
+}
+
+static const sd_bus_vtable queue_vtable[] = {
+                SD_BUS_VTABLE_START(0),
+
+                SD_BUS_PROPERTY("Id", "t", NULL, offsetof(Queue, id), BUS_CONST),
+                SD_BUS_PROPERTY("Client", "o", get_client, 0, BUS_CONST),
+                SD_BUS_PROPERTY("Device", "s", get_device, 0, BUS_CONST),
+                SD_BUS_PROPERTY("Backend", "s", NULL, offsetof(Queue, backend), BUS_CONST),
+                SD_BUS_PROPERTY("Label", "s", NULL, offsetof(Queue, label), BUS_CONST),
+                SD_BUS_PROPERTY("Slot", "u", NULL, offsetof(Queue, slot), BUS_CONST),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source),
+                                BUS_CHANGES),
+                SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("Backlog", "u", get_backlog, 0, 0),
+                SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),
+                SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),
+                SD_BUS_PROPERTY("HeldUSec", "t", get_held, 0, 0),
+                SD_BUS_PROPERTY("MeanUSec", "d", get_mean, 0, 0),
+
+                SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
+                                method_set, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,
+                                BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS(
+                                "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS(
+                                "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER),
+
+                SD_BUS_VTABLE_END,
+};
+
+int queue_from_path(Manager *m, const char *path, Queue **ret) {
+        uint64_t id;
+
+        int r = bus_path_to_id(path, QUEUE_PREFIX, &id);
+        if (r <= 0)
+                return r;
+        Queue *q = queue_find(m, id);
+        if (!q)
+                return 0;
+        *ret = q;
+        return 1;
+}
+
+BUS_FIND(queue_object_find) {
+        return queue_from_path(userdata, path, (Queue **) found);
+}
+
+BUS_ENUMERATOR(queue_enumerate) {
+        Manager *m = userdata;
+        Queue *q, *tmp;
+        BusPaths paths = {0};
+
+        HASH_ITER(hh, m->queues, q, tmp)
+                bus_paths_add(&paths, q->path);
+        return bus_paths_take(&paths, nodes);
+}
+
+int queue_dbus_attach(Manager *m, sd_bus *bus) {
+        return bus_add_objects(bus, m, QUEUE_PREFIX, BUS_INTERFACE ".Queue", queue_vtable, queue_object_find,
+                        queue_enumerate);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Queues: one slot of a client's page
+ *
+ * The `written` values are the service's own record of what stands in the slot's line 0; a word is written when it differs.
+ */
+
+#include "common/page.h"
+#include "device.h"
+#include "settings.h"
+
+typedef enum QueueState {
+        QUEUE_IDLE,
+        QUEUE_RUNNING,
+        QUEUE_HELD,
+        QUEUE_SUSPENDED,
+        _QUEUE_STATE_MAX,
+} QueueState;
+
+const char *queue_state_to_string(QueueState s);
+int queue_state_from_string(const char *s);
+
+struct Queue {
+        Manager *manager;
+        Client *client;
+        Device *device;
+        Entity *entity;
+        uint64_t id;
+        char *path;
+        uint32_t slot;
+        PageSlot *page_slot;
+        char *backend, *label;
+        int priority_hint; /* 0 or below */
+
+        Settings override; /* Queue.Set */
+        Settings wish;     /* Hint */
+        SettingsResolved resolved;
+        bool own; /* an entity of its own */
+        bool suspended;
+
+        bool ready;                         /* outstanding was not 0 when last looked at under watch */
+        bool stalled;                       /* its process is stopped: does not count as ready */
+        uint64_t progress;                  /* submitted + completed when last looked at for that */
+        bool boosted;                       /* another queue of the process waits for it */
+        bool counted_active, counted_ready; /* as its entity counts it */
+
+        struct {
+                uint32_t threshold, budget_us, watch, level;
+        } written;
+        bool holds;     /* the word says hold */
+        bool announced; /* on the bus */
+
+        Queue *entity_prev, *entity_next;
+        UT_hash_handle hh;
+};
+
+typedef struct QueueParameters {
+        const char *device, *device_name, *backend, *label;
+        int priority_hint;
+} QueueParameters;
+
+/* -EDQUOT: a quota; -ENOSPC: no slot is free; -EINVAL: the device's name. */
+int queue_new(Client *c, const QueueParameters *p, Queue **ret);
+Queue *queue_free(Queue *q);
+
+/* The queue again, after a restart: in its old slot, which runs afterwards. */
+int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const Settings *override,
+                const Settings *wish, bool suspended);
+
+Queue *queue_find(Manager *m, uint64_t id);
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int queue_from_path(Manager *m, const char *path, Queue **ret);
+
+/* Resolves its settings, and puts it into the entity that they ask for. */
+int queue_settings_changed(Queue *q);
+
+void queue_set_suspended(Queue *q, bool suspended);
+
+/* Something of it that has to survive a restart changed. */
+void queue_changed(Queue *q);
+
+/* After its client or group was suspended or resumed. */
+void queue_sync(Queue *q);
+
+/* By itself, its client or its group. */
+bool queue_is_suspended(const Queue *q);
+
+QueueState queue_state(const Queue *q);
+
+struct ClientCounters;
+void queue_counters(const Queue *q, struct ClientCounters *ret);
+
+/* queue-dbus.c */
+int queue_dbus_attach(Manager *m, sd_bus *bus);

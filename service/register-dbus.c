@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What a GPU process calls: registering itself and its queues, wishes, jobs, holds
+ */
+
+#include <fcntl.h>
+#include <inttypes.h>
+
+#include "arbiter.h"
+#include "config.h"
+#include "hold.h"
+#include "job.h"
+#include "log.h"
+#include "manager-dbus.h"
+#include "messages.h"
+
+static int peer_error(int r, sd_bus_error *error) {
+        if (r == -ESRCH)
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "The calling process is gone, or cannot be seen from here");
+        return r;
+}
+
+static void log_refused(const Peer *p, int r, const char *what) {
+        log_event(LOG_NOTICE, r == -EDQUOT ? MESSAGE_QUOTA : MESSAGE_CLIENT_REFUSED,
+                        LOG_FIELDS(.pid = p->pid, .error = r), "Refused a %s of %s (pid %d, uid %u): %m",
+                        what, p->command, (int) p->pid, (unsigned) p->uid);
+}
+
+/* --- RegisterClient --- */
+
+typedef struct RegisterArguments {
+        const char *shim_version, *backend, *job;
+        Settings wish;
+} RegisterArguments;
+
+static int wrong_type(const char *key, const char *type, const char *signature, sd_bus_error *error) {
+        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s must be of type '%s', not '%s'", key,
+                        type, signature);
+}
+
+static int read_string(sd_bus_message *message, const char *key, const char *signature, const char **ret,
+                sd_bus_error *error) {
+        if (!streq(signature, "s"))
+                return wrong_type(key, "s", signature, error);
+        int r = sd_bus_message_read(message, "s", ret);
+        return r < 0 ? r : bus_check_string(key, *ret, error);
+}
+
+/* A newer shim may say more than we know: what is unknown is passed over. */
+static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
+                void *userdata, sd_bus_error *error) {
+        RegisterArguments *a = userdata;
+
+        if (streq(key, "ShimVersion"))
+                return read_string(message, key, signature, &a->shim_version, error);
+        if (streq(key, "Backend"))
+                return read_string(message, key, signature, &a->backend, error);
+        if (streq(key, "Job"))
+                return read_string(message, key, signature, &a->job, error);
+        if (settings_key_from_string(key) >= 0)
+                return bus_take_setting(message, key, signature, &a->wish, error);
+        return sd_bus_message_skip(message, signature);
+}
+
+static int reply_client(sd_bus_message *message, const Client *c, const ClientFds *f) {
+        return sd_bus_reply_method_return(message, "ohhh", c->path, f->page, f->lifeline, f->wake);
+}
+
+int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        RegisterArguments a = {0};
+        Manager *m = userdata;
+        uint64_t flags;
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        r = bus_read_properties(message, take_client_property, &a, error);
+        if (r < 0)
+                return r;
+        r = auth_check(m->auth, message, &(AuthRequest){.action = AUTH_REGISTER}, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        r = peer_from_sender(message, &peer);
+        if (r < 0)
+                return peer_error(r, error);
+
+        ClientParameters p = {
+                        .sender = sd_bus_message_get_sender(message),
+                        .shim_version = a.shim_version,
+                        .backend = a.backend,
+                        .wish = a.wish,
+        };
+        if (!isempty(a.job)) {
+                p.job = job_find(m, a.job, peer.uid);
+                if (!p.job)
+                        return sd_bus_error_set(error, BUS_ERROR("NoSuchJob"),
+                                        "The job has ended, or is another user's");
+        }
+
+        Client *c;
+        ClientFds f;
+        r = client_new(m, &peer, &p, &c, &f);
+        if (r < 0) {
+                log_refused(&peer, r, "client");
+                return bus_error_from_errno(r, error);
+        }
+        log_event(LOG_DEBUG, MESSAGE_CLIENT_ADDED,
+                        LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
+                        "Client %" PRIu64 ": %s, pid %d, in %s", c->id, c->peer.command, (int) c->peer.pid,
+                        c->group->name);
+        r = reply_client(message, c, &f);
+        client_fds_done(&f);
+        if (r < 0)
+                client_free(c);
+        arbiter_flush(m);
+        return r;
+}
+
+/* --- queues --- */
+
+/* Whether the message comes from the process that the client is. Its own connection is known by name; another one of the same process
+ * (after the first was lost) by its credentials. */
+static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+
+        if (streq_ptr(sd_bus_message_get_sender(message), c->sender))
+                return 0;
+        int r = peer_from_sender(message, &peer);
+        if (r < 0)
+                return peer_error(r, error);
+        if (peer.pid == c->peer.pid && peer.start_time == c->peer.start_time)
+                return 0;
+        return sd_bus_error_setf(
+                        error, BUS_ERROR("NotOwner"), "Client %" PRIu64 " is another process", c->id);
+}
+
+static int find_client(Manager *m, const char *path, Client **ret, sd_bus_error *error) {
+        int r = client_from_path(m, path, ret);
+        if (r > 0)
+                return 0;
+        return r < 0 ? r
+                     : sd_bus_error_setf(error, BUS_ERROR("NoSuchClient"), "There is no client %s", path);
+}
+
+static int find_queue(Manager *m, uint64_t id, Queue **ret, sd_bus_error *error) {
+        *ret = queue_find(m, id);
+        return *ret ? 0
+                    : sd_bus_error_setf(error, BUS_ERROR("NoSuchQueue"), "There is no queue %" PRIu64, id);
+}
+
+static int take_queue_property(sd_bus_message *message, const char *key, const char *signature,
+                void *userdata, sd_bus_error *error) {
+        QueueParameters *p = userdata;
+
+        if (streq(key, "Device"))
+                return read_string(message, key, signature, &p->device, error);
+        if (streq(key, "DeviceName"))
+                return read_string(message, key, signature, &p->device_name, error);
+        if (streq(key, "Backend"))
+                return read_string(message, key, signature, &p->backend, error);
+        if (streq(key, "Label"))
+                return read_string(message, key, signature, &p->label, error);
+        if (streq(key, "PriorityHint")) {
+                int32_t hint;
+                if (!streq(signature, "i"))
+                        return wrong_type(key, "i", signature, error);
+                int r = sd_bus_message_read(message, "i", &hint);
+                if (r < 0)
+                        return r;
+                if (hint > 0)
+                        return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
+                                        "PriorityHint can only lower: at most 0");
+                p->priority_hint = MAX(hint, POLICY_PRIORITY_MIN - POLICY_PRIORITY_MAX);
+                return 0;
+        }
+        return sd_bus_message_skip(message, signature);
+}
+
+int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        QueueParameters p = {0};
+        const char *path;
+        Client *c;
+        Queue *q;
+
+        int r = sd_bus_message_read(message, "o", &path);
+        if (r < 0)
+                return r;
+        r = bus_read_properties(message, take_queue_property, &p, error);
+        if (r < 0)
+                return r;
+        r = find_client(m, path, &c, error);
+        if (r < 0)
+                return r;
+        r = check_is_client(message, c, error);
+        if (r < 0)
+                return r;
+        if (!p.device || !device_id_is_valid(p.device))
+                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
+                                "Device is missing, or is not made of letters, digits and '.:_+-'");
+        if (isempty(p.backend))
+                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "Backend is missing");
+
+        r = queue_new(c, &p, &q);
+        if (r < 0) {
+                log_refused(&c->peer, r, "queue");
+                return bus_error_from_errno(r, error);
+        }
+        arbiter_flush(m);
+        r = sd_bus_reply_method_return(message, "tu", q->id, q->slot);
+        if (r < 0)
+                queue_free(q);
+        arbiter_flush(m);
+        return r;
+}
+
+int method_unregister_queue(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        uint64_t id;
+        Queue *q;
+
+        int r = sd_bus_message_read(message, "t", &id);
+        if (r < 0)
+                return r;
+        r = find_queue(m, id, &q, error);
+        if (r < 0)
+                return r;
+        r = check_is_client(message, q->client, error);
+        if (r < 0)
+                return r;
+        queue_free(q);
+        arbiter_flush(m);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+/* --- wishes --- */
+
+static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        Client *c, *tmp;
+
+        int r = peer_from_sender(message, &peer);
+        if (r < 0)
+                return peer_error(r, error);
+        bool found = false;
+        HASH_ITER(hh, m->clients, c, tmp) {
+                if (c->peer.pid != peer.pid || c->peer.start_time != peer.start_time)
+                        continue;
+                found = true;
+                settings_merge(&c->wish, s);
+                client_settings_changed(c);
+        }
+        return found ? 0 : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
+}
+
+int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        Settings s;
+        uint64_t id;
+        Queue *q;
+
+        int r = sd_bus_message_read(message, "t", &id);
+        if (r < 0)
+                return r;
+        r = bus_read_settings(m, message, &s, error);
+        if (r < 0)
+                return r;
+        if (id == 0)
+                r = hint_all(m, message, &s, error);
+        else {
+                r = find_queue(m, id, &q, error);
+                if (r < 0)
+                        return r;
+                r = check_is_client(message, q->client, error);
+                if (r < 0)
+                        return r;
+                settings_merge(&q->wish, &s);
+                r = queue_settings_changed(q);
+                queue_changed(q);
+        }
+        if (r < 0)
+                return r;
+        arbiter_flush(m);
+        return sd_bus_reply_method_return(message, NULL);
+}
+
+/* --- jobs and holds --- */
+
+/* Settings for something of the caller's own that does not exist yet: nothing in it may exceed the default class. */
+static int check_own_settings(Manager *m, sd_bus_message *message, const Settings *s, uid_t uid,
+                const char *target, sd_bus_error *error) {
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_JOB, NULL, s},
+                        {SETTINGS_FROM_DEFAULT, NULL, &m->default_layer},
+        };
+        SettingsResolved wanted, usual;
+
+        settings_resolve(layers, 2, manager_lookup_class, m, &wanted);
+        settings_resolve(layers + 1, 1, manager_lookup_class, m, &usual);
+        AuthRequest request = bus_settings_request(&usual.policy, &wanted.policy, uid, target);
+        return auth_check(m->auth, message, &request, error);
+}
+
+static int check_pidfd(int fd, uid_t uid, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        pid_t pid;
+
+        int r = pidfd_get_pid(fd, &pid);
+        if (r == -EBADF)
+                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "That is not a pidfd");
+        if (r >= 0)
+                r = peer_from_pid(pid, &peer);
+        if (r < 0)
+                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "The process has ended");
+        if (uid != 0 && peer.uid != uid)
+                return sd_bus_error_set(error, BUS_ERROR("NotOwner"), "That is another user's process");
+        return 0;
+}
+
+int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        const char *name;
+        Settings s;
+        uint64_t flags;
+        uid_t uid;
+        Job *j;
+        int fd;
+
+        int r = sd_bus_message_read(message, "s", &name);
+        if (r < 0)
+                return r;
+        r = bus_read_settings(m, message, &s, error);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_read(message, "ht", &fd, &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        if (!job_name_is_valid(name))
+                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+                                "A job's name is made of letters, digits and '._:@+-', and shorter than %u",
+                                JOB_NAME_MAX);
+        r = auth_sender_uid(message, &uid);
+        if (r < 0)
+                return r;
+        r = check_pidfd(fd, uid, error);
+        if (r < 0)
+                return r;
+        r = check_own_settings(m, message, &s, uid, name, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+
+        _cleanup_close_ int pidfd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (pidfd < 0)
+                return negative_errno();
+        r = job_new(m, name, &s, uid, pidfd, &j);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        TAKE_FD(pidfd);
+        arbiter_flush(m);
+        return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
+}
+
+int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        _cleanup_close_ int fd = -EBADF;
+        const char *class, *reason;
+        Settings s = SETTINGS_NULL;
+        Manager *m = userdata;
+        uint64_t flags;
+
+        int r = sd_bus_message_read(message, "sst", &class, &reason, &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_flags(flags, error);
+        if (r < 0)
+                return r;
+        r = bus_check_string("The reason", reason, error);
+        if (r < 0)
+                return r;
+        if (settings_set_class(&s, class) < 0)
+                return sd_bus_error_set(
+                                error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
+        r = bus_check_class(m, &s, error);
+        if (r < 0)
+                return r;
+        r = peer_from_sender(message, &peer);
+        if (r < 0)
+                return peer_error(r, error);
+        r = check_own_settings(m, message, &s, peer.uid, class, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+
+        r = hold_new(m, &peer, &s, reason, &fd);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        return sd_bus_reply_method_return(message, "h", fd);
+}
