@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A program that is scheduled: queues on a device that need not exist, launches by command
+ *
+ * For tests that drive whole programs. Takes a device's id and a number of queues, says "ready" once all are registered
+ * ("unscheduled" at once when XSCHED_DISABLE is set), and then obeys standard input, a line for a line:
+ *
+ *   begin Q       one launch on queue Q passes the gate: "tracked" or "untracked", late if the gate is held
+ *   complete Q    it has completed
+ *   run N         N launches on every queue, each completed at once: "ran"
+ *   counters      "STATE QUEUES LAUNCHES TRACKED WAITED"
+ *
+ * The end of the input ends it, with status 0; a queue's "device time" is one millisecond a launch.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/macro.h"
+#include "tests/lib/deadline.h"
+#include "xsched/xsched.h"
+
+#define QUEUES_MAX 64
+
+static XschedQueue *queues[QUEUES_MAX];
+static size_t n_queues;
+
+static void drain(XschedQueue *q, void *userdata) {
+        xsched_queue_drained(q);
+}
+
+static XschedCounters counters(void) {
+        XschedCounters c = {.size = sizeof(c)};
+
+        (void) xsched_get_counters(&c);
+        return c;
+}
+
+static bool is_registered(void) {
+        XschedCounters c = counters();
+
+        return c.state == XSCHED_STATE_ATTACHED && c.queues == n_queues;
+}
+
+static void run(unsigned long n) {
+        for (unsigned long i = 0; i < n; i++)
+                for (size_t q = 0; q < n_queues; q++)
+                        if (xsched_queue_begin(queues[q]) == XSCHED_TRACKED)
+                                xsched_queue_complete(queues[q], 1, NSEC_PER_MSEC);
+}
+
+static const char *obey(const char *line, char *answer, size_t size) {
+        XschedCounters c = counters();
+        unsigned long n = 0;
+        char verb[16] = "";
+
+        if (sscanf(line, "%15s %lu", verb, &n) < 1)
+                return "?";
+        if (streq(verb, "run")) {
+                run(n);
+                return "ran";
+        }
+        if (streq(verb, "begin") && n < n_queues)
+                return xsched_queue_begin(queues[n]) == XSCHED_TRACKED ? "tracked" : "untracked";
+        if (streq(verb, "complete") && n < n_queues) {
+                xsched_queue_complete(queues[n], 1, NSEC_PER_MSEC);
+                return "completed";
+        }
+        if (streq(verb, "counters")) {
+                snprintf(answer, size, "%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, c.state,
+                                c.queues, c.launches, c.tracked, c.waited);
+                return answer;
+        }
+        return "?";
+}
+
+int main(int argc, char *argv[]) {
+        char line[256], answer[256];
+
+        if (argc != 3 || strtoul(argv[2], NULL, 10) > QUEUES_MAX) {
+                fprintf(stderr, "%s DEVICE QUEUES\n", argv[0]);
+                return 2;
+        }
+        for (n_queues = 0; n_queues < strtoul(argv[2], NULL, 10); n_queues++) {
+                char label[32];
+
+                snprintf(label, sizeof(label), "queue %zu", n_queues);
+                const XschedQueueInfo info = {
+                                .size = sizeof(info),
+                                .device = argv[1],
+                                .device_name = "Device of a test",
+                                .backend = "test",
+                                .label = label,
+                                .drain = drain,
+                };
+                if (xsched_queue_new(&info, queues + n_queues) < 0)
+                        return 1;
+        }
+        if (!getenv("XSCHED_DISABLE") && !poll_until(is_registered())) {
+                fprintf(stderr, "%s: was not registered\n", argv[0]);
+                return 1;
+        }
+        puts(getenv("XSCHED_DISABLE") ? "unscheduled" : "ready");
+        fflush(stdout);
+        while (fgets(line, sizeof(line), stdin)) {
+                puts(obey(line, answer, sizeof(answer)));
+                fflush(stdout);
+        }
+        for (size_t i = 0; i < n_queues; i++)
+                xsched_queue_unref(queues[i]);
+        return 0;
+}
