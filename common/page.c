@@ -138,9 +138,12 @@ PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t
 
         if (!(word & PAGE_VERDICT_HOLD) || (escape && atomic_load_explicit(escape, memory_order_seq_cst)))
                 result = PAGE_WAIT_RUN;
-        else if (lease <= now_ns())
-                result = PAGE_WAIT_EXPIRED;
-        else {
+        else if (lease <= now_ns()) {
+                /* A release writes the verdict and then ends the lease: seen in the wrong order, it looks like a service gone
+                 * silent. */
+                if (atomic_load_explicit(&s->verdict, memory_order_seq_cst) == word)
+                        result = PAGE_WAIT_EXPIRED;
+        } else {
                 atomic_store_explicit(&s->applied, word, memory_order_relaxed);
                 struct timespec until = ns_to_timespec(lease);
                 (void) futex(&s->verdict, FUTEX_WAIT_BITSET, word, &until, FUTEX_BITSET_MATCH_ANY);

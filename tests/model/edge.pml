@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The edges: ready and idle, watch, dirty bits, eventfd, the untracked bit and its drain (common/page.h, page_slot_begin()
+ * and its peers)
+ *
+ * Threads of one client launch on one slot, a device completes, the client's control thread drains on request; one
+ * service watches or does not, reads the eventfd, takes the dirty bits and looks; it can be killed between any two of
+ * its steps and started again on the same page (to be stopped is to be slow, which it may be anyway); the client can be
+ * killed, too. One step here is one atomic access or one system call of the code.
+ *
+ * What is checked is belief: whenever nothing is under way (no message unread, nobody between two steps of an
+ * operation), a service that watches the slot believes of it what is true, and no work is left that nobody counts and
+ * nobody drains. And, under weak fairness, that it comes to believe it.
+ *
+ * The one slack that page.h allows is here, too: a launch that read `watch == 0` may be with the device uncounted after
+ * the bit was cleared. It makes no belief wrong that concerns what is counted.
+ *
+ * Checked twice: one thread and every death, and (CROWD) two threads and none; the two together are more states than they
+ * are worth, because death meets a thread only through the page.
+ *
+ * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
+ * as it is. run-models.py knows them by these names.
+ */
+
+#define WATCH_AFTER_LOOK   1 /* the service looks at outstanding, then stores watch */
+#define DIRTY_AFTER_WAKE   2 /* the client writes the eventfd, then sets its dirty bit */
+#define TAKE_BEFORE_READ   3 /* the service takes the dirty bits, then reads the eventfd */
+#define WATCH_READ_FIRST   4 /* the client reads watch, then counts its launch */
+#define IDLE_READ_FIRST    5 /* the client reads watch, then counts the completion */
+#define OPEN_UNCHECKED     6 /* who sets the untracked bit does not look at watch again */
+#define OPEN_EDGE_BY_FIRST 7 /* who takes the bit back forgets that the word may have become 0 in between */
+#define ADOPT_BY_DIRTY     8 /* a restarted service watches, and trusts the dirty bits for the rest */
+#define LOOK_NO_DRAIN      9 /* the service does not ask for a drain when it begins to watch */
+#define DRAIN_NO_EDGE     10 /* the end of a drain is not reported */
+
+byte mutant = 0;
+
+/* the page */
+byte count;     /* outstanding, without ... */
+bool untracked; /* ... its bit */
+bool watch;     /* both edges */
+bool dirty;
+
+/* between the two */
+bool event; /* the eventfd is readable */
+bool knock; /* an 'l' lies in the lifeline */
+
+/* the client */
+byte counted, uncounted; /* launches with the device */
+bool drain;              /* a drain was asked for, and `ahead` launches are before it */
+byte ahead;
+bool client_dead;
+byte busy; /* ghost: operations begun and not ended */
+
+/* the service */
+mtype = { ALIVE, DEAD };
+mtype service = ALIVE;
+bool buried;   /* an instance has ended */
+bool watching; /* its own copy of watch */
+bool believed; /* ready, as far as it knows */
+
+#define READY (count > 0 || untracked)
+
+inline notify() {
+        if
+        :: d_step { mutant == DIRTY_AFTER_WAKE -> event = true };
+           dirty = true
+        :: d_step { mutant != DIRTY_AFTER_WAKE -> dirty = true };
+           event = true
+        fi
+}
+
+proctype Thread() {
+        bool edge, open;
+
+        {
+                do
+                :: d_step { counted + uncounted + busy < 2 -> busy++; open = !watch };
+                   if
+                   :: d_step { open && untracked -> open = false };
+                      d_step { uncounted++; busy-- }
+                   :: d_step { open && !untracked -> edge = !READY; untracked = true; open = false };
+                      if
+                      :: d_step { !watch || mutant == OPEN_UNCHECKED -> edge = false };
+                         d_step { uncounted++; busy-- }
+                      :: d_step { watch && mutant != OPEN_UNCHECKED -> skip };
+                         d_step { edge = edge || (!READY && mutant != OPEN_EDGE_BY_FIRST); count++ };
+                         untracked = false;
+                         if
+                         :: d_step { edge -> edge = false }; notify()
+                         :: !edge
+                         fi;
+                         d_step { counted++; busy-- }
+                      fi
+                   :: d_step { !open && mutant == WATCH_READ_FIRST -> open = watch };
+                      d_step { edge = !READY && open; count++; open = false };
+                      if
+                      :: d_step { edge -> edge = false }; notify()
+                      :: !edge
+                      fi;
+                      d_step { counted++; busy-- }
+                   :: d_step { !open && mutant != WATCH_READ_FIRST -> edge = !READY; count++ };
+                      if
+                      :: d_step { edge && watch -> edge = false }; notify()
+                      :: d_step { !(edge && watch) -> edge = false }
+                      fi;
+                      d_step { counted++; busy-- }
+                   fi
+                od
+        } unless {
+                client_dead
+        }
+}
+
+proctype Device() {
+        bool edge, w;
+
+        {
+                do
+                :: d_step { counted > 0 -> counted--; busy++; w = (mutant == IDLE_READ_FIRST && watch) };
+                   d_step { count--; edge = !READY };
+                   if
+                   :: d_step { edge && (mutant == IDLE_READ_FIRST -> w : watch) -> edge = false; w = false }; notify();
+                      busy--
+                   :: d_step { !(edge && (mutant == IDLE_READ_FIRST -> w : watch)) -> edge = false; w = false; busy-- }
+                   fi
+                :: d_step { uncounted > 0 -> uncounted--; ahead = (ahead > 0 -> ahead - 1 : 0) }
+                od
+        } unless {
+                client_dead
+        }
+}
+
+proctype Control() {
+        bool edge;
+
+        {
+                do
+                :: d_step { knock -> knock = false; busy++; edge = watch };
+                   d_step {
+                        if
+                        :: edge && untracked -> drain = true; ahead = uncounted
+                        :: else
+                        fi;
+                        edge = false;
+                        busy--
+                   }
+                :: d_step { drain && ahead == 0 -> drain = false; busy++ };
+                   d_step { edge = untracked && count == 0; untracked = false };
+                   if
+                   :: d_step { edge && watch && mutant != DRAIN_NO_EDGE -> edge = false }; notify();
+                      busy--
+                   :: d_step { !(edge && watch && mutant != DRAIN_NO_EDGE) -> edge = false; busy-- }
+                   fi
+                od
+        } unless {
+                client_dead
+        }
+}
+
+inline look() {
+        d_step { believed = READY; left = untracked };
+        d_step { knock = knock || left; left = false }
+}
+
+inline set_watch() {
+        if
+        :: d_step { mutant == WATCH_AFTER_LOOK -> believed = READY; left = untracked };
+           watch = true
+        :: d_step { mutant != WATCH_AFTER_LOOK -> watch = true };
+           d_step { believed = READY; left = untracked && mutant != LOOK_NO_DRAIN }
+        fi;
+        d_step { knock = knock || left; left = false; watching = true }
+}
+
+proctype Service() {
+        bool left, named;
+
+start:  {
+                do
+                ::
+                        if
+                        :: d_step { event && mutant == TAKE_BEFORE_READ -> named = dirty; dirty = false };
+                           event = false
+                        :: d_step { event && mutant != TAKE_BEFORE_READ -> event = false };
+                           d_step { named = dirty; dirty = false }
+                        fi;
+                        if
+                        :: d_step { named && watching -> named = false }; look()
+                        :: d_step { !(named && watching) -> named = false }
+                        fi
+                :: !watching && !client_dead -> set_watch()
+                :: d_step { watching -> watch = false; watching = false; believed = false }
+                :: d_step { watching && !event && !knock && !drain && busy == 0 && !client_dead ->
+                        assert(believed == READY);
+                        assert(!untracked)
+                   }
+                :: d_step { client_dead && (watching || believed) -> watching = false; believed = false }
+                od
+        } unless {
+                service == DEAD
+        };
+        d_step { left = false; named = false; watching = false; believed = false; buried = true };
+
+        d_step { service == ALIVE && !client_dead -> buried = false };
+        if
+        :: d_step { mutant == ADOPT_BY_DIRTY -> watch = true; watching = true }
+        :: mutant != ADOPT_BY_DIRTY -> set_watch()
+        fi;
+        goto start
+}
+
+proctype Fate() {
+        do
+        :: service == ALIVE -> service = DEAD
+        :: d_step { service == DEAD && buried -> service = ALIVE }
+        :: d_step { !client_dead ->
+                client_dead = true;
+                counted = 0; uncounted = 0; count = 0; untracked = false; drain = false; ahead = 0; busy = 0;
+                knock = false; event = false; dirty = false; watch = false
+           }
+        od
+}
+
+init {
+        c_code { if (getenv("MUTANT")) now.mutant = (unsigned char) atoi(getenv("MUTANT")); };
+        atomic {
+                run Thread();
+#ifdef CROWD
+                run Thread();
+#else
+                run Fate();
+#endif
+                run Device();
+                run Control();
+                run Service()
+        }
+}
+
+#ifdef LIVENESS
+#define WRONG (service == ALIVE && watching && !client_dead && believed != READY)
+#define STUCK (service == ALIVE && watching && !client_dead && untracked)
+/* A service that lives and goes on watching learns of every edge; and what ran uncounted before it watched is drained. */
+ltl learnt { [](WRONG -> <>!WRONG) }
+ltl drained { [](STUCK -> <>!STUCK) }
+ltl forgotten { [](client_dead && service == ALIVE -> <>(!believed)) }
+#endif
