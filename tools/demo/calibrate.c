@@ -15,9 +15,9 @@
 #include "child.h"
 #include "work.h"
 
-#define BATCH        20U
+#define BATCH        10U
 #define WARM_UP_NS   (400 * NSEC_PER_MSEC)
-#define N_REFINE     5U
+#define N_REFINE     12U
 #define ROUNDS_FIRST 1000U
 #define ROUNDS_MAX   (UINT32_C(1) << 30)
 #define TIMEOUT_NS   (120 * NSEC_PER_SEC)

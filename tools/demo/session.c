@@ -14,7 +14,7 @@
 
 #include "session.h"
 
-/* Set for the demo inside of the session: the configuration's descriptor, to be closed, or a negative number. */
+/* Set for the demo inside of the session: the configuration's descriptor, to be closed. */
 #define INSIDE_VARIABLE "XSCHED_DEMO_SESSION"
 
 static bool is_program(const char *path) {
@@ -71,15 +71,12 @@ int find_program(const char *name, const char *variable, char **ret) {
                         variable ? "; its place can be given by " : "", strempty(variable));
 }
 
-/* In memory, under a name that means the same in us and in the xschedd that inherits the descriptor: nothing to clean up. */
+/* In memory, under a name that means the same in us and in the xschedd that inherits the descriptor: nothing to clean up.
+ * Defaults but for what was asked for, whatever is configured on this machine; and quiet, since its log would end up between our
+ * lines. */
 static int make_config(const Options *o, int *ret_fd) {
-        if (o->n_settings == 0) {
-                *ret_fd = -EBADF;
-                return 0;
-        }
-
         _cleanup_close_ int fd = memfd_create("xsched-demo.conf", 0);
-        bool good = fd >= 0 && dprintf(fd, "# of xsched-demo\n[Scheduler]\n") >= 0;
+        bool good = fd >= 0 && dprintf(fd, "[Log]\nLevel=warning\n[Scheduler]\n") >= 0;
 
         for (size_t i = 0; i < o->n_settings; i++)
                 good = good && dprintf(fd, "%s\n", o->settings[i]) >= 0;
@@ -125,8 +122,7 @@ int session_enter(int argc, char *argv[], const Options *o) {
         args[n++] = "--shim=none";
         if (o->policy)
                 args[n++] = policy;
-        if (config_fd >= 0)
-                args[n++] = config;
+        args[n++] = config;
         args[n++] = "--";
         args[n++] = demo_self();
         for (int i = 1; i < argc; i++)
