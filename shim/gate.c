@@ -317,6 +317,14 @@ static void gate_carry_back(Gate *g, PageSlot *s) {
         atomic_fetch_add_explicit(&g->private_slot.submitted, n, memory_order_relaxed);
 }
 
+static void gate_carry_all_back(Gate *g) {
+        for (size_t i = 0; i < ELEMENTSOF(g->seats); i++) {
+                PageSlot *s = atomic_load_explicit(&g->seats[i].slot, memory_order_acquire);
+                if (s)
+                        gate_carry_back(g, s);
+        }
+}
+
 /* A slot may have had an owner before. */
 static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->outstanding, 0, memory_order_relaxed);
@@ -351,9 +359,7 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
         if (atomic_load_explicit(&seat->users, memory_order_seq_cst) != 0)
                 return -EBUSY;
 
-        PageSlot *old = seat->slot;
-        if (old)
-                gate_carry_back(g, old);
+        gate_carry_all_back(g);
         seat->slot = s;
         seat->header = page->header;
         seat->index = index;
@@ -412,11 +418,7 @@ void gate_read(const Gate *g, GateCounters *counters) {
 }
 
 void gate_take(Gate *g, GateCounters *counters) {
-        for (size_t i = 0; i < ELEMENTSOF(g->seats); i++) {
-                PageSlot *s = atomic_load_explicit(&g->seats[i].slot, memory_order_acquire);
-                if (s)
-                        gate_carry_back(g, s);
-        }
+        gate_carry_all_back(g);
         counters->launches += atomic_exchange_explicit(&g->private_slot.submitted, 0, memory_order_relaxed);
         counters->tracked += atomic_exchange_explicit(&g->tracked, 0, memory_order_relaxed);
         counters->waited += atomic_exchange_explicit(&g->waited, 0, memory_order_relaxed);
