@@ -227,8 +227,10 @@ int fdstore_collect(StoredFds *ret) {
         int result = 0;
 
         int n = sd_listen_fds_with_names(1, &names);
-        if (n < 0)
+        if (n == -ENOMEM)
                 return n;
+        if (n < 0)
+                log_warning_errno(n, "Ignored $LISTEN_FDS, which makes no sense: %m");
         for (int i = 0; i < n; i++) {
                 int r = sort_in(&s, names && names[i] ? names[i] : "", SD_LISTEN_FDS_START + i);
                 if (r < 0)

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The table that stands in for polkit, whole
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "service/auth.h"
+
+#define ROOT    0U
+#define SERVICE 990U
+#define ALICE   1000U
+#define BOB     1001U
+
+static void test_table(void **state) {
+        static const struct {
+                AuthAction action;
+                uid_t sender, owner;
+                bool allowed;
+        } rows[] = {
+                        /* root and the service's own user may do everything, to anybody */
+                        {AUTH_REGISTER, ROOT, AUTH_NO_OWNER, true},
+                        {AUTH_MANAGE_OWN, ROOT, ALICE, true},
+                        {AUTH_MANAGE, ROOT, ALICE, true},
+                        {AUTH_SUSPEND, ROOT, ALICE, true},
+                        {AUTH_REGISTER, SERVICE, AUTH_NO_OWNER, true},
+                        {AUTH_MANAGE_OWN, SERVICE, ALICE, true},
+                        {AUTH_MANAGE, SERVICE, AUTH_NO_OWNER, true},
+                        {AUTH_SUSPEND, SERVICE, ROOT, true},
+                        /* everybody may be a client */
+                        {AUTH_REGISTER, ALICE, AUTH_NO_OWNER, true},
+                        {AUTH_REGISTER, ALICE, ALICE, true},
+                        /* owners may lower what is theirs, and nobody else's */
+                        {AUTH_MANAGE_OWN, ALICE, ALICE, true},
+                        {AUTH_MANAGE_OWN, ALICE, BOB, false},
+                        {AUTH_MANAGE_OWN, ALICE, ROOT, false},
+                        {AUTH_MANAGE_OWN, ALICE, SERVICE, false},
+                        {AUTH_MANAGE_OWN, ALICE, AUTH_NO_OWNER, false},
+                        {AUTH_MANAGE_OWN, AUTH_NO_OWNER, AUTH_NO_OWNER, false},
+                        /* and nothing beyond that, not even to what is theirs */
+                        {AUTH_MANAGE, ALICE, ALICE, false},
+                        {AUTH_MANAGE, ALICE, AUTH_NO_OWNER, false},
+                        {AUTH_SUSPEND, ALICE, ALICE, false},
+                        {AUTH_SUSPEND, ALICE, BOB, false},
+                        {_AUTH_ACTION_MAX, ALICE, ALICE, false},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                if (auth_decide(rows[i].action, rows[i].sender, rows[i].owner, SERVICE) != rows[i].allowed)
+                        fail_msg("row %zu", i);
+}
+
+/* A private bus: the service is its user's own, and there is no other. */
+static void test_session(void **state) {
+        for (AuthAction a = 0; a < _AUTH_ACTION_MAX; a++)
+                assert_true(auth_decide(a, ALICE, AUTH_NO_OWNER, ALICE));
+}
+
+static void test_names(void **state) {
+        for (AuthAction a = 0; a < _AUTH_ACTION_MAX; a++)
+                assert_int_equal(auth_action_from_string(auth_action_to_string(a)), a);
+        assert_string_equal(auth_action_to_string(AUTH_MANAGE_OWN), "org.xsched.manage-own");
+        assert_int_equal(auth_action_from_string("org.xsched.everything"), -EINVAL);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_table),
+                        cmocka_unit_test(test_session),
+                        cmocka_unit_test(test_names),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The command line of xschedd
+ */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "service/options.h"
+
+static char out[8192], err[8192];
+
+static void take_output(int fd, int real, int to, char *buf, size_t size) {
+        ssize_t n = pread(fd, buf, size - 1, 0);
+        buf[n > 0 ? n : 0] = '\0';
+        (void) dup2(real, to);
+        safe_close(real);
+        safe_close(fd);
+}
+
+/* Parses "xschedd ARG..."; what it says is in `out` and `err`. */
+static int parse(Options *o, const char *a, const char *b) {
+        char *argv[] = {(char *) "xschedd", (char *) a, (char *) b, NULL};
+        int out_fd = memfd_create("out", MFD_CLOEXEC), err_fd = memfd_create("err", MFD_CLOEXEC);
+
+        (void) fflush(stdout);
+        int real_out = dup(STDOUT_FILENO), real_err = dup(STDERR_FILENO);
+        assert_true(dup2(out_fd, STDOUT_FILENO) >= 0 && dup2(err_fd, STDERR_FILENO) >= 0);
+        int r = options_parse(1 + !!a + !!b, argv, o);
+        (void) fflush(stdout);
+        (void) fflush(stderr);
+        take_output(out_fd, real_out, STDOUT_FILENO, out, sizeof(out));
+        take_output(err_fd, real_err, STDERR_FILENO, err, sizeof(err));
+        return r;
+}
+
+static unsigned lines(const char *s) {
+        unsigned n = 0;
+        for (; *s; s++)
+                n += *s == '\n';
+        return n;
+}
+
+static void test_defaults(void **state) {
+        Options o;
+
+        assert_int_equal(parse(&o, NULL, NULL), 1);
+        assert_int_equal(o.bus, BUS_SYSTEM);
+        assert_null(o.config_file);
+        assert_null(o.classes_dir);
+        assert_int_equal(o.log_level, -1);
+        assert_int_equal(o.log_target, -1);
+        assert_string_equal(out, "");
+        assert_string_equal(err, "");
+}
+
+static void test_values(void **state) {
+        Options o;
+
+        assert_int_equal(parse(&o, "--config=/a/b", "--session"), 1);
+        assert_string_equal(o.config_file, "/a/b");
+        assert_int_equal(o.bus, BUS_SESSION);
+        assert_int_equal(parse(&o, "--bus-address=unix:path=/x", "--log-level=debug"), 1);
+        assert_int_equal(o.bus, BUS_ADDRESS);
+        assert_string_equal(o.bus_address, "unix:path=/x");
+        assert_int_equal(o.log_level, LOG_DEBUG);
+        assert_int_equal(parse(&o, "--bus-address=unix:path=/x", "--system"), 1);
+        assert_int_equal(o.bus, BUS_SYSTEM); /* the last counts */
+        assert_int_equal(parse(&o, "--log-target=console", "--classes-dir=/c"), 1);
+        assert_int_equal(o.log_target, LOG_TARGET_CONSOLE);
+        assert_string_equal(o.classes_dir, "/c");
+
+        assert_return_code(setenv("XSCHED_CLASSES_DIR", "/e", 1), errno);
+        assert_int_equal(parse(&o, NULL, NULL), 1);
+        assert_string_equal(o.classes_dir, "/e");
+        assert_int_equal(parse(&o, "--classes-dir=/c", NULL), 1);
+        assert_string_equal(o.classes_dir, "/c");
+        assert_return_code(unsetenv("XSCHED_CLASSES_DIR"), errno);
+}
+
+static void test_said(void **state) {
+        Options o;
+
+        assert_int_equal(parse(&o, "--help", "--nonsense-after-it-is-not-looked-at"), 0);
+        assert_non_null(strstr(out, "--bus-address=ADDR"));
+        assert_string_equal(err, "");
+        assert_int_equal(parse(&o, "--version", NULL), 0);
+        assert_non_null(startswith(out, "xschedd "));
+        assert_int_equal(lines(out), 1);
+}
+
+/* One line on stderr, nothing on stdout, and the options untouched. */
+static void test_refused(void **state) {
+        static const char *const bad[] = {"--nonsense", "--config", "--log-level=loud",
+                        "--log-target=printer", "-x", "argument", "--help=yes"};
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                Options o = {.log_level = 77};
+                assert_int_equal(parse(&o, bad[i], NULL), -EINVAL);
+                assert_string_equal(out, "");
+                assert_int_equal(lines(err), 1);
+                assert_int_equal(o.log_level, 77);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_defaults),
+                        cmocka_unit_test(test_values),
+                        cmocka_unit_test(test_said),
+                        cmocka_unit_test(test_refused),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
