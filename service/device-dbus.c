@@ -35,13 +35,6 @@ BUS_GETTER(get_threshold) {
         return sd_bus_message_append(reply, "u", d->config.threshold);
 }
 
-/* Policy and parameters that are being asked for. */
-typedef struct DeviceSettings {
-        const PolicyOps *ops; /* NULL: stays */
-        PolicyConfig values;
-        unsigned mask;
-} DeviceSettings;
-
 typedef struct DeviceKey {
         const char *name;
         char type;
@@ -108,13 +101,18 @@ static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *er
         return sd_bus_error_setf(error, BUS_ERROR("NoSuchPolicy"), "There is no policy '%.64s'", name);
 }
 
-static int device_apply(Device *d, const DeviceSettings *s) {
-        PolicyConfig config = d->config;
-
+const PolicyOps *device_settings_apply(const DeviceSettings *s, const PolicyOps *ops, PolicyConfig *config) {
         for (size_t i = 0; i < ELEMENTSOF(device_keys); i++)
                 if (s->mask & (1U << i))
-                        copy_value(&config, &s->values, device_keys + i);
-        int r = device_set_policy(d, s->ops ?: d->ops, &config);
+                        copy_value(config, &s->values, device_keys + i);
+        return s->ops ?: ops;
+}
+
+static int device_apply(Device *d, const DeviceSettings *s) {
+        PolicyConfig config = d->config;
+        const PolicyOps *ops = device_settings_apply(s, d->ops, &config);
+
+        int r = device_set_policy(d, ops, &config);
         if (r < 0)
                 return r;
         d->configured = true;
@@ -172,11 +170,33 @@ BUS_SETTER(set_property) {
         return 0;
 }
 
+static int apply_to_every_device(Manager *m, const DeviceSettings *s) {
+        DeviceSettings every = m->every_device;
+        PolicyConfig config;
+        uint32_t budget_us;
+        Device *d, *tmp;
+
+        every.ops = device_settings_apply(s, every.ops, &every.values);
+        every.mask |= s->mask;
+        const PolicyOps *ops = manager_device_config(m, "", &config, &budget_us);
+        ops = device_settings_apply(&every, ops, &config);
+        if (!device_policy_accepts(ops, &config))
+                return -EINVAL;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                int r = device_apply(d, s);
+                if (r < 0)
+                        return r;
+        }
+        m->every_device = every;
+        return 0;
+}
+
 int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         Manager *m = userdata;
         DeviceSettings s = {0};
         const char *id, *policy;
-        Device *d = NULL, *tmp;
+        Device *d = NULL;
         uint64_t flags;
 
         int r = sd_bus_message_read(message, "sst", &id, &policy, &flags);
@@ -201,14 +221,7 @@ int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *err
         r = auth_check(m->auth, message, &request, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
-        if (d)
-                r = device_apply(d, &s);
-        else
-                HASH_ITER(hh, m->devices, d, tmp) {
-                        r = device_apply(d, &s);
-                        if (r < 0)
-                                break;
-                }
+        r = d ? device_apply(d, &s) : apply_to_every_device(m, &s);
         arbiter_flush(m);
         return r < 0 ? device_error(r, error) : sd_bus_reply_method_return(message, NULL);
 }

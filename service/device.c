@@ -195,6 +195,16 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
         return 0;
 }
 
+bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
+        const PolicyCallbacks callbacks = {.grant = arbiter_grant};
+        Policy *p;
+
+        if (ops->new (config, &callbacks, &p) < 0)
+                return false;
+        ops->free(p);
+        return true;
+}
+
 int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
         int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
                               : device_switch(d, ops, config);

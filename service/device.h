@@ -76,6 +76,12 @@ Device *device_free(Device *d);
 /* What the configuration file says about this device; run-time settings stay. */
 void device_load_config(Device *d);
 
+/* Lays settings over a configuration; the policy that results. */
+const PolicyOps *device_settings_apply(const DeviceSettings *s, const PolicyOps *ops, PolicyConfig *config);
+
+/* Whether these parameters make sense to the policy, together. */
+bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
+
 /* Changes policy and parameters together, or nothing. Nobody's state or settings are lost. */
 int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config);
 

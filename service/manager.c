@@ -109,9 +109,14 @@ const PolicyOps *manager_device_config(
         DeviceConfig c;
 
         config_device(m->config, id, &c);
-        *ret = c.params;
+        PolicyConfig params = c.params;
+        const PolicyOps *ops = device_settings_apply(&m->every_device, c.policy, &params);
+
+        /* What was set for every device may not fit what the file says of this one. */
+        bool fits = device_policy_accepts(ops, &params);
+        *ret = fits ? params : c.params;
         *ret_budget_us = c.budget_us;
-        return c.policy;
+        return fits ? ops : c.policy;
 }
 
 const Settings *manager_lookup_class(const char *name, void *userdata) {

@@ -50,6 +50,13 @@ typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U
 
+/* What SetPolicy asks for: a policy and some of its parameters; device-dbus.c knows the keys. */
+typedef struct DeviceSettings {
+        const PolicyOps *ops; /* NULL: stays */
+        PolicyConfig values;
+        unsigned mask;
+} DeviceSettings;
+
 typedef enum ClientEvent {
         CLIENT_ADDED,   /* its five fds exist */
         CLIENT_REMOVED, /* its fds are about to be closed */
@@ -62,7 +69,8 @@ struct Manager {
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Auth *auth;       /* auth.h; owned; NULL without a bus */
-        Settings default_layer;  /* names the class "default", below everything else */
+        DeviceSettings every_device; /* set at run time for every device: for those that come later */
+        Settings default_layer;      /* names the class "default", below everything else */
 
         Device *devices; /* uthash, by id */
         Client *clients; /* uthash, by id */
