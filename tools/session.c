@@ -301,12 +301,13 @@ static int notify_listen(Session *s) {
 }
 
 static int start_service(Session *s) {
-        _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *notify = NULL;
+        _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *notify = NULL, *classes = NULL;
         int r;
 
         r = find_service(&path);
         if (r < 0)
                 return fail("cannot find xschedd: %s", strerror(-r));
+        (void) find_built_classes(&classes);
         r = notify_listen(s);
         if (r < 0)
                 return fail("cannot listen for xschedd's readiness: %s", strerror(-r));
@@ -318,6 +319,8 @@ static int start_service(Session *s) {
         r = child_fork(&s->service, &s->original_mask, SIGKILL, true);
         if (r == 0) {
                 (void) setenv("NOTIFY_SOCKET", notify, 1);
+                if (classes)
+                        (void) setenv("XSCHED_CLASSES_DIR", classes, 0);
                 execl(path, path, address, s->config ? config : NULL, NULL);
                 fail("cannot run %s: %m", path);
                 _exit(EXIT_CANNOT_EXEC);

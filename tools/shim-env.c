@@ -78,6 +78,10 @@ int find_service(char **ret) {
         return find_file("service/xschedd", XSCHED_LIBEXECDIR "/xschedd", ret);
 }
 
+int find_built_classes(char **ret) {
+        return find_in_build_tree("units/classes.d", ret);
+}
+
 int find_opencl_layer(char **ret) {
         return find_file("shim/" LAYER_NAME, XSCHED_PKGLIBDIR "/" LAYER_NAME, ret);
 }

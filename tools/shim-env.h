@@ -21,6 +21,7 @@ int shim_mode_from_string(const char *s);
 /* Each returns a new string, and -ENOENT when there is no such file. */
 int find_service(char **ret);
 int find_opencl_layer(char **ret);
+int find_built_classes(char **ret); /* the shipped class files; in a build tree only */
 
 /* Puts `layer` into this process's OPENCL_LAYERS or LD_PRELOAD, in front of what is there already and in place of another copy
  * of it: two copies would make one process two clients. -EINVAL when the path cannot stand in such a list. */
