@@ -7,7 +7,7 @@
  * launch, and the device has the other half to work on meanwhile.
  *
  * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is not safe (see
- * opencl-track.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host: a kernel can spin
+ * opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host: a kernel can spin
  * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
  * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
  *
@@ -20,7 +20,9 @@
 #include <sys/syscall.h>
 
 #include "common/time-util.h"
+#include "opencl-bound.h"
 #include "opencl-launch.h"
+#include "opencl-track.h"
 
 #define GIVE_UP_NS       (1 * NSEC_PER_SEC)
 #define GRACE_MAX        16U

@@ -9,6 +9,7 @@
 
 #include "opencl-extension.h"
 #include "opencl-launch.h"
+#include "opencl-track.h"
 
 /* --- what makes the device work --- */
 

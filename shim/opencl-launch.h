@@ -8,6 +8,7 @@
  * tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its result.
  */
 
+#include "opencl-bound.h"
 #include "opencl-queue.h"
 
 typedef struct OpenclLaunch {
@@ -24,10 +25,6 @@ typedef struct OpenclThread {
 
 extern _hidden_ __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
 
-/* For a launch that found work of its queue tracked: keeps the number in flight within the bound. */
-void opencl_bound_wait(OpenclQueue *q);
-void opencl_bound_progress(OpenclQueue *q);
-
 /* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. */
 void opencl_launch_start(OpenclQueue *q, cl_event *event, OpenclLaunch *ret);
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits);
@@ -35,15 +32,6 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
 /* The same around a call that returns when its work is done: there is nothing to track. Returns a number for the end. */
 uint64_t opencl_blocking_start(OpenclQueue *q);
 void opencl_blocking_end(OpenclQueue *q, uint64_t seq, bool failed);
-
-/* Looks what has completed. `seq`: what was recorded on an in-order queue up to here has, as the caller has learned; or 0. */
-void opencl_harvest(OpenclQueue *q, uint64_t seq);
-void opencl_harvest_some(OpenclQueue *q); /* at bounded cost */
-uint64_t opencl_last_seq(OpenclQueue *q);
-
-/* The application has learned that `event` is complete. */
-void opencl_harvest_event(cl_event event);
-bool opencl_event_is_tracked(cl_event event);
 
 typedef enum OpenclObserve {
         OPENCL_OBSERVE_WAITS,   /* only what is in its wait list matters */

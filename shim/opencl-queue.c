@@ -10,6 +10,7 @@
 
 #include "opencl-device.h"
 #include "opencl-launch.h"
+#include "opencl-track.h"
 
 #define TABLE_MIN   64U
 #define SLAB_QUEUES 16U
@@ -21,7 +22,6 @@ static struct {
 } table_empty;
 
 _Atomic(OpenclTable *) opencl_table = &table_empty.table;
-_Atomic uint32_t opencl_n_tracked;
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static OpenclQueue *free_queues;
@@ -80,8 +80,7 @@ static void queue_reset(OpenclQueue *q) {
         atomic_store(&q->grace, 0);
         atomic_store(&q->pins, 0);
         atomic_store(&q->app_refs, 1);
-        q->idle = (OpenclSentinel){.queue = q};
-        q->wake = (OpenclSentinel){.queue = q};
+        q->idle = q->wake = NULL;
 }
 
 void opencl_queue_ref(OpenclQueue *q) {

@@ -8,8 +8,7 @@
  * as if we were not there. Records are never given back to malloc(), only reused for later queues: a launch that races
  * with the release of its own queue (which is the application's bug) may meet the wrong record, never freed memory.
  *
- * Life. `life` counts: the registry (until the application has released its last reference), each armed sentinel, each
- * drain under way. The record ends when all are gone. References of the application are counted here, as they are taken
+ * Life. `life` counts: the registry (until the application has released its last reference), each armed sentinel, each pin. The record ends when all are gone. References of the application are counted here, as they are taken
  * and released, because the runtime's own count contains what its commands and events hold. Should the count be wrong (an
  * application can reach the runtime past us), the queue runs unscheduled, or its record is replaced when the runtime hands
  * out the same address again.
@@ -31,14 +30,16 @@ typedef struct OpenclQueue OpenclQueue;
 typedef struct OpenclTracked {
         cl_event event;
         uint64_t seq;
-        bool safe; /* it completes without anything more from the host */
+        bool safe;  /* it completes without anything more from the host */
+        bool drain; /* not a launch, but a marker behind what nobody had tracked */
 } OpenclTracked;
 
-/* A completion callback that we have outstanding at the runtime. */
+/* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to call
+ * (PoCL does when a command fails): then nobody waits for it any more, and it is lost with its few bytes. */
 typedef struct OpenclSentinel {
-        OpenclQueue *queue;
-        _Atomic bool armed;
-        uint64_t seq; /* of the launch it hangs on */
+        _Atomic(OpenclQueue *)
+                        queue; /* taken by whoever ends it: the callback, or who found that it will not come */
+        uint64_t seq;          /* of the launch it hangs on */
 } OpenclSentinel;
 
 struct OpenclQueue {
@@ -76,8 +77,8 @@ struct OpenclQueue {
         uint32_t keep;          /* bound waiters: how many may stay in flight */
         _Atomic uint32_t grace; /* doublings of the bound, after waits that led nowhere */
 
-        OpenclSentinel idle; /* for the idle edge, on the newest launch */
-        OpenclSentinel wake; /* for a bound waiter, on the launch that it waits for */
+        OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */
+        OpenclSentinel *wake; /* for a bound waiter, on the launch that it waits for */
 
         OpenclQueue *next_free;
 };

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Tracked launches: from their submission until they are known to have completed
+ *
+ * None of these functions may be called with a lock held that a completion callback could want.
+ */
+
+#include "opencl-queue.h"
+
+typedef enum OpenclEventStatus {
+        OPENCL_EVENT_PENDING,
+        OPENCL_EVENT_COMPLETE,
+        OPENCL_EVENT_FAILED,
+} OpenclEventStatus;
+
+OpenclEventStatus opencl_event_status(cl_event event);
+cl_command_queue opencl_event_queue(cl_event event); /* NULL: a user event */
+
+typedef enum OpenclTrackKind {
+        OPENCL_TRACK_SAFE,   /* a launch that waits for nothing that the host has to do */
+        OPENCL_TRACK_UNSAFE, /* a launch that may */
+        OPENCL_TRACK_DRAIN,  /* a marker: its completion ends the drain */
+} OpenclTrackKind;
+
+/* Takes one reference to the event, whatever it returns. False: the event is not tracked, and nothing will be reported. */
+bool opencl_track(OpenclQueue *q, cl_event event, OpenclTrackKind kind);
+
+/* Looks what has completed, and reports it. `seq`: the caller has learned that on an in-order queue all up to here has; or 0. */
+void opencl_harvest(OpenclQueue *q, uint64_t seq);
+void opencl_harvest_some(OpenclQueue *q); /* at bounded cost */
+uint64_t opencl_last_seq(OpenclQueue *q);
+
+/* The application has learned that `event` is complete. */
+void opencl_harvest_event(cl_event event);
+
+bool opencl_track_find(OpenclQueue *q, cl_event event, OpenclTracked *ret);
+bool opencl_event_is_tracked(cl_event event);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A libxsched for tests: the same functions, with a service of its own behind them that does the worst it may
+ *
+ * It is found in place of the real one (LD_LIBRARY_PATH). XSCHED_FAKE says what it does, words separated by commas:
+ *
+ *   track      watches every queue from the start
+ *   limit=N    bounds launches in flight to N while watched
+ *   hold       holds and releases all queues at random times
+ *   flip       starts and stops watching at random times, draining each time
+ *   seed=N     for the random times
+ *
+ * and it writes what it has seen to the file XSCHED_FAKE_REPORT names when the process exits, one "name value" a line: what must add up
+ * (no completion without a launch, nothing outstanding at the end, one end for each drain) is checked by whoever reads it.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "xsched/xsched.h"
+
+#define QUEUES_MAX 1024U
+#define SPELL_NS   (2 * NSEC_PER_MSEC) /* longest spell of one verdict */
+#define EXIT_GRACE (5 * NSEC_PER_SEC)  /* for completions that are still being called back */
+
+struct XschedQueue {
+        atomic_int refs;
+        atomic_int outstanding;
+        atomic_bool untracked;
+        void (*drain)(XschedQueue *q, void *userdata);
+        void (*destroy)(void *userdata);
+        void *userdata;
+        int32_t hint;
+        char device[128];
+};
+
+static struct {
+        bool hold, flip;
+        uint32_t limit;
+        unsigned seed;
+} fake;
+
+static struct {
+        atomic_ulong queues, launches, tracked, waited, nowait, completed, device_ns, drains, drained,
+                        boosts;
+        atomic_ulong excess,  /* completions of nothing */
+                        most; /* most in flight on one queue */
+} seen;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static bool held, ending;
+static atomic_bool watched;
+static XschedQueue *queues[QUEUES_MAX];
+static size_t n_queues;
+static atomic_int n_alive;
+
+static XschedQueue *try_ref(XschedQueue *q) {
+        int refs = atomic_load(&q->refs);
+        do {
+                if (refs == 0)
+                        return NULL;
+        } while (!atomic_compare_exchange_weak(&q->refs, &refs, refs + 1));
+        return q;
+}
+
+static void drain_all(void) {
+        for (size_t i = 0;; i++) {
+                (void) pthread_mutex_lock(&lock);
+                bool end = i >= n_queues;
+                XschedQueue *q = end ? NULL : try_ref(queues[i]);
+                (void) pthread_mutex_unlock(&lock);
+                if (end)
+                        return;
+                if (q && q->drain && atomic_exchange(&q->untracked, false)) {
+                        atomic_fetch_add(&seen.drains, 1);
+                        atomic_fetch_add(&q->outstanding, 1);
+                        q->drain(q, q->userdata);
+                }
+                xsched_queue_unref(q);
+        }
+}
+
+static void *service(void *unused) {
+        unsigned seed = fake.seed;
+        (void) pthread_mutex_lock(&lock);
+        while (!ending) {
+                (void) pthread_mutex_unlock(&lock);
+                struct timespec ts = ns_to_timespec((uint64_t) rand_r(&seed) % SPELL_NS);
+                (void) nanosleep(&ts, NULL);
+                if (fake.flip && rand_r(&seed) % 4 == 0) {
+                        bool on = !atomic_load(&watched);
+                        atomic_store(&watched, on);
+                        if (on)
+                                drain_all();
+                }
+                (void) pthread_mutex_lock(&lock);
+                held = fake.hold && !held && atomic_load(&watched) && !ending;
+                if (!held)
+                        (void) pthread_cond_broadcast(&released);
+        }
+        held = false;
+        (void) pthread_cond_broadcast(&released);
+        (void) pthread_mutex_unlock(&lock);
+        return NULL;
+}
+
+static bool configured(const char *word, const char **ret_value) {
+        size_t n = strlen(word);
+        for (const char *p = getenv("XSCHED_FAKE"); p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+                if (strncmp(p, word, n) == 0 && (p[n] == '\0' || p[n] == ',' || p[n] == '=')) {
+                        if (ret_value && p[n] == '=')
+                                *ret_value = p + n + 1;
+                        return true;
+                }
+        return false;
+}
+
+static void fork_child(void) {
+        lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+        released = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
+        held = false;
+        memset(&seen, 0, sizeof(seen));
+        n_queues = 0;
+        n_alive = 0;
+        once = (pthread_once_t) PTHREAD_ONCE_INIT;
+        (void) unsetenv("XSCHED_FAKE_REPORT"); /* the parent's */
+}
+
+static void start(void) {
+        static bool registered;
+        const char *value = "0";
+        pthread_t thread;
+
+        fake.hold = configured("hold", NULL);
+        fake.flip = configured("flip", NULL);
+        if (configured("limit", &value))
+                fake.limit = (uint32_t) strtoul(value, NULL, 10);
+        value = "1";
+        (void) configured("seed", &value);
+        fake.seed = (unsigned) strtoul(value, NULL, 10);
+        atomic_store(&watched, configured("track", NULL));
+        if (!registered)
+                (void) pthread_atfork(NULL, NULL, fork_child);
+        registered = true;
+        if ((fake.hold || fake.flip) && pthread_create(&thread, NULL, service, NULL) == 0)
+                (void) pthread_detach(thread);
+}
+
+static long outstanding_sum(void) {
+        long sum = 0;
+        for (size_t i = 0; i < n_queues; i++)
+                sum += atomic_load(&queues[i]->outstanding);
+        return sum;
+}
+
+__attribute__((destructor)) static void report(void) {
+        const char *path = getenv("XSCHED_FAKE_REPORT");
+        (void) pthread_mutex_lock(&lock);
+        ending = true;
+        (void) pthread_mutex_unlock(&lock);
+        if (!path)
+                return;
+
+        /* Poll: the callbacks that end these come from threads that nobody here can wait for. */
+        uint64_t until = now_ns() + EXIT_GRACE;
+        while ((outstanding_sum() != 0 || atomic_load(&seen.drains) != atomic_load(&seen.drained)) &&
+                        now_ns() < until) {
+                struct timespec ts = {.tv_nsec = 1000000};
+                (void) nanosleep(&ts, NULL);
+        }
+
+        FILE *f = fopen(path, "we");
+        if (!f)
+                return;
+        fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\ncompleted %lu\n",
+                        seen.queues, seen.launches, seen.tracked, seen.waited, seen.nowait, seen.completed);
+        fprintf(f, "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\noutstanding %ld\nalive %d\n",
+                        seen.device_ns, seen.drains, seen.drained, seen.boosts, seen.excess, seen.most,
+                        outstanding_sum(), n_alive);
+        for (size_t i = 0; i < n_queues; i++)
+                fprintf(f, "queue %s %d\n", queues[i]->device, queues[i]->hint);
+        (void) fclose(f);
+}
+
+_public_
+int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
+        (void) pthread_once(&once, start);
+        XschedQueue *q = calloc(1, sizeof(*q));
+        if (!q)
+                return -ENOMEM;
+        q->refs = 1;
+        q->drain = info->drain;
+        q->destroy = info->destroy;
+        q->userdata = info->userdata;
+        q->hint = info->priority_hint;
+        (void) snprintf(q->device, sizeof(q->device), "%s", info->device);
+
+        (void) pthread_mutex_lock(&lock);
+        bool room = n_queues < QUEUES_MAX;
+        if (room)
+                queues[n_queues++] = q;
+        (void) pthread_mutex_unlock(&lock);
+        if (!room) {
+                free(q);
+                return -ENOMEM;
+        }
+        atomic_fetch_add(&seen.queues, 1);
+        atomic_fetch_add(&n_alive, 1);
+        *ret = q;
+        return 0;
+}
+
+_public_
+XschedQueue *xsched_queue_ref(XschedQueue *q) {
+        atomic_fetch_add(&q->refs, 1);
+        return q;
+}
+
+_public_
+XschedQueue *xsched_queue_unref(XschedQueue *q) {
+        if (q && atomic_fetch_sub(&q->refs, 1) == 1)
+                atomic_fetch_sub(&n_alive, 1); /* stays in the list, for the report */
+        return NULL;
+}
+
+static int begin(XschedQueue *q, bool wait) {
+        atomic_fetch_add(&seen.launches, 1);
+        if (!atomic_load(&watched)) {
+                atomic_store(&q->untracked, true);
+                return XSCHED_UNTRACKED;
+        }
+        atomic_fetch_add(&seen.tracked, 1);
+        unsigned long n = (unsigned long) atomic_fetch_add(&q->outstanding, 1) + 1;
+        unsigned long most = atomic_load(&seen.most);
+        while (n > most && !atomic_compare_exchange_weak(&seen.most, &most, n))
+                ;
+        if (!wait) {
+                atomic_fetch_add(&seen.nowait, 1);
+                return XSCHED_TRACKED;
+        }
+
+        (void) pthread_mutex_lock(&lock);
+        if (held)
+                atomic_fetch_add(&seen.waited, 1);
+        while (held)
+                (void) pthread_cond_wait(&released, &lock);
+        (void) pthread_mutex_unlock(&lock);
+        return XSCHED_TRACKED;
+}
+
+_public_
+int xsched_queue_begin(XschedQueue *q) {
+        return begin(q, true);
+}
+
+_public_
+int xsched_queue_begin_nowait(XschedQueue *q) {
+        return begin(q, false);
+}
+
+_public_
+void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
+        if (atomic_fetch_sub(&q->outstanding, (int) n) < (int) n)
+                atomic_fetch_add(&seen.excess, 1);
+        atomic_fetch_add(&seen.completed, n);
+        atomic_fetch_add(&seen.device_ns, device_ns);
+}
+
+_public_
+void xsched_queue_drained(XschedQueue *q) {
+        atomic_fetch_add(&seen.drained, 1);
+        if (atomic_fetch_sub(&q->outstanding, 1) < 1)
+                atomic_fetch_add(&seen.excess, 1);
+}
+
+_public_
+uint32_t xsched_queue_limit(XschedQueue *q) {
+        return atomic_load(&watched) ? fake.limit : 0;
+}
+
+_public_
+void xsched_queue_boost(XschedQueue *q) {
+        atomic_fetch_add(&seen.boosts, 1);
+}
+
+_public_
+int xsched_get_counters(XschedCounters *ret) {
+        *ret = (XschedCounters){
+                        .size = ret->size,
+                        .queues = (uint64_t) n_alive,
+                        .launches = seen.launches,
+                        .tracked = seen.tracked,
+                        .waited = seen.waited,
+        };
+        return 0;
+}
+
+_public_
+int xsched_hint(const char *name, int64_t value) {
+        return 0;
+}
