@@ -4,9 +4,12 @@
  * Leases: one timer for all clients that have held slots
  */
 
+#include <inttypes.h>
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "log.h"
+#include "messages.h"
 
 #define LEASE_ACCURACY_USEC (20 * USEC_PER_MSEC)
 #define USEC_PER_MSEC       UINT64_C(1000)
@@ -26,6 +29,13 @@ static int on_lease_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         Manager *m = userdata;
         uint64_t now = now_ns();
         Client *c;
+
+        /* Leases of the last renewal ran for PAGE_LEASE_NS, and this one was due PAGE_LEASE_RENEW_NS into that. */
+        uint64_t late = ns_sub(now, usec * NSEC_PER_USEC);
+        if (late > PAGE_LEASE_NS - PAGE_LEASE_RENEW_NS)
+                log_event(LOG_WARNING, MESSAGE_LEASE_EXPIRED, LOG_FIELDS(.error = 0),
+                                "Leases were renewed %" PRIu64 " ms late: what was held has run meanwhile",
+                                late / NSEC_PER_MSEC);
 
         DL_FOREACH2(m->holding, c, holding_next)
         lease_renew(c, now);

@@ -209,6 +209,7 @@ static int run(const Options *o) {
         if (r < 0)
                 return log_error_errno(r, "Failed to start: %m");
         m->options = o;
+        reload_report(m, m->config->n_problems, 0);
 
         r = start(m, o);
         if (r >= 0)

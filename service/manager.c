@@ -12,6 +12,7 @@
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
+#include "messages.h"
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -178,6 +179,9 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                         m->degraded = v;
                         i = n;
                 }
+                if (!streq_ptr(m->degraded[i], line))
+                        log_event(LOG_WARNING, MESSAGE_DEGRADED, LOG_FIELDS(.error = 0), "Degraded: %s",
+                                        line);
                 free(m->degraded[i]);
                 m->degraded[i] = TAKE_PTR(line);
         }

@@ -8,27 +8,53 @@
  * Each has an entry in units/xsched.catalog and a line in xschedd(8); a test compares the three.
  */
 
-#define MESSAGE_STARTED "33b4dd7864324bfc9e88058a32467fe5" /* the service is up */
-#define MESSAGE_STOPPED "d5806b40284f4e868fba3676c31649fd" /* the service goes down in order */
-#define MESSAGE_CONFIG_PROBLEM                                                                              \
-        "6aabf4ab9f604647a02033d478817e63" /* a line or file of the configuration was not applied */
-#define MESSAGE_RELOADED       "8a8c1774124f412593589417fcce6dfb" /* the configuration was read again */
-#define MESSAGE_CLIENT_ADDED   "2e0387fe670b4342a0d5a41baaf865d3" /* a process registered */
-#define MESSAGE_CLIENT_GONE    "72c922b8e3164c1cbd4b8529846f0fe6" /* a process ended or was disconnected */
-#define MESSAGE_CLIENT_REFUSED "4c39aa4304634de6aefe9c3aca27d210" /* a process could not register */
-#define MESSAGE_QUOTA          "abc468c317ca4d6d85f743a9cb665ea1" /* a user's or a client's quota was reached */
-#define MESSAGE_ADOPTED                                                                                     \
-        "43336a65f4744c2693241f64468d18a4" /* clients were taken over from before a restart */
-#define MESSAGE_ADOPT_FAILED "1e97d7c3d7e3440b964d792ec090ff8a" /* a client could not be taken over */
-#define MESSAGE_SUSPENDED                                                                                   \
-        "8393b7b32de04fa6bac4fc13815138fe"                 /* somebody suspended a group, client or queue */
-#define MESSAGE_RESUMED "fec4eb7266c348109b3439b905f859d0" /* somebody resumed it */
-#define MESSAGE_SETTINGS_CHANGED                                                                            \
-        "85404cfde15345b18f5adefc89d27115" /* somebody changed settings at run time */
-#define MESSAGE_POLICY_CHANGED                                                                              \
-        "7d53592a71494d5890e8ccae4a1e327a" /* a device got another policy or parameters */
-#define MESSAGE_LEASE_EXPIRED                                                                               \
-        "0bf9240c737a468bbde4dd51b33a6476" /* a held process ran because its lease ran out */
-#define MESSAGE_HOSTILE_CLIENT                                                                              \
-        "096d05dc57154d489f1e394165b25148"                  /* a client broke the protocol and was cut off */
-#define MESSAGE_DEGRADED "9ab4517f46204907a690b7948bb32476" /* something does not work as configured */
+/* The service is up. */
+#define MESSAGE_STARTED "33b4dd7864324bfc9e88058a32467fe5"
+
+/* The service goes down in order. */
+#define MESSAGE_STOPPED "d5806b40284f4e868fba3676c31649fd"
+
+/* A line or file of the configuration was not applied. */
+#define MESSAGE_CONFIG_PROBLEM "6aabf4ab9f604647a02033d478817e63"
+
+/* The configuration was read again. */
+#define MESSAGE_RELOADED "8a8c1774124f412593589417fcce6dfb"
+
+/* A process registered. */
+#define MESSAGE_CLIENT_ADDED "2e0387fe670b4342a0d5a41baaf865d3"
+
+/* A process ended or was disconnected. */
+#define MESSAGE_CLIENT_GONE "72c922b8e3164c1cbd4b8529846f0fe6"
+
+/* A process could not register. */
+#define MESSAGE_CLIENT_REFUSED "4c39aa4304634de6aefe9c3aca27d210"
+
+/* A user's or a client's quota was reached. */
+#define MESSAGE_QUOTA "abc468c317ca4d6d85f743a9cb665ea1"
+
+/* Clients were taken over from before a restart. */
+#define MESSAGE_ADOPTED "43336a65f4744c2693241f64468d18a4"
+
+/* A client could not be taken over. */
+#define MESSAGE_ADOPT_FAILED "1e97d7c3d7e3440b964d792ec090ff8a"
+
+/* Somebody suspended a group, client or queue. */
+#define MESSAGE_SUSPENDED "8393b7b32de04fa6bac4fc13815138fe"
+
+/* Somebody resumed it. */
+#define MESSAGE_RESUMED "fec4eb7266c348109b3439b905f859d0"
+
+/* Somebody changed settings at run time. */
+#define MESSAGE_SETTINGS_CHANGED "85404cfde15345b18f5adefc89d27115"
+
+/* A device got another policy or parameters. */
+#define MESSAGE_POLICY_CHANGED "7d53592a71494d5890e8ccae4a1e327a"
+
+/* Held processes ran because their leases ran out. */
+#define MESSAGE_LEASE_EXPIRED "0bf9240c737a468bbde4dd51b33a6476"
+
+/* A client broke the protocol and was cut off. */
+#define MESSAGE_HOSTILE_CLIENT "096d05dc57154d489f1e394165b25148"
+
+/* Something does not work as configured. */
+#define MESSAGE_DEGRADED "9ab4517f46204907a690b7948bb32476"

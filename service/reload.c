@@ -23,7 +23,7 @@ void reload_apply_log(const Options *o, const Config *c) {
         log_set_target(o->log_target >= 0 ? (LogTarget) o->log_target : c->log_target);
 }
 
-static void set_degraded(Manager *m, unsigned n_problems, int error) {
+void reload_report(Manager *m, unsigned n_problems, int error) {
         char text[128];
 
         if (error < 0)
@@ -42,7 +42,7 @@ int manager_reload(Manager *m) {
 
         notify_reloading();
         int r = reload_read(m->options, m->config, &config);
-        set_degraded(m, config ? config->n_problems : 0, r);
+        reload_report(m, config ? config->n_problems : 0, r);
         if (r >= 0) {
                 unsigned n_problems = config->n_problems;
 

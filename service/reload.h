@@ -15,5 +15,8 @@ int reload_read(const Options *o, const Config *last_good, Config **ret);
 /* Log level and target: an option stands above the configuration. */
 void reload_apply_log(const Options *o, const Config *c);
 
+/* Whether all of it could be applied, as one of the Degraded reasons. `error`: nothing was. */
+void reload_report(Manager *m, unsigned n_problems, int error);
+
 /* Reads again and applies. On failure everything stays as it was; the reason is logged and among the Degraded ones. Takes m->options. */
 int manager_reload(Manager *m);
