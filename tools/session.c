@@ -41,6 +41,7 @@
 typedef struct Session {
         const char *policy;
         const char *config;
+        const char *log_level;
         ShimMode shim;
         char **command_line;
 
@@ -301,7 +302,8 @@ static int notify_listen(Session *s) {
 }
 
 static int start_service(Session *s) {
-        _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *notify = NULL, *classes = NULL;
+        _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *log_level = NULL, *notify = NULL,
+                            *classes = NULL;
         int r;
 
         r = find_service(&path);
@@ -313,6 +315,7 @@ static int start_service(Session *s) {
                 return fail("cannot listen for xschedd's readiness: %s", strerror(-r));
         if (asprintf(&address, "--bus-address=%s", s->address) < 0 ||
                         asprintf(&config, "--config=%s", strempty(s->config)) < 0 ||
+                        asprintf(&log_level, "--log-level=%s", s->log_level ?: "warning") < 0 ||
                         asprintf(&notify, "%s/notify", s->dir) < 0)
                 return fail("out of memory");
 
@@ -321,7 +324,8 @@ static int start_service(Session *s) {
                 (void) setenv("NOTIFY_SOCKET", notify, 1);
                 if (classes)
                         (void) setenv("XSCHED_CLASSES_DIR", classes, 0);
-                execl(path, path, address, s->config ? config : NULL, NULL);
+                execl(path, path, address, "--log-target=console", log_level, s->config ? config : NULL,
+                                NULL);
                 fail("cannot run %s: %m", path);
                 _exit(EXIT_CANNOT_EXEC);
         }
@@ -479,6 +483,8 @@ static void help(void) {
                "\n"
                "      --policy=POLICY  schedule every device by this policy\n"
                "      --config=FILE    configuration of xschedd, instead of the installed one\n"
+               "      --log-level=LEVEL\n"
+               "                       what xschedd says on standard error: warning is the default\n"
                "      --shim=HOW       how COMMAND gets the shim: layer (OPENCL_LAYERS, the default),\n"
                "                       preload (LD_PRELOAD) or none\n"
                "  -h, --help           show this help\n"
@@ -493,12 +499,14 @@ static int parse_arguments(int argc, char *argv[], Session *s) {
         enum {
                 OPTION_POLICY = 0x100,
                 OPTION_CONFIG,
+                OPTION_LOG_LEVEL,
                 OPTION_SHIM,
                 OPTION_VERSION,
         };
         static const struct option options[] = {
                         {"policy", required_argument, NULL, OPTION_POLICY},
                         {"config", required_argument, NULL, OPTION_CONFIG},
+                        {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
                         {"shim", required_argument, NULL, OPTION_SHIM},
                         {"help", no_argument, NULL, 'h'},
                         {"version", no_argument, NULL, OPTION_VERSION},
@@ -519,6 +527,9 @@ static int parse_arguments(int argc, char *argv[], Session *s) {
                         break;
                 case OPTION_CONFIG:
                         s->config = optarg;
+                        break;
+                case OPTION_LOG_LEVEL:
+                        s->log_level = optarg;
                         break;
                 case OPTION_SHIM:
                         if (shim_mode_from_string(optarg) < 0)

@@ -394,7 +394,7 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         if (check_service(&k, &s) && k.pid)
                 r = check_client(&k, &s, pidfd);
         if (r == 0)
-                r = table_show(c, &k.table, NULL);
+                r = table_show(c, &k.table, NULL, NULL);
         table_done(&k.table);
         return r != 0 || k.failed ? EXIT_FAILURE : 0;
 }

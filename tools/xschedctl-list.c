@@ -181,7 +181,8 @@ DEFINE_LIST(list_clients, OBJECT_CLIENT, client_columns)
 DEFINE_LIST(list_queues, OBJECT_QUEUE, queue_columns)
 DEFINE_LIST(list_groups, OBJECT_GROUP, group_columns)
 
-static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const char *noun) {
+static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const char *singular,
+                const char *plural) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(snapshot_done)
@@ -199,23 +200,23 @@ static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const c
         r = list(&s, &t);
         if (r < 0)
                 return ctl_fail("out of memory");
-        return table_show(c, &t, noun);
+        return table_show(c, &t, singular, plural);
 }
 
 int verb_list_devices(Ctl *c, int argc, char *argv[]) {
-        return show_list(c, list_devices, "devices");
+        return show_list(c, list_devices, "device", "devices");
 }
 
 int verb_list_clients(Ctl *c, int argc, char *argv[]) {
-        return show_list(c, list_clients, "clients");
+        return show_list(c, list_clients, "client", "clients");
 }
 
 int verb_list_queues(Ctl *c, int argc, char *argv[]) {
-        return show_list(c, list_queues, "queues");
+        return show_list(c, list_queues, "queue", "queues");
 }
 
 int verb_list_groups(Ctl *c, int argc, char *argv[]) {
-        return show_list(c, list_groups, "groups");
+        return show_list(c, list_groups, "group", "groups");
 }
 
 /* The one array that a call of the manager returns, as a list of lists. */
@@ -259,7 +260,7 @@ int verb_list_policies(Ctl *c, int argc, char *argv[]) {
                 for (size_t k = 0; cells && k < MIN(p->n_items, ELEMENTSOF(columns)); k++)
                         cells[k] = value_copy(p->items + k);
         }
-        return table_show(c, &t, "policies");
+        return table_show(c, &t, "policy", "policies");
 }
 
 int verb_list_classes(Ctl *c, int argc, char *argv[]) {
@@ -292,5 +293,5 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         cells[k + 1] = value_copy(object_get(&o, settings[k]));
                 cells[4] = value_copy(class->items + 1);
         }
-        return table_show(c, &t, "classes");
+        return table_show(c, &t, "class", "classes");
 }

@@ -141,7 +141,7 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
                 for (size_t k = 0; cells && k < MIN(link->n_items, ELEMENTSOF(columns)); k++)
                         cells[k] = value_copy(link->items + k);
         }
-        return table_show(c, &t, NULL);
+        return table_show(c, &t, NULL, NULL);
 }
 
 static int copy_fd(int from, FILE *to) {

@@ -5,6 +5,7 @@
  */
 
 #include <inttypes.h>
+#include <langinfo.h>
 #include <stdio.h>
 
 #include "tools/xschedctl-bus.h"
@@ -38,14 +39,14 @@ static int status_not_running(const Ctl *c) {
 static void print_head(const Ctl *c, const Snapshot *s) {
         const Object *m = &s->manager;
         const Value *degraded = object_get(m, "Degraded"), *latency = decision_latency(m);
-        bool well = degraded->type != VALUE_LIST || degraded->n_items == 0, colors = colors_wanted();
+        bool well = degraded->type != VALUE_LIST || degraded->n_items == 0;
+        const char *color = !colors_wanted() ? "" : well ? "\033[32m" : "\033[33m";
+        const char *off = colors_wanted() ? "\033[0m" : "";
+        const char *dot = streq(nl_langinfo(CODESET), "UTF-8") ? "●" : "*";
         char buf[256], p50[32], p99[32], max[32];
 
-        printf("%s*%s xschedd %s on %s: %s%s%s\n", colors ? (well ? "\033[32m" : "\033[33m") : "",
-                        colors ? "\033[0m" : "", object_get_string(m, "Version"),
-                        ctl_bus_describe(c, buf, sizeof(buf)),
-                        colors ? (well ? "\033[32m" : "\033[33m") : "", well ? "running" : "degraded",
-                        colors ? "\033[0m" : "");
+        printf("%s%s%s xschedd %s on %s: %s%s%s\n", color, dot, off, object_get_string(m, "Version"),
+                        ctl_bus_describe(c, buf, sizeof(buf)), color, well ? "running" : "degraded", off);
         printf("   Clients: %" PRIu64 " with %" PRIu64 " queues\n", object_get_uint(m, "NClients"),
                         object_get_uint(m, "NQueues"));
         printf("    Events: %" PRIu64 " edges, %" PRIu64 " verdicts, %" PRIu64 " wake-ups\n",

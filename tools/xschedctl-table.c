@@ -343,7 +343,7 @@ void table_print_json(const Table *t, Json *j, const char *key) {
         json_end(j, ']');
 }
 
-int table_show(const Ctl *c, const Table *t, const char *noun) {
+int table_show(const Ctl *c, const Table *t, const char *singular, const char *plural) {
         int r = 0;
 
         pager_open(c);
@@ -353,8 +353,8 @@ int table_show(const Ctl *c, const Table *t, const char *noun) {
         } else {
                 if (t->n_rows > 0 || c->legend)
                         r = table_print(t, stdout, terminal_width(c), t->n_rows, c->legend);
-                if (r >= 0 && c->legend && noun)
-                        printf("\n%zu %s listed.\n", t->n_rows, noun);
+                if (r >= 0 && c->legend && plural)
+                        printf("\n%zu %s listed.\n", t->n_rows, t->n_rows == 1 ? singular : plural);
         }
         pager_close();
         if (r < 0)

@@ -60,8 +60,9 @@ Value *table_add(Table *t, size_t parent);
 int table_print(const Table *t, FILE *f, size_t width, size_t n_rows, bool heading);
 void table_print_json(const Table *t, Json *j, const char *key);
 
-/* All of it, as the options say; `noun` is what the rows are ("clients"), for the line below the table. An exit status. */
-int table_show(const Ctl *c, const Table *t, const char *noun);
+/* All of it, as the options say. What one row is, and what several are, for the line below the table; NULL: no such line. An exit
+ * status. */
+int table_show(const Ctl *c, const Table *t, const char *singular, const char *plural);
 
 /* "1.2ms", "3min 4s": three digits are enough for a person. */
 const char *format_usec(char *buf, size_t size, uint64_t usec);

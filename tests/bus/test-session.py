@@ -136,11 +136,12 @@ class Session(unittest.TestCase):
         self.assertEqual(p.stderr, '')
 
     def test_daemon_environment_and_arguments(self):
-        p = self.run_session('--config=/some/file', 'sh', '-c', 'echo "$XSCHED_BUS_ADDRESS"',
+        p = self.run_session('--config=/some/file', '--log-level=debug', 'sh', '-c', 'echo "$XSCHED_BUS_ADDRESS"',
                              WATCHDOG_USEC='1', LISTEN_FDS='3', XSCHED_JOB='x')
         self.assertEqual(p.returncode, 0, p.stderr)
         daemon = self.daemon()
-        self.assertEqual(daemon['argv'], ['--bus-address=' + p.stdout.strip(), '--config=/some/file'])
+        self.assertEqual(daemon['argv'], ['--bus-address=' + p.stdout.strip(), '--log-target=console',
+                                          '--log-level=debug', '--config=/some/file'])
         for name in ('WATCHDOG_USEC', 'LISTEN_FDS', 'XSCHED_JOB', 'OPENCL_LAYERS'):
             self.assertNotIn(name, daemon['env'])
 

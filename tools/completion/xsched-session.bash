@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 _xsched_session() {
-        local options='--policy= --config= --shim= --help -h --version'
+        local options='--policy= --config= --log-level= --shim= --help -h --version'
         local line=${COMP_LINE:0:COMP_POINT} cur='' word skip='' command=0
         local -a words
         read -ra words <<<"$line"
@@ -15,7 +15,7 @@ _xsched_session() {
         for word in "${words[@]:1}"; do
                 if [[ -n $skip ]]; then
                         skip=''
-                elif [[ $word == --policy || $word == --config || $word == --shim ]]; then
+                elif [[ $word == --policy || $word == --config || $word == --log-level || $word == --shim ]]; then
                         skip=$word
                 elif [[ $word == -- && $command == 0 ]]; then
                         command=1
@@ -29,6 +29,7 @@ _xsched_session() {
         fi
         case $skip in
         --shim) mapfile -t COMPREPLY < <(compgen -W 'layer preload none' -- "$cur") ;;
+        --log-level) mapfile -t COMPREPLY < <(compgen -W 'emerg alert crit err warning notice info debug' -- "$cur") ;;
         --config) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
         --policy)
                 mapfile -t COMPREPLY < <(compgen -W \
