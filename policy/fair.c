@@ -10,41 +10,56 @@
 #include "common/time-util.h"
 #include "fair.h"
 
-static FairNode *fair_node_of(HeapNode *h) {
-        return h ? container_of(h, FairNode, heap) : NULL;
-}
+/* The first `n` runners are full; slots and weight that they leave to the rest. */
+typedef struct FairFull {
+        uint32_t n, slots_left;
+        uint64_t weight_left;
+} FairFull;
 
 /* Positive: a is ahead of (has had more than) b. */
 static int64_t fair_ahead(uint64_t a, uint64_t b) {
         return (int64_t) (a - b);
 }
 
-static bool fair_before(const HeapNode *a, const HeapNode *b) {
-        const FairNode *x = container_of(a, FairNode, heap), *y = container_of(b, FairNode, heap);
-        int64_t d = fair_ahead(x->vtime, y->vtime);
-
-        return d < 0 || (d == 0 && x->seq < y->seq);
+static FairNode *fair_node_of(HeapNode *h) {
+        return h ? container_of(h, FairNode, heap) : NULL;
 }
 
-/* ns of run time to virtual time, and back (rounded up: after that time the distance has been covered). */
+static bool fair_before(uint64_t x, uint64_t x_seq, uint64_t y, uint64_t y_seq) {
+        int64_t d = fair_ahead(x, y);
+
+        return d < 0 || (d == 0 && x_seq < y_seq);
+}
+
+static bool fair_before_by_deadline(const HeapNode *a, const HeapNode *b) {
+        const FairNode *x = container_of(a, FairNode, heap), *y = container_of(b, FairNode, heap);
+
+        return fair_before(x->deadline, x->seq, y->deadline, y->seq);
+}
+
+static bool fair_before_by_vtime(const HeapNode *a, const HeapNode *b) {
+        const FairNode *x = container_of(a, FairNode, heap), *y = container_of(b, FairNode, heap);
+
+        return fair_before(x->vtime, x->seq, y->vtime, y->seq);
+}
+
+/* ns of run time on that many slots, as virtual time. */
 static uint64_t fair_cost(uint64_t ns, uint64_t weight, uint64_t slots) {
         return (uint64_t) ((fair_wide_t) MIN(ns, FAIR_STEP_MAX) * (fair_wide_t) (FAIR_SCALE * slots) /
                         (fair_wide_t) weight);
 }
 
-static uint64_t fair_time(uint64_t vtime, uint64_t weight) {
-        return (uint64_t) (((fair_wide_t) vtime * weight + FAIR_SCALE - 1) / FAIR_SCALE);
+static int64_t fair_lag_max(const FairNode *n, uint64_t slice_ns) {
+        return (int64_t) fair_cost(slice_ns, n->weight, FAIR_LAG_SLICES);
 }
 
-static uint64_t fair_lag_max(const FairNode *n, uint64_t slice_ns) {
-        return fair_cost(slice_ns, n->weight, FAIR_LAG_SLICES);
-}
-
-/* V. Moves the origin there, which keeps the sum small. */
+/* V, rounded down. Moves the origin there, which keeps the sum small. */
 static uint64_t fair_queue_vtime(FairQueue *q) {
         if (q->weight > 0) {
                 fair_wide_t d = q->sum / (fair_wide_t) q->weight;
 
+                if (d * (fair_wide_t) q->weight > q->sum)
+                        d--;
                 q->origin += (uint64_t) d;
                 q->sum -= d * (fair_wide_t) q->weight;
         }
@@ -61,10 +76,16 @@ static void fair_queue_subtract(FairQueue *q, const FairNode *n) {
         q->weight -= n->weight;
 }
 
+/* Into the heap that it belongs to; its virtual time stands still while it waits. */
+static void fair_queue_put(FairQueue *q, FairNode *n) {
+        n->state = fair_ahead(n->vtime, fair_queue_vtime(q)) > 0 ? FAIR_EARLY : FAIR_ELIGIBLE;
+        n->deadline = n->vtime + fair_cost(n->left_ns, n->weight, 1);
+        heap_insert(n->state == FAIR_EARLY ? &q->early : &q->eligible, &n->heap);
+}
+
 static void fair_queue_wait(FairQueue *q, FairNode *n) {
-        n->state = FAIR_WAITING;
         n->seq = q->seq++;
-        heap_insert(&q->waiting, &n->heap);
+        fair_queue_put(q, n);
 }
 
 static void fair_queue_run(FairQueue *q, FairNode *n) {
@@ -83,166 +104,245 @@ static void fair_queue_run(FairQueue *q, FairNode *n) {
 
 /* Out of the heap or the list, whichever it is in. */
 static void fair_queue_take(FairQueue *q, FairNode *n) {
-        if (n->state == FAIR_WAITING)
-                heap_remove(&q->waiting, &n->heap);
-        else {
+        if (n->state == FAIR_RUNNING) {
                 DL_DELETE(q->running, n);
                 q->n_running--;
-        }
+        } else
+                heap_remove(n->state == FAIR_EARLY ? &q->early : &q->eligible, &n->heap);
 }
 
 void fair_queue_init(FairQueue *q) {
-        *q = (FairQueue){.waiting = HEAP_INIT(fair_before)};
+        *q = (FairQueue){
+                        .eligible = HEAP_INIT(fair_before_by_deadline),
+                        .early = HEAP_INIT(fair_before_by_vtime),
+        };
 }
 
-void fair_node_init(FairNode *n, FairQueue *q, uint32_t weight) {
-        *n = (FairNode){.weight = weight, .vtime = fair_queue_vtime(q)};
+void fair_node_init(FairNode *n, uint32_t weight) {
+        *n = (FairNode){.weight = weight};
+}
+
+/* Its lag is part of the sum from now on, and V does not feel that it left. */
+static void fair_queue_remember(FairQueue *q, FairNode *n) {
+        n->state = FAIR_REMEMBERED;
+        n->left_clock_ns = q->clock_ns;
+        q->sum -= (fair_wide_t) n->weight * n->lag;
+        DL_APPEND(q->away, n);
+}
+
+static void fair_queue_recall(FairQueue *q, FairNode *n) {
+        n->state = FAIR_AWAY;
+        q->sum += (fair_wide_t) n->weight * n->lag;
+        DL_DELETE(q->away, n);
+}
+
+void fair_queue_forget(FairQueue *q, FairNode *n) {
+        if (n->state == FAIR_REMEMBERED)
+                fair_queue_recall(q, n);
+        n->lag = 0;
 }
 
 void fair_queue_join(FairQueue *q, FairNode *n, uint64_t slice_ns) {
-        uint64_t v = fair_queue_vtime(q), behind = 0;
-        int64_t ahead = fair_ahead(n->vtime, v);
-
-        /* Its coming moves V towards it: it must start further behind to be as far behind as it was. */
-        if (q->weight > 0)
-                behind = (uint64_t) ((fair_wide_t) n->credit * (fair_wide_t) (q->weight + n->weight) /
-                                (fair_wide_t) q->weight);
-
-        n->vtime = ahead > 0 ? v + MIN((uint64_t) ahead, fair_lag_max(n, slice_ns)) : v - behind;
-        n->credit = 0;
+        n->vtime = fair_queue_vtime(q) - (uint64_t) n->lag;
+        if (n->state == FAIR_REMEMBERED)
+                fair_queue_recall(q, n);
+        n->left_ns = slice_ns;
         fair_queue_add(q, n);
         fair_queue_wait(q, n);
 }
 
 void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns) {
-        int64_t behind = fair_ahead(fair_queue_vtime(q), n->vtime);
+        int64_t lag = fair_ahead(fair_queue_vtime(q), n->vtime), most = fair_lag_max(n, slice_ns);
 
-        n->credit = behind > 0 ? MIN((uint64_t) behind, fair_lag_max(n, slice_ns)) : 0;
         fair_queue_take(q, n);
         fair_queue_subtract(q, n);
-        n->state = FAIR_AWAY;
+        n->lag = CLAMP(lag, -most, most);
+        fair_queue_remember(q, n);
 }
 
 void fair_node_move(FairNode *n, FairQueue *from, FairQueue *to) {
-        n->vtime += fair_queue_vtime(to) - fair_queue_vtime(from);
+        if (n->state != FAIR_REMEMBERED)
+                return;
+        fair_queue_recall(from, n);
+        fair_queue_remember(to, n);
+}
+
+static void fair_node_reweight_away(FairQueue *q, FairNode *n, uint32_t weight) {
+        if (n->state == FAIR_REMEMBERED)
+                q->sum += (fair_wide_t) n->weight * n->lag;
+        n->lag = (int64_t) ((fair_wide_t) n->lag * n->weight / weight);
+        n->weight = weight;
+        if (n->state == FAIR_REMEMBERED)
+                q->sum -= (fair_wide_t) n->weight * n->lag;
 }
 
 void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
         FairState state = n->state;
         uint64_t v = fair_queue_vtime(q);
 
-        if (state != FAIR_AWAY) {
-                fair_queue_take(q, n);
-                fair_queue_subtract(q, n);
-        }
-        n->vtime = v + (uint64_t) ((fair_wide_t) fair_ahead(n->vtime, v) * n->weight / weight);
-        n->credit = (uint64_t) ((fair_wide_t) n->credit * n->weight / weight);
-        n->weight = weight;
-        if (state == FAIR_AWAY)
+        if (state == FAIR_AWAY || state == FAIR_REMEMBERED) {
+                fair_node_reweight_away(q, n, weight);
                 return;
-
+        }
+        fair_queue_take(q, n);
+        fair_queue_subtract(q, n);
+        n->vtime = v + (uint64_t) ((fair_wide_t) fair_ahead(n->vtime, v) * n->weight / weight);
+        n->weight = weight;
         fair_queue_add(q, n);
-        if (state == FAIR_WAITING)
-                heap_insert(&q->waiting, &n->heap);
-        else
+        if (state == FAIR_RUNNING)
                 fair_queue_run(q, n);
+        else
+                fair_queue_put(q, n);
 }
 
-void fair_queue_advance(FairQueue *q, uint64_t ns) {
+/* The heaviest runners are full as long as one is worth more than an equal part of what is left. The last slot is always
+ * left to the rest. */
+static FairFull fair_queue_find_full(const FairQueue *q, uint32_t slots) {
+        FairFull f = {.slots_left = slots, .weight_left = q->weight};
+        const FairNode *n;
+
+        DL_FOREACH(q->running, n) {
+                if (f.slots_left == 1 || (uint64_t) n->weight * f.slots_left <= f.weight_left)
+                        break;
+                f.n++;
+                f.slots_left--;
+                f.weight_left -= n->weight;
+        }
+        return f;
+}
+
+void fair_queue_advance(FairQueue *q, uint32_t slots, uint64_t ns) {
+        FairFull full = fair_queue_find_full(q, slots);
+        bool contended = fair_queue_n_waiting(q) > 0;
         FairNode *n;
         uint32_t i = 0;
 
+        q->clock_ns += ns;
         DL_FOREACH(q->running, n) {
-                n->slice_used_ns = ns_add(n->slice_used_ns, ns);
-                if (!q->waiting.root)
+                n->left_ns = ns_sub(n->left_ns, ns);
+                if (!contended)
                         continue;
 
-                uint64_t d = i++ < q->n_full ? fair_cost(ns, q->weight_left, q->slots_left)
-                                             : fair_cost(ns, n->weight, 1);
+                uint64_t d = i++ < full.n ? fair_cost(ns, full.weight_left, full.slots_left)
+                                          : fair_cost(ns, n->weight, 1);
                 n->vtime += d;
                 q->sum += (fair_wide_t) n->weight * d;
         }
 }
 
-/* How long the runner keeps its place before `next`; 0: not any longer. */
-static uint64_t fair_node_left(const FairNode *n, const FairNode *next, uint64_t slice_ns) {
-        uint64_t left = ns_sub(slice_ns, n->slice_used_ns);
-        int64_t ahead = fair_ahead(n->vtime, next->vtime);
-
-        if (ahead < 0)
-                return MAX(left, fair_time((uint64_t) -ahead, n->weight));
-        return MIN(left, ns_sub(slice_ns, fair_time((uint64_t) ahead, n->weight)));
+/* A runner whose slice is used up competes with its next one. */
+static uint64_t fair_node_deadline(const FairNode *n, uint64_t slice_ns) {
+        return n->vtime + fair_cost(n->left_ns > 0 ? n->left_ns : slice_ns, n->weight, 1);
 }
 
-/* The heaviest runners are full as long as one is worth more than an equal part of what is left. */
-static void fair_queue_find_full(FairQueue *q, uint32_t slots) {
-        FairNode *n;
+/* Must the runner give its place to `next`, which is eligible? */
+static bool fair_node_is_due(const FairNode *n, const FairNode *next, uint64_t v, uint64_t slice_ns) {
+        int64_t later = fair_ahead(fair_node_deadline(n, slice_ns), next->deadline);
 
-        q->n_full = 0;
-        q->slots_left = slots;
-        q->weight_left = q->weight;
-        DL_FOREACH(q->running, n) {
-                if (q->slots_left == 1 || (uint64_t) n->weight * q->slots_left <= q->weight_left)
-                        break;
-                q->n_full++;
-                q->slots_left--;
-                q->weight_left -= n->weight;
-        }
+        if (n->left_ns > 0)
+                return later > 0;
+        return later >= 0 || fair_ahead(n->vtime, v) > 0;
 }
 
-/* The runner that has had most, of those whose place is due to `next` (NULL: of all). */
-static FairNode *fair_queue_find_due(const FairQueue *q, const FairNode *next, uint64_t slice_ns) {
+/* The runner with the latest deadline, of those that are due to `next` (NULL: of all). */
+static FairNode *fair_queue_find_due(FairQueue *q, const FairNode *next, uint32_t slots, uint64_t slice_ns) {
+        FairFull full = fair_queue_find_full(q, slots);
+        uint64_t v = fair_queue_vtime(q);
         FairNode *n, *due = NULL;
         uint32_t i = 0;
 
         DL_FOREACH(q->running, n) {
-                if (next && (i++ < q->n_full || fair_node_left(n, next, slice_ns) > 0))
+                if (next && (i++ < full.n || !fair_node_is_due(n, next, v, slice_ns)))
                         continue;
-                if (!due || fair_ahead(n->vtime, due->vtime) > 0)
+                if (!due ||
+                                fair_ahead(fair_node_deadline(n, slice_ns),
+                                                fair_node_deadline(due, slice_ns)) > 0)
                         due = n;
         }
         return due;
 }
 
-static void fair_queue_stop(FairQueue *q, FairNode *n) {
+static void fair_queue_stop(FairQueue *q, FairNode *n, uint64_t slice_ns) {
+        if (n->left_ns == 0)
+                n->left_ns = slice_ns;
         fair_queue_take(q, n);
         fair_queue_wait(q, n);
 }
 
 static void fair_queue_start(FairQueue *q, FairNode *n) {
         fair_queue_take(q, n);
-        n->slice_used_ns = 0;
         fair_queue_run(q, n);
 }
 
-void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
-        FairNode *next, *due;
+/* Those that V has caught up with. */
+static void fair_queue_promote(FairQueue *q) {
+        uint64_t v = fair_queue_vtime(q);
+        FairNode *n;
 
-        while (q->n_running > slots)
-                fair_queue_stop(q, fair_queue_find_due(q, NULL, slice_ns));
-        while (q->n_running < slots && (next = fair_node_of(q->waiting.root)))
-                fair_queue_start(q, next);
-
-        /* Ends after `slots` turns at most: who has just started is not ahead of anybody that waits. */
-        while ((next = fair_node_of(q->waiting.root))) {
-                fair_queue_find_full(q, slots);
-                due = fair_queue_find_due(q, next, slice_ns);
-                if (!due)
-                        break;
-                fair_queue_start(q, next);
-                fair_queue_stop(q, due);
+        while ((n = fair_node_of(q->early.root)) && fair_ahead(n->vtime, v) <= 0) {
+                fair_queue_take(q, n);
+                fair_queue_put(q, n);
         }
 }
 
-uint64_t fair_queue_left(const FairQueue *q, uint64_t slice_ns) {
-        const FairNode *n, *next = fair_node_of(q->waiting.root);
-        uint64_t left = NSEC_INFINITY;
+/* Fills free slots; with whoever is least early if nobody is eligible, for a slot must not stay empty. */
+static void fair_queue_fill(FairQueue *q, uint32_t slots) {
+        while (q->n_running < slots && fair_queue_n_waiting(q) > 0)
+                fair_queue_start(q, fair_node_of(q->eligible.root ? q->eligible.root : q->early.root));
+}
+
+void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
+        FairNode *next, *due, *n;
+
+        while (q->away && q->clock_ns - q->away->left_clock_ns > FAIR_MEMORY_SLICES * slice_ns)
+                fair_queue_forget(q, q->away);
+        while (q->n_running > slots)
+                fair_queue_stop(q, fair_queue_find_due(q, NULL, slots, slice_ns), slice_ns);
+        fair_queue_promote(q);
+        fair_queue_fill(q, slots);
+
+        /* Ends: each turn removes a used-up slice or a later deadline from the runners. */
+        while ((next = fair_node_of(q->eligible.root)) &&
+                        (due = fair_queue_find_due(q, next, slots, slice_ns))) {
+                fair_queue_start(q, next);
+                fair_queue_stop(q, due, slice_ns);
+        }
+
+        /* Who was preferred to others that could have run begins another slice; without such others it goes on until one
+         * comes up. */
+        if (q->eligible.root)
+                DL_FOREACH(q->running, n)
+                        if (n->left_ns == 0)
+                                n->left_ns = slice_ns;
+}
+
+/* When V reaches the first early one: the distance, over the rate at which the runners' advance carries V. */
+static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *full) {
+        const FairNode *first = fair_node_of(q->early.root);
+        fair_wide_t distance =
+                        (fair_wide_t) fair_ahead(first->vtime, q->origin) * (fair_wide_t) q->weight - q->sum;
+        fair_wide_t weight_full = (fair_wide_t) (q->weight - full->weight_left);
+        fair_wide_t weight_left = (fair_wide_t) full->weight_left;
+        fair_wide_t rate = FAIR_SCALE *
+                        ((q->n_running - full->n) * weight_left + weight_full * full->slots_left);
+
+        return (uint64_t) ((distance * weight_left + rate - 1) / rate);
+}
+
+uint64_t fair_queue_left(const FairQueue *q, uint32_t slots, uint64_t slice_ns) {
+        FairFull full = fair_queue_find_full(q, slots);
+        const FairNode *n;
+        uint64_t left = NSEC_INFINITY, eligible;
         uint32_t i = 0;
 
-        if (!next)
+        if (fair_queue_n_waiting(q) == 0)
                 return NSEC_INFINITY;
         DL_FOREACH(q->running, n)
-                if (i++ >= q->n_full)
-                        left = MIN(left, fair_node_left(n, next, slice_ns));
-        return left;
+                if (i++ >= full.n)
+                        left = MIN(left, n->left_ns);
+        if (q->eligible.root)
+                return left;
+        eligible = fair_queue_until_eligible(q, &full);
+        eligible = MAX(eligible, (uint64_t) 1); /* what rounding left */
+        return MAX(left, eligible);
 }

@@ -38,15 +38,18 @@
 
 #define FAIR_SCALE                                                                                          \
         UINT64_C(10000) /* virtual time per ns at weight 1: a ns counts at the highest weight, too */
-#define FAIR_LAG_SLICES 2U
+#define FAIR_LAG_SLICES    2U
+#define FAIR_MEMORY_SLICES 16U
 #define FAIR_STEP_MAX                                                                                       \
         (UINT64_C(1) << 48) /* ns; a single step beyond three days is no run time of anybody's */
 
 __extension__ typedef __int128 fair_wide_t;
 
 typedef enum FairState {
-        FAIR_AWAY,
-        FAIR_WAITING,
+        FAIR_AWAY,       /* owed nothing */
+        FAIR_REMEMBERED, /* away with its lag */
+        FAIR_EARLY,      /* waiting, has had more than its share */
+        FAIR_ELIGIBLE,   /* waiting, is owed time */
         FAIR_RUNNING,
 } FairState;
 
@@ -54,52 +57,62 @@ typedef struct FairNode FairNode;
 
 struct FairNode {
         HeapNode heap;         /* waiting */
-        FairNode *prev, *next; /* running */
+        FairNode *prev, *next; /* running, or remembered */
         FairState state;
         uint32_t weight;
         uint64_t vtime;
-        uint64_t credit;        /* away: how far behind V it comes back; 0 when `vtime` says it is ahead */
-        uint64_t slice_used_ns; /* running: since it got its place */
-        uint64_t seq;           /* order among equal virtual times */
+        uint64_t left_ns;       /* of its slice */
+        uint64_t deadline;      /* waiting: its virtual time at the end of the slice */
+        uint64_t seq;           /* order among equals */
+        int64_t lag;            /* away: how far behind V it comes back */
+        uint64_t left_clock_ns; /* remembered: since then */
 };
 
 typedef struct FairQueue {
-        Heap waiting;      /* furthest behind first */
+        Heap eligible;     /* earliest deadline first */
+        Heap early;        /* least early first */
         FairNode *running; /* heaviest first */
-        uint32_t n_running, n_full;
-        uint32_t slots_left; /* slots and weight that the full ones leave to the rest */
-        uint64_t weight_left;
-        uint64_t weight; /* of all, waiting and running */
-        uint64_t origin; /* V is origin + sum / weight */
-        fair_wide_t sum; /* of weight * (vtime - origin) */
+        uint32_t n_running;
+        FairNode *away;    /* remembered, the longest away first */
+        uint64_t weight;   /* of all, waiting and running */
+        uint64_t origin;   /* V is origin + sum / weight */
+        fair_wide_t sum;   /* of weight * (vtime - origin), less the weight * lag of those remembered */
+        uint64_t clock_ns; /* advanced in all */
         uint64_t seq;
 } FairQueue;
 
 void fair_queue_init(FairQueue *q);
 
+static inline size_t fair_queue_n_waiting(const FairQueue *q) {
+        return q->eligible.n + q->early.n;
+}
+
 static inline size_t fair_queue_n(const FairQueue *q) {
-        return q->waiting.n + q->n_running;
+        return fair_queue_n_waiting(q) + q->n_running;
 }
 
 /* Starts away, owed nothing. */
-void fair_node_init(FairNode *n, FairQueue *q, uint32_t weight);
+void fair_node_init(FairNode *n, uint32_t weight);
 
-/* Away -> waiting; waiting or running -> away. */
+/* Away -> waiting; waiting or running -> away, remembered. */
 void fair_queue_join(FairQueue *q, FairNode *n, uint64_t slice_ns);
 void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns);
 
-/* A node that is away changes its queue, and keeps what it is owed or owes. */
+/* Away: owed nothing any more. Before a node is freed. */
+void fair_queue_forget(FairQueue *q, FairNode *n);
+
+/* A node that is away changes its queue, and keeps its lag. */
 void fair_node_move(FairNode *n, FairQueue *from, FairQueue *to);
 
 /* In any state; what it is owed or owes stays the same time. */
 void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight);
 
-/* The runners ran for that long. */
-void fair_queue_advance(FairQueue *q, uint64_t ns);
+/* The runners, on `slots` places (1 or more), ran for that long. */
+void fair_queue_advance(FairQueue *q, uint32_t slots, uint64_t ns);
 
-/* Decides who runs, on at most `slots` (1 or more) places. */
+/* Decides who runs. */
 void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns);
 
 /* How long until choosing again may change anything by itself; NSEC_INFINITY when nobody waits. Not 0 after
  * fair_queue_choose(). */
-uint64_t fair_queue_left(const FairQueue *q, uint64_t slice_ns);
+uint64_t fair_queue_left(const FairQueue *q, uint32_t slots, uint64_t slice_ns);

@@ -14,15 +14,22 @@ void gaps_learn(Gaps *g, uint64_t gap_ns) {
         g->n = MIN(g->n + 1, GAPS_MAX);
 }
 
-/* What waiting t would have gained over the whole history, were it better than nothing; 0 else. */
-static uint64_t gaps_gain(const Gaps *g, uint64_t t, uint64_t limit_ns) {
+/* A quarter on top: the next gap of a kind is rarely exactly as long. */
+static uint64_t gaps_wait(uint64_t gap_ns, uint64_t limit_ns) {
+        uint64_t t = ns_add(gap_ns, gap_ns / 4);
+
+        return MIN(t, limit_ns);
+}
+
+/* What waiting for gaps of up to gap_ns would have gained over the whole history, if it had; 0 else. */
+static uint64_t gaps_gain(const Gaps *g, uint64_t gap_ns, uint64_t limit_ns) {
         uint64_t gain = 0, loss = 0;
 
         for (uint32_t i = 0; i < g->n; i++)
-                if (g->ns[i] <= t)
+                if (g->ns[i] <= gap_ns)
                         gain = ns_add(gain, limit_ns - g->ns[i]);
                 else
-                        loss = ns_add(loss, t);
+                        loss = ns_add(loss, gaps_wait(gap_ns, limit_ns));
         return ns_sub(gain, loss);
 }
 
@@ -30,15 +37,12 @@ uint64_t gaps_worth_waiting(const Gaps *g, uint64_t limit_ns) {
         uint64_t best = 0, best_gain = 0;
 
         for (uint32_t i = 0; i < g->n; i++) {
-                if (g->ns[i] > limit_ns)
-                        continue;
+                uint64_t gain = g->ns[i] <= limit_ns ? gaps_gain(g, g->ns[i], limit_ns) : 0;
 
-                uint64_t t = MIN(ns_add(g->ns[i], g->ns[i] / 4), limit_ns), gain = gaps_gain(g, t, limit_ns);
-
-                if (gain > best_gain || (gain == best_gain && t < best)) {
-                        best = t;
+                if (gain > best_gain || (gain == best_gain && g->ns[i] < best)) {
+                        best = g->ns[i];
                         best_gain = gain;
                 }
         }
-        return best;
+        return gaps_wait(best, limit_ns);
 }

@@ -8,11 +8,12 @@
  * for milliseconds between its requests. Giving the device away in the short gaps costs it the other's kernel each
  * time; keeping it through the long ones costs the others the device. The history tells the two apart.
  *
- * The last GAPS_MAX gaps are kept as they were. A candidate time t catches the gaps up to t. Each caught gap is worth
- * `limit` of device time (the administrator says with `limit` how much waiting a caught gap is worth at most) and costs
- * itself; each longer one costs t for nothing. The best candidate wins, and none does when none is worth it: so the
- * answer falls back to 0 within GAPS_MAX gaps after an entity has changed its habits, and is never above `limit`.
- * Candidates are the gaps seen, and a quarter on top, because the next gap of a kind is rarely exactly as long.
+ * The last GAPS_MAX gaps are kept as they were, and each of them is a candidate for the longest that is worth waiting for. A
+ * gap not longer than the candidate would have been caught; it is worth `limit` of device time (this is what the
+ * administrator says with `limit`) and costs itself. Each longer one costs the whole wait for nothing. The candidate
+ * that would have gained most wins, and none does when none would have gained: so the answer falls back to 0 within
+ * GAPS_MAX gaps after an entity has changed its habits, and is never above `limit`. The wait is the candidate and a
+ * quarter on top, because the next gap of a kind is rarely exactly as long.
  */
 
 #include <stdint.h>

@@ -127,7 +127,7 @@ static void tree_advance(Policy *p, uint64_t now_ns) {
         if (p->active) {
                 uint64_t until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
 
-                fair_queue_advance(&p->active->fair, ns_sub(until, p->now_ns));
+                fair_queue_advance(&p->active->fair, p->config.concurrency, ns_sub(until, p->now_ns));
         }
         p->now_ns = now_ns;
 }
@@ -245,13 +245,16 @@ static bool entity_may_run(const PolicyEntity *e) {
         return e->advanced || (e == p->last && p->n_ready == 0) || (e == p->linger && p->lingering);
 }
 
-/* Who has a claim against it: whoever is above, and equals as long as they contend. */
-static uint32_t entity_threshold(const PolicyEntity *e) {
+/* Those above have a claim against it, and its equals for as long as they contend. */
+static bool entity_is_claimed(const PolicyEntity *e) {
         Policy *p = e->policy;
 
-        if (e->tier == tree_highest(p, &p->registered) && p->now_ns >= e->tier->contended_until_ns)
-                return 0;
-        return e->settings.threshold ?: p->config.threshold;
+        return e->tier != tree_highest(p, &p->registered) ||
+                        (e->tier->n_entities > 1 && p->now_ns < e->tier->contended_until_ns);
+}
+
+static uint32_t entity_threshold(const PolicyEntity *e) {
+        return e->settings.threshold ?: e->policy->config.threshold;
 }
 
 static void entity_report(PolicyEntity *e, PolicyGrant g) {
@@ -279,14 +282,16 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
 }
 
 static void entity_run(PolicyEntity *e) {
-        entity_report(e, (PolicyGrant){.verdict = VERDICT_RUN, .threshold = entity_threshold(e)});
+        entity_report(e,
+                        (PolicyGrant){
+                                        .verdict = VERDICT_RUN,
+                                        .threshold = entity_is_claimed(e) ? entity_threshold(e) : 0,
+                        });
 }
 
-/* A hold has the threshold that a release under a claim would have: it counts when a lease runs out. */
+/* Somebody has a claim, or there would be no hold. The bound counts when a launch passes because a lease ran out. */
 static void entity_hold(PolicyEntity *e) {
-        entity_report(e,
-                        (PolicyGrant){.verdict = VERDICT_HOLD,
-                                        .threshold = e->settings.threshold ?: e->policy->config.threshold});
+        entity_report(e, (PolicyGrant){.verdict = VERDICT_HOLD, .threshold = entity_threshold(e)});
 }
 
 /* Holds first, so that no two tiers are granted at once, not even between two callbacks. */
@@ -319,7 +324,9 @@ static uint64_t tree_next(const Policy *p) {
         if (p->lingering)
                 next = p->linger_until_ns;
         if (p->active)
-                next = ns_add(p->now_ns, fair_queue_left(&p->active->fair, p->config.timeslice_ns));
+                next = ns_add(p->now_ns,
+                                fair_queue_left(&p->active->fair, p->config.concurrency,
+                                                p->config.timeslice_ns));
         if (p->owed)
                 next = MIN(next, p->owed_until_ns);
         if (p->held && tree_has_floor(p)) {
@@ -368,7 +375,7 @@ static int tree_entity_new(
         };
         e->tier = tree_tier(p, e->settings.priority);
         e->tier->n_entities++;
-        fair_node_init(&e->fair, &e->tier->fair, e->settings.weight);
+        fair_node_init(&e->fair, e->settings.weight);
         entity_idle_begin(e);
         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
         tier_note(p, e->tier);
@@ -450,6 +457,7 @@ static PolicyEntity *tree_entity_free(PolicyEntity *e, uint64_t now_ns) {
 
         tree_entity_idle(e, now_ns);
         entity_idle_end(e);
+        fair_queue_forget(&e->tier->fair, &e->fair);
         tree_forget_advance(p, e);
         if (e->grant.verdict == VERDICT_RUN)
                 DL_DELETE2(p->granted, e, granted_prev, granted_next);

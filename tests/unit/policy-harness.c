@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Driving a policy and checking its contract; see policy-harness.h.
+ */
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "policy-harness.h"
+#include "policy-naive.h"
+
+#define RECENT_NS (100 * NSEC_PER_MSEC) /* equals that contended less long ago keep their thresholds */
+
+uint64_t random_next(Random *r) {
+        uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64: any seed is a good one */
+
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        return z ^ (z >> 31);
+}
+
+uint64_t random_range(Random *r, uint64_t lo, uint64_t hi) {
+        return lo + random_next(r) % (hi - lo + 1);
+}
+
+uint64_t random_log(Random *r, uint64_t lo, uint64_t hi) {
+        uint64_t top = lo;
+
+        while (top < hi && random_range(r, 0, 7) != 0)
+                top = MIN(top * 2, hi);
+        return random_range(r, lo, top);
+}
+
+void harness_check(const Harness *h, bool ok, const char *what, int line) {
+        if (ok)
+                return;
+        print_error("seed %" PRIu64 ", step %" PRIu64 ", time %" PRIu64 ", line %d: %s\n", h->seed, h->step,
+                        h->now_ns, line, what);
+        fail();
+}
+
+static void harness_on_grant(void *owner, const PolicyGrant *g, void *userdata) {
+        Job *j = owner;
+        Harness *h = userdata;
+
+        CHECK(h, g->verdict == VERDICT_RUN || g->verdict == VERDICT_HOLD);
+        CHECK(h, g->verdict != j->grant.verdict || g->threshold != j->grant.threshold);
+        CHECK(h, h->n_got < ELEMENTSOF(h->got));
+        h->got[h->n_got++] = (HarnessGrant){.job = j, .grant = *g};
+
+        if (j->ready && g->verdict != j->grant.verdict) {
+                if (g->verdict == VERDICT_RUN) {
+                        j->waited_ns = h->now_ns - j->held_since_ns;
+                        j->granted_ns = h->now_ns;
+                } else {
+                        j->held_since_ns = h->now_ns;
+                        j->usage.n_preempted++;
+                        h->seen.n_preempted++;
+                }
+        }
+        j->grant = *g;
+}
+
+static void harness_on_oracle_grant(void *owner, const PolicyGrant *g, void *userdata) {
+        Harness *h = userdata;
+
+        CHECK(h, h->n_want < ELEMENTSOF(h->want));
+        h->want[h->n_want++] = (HarnessGrant){.job = owner, .grant = *g};
+}
+
+Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed) {
+        Harness *h = calloc(1, sizeof(*h));
+
+        assert_non_null(h);
+        h->ops = &policy_tree_ops;
+        h->config = *config;
+        h->seed = seed;
+        h->now_ns = NSEC_PER_SEC;
+        h->wake_ns = NSEC_INFINITY;
+        assert_int_equal(h->ops->new (config, &(PolicyCallbacks){.grant = harness_on_grant, .userdata = h},
+                                         &h->policy),
+                        0);
+        if (with_oracle)
+                assert_int_equal(policy_naive_ops.new(config,
+                                                 &(PolicyCallbacks){.grant = harness_on_oracle_grant,
+                                                                 .userdata = h},
+                                                 &h->oracle),
+                                0);
+        return h;
+}
+
+Harness *harness_free(Harness *h) {
+        while (h->n > 0)
+                harness_remove(h->jobs[h->n - 1]);
+        h->ops->free(h->policy);
+        if (h->oracle)
+                policy_naive_ops.free(h->oracle);
+        free(h);
+        return NULL;
+}
+
+/* What the policy makes of settings that are out of range. */
+static PolicySettings in_range(PolicySettings s) {
+        s.priority = CLAMP(s.priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX);
+        return s;
+}
+
+Job *harness_add(Harness *h, PolicySettings s) {
+        Job *j = calloc(1, sizeof(*j));
+
+        assert_non_null(j);
+        CHECK(h, h->n < HARNESS_JOBS_MAX);
+        *j = (Job){
+                        .h = h,
+                        .settings = in_range(s),
+                        .idle_since_ns = NSEC_INFINITY,
+                        .idle_from_run_ns = NSEC_INFINITY,
+        };
+        CHECK(h, h->ops->entity_new(h->policy, j, &s, h->now_ns, &j->entity) == 0);
+        if (h->oracle)
+                CHECK(h, policy_naive_ops.entity_new(h->oracle, j, &s, h->now_ns, &j->twin) == 0);
+        h->jobs[h->n++] = j;
+        h->n_most = MAX(h->n_most, h->n);
+        h->n_new++;
+        return j;
+}
+
+void harness_remove(Job *j) {
+        Harness *h = j->h;
+
+        CHECK(h, !h->ops->entity_free(j->entity, h->now_ns));
+        if (h->oracle)
+                policy_naive_ops.entity_free(j->twin, h->now_ns);
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i] == j)
+                        h->jobs[i] = h->jobs[--h->n];
+        if (h->owed == j)
+                h->owed = NULL;
+        free(j);
+}
+
+void harness_ready(Job *j) {
+        Harness *h = j->h;
+
+        h->ops->entity_ready(j->entity, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_ready(j->twin, h->now_ns);
+        if (!j->ready) {
+                j->held_since_ns = j->granted_ns = h->now_ns;
+                j->waited_ns = 0;
+        }
+        j->ready = true;
+}
+
+void harness_idle(Job *j) {
+        Harness *h = j->h;
+
+        h->ops->entity_idle(j->entity, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_idle(j->twin, h->now_ns);
+        if (j->ready) {
+                j->idle_since_ns = h->now_ns;
+                if (j->grant.verdict == VERDICT_RUN)
+                        j->idle_from_run_ns = h->now_ns;
+        }
+        j->ready = false;
+        if (h->owed == j)
+                h->owed = NULL;
+}
+
+void harness_set(Job *j, PolicySettings s) {
+        Harness *h = j->h;
+
+        h->ops->entity_configure(j->entity, &s, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_configure(j->twin, &s, h->now_ns);
+        j->settings = in_range(s);
+}
+
+void harness_configure(Harness *h, const PolicyConfig *config) {
+        CHECK(h, h->ops->configure(h->policy, config, h->now_ns) == 0);
+        if (h->oracle)
+                CHECK(h, policy_naive_ops.configure(h->oracle, config, h->now_ns) == 0);
+        if (config->starve_ns != h->config.starve_ns || config->starve_run_ns != h->config.starve_run_ns ||
+                        config->linger_ns != h->config.linger_ns)
+                h->reconfigured = true;
+        h->config = *config;
+}
+
+void harness_pass(Harness *h, uint64_t ns) {
+        h->now_ns += ns;
+        if (h->now_ns > h->wake_ns)
+                h->late = true;
+        for (size_t i = 0; i < h->n; i++) {
+                Job *j = h->jobs[i];
+
+                if (!j->ready)
+                        continue;
+                j->ready_ns += ns;
+                if (j->grant.verdict == VERDICT_RUN)
+                        j->usage.run_ns += ns;
+                else
+                        j->usage.wait_ns += ns;
+        }
+}
+
+void harness_run(Harness *h, uint64_t ns) {
+        uint64_t end = h->now_ns + ns;
+
+        while (h->wake_ns < end) {
+                harness_pass(h, ns_sub(h->wake_ns, h->now_ns));
+                harness_dispatch(h);
+        }
+        harness_pass(h, end - h->now_ns);
+        harness_dispatch(h);
+}
+
+/* --- the contract --- */
+
+static int highest_priority(const Harness *h, bool ready_only) {
+        int best = POLICY_PRIORITY_MIN - 1;
+
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i]->ready || !ready_only)
+                        best = MAX(best, h->jobs[i]->settings.priority);
+        return best;
+}
+
+static size_t count_ready(const Harness *h, int priority, bool running_only) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < h->n; i++)
+                n += h->jobs[i]->ready && h->jobs[i]->settings.priority == priority &&
+                                (!running_only || job_runs(h->jobs[i]));
+        return n;
+}
+
+/* The device is kept empty: for whom? Somebody above who ran, and stopped at most linger_ns ago. */
+static bool may_linger(const Harness *h, int top) {
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
+
+                if (!j->ready && j->settings.priority > top && j->idle_from_run_ns != NSEC_INFINITY &&
+                                j->grant.verdict == VERDICT_RUN &&
+                                (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns))
+                        return true;
+        }
+        return false;
+}
+
+/* A turn that the floor owes: only after starve_ns of waiting, for starve_run_ns, and once per starve_ns. */
+static void check_owed(Harness *h, const Job *owed) {
+        if (h->reconfigured)
+                return;
+        CHECK(h, owed->waited_ns >= h->config.starve_ns);
+        CHECK(h, h->late || h->now_ns < owed->granted_ns + h->config.starve_run_ns);
+        if (owed != h->owed || owed->granted_ns != h->owed_since_ns)
+                CHECK(h,
+                                h->owed_since_ns == 0 ||
+                                                owed->granted_ns >= h->owed_since_ns + h->config.starve_ns);
+        h->owed = owed;
+        h->owed_since_ns = owed->granted_ns;
+}
+
+static void check_running(Harness *h) {
+        int top = highest_priority(h, true);
+        size_t n_top = count_ready(h, top, false), n_running = count_ready(h, top, true), n_owed = 0;
+        size_t should = MIN(n_top, (size_t) h->config.concurrency);
+
+        for (size_t i = 0; i < h->n; i++)
+                if (job_runs(h->jobs[i]) && h->jobs[i]->settings.priority < top) {
+                        n_owed++;
+                        check_owed(h, h->jobs[i]);
+                }
+        CHECK(h, n_owed <= 1);
+
+        if (n_running > should) { /* one of the same tier is owed a turn */
+                bool found = h->reconfigured;
+
+                CHECK(h, n_owed == 0 && n_running == should + 1);
+                for (size_t i = 0; i < h->n; i++)
+                        found = found ||
+                                        (job_runs(h->jobs[i]) &&
+                                                        h->jobs[i]->waited_ns >= h->config.starve_ns);
+                CHECK(h, found);
+        }
+        /* Work-conserving. An owed turn of the lingered-over tier can stand beside an otherwise empty device. */
+        if (n_running < should) {
+                CHECK(h, n_running + n_owed <= 1 && may_linger(h, top));
+                h->seen.n_lingered++;
+        }
+        h->seen.n_owed += n_owed > 0;
+        h->seen.n_contended += n_top > h->config.concurrency;
+}
+
+static void check_idle(Harness *h) {
+        int highest = highest_priority(h, false), top = highest_priority(h, true);
+        bool nobody_ready = top < POLICY_PRIORITY_MIN;
+        size_t n_idle = 0, n_advanced = 0, n_others = 0;
+
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
+
+                if (j->ready)
+                        continue;
+                if (j->settings.priority == highest) {
+                        n_idle++;
+                        n_advanced += j->grant.verdict == VERDICT_RUN;
+                } else if (j->grant.verdict == VERDICT_RUN) {
+                        n_others++;
+                        CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
+                        CHECK(h, nobody_ready || j->settings.priority > top);
+                }
+        }
+        h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
+
+        /* One more of them may be granted as the last runner, or as the one lingered for. */
+        CHECK(h, n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
+        CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1);
+}
+
+static void check_thresholds(Harness *h) {
+        int highest = highest_priority(h, false);
+        size_t n_highest = 0;
+
+        if (highest != h->highest) {
+                h->contended_ns = 0;
+                h->highest_since_ns = h->now_ns;
+        }
+        h->highest = highest;
+        if (count_ready(h, highest, false) > h->config.concurrency)
+                h->contended_ns = h->now_ns;
+        for (size_t i = 0; i < h->n; i++)
+                n_highest += h->jobs[i]->settings.priority == highest;
+
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
+                uint32_t own = j->settings.threshold ?: h->config.threshold;
+
+                if (j->grant.verdict == VERDICT_HOLD)
+                        continue;
+                CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
+                if (j->settings.priority < highest)
+                        CHECK(h, j->grant.threshold == own);
+                else if (n_highest == 1)
+                        CHECK(h, j->grant.threshold == 0);
+                else if (h->now_ns < h->contended_ns + RECENT_NS)
+                        CHECK(h, j->grant.threshold == own);
+                else if (h->now_ns >= h->highest_since_ns + RECENT_NS)
+                        CHECK(h, j->grant.threshold == 0);
+        }
+}
+
+/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends. */
+static void check_wake(const Harness *h) {
+        int top = highest_priority(h, true);
+        size_t n_top = count_ready(h, top, false), n_ready = 0;
+
+        for (size_t i = 0; i < h->n; i++)
+                n_ready += h->jobs[i]->ready;
+        CHECK(h, h->wake_ns > h->now_ns);
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top))
+                CHECK(h, h->wake_ns == NSEC_INFINITY);
+        if (n_ready > 0 && count_ready(h, top, true) == 0)
+                CHECK(h, h->wake_ns != NSEC_INFINITY);
+}
+
+static void check_usage(const Harness *h) {
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
+                PolicyUsage u;
+
+                h->ops->entity_usage(j->entity, h->now_ns, &u);
+                CHECK(h, u.run_ns == j->usage.run_ns);
+                CHECK(h, u.wait_ns == j->usage.wait_ns);
+                CHECK(h, u.n_preempted == j->usage.n_preempted);
+                CHECK(h, u.run_ns + u.wait_ns == j->ready_ns);
+        }
+}
+
+/* Nobody waits for ever: starve_ns to be starved, one more for the turn that has just been given, and one for everybody
+ * who can have waited longer. */
+static void check_bounded_wait(const Harness *h) {
+        if (h->late || h->reconfigured || h->config.starve_run_ns == 0)
+                return;
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD)
+                        CHECK(h,
+                                        h->now_ns - h->jobs[i]->held_since_ns <=
+                                                        h->config.starve_ns * (uint64_t) (h->n_most + 1));
+}
+
+static void check_oracle(const Harness *h) {
+        CHECK(h, h->n_got == h->n_want);
+        for (size_t i = 0; i < h->n_got; i++) {
+                CHECK(h, h->got[i].job == h->want[i].job);
+                CHECK(h, h->got[i].grant.verdict == h->want[i].grant.verdict);
+                CHECK(h, h->got[i].grant.threshold == h->want[i].grant.threshold);
+        }
+}
+
+static size_t grants_bound(const Harness *h) {
+        return 2 * ((size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 3) + h->n_new;
+}
+
+void harness_dispatch(Harness *h) {
+        h->step++;
+        h->n_got = h->n_want = 0;
+        h->wake_ns = h->ops->dispatch(h->policy, h->now_ns);
+        if (h->oracle) {
+                uint64_t wake_ns = policy_naive_ops.dispatch(h->oracle, h->now_ns);
+
+                check_oracle(h);
+                CHECK(h, h->wake_ns == wake_ns);
+        }
+        h->seen.n_dispatched++;
+        h->seen.n_grants += h->n_got;
+        if (!h->reconfigured)
+                CHECK(h, h->n_got <= grants_bound(h));
+        h->n_new = 0;
+        check_running(h);
+        check_idle(h);
+        check_thresholds(h);
+        check_wake(h);
+        check_usage(h);
+        check_bounded_wait(h);
+
+        /* Asking again at once changes nothing. */
+        size_t n_got = h->n_got;
+        CHECK(h, h->ops->dispatch(h->policy, h->now_ns) == h->wake_ns);
+        CHECK(h, h->n_got == n_got);
+}

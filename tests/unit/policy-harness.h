@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A policy under test, its contract, and its oracle
+ *
+ * The harness drives the policy and the oracle side by side with the same events and checks after every dispatch that both
+ * reported the same grants in the same order and want to be asked again at the same time, and, independently of the
+ * oracle, every invariant that policy.h promises. A check that fails names the seed and the step, which are all it
+ * takes to see it again.
+ */
+
+#include "policy/policy.h"
+
+#define HARNESS_JOBS_MAX 64U
+
+typedef struct Random {
+        uint64_t state;
+} Random;
+
+uint64_t random_next(Random *r);
+
+/* lo..hi, both included. */
+uint64_t random_range(Random *r, uint64_t lo, uint64_t hi);
+
+static inline bool random_chance(Random *r, unsigned percent) {
+        return random_range(r, 0, 99) < percent;
+}
+
+/* Spread over the orders of magnitude. */
+uint64_t random_log(Random *r, uint64_t lo, uint64_t hi);
+
+typedef struct Harness Harness;
+
+typedef struct Job {
+        Harness *h;
+        PolicyEntity *entity, *twin; /* in the policy, in the oracle */
+        PolicySettings settings;
+        bool ready;
+        PolicyGrant grant;
+        uint64_t held_since_ns;    /* ready and held since */
+        uint64_t granted_ns;       /* last change to run */
+        uint64_t waited_ns;        /* what it had waited when that happened */
+        uint64_t idle_since_ns;    /* NSEC_INFINITY: never ready */
+        uint64_t idle_from_run_ns; /* last time it became idle while granted; NSEC_INFINITY: never */
+        uint64_t ready_ns;         /* what it should be accounted: all of it, ... */
+        PolicyUsage usage;         /* ... and its parts */
+} Job;
+
+typedef struct HarnessGrant {
+        Job *job;
+        PolicyGrant grant;
+} HarnessGrant;
+
+/* What happened, so that a test can tell that it tested anything. */
+typedef struct HarnessSeen {
+        uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle;
+} HarnessSeen;
+
+struct Harness {
+        const PolicyOps *ops;
+        Policy *policy, *oracle; /* oracle may be NULL */
+        PolicyConfig config;
+        uint64_t seed, step, now_ns, wake_ns;
+        Job *jobs[HARNESS_JOBS_MAX];
+        size_t n, n_most; /* now, and at most since the start */
+
+        HarnessGrant got[HARNESS_JOBS_MAX * 2], want[HARNESS_JOBS_MAX * 2];
+        size_t n_got, n_want, n_new;
+
+        bool late;         /* a dispatch came later than asked for: bounds on time do not hold */
+        bool reconfigured; /* times were changed under way: likewise */
+        int highest;       /* priority registered */
+        uint64_t highest_since_ns;
+        uint64_t contended_ns; /* when more than `concurrency` of them were last ready */
+        const Job *owed;
+        uint64_t owed_since_ns;
+        HarnessSeen seen;
+};
+
+Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed);
+Harness *harness_free(Harness *h);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Harness *, harness_free)
+
+/* Events at h->now_ns; harness_dispatch() must follow before the harness is asked about grants. */
+Job *harness_add(Harness *h, PolicySettings s);
+void harness_remove(Job *j);
+void harness_ready(Job *j);
+void harness_idle(Job *j);
+void harness_set(Job *j, PolicySettings s);
+void harness_configure(Harness *h, const PolicyConfig *config);
+
+void harness_dispatch(Harness *h);
+
+/* Moves time, without asking the policy. */
+void harness_pass(Harness *h, uint64_t ns);
+
+/* Moves time to now + ns, and dispatches whenever the policy wants to be, and at the end. */
+void harness_run(Harness *h, uint64_t ns);
+
+static inline bool job_runs(const Job *j) {
+        return j->ready && j->grant.verdict == VERDICT_RUN;
+}
+
+/* Fails the test, with the seed, unless `ok`. */
+void harness_check(const Harness *h, bool ok, const char *what, int line);
+#define CHECK(h, expr) harness_check(h, expr, #expr, __LINE__)

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The tree policy once more, as simply as it can be said: one array of entities, looked through from end to end for every
+ * question. It is the oracle that the real one is compared with, step by step, down to the order of its callbacks.
+ */
+
+#include "policy/policy.h"
+
+extern const PolicyOps policy_naive_ops;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The tree policy under random events: every step against the contract and against the oracle
+ *
+ * Each scenario is made from its seed alone. `test-policy-random SEED` runs that one.
+ */
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "policy-harness.h"
+
+#define SCENARIOS 4000U
+#define STEPS     160U
+
+static uint64_t only_seed;
+
+typedef struct Scenario {
+        size_t jobs_max;
+        unsigned n_priorities;
+        bool same_weight;
+        bool reconfigure;
+        unsigned late_percent;
+        uint64_t pass_max_ns;
+} Scenario;
+
+static PolicyConfig random_config(Random *r) {
+        uint64_t starve = random_log(r, NSEC_PER_MSEC, 2 * NSEC_PER_SEC);
+
+        return (PolicyConfig){
+                        .concurrency = (uint32_t) random_log(r, 1, 6),
+                        .timeslice_ns = random_log(r, 10 * NSEC_PER_USEC, 50 * NSEC_PER_MSEC),
+                        .starve_ns = starve,
+                        .starve_run_ns = random_chance(r, 20) ? 0 : random_range(r, 1, starve),
+                        .linger_ns = random_chance(r, 30) ? 0 : random_log(r, 1000, 5 * NSEC_PER_MSEC),
+                        .threshold = (uint32_t) random_range(r, 0, 4),
+        };
+}
+
+static PolicySettings random_settings(Random *r, const Scenario *s) {
+        return (PolicySettings){
+                        .priority = (int) random_range(r, 0, s->n_priorities - 1) * 7 - 3,
+                        .weight = s->same_weight ? 100 : (uint32_t) random_log(r, 1, POLICY_WEIGHT_MAX),
+                        .threshold = random_chance(r, 80) ? 0 : (uint32_t) random_range(r, 1, 9),
+        };
+}
+
+static Job *random_job(Random *r, const Harness *h) {
+        return h->jobs[random_range(r, 0, h->n - 1)];
+}
+
+static void random_event(Random *r, Harness *h, const Scenario *s) {
+        unsigned what = (unsigned) random_range(r, 0, 99);
+
+        if (h->n == 0 || (what < 6 && h->n < s->jobs_max))
+                harness_add(h, random_settings(r, s));
+        else if (what < 9)
+                harness_remove(random_job(r, h));
+        else if (what < 13 && s->reconfigure)
+                harness_set(random_job(r, h), random_settings(r, s));
+        else if (what < 14 && s->reconfigure) {
+                PolicyConfig c = random_config(r);
+
+                harness_configure(h, &c);
+        } else if (what < 60)
+                harness_ready(random_job(r, h));
+        else
+                harness_idle(random_job(r, h));
+}
+
+static void random_pass(Random *r, Harness *h, const Scenario *s) {
+        uint64_t ns = random_log(r, 1, MIN(s->pass_max_ns, 40 * h->config.timeslice_ns));
+
+        if (random_chance(r, s->late_percent))
+                harness_pass(h, random_chance(r, 10) ? random_log(r, 1, UINT64_C(1) << 52) : ns);
+        else
+                harness_run(h, ns);
+}
+
+static HarnessSeen run_scenario(uint64_t seed) {
+        Random r = {.state = seed};
+        Scenario s = {
+                        .jobs_max = (size_t) random_log(&r, 1, 24),
+                        .n_priorities = (unsigned) random_range(&r, 1, 4),
+                        .same_weight = random_chance(&r, 30),
+                        .reconfigure = random_chance(&r, 50),
+                        .late_percent = random_chance(&r, 30) ? 20 : 0,
+                        .pass_max_ns = random_log(&r, 10 * NSEC_PER_USEC, 500 * NSEC_PER_MSEC),
+        };
+        PolicyConfig c = random_config(&r);
+        _cleanup_(harness_freep)
+        Harness *h = harness_new(&c, true, seed);
+
+        for (size_t i = 0; i < STEPS; i++) {
+                for (uint64_t n = random_log(&r, 1, 4); n > 0; n--) {
+                        random_event(&r, h, &s);
+                        if (s.late_percent > 0 && random_chance(&r, 10)) /* a batch that took its time */
+                                harness_pass(h, random_log(&r, 1, 100 * NSEC_PER_USEC));
+                }
+                harness_dispatch(h);
+                random_pass(&r, h, &s);
+                harness_dispatch(h);
+        }
+        return h->seen;
+}
+
+static void test_random(void **state) {
+        HarnessSeen all = {};
+
+        if (only_seed > 0) {
+                run_scenario(only_seed);
+                return;
+        }
+        for (uint64_t seed = 1; seed <= SCENARIOS; seed++) {
+                HarnessSeen s = run_scenario(seed);
+
+                all.n_dispatched += s.n_dispatched;
+                all.n_grants += s.n_grants;
+                all.n_preempted += s.n_preempted;
+                all.n_owed += s.n_owed;
+                all.n_lingered += s.n_lingered;
+                all.n_contended += s.n_contended;
+                all.n_many_idle += s.n_many_idle;
+        }
+        print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
+                      ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64 "\n",
+                        all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered,
+                        all.n_contended, all.n_many_idle);
+        assert_true(all.n_preempted > SCENARIOS);
+        assert_true(all.n_owed > SCENARIOS);
+        assert_true(all.n_lingered > SCENARIOS);
+        assert_true(all.n_contended > SCENARIOS);
+        assert_true(all.n_many_idle > SCENARIOS);
+}
+
+int main(int argc, char *argv[]) {
+        static const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_random),
+        };
+
+        if (argc > 1)
+                only_seed = strtoull(argv[1], NULL, 10);
+        return cmocka_run_group_tests_name("policy-random", tests, NULL, NULL);
+}
