@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -191,7 +192,7 @@ static void create_job(const Service *s, const char *name, int priority, char **
 }
 
 _noreturn_ static void client_exec(const Clients *c, const char *role, const char *token, pid_t parent) {
-        char memory[16], ready[16], lifetime[16], index[16];
+        char memory[16], ready[16], lifetime[16], index[16], self[PATH_MAX] = "";
         int keep[] = {c->memory_fd, c->ready[1], c->lifetime[0]};
 
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -204,8 +205,9 @@ _noreturn_ static void client_exec(const Clients *c, const char *role, const cha
         (void) snprintf(ready, sizeof(ready), "%d", c->ready[1]);
         (void) snprintf(lifetime, sizeof(lifetime), "%d", c->lifetime[0]);
         (void) snprintf(index, sizeof(index), "%zu", c->n);
-        (void) execl("/proc/self/exe", program_invocation_short_name, "--client", role, memory, ready,
-                        lifetime, index, NULL);
+        if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+                bench_die("/proc/self/exe: %s", strerror(errno));
+        (void) execl(self, self, "--client", role, memory, ready, lifetime, index, NULL);
         bench_die("cannot start a client: %s", strerror(errno));
 }
 

@@ -111,7 +111,7 @@ def run(command):
 
 def shown(command):
     """The command as a reader can type it, from the source tree."""
-    return [os.path.relpath(word, ROOT) if word.startswith(ROOT + "/") else word for word in command]
+    return [word.replace(ROOT + "/", "") for word in command]
 
 
 def in_session(options, program, *arguments):
@@ -301,7 +301,13 @@ def render_decision(record):
         "hand-overs by bare eventfd and futex between two processes, in the same run.\n\n"
     )
     text += table(["", "p50 us", "p99 us", "p50", "p99"], rows)
-    return text + f"\n{d['rounds']} rounds, {d['left_out']} left out.\n\n" + provenance(record)
+    text += f"\n{d['rounds']} rounds"
+    if d["unheld"] + d["unresumed"]:
+        text += (
+            f"; the machine was late in {d['unheld']} of them to close the gate, in {d['unresumed']} to open it again: "
+            "these count with the length of the round"
+        )
+    return text + ".\n\n" + provenance(record)
 
 
 def render_load(record):

@@ -57,7 +57,6 @@ typedef struct Seat {
         Samples tasks; /* start, and length */
         uint64_t n_skipped;
         Interception counters;
-        bool failed; /* has said why */
 } Seat;
 
 struct Phase {
@@ -69,6 +68,8 @@ struct Phase {
         uint64_t start_ns, end_ns; /* the window; 0 before it opens */
         uint64_t n_batch_tasks;    /* finished since the window opened */
         uint64_t last_line_ns;
+        bool stopping; /* the batch jobs have been told */
+        bool failed;   /* why has been said */
 };
 
 static void phase_done(Phase *p) {
@@ -84,7 +85,7 @@ static void phase_done(Phase *p) {
 static int seat_fail(Seat *s, const char *text) {
         char who[32];
 
-        s->failed = true;
+        s->phase->failed = true;
         if (s->role == ROLE_LATENCY)
                 (void) snprintf(who, sizeof(who), "the latency job");
         else
@@ -106,6 +107,20 @@ static bool all_in_state(const Phase *p, Role role, SeatState state) {
         return true;
 }
 
+static int on_hangup(Seat *s) {
+        int status = child_reap(&s->child);
+        char text[64];
+
+        if (s->state == SEAT_DONE && status == 0) {
+                s->state = SEAT_GONE;
+                return 0;
+        }
+        (void) snprintf(text, sizeof(text),
+                        status > 128 ? "it was ended by signal %d" : "it ended with status %d",
+                        status > 128 ? status - 128 : status);
+        return seat_fail(s, text);
+}
+
 static int tell_role(Phase *p, Role role, const char *line) {
         for (unsigned i = 0; i < p->n_seats; i++) {
                 Seat *s = p->seats + i;
@@ -113,7 +128,7 @@ static int tell_role(Phase *p, Role role, const char *line) {
                 if (s->role != role)
                         continue;
                 if (child_write(&s->child, "%s\n", line) < 0)
-                        return seat_fail(s, "it ended without a word");
+                        return on_hangup(s);
                 if (s->state == SEAT_READY)
                         s->state = SEAT_BEGUN;
         }
@@ -128,10 +143,10 @@ static int phase_advance(Phase *p) {
                 return 0;
 
         if (all_in_state(p, ROLE_LATENCY, SEAT_DONE)) {
-                for (unsigned i = 0; i < p->n_seats; i++)
-                        if (p->seats[i].role == ROLE_BATCH && p->seats[i].state < SEAT_DONE)
-                                return tell_role(p, ROLE_BATCH, "stop");
-                return 0;
+                if (p->stopping)
+                        return 0;
+                p->stopping = true;
+                return tell_role(p, ROLE_BATCH, "stop");
         }
         if (p->start_ns != 0)
                 return 0;
@@ -192,20 +207,6 @@ static int on_line(const char *line, void *userdata) {
         else
                 r = seat_protocol_error(s, line);
         return r < 0 ? r : phase_advance(s->phase);
-}
-
-static int on_hangup(Seat *s) {
-        int status = child_reap(&s->child);
-        char text[64];
-
-        if (s->state == SEAT_DONE && status == 0) {
-                s->state = SEAT_GONE;
-                return 0;
-        }
-        (void) snprintf(text, sizeof(text),
-                        status > 128 ? "it was ended by signal %d" : "it ended with status %d",
-                        status > 128 ? status - 128 : status);
-        return seat_fail(s, text);
 }
 
 static int seat_start(Seat *s) {
@@ -300,7 +301,7 @@ static int phase_poll(Phase *p) {
                 if (r == 0)
                         r = on_hangup(p->seats + i);
                 if (r < 0)
-                        return p->seats[i].failed ? r : seat_fail(p->seats + i, strerror(-r));
+                        return p->failed ? r : seat_fail(p->seats + i, strerror(-r));
         }
         return n_left;
 }
