@@ -17,6 +17,7 @@
 
 #define BATCH        10U
 #define WARM_UP_NS   (400 * NSEC_PER_MSEC)
+#define N_MEASURE    8U
 #define N_REFINE     12U
 #define ROUNDS_FIRST 1000U
 #define ROUNDS_MAX   (UINT32_C(1) << 30)
@@ -43,35 +44,40 @@ static uint32_t scale(uint32_t rounds, uint64_t have_ns, uint64_t want_ns) {
         return (uint32_t) CLAMP((double) rounds * factor, 1.0, (double) ROUNDS_MAX);
 }
 
+static int measure_best(Work *w, uint32_t rounds, uint64_t *ret_kernel_ns) {
+        uint64_t best = UINT64_MAX, ns;
+
+        for (unsigned i = 0; i < N_MEASURE; i++) {
+                int r = measure(w, rounds, &ns);
+                if (r < 0)
+                        return r;
+                best = MIN(best, ns);
+        }
+        *ret_kernel_ns = best;
+        return 0;
+}
+
+static bool is_close(uint64_t have_ns, uint64_t want_ns) {
+        return have_ns > want_ns - want_ns / 25 && have_ns < want_ns + want_ns / 25;
+}
+
 static int find_rounds(Work *w, uint64_t want_ns, uint32_t *ret_rounds, uint64_t *ret_kernel_ns) {
         uint32_t rounds = ROUNDS_FIRST;
-        uint64_t ns, best = UINT64_MAX, start = now_ns();
-        int r;
+        uint64_t ns = want_ns, start = now_ns();
 
-        do {
-                r = measure(w, rounds, &ns);
+        for (unsigned i = 0; i < N_REFINE;) {
+                int r = measure_best(w, rounds, &ns);
                 if (r < 0)
                         return r;
-                rounds = scale(rounds, ns, want_ns);
-        } while (now_ns() - start < WARM_UP_NS || (ns < want_ns / 4 && rounds < ROUNDS_MAX));
-
-        for (unsigned i = 0; i < N_REFINE; i++) {
-                r = measure(w, rounds, &ns);
-                if (r < 0)
-                        return r;
-                best = MIN(best, ns);
-        }
-        rounds = scale(rounds, best, want_ns);
-
-        best = UINT64_MAX;
-        for (unsigned i = 0; i < N_REFINE; i++) {
-                r = measure(w, rounds, &ns);
-                if (r < 0)
-                        return r;
-                best = MIN(best, ns);
+                bool warm = now_ns() - start > WARM_UP_NS;
+                if (warm && (is_close(ns, want_ns) || rounds == ROUNDS_MAX))
+                        break;
+                i += warm;
+                if (i < N_REFINE)
+                        rounds = scale(rounds, ns, want_ns);
         }
         *ret_rounds = rounds;
-        *ret_kernel_ns = best;
+        *ret_kernel_ns = ns;
         return 0;
 }
 
