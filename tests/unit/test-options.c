@@ -2,6 +2,8 @@
 
 /*
  * The command line of xschedd
+ *
+ * Argument: the source of the manual page.
  */
 
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 #include "service/options.h"
 
 static char out[8192], err[8192];
+static const char *manual;
 
 static void take_output(int fd, int real, int to, char *buf, size_t size) {
         ssize_t n = pread(fd, buf, size - 1, 0);
@@ -110,12 +113,61 @@ static void test_refused(void **state) {
         }
 }
 
-int main(void) {
+/* The next "--name" at or after s, without the dashes; NULL when there is none. */
+static const char *next_option(const char *s, char *name, size_t size) {
+        s = strstr(s, "--");
+        if (!s)
+                return NULL;
+        size_t n = strspn(s + 2, "abcdefghijklmnopqrstuvwxyz-");
+        assert_true(n > 0 && n < size);
+        memcpy(name, s + 2, n);
+        name[n] = '\0';
+        return s + 2 + n;
+}
+
+static void test_manual_page(void **state) {
+        char page[32768], name[64], expected[128];
+        unsigned n_help = 0, n_page = 0;
+        Options o;
+
+        FILE *f = fopen(manual, "re");
+        assert_non_null(f);
+        size_t n = fread(page, 1, sizeof(page) - 1, f);
+        page[n] = '\0';
+        (void) fclose(f);
+        assert_true(n < sizeof(page) - 1);
+
+        char *options = strstr(page, "\n# OPTIONS\n"), *end = options ? strstr(options + 1, "\n# ") : NULL;
+        assert_non_null(end);
+        *end = '\0';
+
+        assert_int_equal(parse(&o, "--help", NULL), 0);
+        for (const char *s = out; (s = next_option(s, name, sizeof(name))); n_help++) {
+                (void) snprintf(expected, sizeof(expected), "*--%s*", name);
+                if (!strstr(options, expected))
+                        fail_msg("--%s is in --help and not in the manual page", name);
+        }
+        for (char *line = strtok(options, "\n"); line; line = strtok(NULL, "\n"))
+                for (const char *s = line[0] == '*' ? line : ""; (s = next_option(s, name, sizeof(name)));
+                                n_page++) {
+                        (void) snprintf(expected, sizeof(expected), "--%s", name);
+                        if (!strstr(out, expected))
+                                fail_msg("--%s is in the manual page and not in --help", name);
+                }
+        assert_true(n_help >= 9);
+        assert_int_equal(n_help, n_page);
+}
+
+int main(int argc, char *argv[]) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_defaults),
                         cmocka_unit_test(test_values),
                         cmocka_unit_test(test_said),
                         cmocka_unit_test(test_refused),
+                        cmocka_unit_test(test_manual_page),
         };
+        if (argc != 2)
+                return EXIT_FAILURE;
+        manual = argv[1];
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

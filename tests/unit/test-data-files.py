@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Files that are not code agree with the code, and with each other: test-data-files.py SOURCE-DIR BUILD-DIR
+
+Message ids, catalog and manual page; polkit actions; bus policy and interface; unit and activation file.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+SOURCE, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
+
+
+def lacks(tool):
+    """Whether to skip for want of a tool; where skipping is no option, the test fails for it."""
+    return not shutil.which(tool) and not os.environ.get("CI")
+
+
+def read(name):
+    return (SOURCE / name).read_text(encoding="utf-8")
+
+
+def message_ids():
+    pairs = re.findall(r'#define (MESSAGE_\w+)[\s\\]+"(\w+)"', read("service/messages.h"))
+    assert len(pairs) >= 15
+    return dict(pairs)
+
+
+def catalog():
+    """id -> (subject, whole entry)"""
+    entries = {}
+    for entry in re.split(r"^-- ", read("units/xsched.catalog"), flags=re.M)[1:]:
+        ident, rest = entry.split("\n", 1)
+        assert ident not in entries, f"{ident} stands twice in the catalog"
+        entries[ident] = (re.search(r"^Subject: (.+)$", rest, re.M).group(1), rest)
+    return entries
+
+
+class Messages(unittest.TestCase):
+    def test_ids_are_ids(self):
+        ids = message_ids()
+        for name, ident in ids.items():
+            self.assertRegex(ident, r"^[0-9a-f]{32}$", name)
+        self.assertEqual(len(set(ids.values())), len(ids))
+
+    def test_catalog(self):
+        entries = catalog()
+        self.assertEqual(set(message_ids().values()), set(entries))
+        for ident, (subject, entry) in entries.items():
+            self.assertIn("Defined-By: xsched", entry, ident)
+            self.assertGreater(len(entry.split("\n\n", 1)[1].strip()), 40, f"{ident} is not explained")
+
+    def test_catalog_fields_exist(self):
+        sent = set(re.findall(r'"([A-Z_]{4,})"', read("service/log.c")))
+        for ident, (subject, entry) in catalog().items():
+            self.assertLessEqual(set(re.findall(r"@([A-Z_]+)@", entry)), sent, ident)
+
+    def test_manual_page(self):
+        self.assertEqual(set(re.findall(r"^([0-9a-f]{32})$", read("man/xschedd.8.scd"), re.M)), set(message_ids().values()))
+
+    def test_every_message_is_sent(self):
+        code = "".join(f.read_text(encoding="utf-8") for f in (SOURCE / "service").glob("*.c"))
+        for name in message_ids():
+            self.assertRegex(code, rf"\b{name}\b", f"{name} is never sent")
+
+    @unittest.skipIf(lacks("journalctl"), "no journalctl")
+    def test_journalctl_reads_the_catalog(self):
+        with tempfile.TemporaryDirectory() as root:
+            where = Path(root, "usr/lib/systemd/catalog")
+            where.mkdir(parents=True)
+            Path(root, "var/lib/systemd/catalog").mkdir(parents=True)
+            shutil.copy(SOURCE / "units/xsched.catalog", where)
+            subprocess.run(["journalctl", f"--root={root}", "--update-catalog"], check=True)
+            listed = subprocess.run(
+                ["journalctl", f"--root={root}", "--list-catalog"], check=True, capture_output=True, text=True
+            ).stdout
+        for ident, (subject, _) in catalog().items():
+            self.assertIn(f"{ident} xsched: {subject}", listed)
+
+
+class Polkit(unittest.TestCase):
+    def test_actions(self):
+        root = ET.fromstring(read("dbus/org.xsched.policy"))
+        actions = {a.get("id"): a for a in root.findall("action")}
+        in_code = set(re.findall(r'\[AUTH_\w+\] = "([\w.-]+)"', read("service/auth.c")))
+        self.assertEqual(set(actions), in_code)
+        in_page = set(re.findall(r"^_(org\.xsched\.[a-z-]+)_$", read("man/xschedd.8.scd"), re.M))
+        self.assertEqual(set(actions), in_page)
+
+        free = {"org.xsched.register", "org.xsched.manage-own"}
+        for name, action in actions.items():
+            for child in ("description", "message"):
+                self.assertTrue(action.findtext(child), name)
+            defaults = {d.tag: d.text for d in action.find("defaults")}
+            self.assertEqual(set(defaults), {"allow_any", "allow_inactive", "allow_active"}, name)
+            for value in defaults.values():
+                self.assertEqual(value == "yes", name in free, name)
+                self.assertIn(value, ("yes", "auth_admin", "auth_admin_keep"), name)
+            # Without it polkit refuses questions of a service that is not root.
+            owners = [a.text for a in action.findall("annotate") if a.get("key") == "org.freedesktop.policykit.owner"]
+            self.assertEqual(owners, ["unix-user:xsched"], name)
+
+
+class Bus(unittest.TestCase):
+    def test_everybody_may_call(self):
+        policy = ET.fromstring(read("dbus/org.xsched.Scheduler.conf"))
+        default = [p for p in policy.findall("policy") if p.get("context") == "default"]
+        self.assertEqual(len(default), 1)
+        self.assertEqual(
+            [a.attrib for a in default[0]],
+            [{"send_destination": "org.xsched.Scheduler"}, {"receive_sender": "org.xsched.Scheduler"}],
+        )
+
+    def test_only_two_users_own_the_name(self):
+        policy = ET.fromstring(read("dbus/org.xsched.Scheduler.conf"))
+        owners = {p.get("user") for p in policy.findall("policy") for a in p.findall("allow") if a.get("own")}
+        self.assertEqual(owners, {"root", "xsched"})
+
+    def test_activation(self):
+        service = read("dbus/org.xsched.Scheduler.service")
+        unit = (BUILD / "units/xsched.service").read_text(encoding="utf-8")
+        alias = re.search(r"^SystemdService=(.*)$", service, re.M).group(1)
+        self.assertRegex(unit, rf"(?m)^Alias={re.escape(alias)}$")
+        name = re.search(r"^Name=(.*)$", service, re.M).group(1)
+        self.assertRegex(unit, rf"(?m)^BusName={re.escape(name)}$")
+        user = re.search(r"^User=(.*)$", unit, re.M).group(1)
+        self.assertRegex(read("units/xsched.sysusers"), rf"(?m)^u {user} ")
+
+
+@unittest.skipIf(lacks("systemd-analyze"), "no systemd-analyze")
+class Unit(unittest.TestCase):
+    def test_hardening(self):
+        subprocess.run(
+            ["systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=10", BUILD / "units/xsched.service"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def test_verify(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            unit = (BUILD / "units/xsched.service").read_text(encoding="utf-8")
+            unit = re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={BUILD}/service/xschedd", unit)
+            unit = re.sub(r"(?m)^Documentation=.*\n", "", unit)
+            path = Path(tmp, "xsched.service")
+            path.write_text(unit, encoding="utf-8")
+            result = subprocess.run(
+                ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path], capture_output=True, text=True
+            )
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    os.environ["SYSTEMD_COLORS"] = "0"
+    unittest.main(argv=sys.argv[:1], verbosity=2)
