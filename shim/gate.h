@@ -18,6 +18,9 @@
  *   matter, the sums do. A seat's `users` word says how many launches and threads still need it, and a seat with users
  *   is never pointed at another slot; a gate whose two seats both have users is attached later.
  *
+ *   The number of launches let through is exact, too, except that a thread which stalls in the fast path while the service is lost
+ *   and found twice counts its launch in a slot that nobody reads any more.
+ *
  *   No memory goes away under a reader. Pages stay mapped for the life of the process (client.h bounds their number), so a
  *   thread that read the slot pointer and then lost the CPU for an hour reads an old page, which says "run".
  *

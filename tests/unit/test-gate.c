@@ -4,8 +4,13 @@
  * The gate: counting, waiting, coming and going of the page, and threads that leave a wait the hard way
  */
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "shim/gate.h"
 #include "tests/lib/deadline.h"
@@ -333,6 +338,55 @@ static void test_errno(void **state) {
         assert_int_equal(errno, ENOTUNIQ);
 }
 
+/* An open launch makes no system call: it runs where every call ends the process. */
+static void forbid_system_calls(void) {
+        struct sock_filter filter[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        };
+        struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+                        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+                _exit(77);
+}
+
+static int launch_without_system_calls(Gate *g, GateWait wait, bool forbidden_call) {
+        int status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                forbid_system_calls();
+                for (int i = 0; i < 100000; i++)
+                        if (gate_begin(g, wait) != 0)
+                                syscall(SYS_exit_group, 1);
+                if (forbidden_call)
+                        (void) getppid();
+                syscall(SYS_exit_group, 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        return status;
+}
+
+static void test_no_system_calls(void **state) {
+        Fixture *x = *state;
+
+        /* The fence bites. */
+        int status = launch_without_system_calls(&x->gate, GATE_WAIT, true);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+                skip();
+        assert_true(WIFSIGNALED(status));
+
+        assert_int_equal(launch_without_system_calls(&x->gate, GATE_WAIT, false), 0);
+        assert_int_equal(attach(x, 0), 0);
+        assert_int_equal(launch_without_system_calls(&x->gate, GATE_WAIT, false), 0);
+        assert_int_equal(launch_without_system_calls(&x->gate, GATE_NOWAIT, false), 0);
+        assert_int_equal(atomic_load(&fake_slot(x->f, 0)->submitted), 200000);
+}
+
 /* --- a thread in a held gate --- */
 
 typedef struct Launcher {
@@ -572,6 +626,7 @@ int main(void) {
                         T(test_two_pages),
                         T(test_reset),
                         T(test_errno),
+                        T(test_no_system_calls),
                         T(test_hold_and_run),
                         T(test_detach_frees),
                         T(test_signal_storm),
