@@ -226,23 +226,44 @@ int gate_begin_slow(Gate *g, GateWait wait) {
                 atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);
                 atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
                 atomic_fetch_sub_explicit(&seat->users, SEAT_PIN - 1, memory_order_seq_cst);
+                atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst);
                 return 1;
         }
+}
+
+/* Takes up to n launches out of the sum. */
+static uint32_t gate_claim(Gate *g, uint32_t n) {
+        uint32_t in_flight = atomic_load_explicit(&g->in_flight, memory_order_seq_cst), k;
+
+        do
+                k = MIN(in_flight, n);
+        while (k > 0 &&
+                        !atomic_compare_exchange_weak_explicit(&g->in_flight, &in_flight, in_flight - k,
+                                        memory_order_seq_cst, memory_order_seq_cst));
+        return k;
+}
+
+static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
+        uint32_t k = seat_claim(seat, n);
+
+        if (k > 0) {
+                if (page_slot_end(seat->slot, k))
+                        gate_idle_edge(g, seat);
+                seat_unpin(seat);
+        }
+        return k;
 }
 
 void gate_end(Gate *g, uint32_t n) {
         PROTECT_ERRNO;
 
-        size_t older = atomic_load_explicit(&g->seat, memory_order_seq_cst) == &g->seats[0] ? 1 : 0;
-        for (size_t i = 0; i < 2 && n > 0; i++) {
-                GateSeat *seat = &g->seats[(older + i) % 2];
-                uint32_t k = seat_claim(seat, n);
-                if (k == 0)
-                        continue;
-                if (page_slot_end(seat->slot, k))
-                        gate_idle_edge(g, seat);
-                seat_unpin(seat);
-                n -= k;
+        /* A second turn only when others ended launches, and the page changed, between our looks at the two seats. The end of
+         * turns is for a caller who still ends launches of a queue that is gone. */
+        n = gate_claim(g, n);
+        for (unsigned turns = 0; n > 0 && turns < 1000; turns++) {
+                size_t older = atomic_load_explicit(&g->seat, memory_order_seq_cst) == &g->seats[0] ? 1 : 0;
+                n -= gate_end_on_seat(g, &g->seats[older], n);
+                n -= gate_end_on_seat(g, &g->seats[1 - older], n);
         }
 }
 
@@ -343,6 +364,7 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
 /* What page_slot_count_untracked() or page_slot_begin_open() has counted. Returns whether the caller has to drain. */
 static bool gate_counted(Gate *g, GateSeat *seat) {
         atomic_fetch_add_explicit(&seat->users, 1, memory_order_seq_cst);
+        atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst);
         if (!g->drains)
                 atomic_fetch_add_explicit(&g->owed, 1, memory_order_seq_cst);
         return g->drains;
@@ -434,7 +456,7 @@ void gate_reset(Gate *g, bool drains) {
                 g->seats[i].users = 0;
         }
         g->completed = g->busy_ns = g->busy_since_ns = 0;
-        g->mean_ns = g->owed = 0;
+        g->in_flight = g->mean_ns = g->owed = 0;
         g->private_slot.outstanding = 0;
         g->private_slot.completed = 0;
         g->drains = drains;

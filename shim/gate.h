@@ -59,7 +59,8 @@ typedef struct Gate {
         GateSeat seats[2];
 
         /* Written on the slow path only. */
-        _Atomic uint64_t tracked _aligned_(PAGE_LINE);
+        _Atomic uint32_t in_flight _aligned_(PAGE_LINE); /* tracked launches not complete, on both seats */
+        _Atomic uint64_t tracked;
         _Atomic uint64_t completed;
         _Atomic uint64_t waited;
         _Atomic uint64_t waited_ns;
