@@ -45,7 +45,7 @@ static uint32_t scale(uint32_t rounds, uint64_t have_ns, uint64_t want_ns) {
 }
 
 static int measure_best(Work *w, uint32_t rounds, uint64_t *ret_kernel_ns) {
-        uint64_t best = UINT64_MAX, ns;
+        uint64_t best = UINT64_MAX, ns = UINT64_MAX;
 
         for (unsigned i = 0; i < N_MEASURE; i++) {
                 int r = measure(w, rounds, &ns);
@@ -138,8 +138,7 @@ int calibrate(const char *device, uint64_t kernel_ns, Calibration *ret) {
                 if (r < 0)
                         return r;
                 if (r == 0)
-                        return child_reap(&child) == 0 ? demo_error(-EPROTO, "the calibrator said nothing")
-                                                       : -EIO;
+                        return demo_error(-EIO, "the calibration failed");
         }
         *ret = c;
         return 0;
