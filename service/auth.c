@@ -5,8 +5,10 @@
  *
  * A Query is one message that waits for answers, or has them; its checks are the questions that its handler has asked so far.
  * Invariant: from the first question to the end of the last dispatch, the query holds a reference on the message, so the
- * pointer that it is found by is nobody else's. When an answer arrives the message goes back into the bus's read queue, and a
- * deferred event of the lowest priority frees the query after that, unless the handler has asked something new by then.
+ * pointer that it is found by is nobody else's. When an answer arrives the message goes back into the bus's read queue. The
+ * query is freed by a deferred event: it runs right after the dispatch in which the handler has taken the answer, and else (the
+ * handler found something else wrong, and did not come as far) when the loop has nothing better to do; never while a new
+ * question of the same call is open.
  */
 
 #include <errno.h>
@@ -172,16 +174,21 @@ static int query_on_done(sd_event_source *source, void *userdata) {
         return 0;
 }
 
+/* The handler has its answer, and is done when the loop is back in our hands. */
+static void query_taken(Query *q) {
+        if (q->done)
+                (void) sd_event_source_set_priority(q->done, SD_EVENT_PRIORITY_IMPORTANT);
+}
+
 /* Dispatches the message again, and has the query freed after that. */
 static void query_resume(Query *q) {
         int r = sd_bus_enqueue_for_read(q->auth->bus, q->message);
-        if (r >= 0 && q->done)
-                r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
-        else if (r >= 0) {
+        if (r >= 0 && !q->done)
                 r = sd_event_add_defer(sd_bus_get_event(q->auth->bus), &q->done, query_on_done, q);
-                if (r >= 0)
-                        r = sd_event_source_set_priority(q->done, SD_EVENT_PRIORITY_IDLE);
-        }
+        if (r >= 0)
+                r = sd_event_source_set_priority(q->done, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
         if (r >= 0)
                 return;
         log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
@@ -203,7 +210,8 @@ static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest
         if (r >= 0)
                 r = sd_bus_message_read(reply, "bb", &authorised, &challenge);
         if (r < 0) {
-                sd_bus_error_set_errnof(&c->error, r, "polkit's answer makes no sense");
+                sd_bus_error_set(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "Not authorised: polkit's answer makes no sense");
                 return;
         }
         if (authorised)
@@ -313,10 +321,12 @@ int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error 
 
         Query *q = query_find(a, m);
         const Check *c = q ? query_find_check(q, &e) : NULL;
-        if (c)
-                return c->state == CHECK_GRANTED           ? 1
-                                : c->state == CHECK_DENIED ? sd_bus_error_copy(error, &c->error)
-                                                           : 0;
+        if (c && c->state == CHECK_PENDING)
+                return 0;
+        if (c) {
+                query_taken(q);
+                return c->state == CHECK_GRANTED ? 1 : sd_bus_error_copy(error, &c->error);
+        }
         if (!q) {
                 r = query_new(a, m, sender, error, &q);
                 if (r < 0)
