@@ -29,25 +29,26 @@ typedef struct Scenario {
         uint64_t pass_max_ns;
 } Scenario;
 
+/* One draw a statement: initialisers may be evaluated in any order, and a seed must mean the same with every compiler. */
 static PolicyConfig random_config(Random *r) {
-        uint64_t starve = random_log(r, NSEC_PER_MSEC, 2 * NSEC_PER_SEC);
+        PolicyConfig c = {};
 
-        return (PolicyConfig){
-                        .concurrency = (uint32_t) random_log(r, 1, 6),
-                        .timeslice_ns = random_log(r, 10 * NSEC_PER_USEC, 50 * NSEC_PER_MSEC),
-                        .starve_ns = starve,
-                        .starve_run_ns = random_chance(r, 20) ? 0 : random_range(r, 1, starve),
-                        .linger_ns = random_chance(r, 30) ? 0 : random_log(r, 1000, 5 * NSEC_PER_MSEC),
-                        .threshold = (uint32_t) random_range(r, 0, 4),
-        };
+        c.concurrency = (uint32_t) random_log(r, 1, 6);
+        c.timeslice_ns = random_log(r, 10 * NSEC_PER_USEC, 50 * NSEC_PER_MSEC);
+        c.starve_ns = random_log(r, NSEC_PER_MSEC, 2 * NSEC_PER_SEC);
+        c.starve_run_ns = random_chance(r, 20) ? 0 : random_range(r, 1, c.starve_ns);
+        c.linger_ns = random_chance(r, 30) ? 0 : random_log(r, 1000, 5 * NSEC_PER_MSEC);
+        c.threshold = (uint32_t) random_range(r, 0, 4);
+        return c;
 }
 
 static PolicySettings random_settings(Random *r, const Scenario *s) {
-        return (PolicySettings){
-                        .priority = (int) random_range(r, 0, s->n_priorities - 1) * 7 - 3,
-                        .weight = s->same_weight ? 100 : (uint32_t) random_log(r, 1, POLICY_WEIGHT_MAX),
-                        .threshold = random_chance(r, 80) ? 0 : (uint32_t) random_range(r, 1, 9),
-        };
+        PolicySettings settings = {};
+
+        settings.priority = (int) random_range(r, 0, s->n_priorities - 1) * 7 - 3;
+        settings.weight = s->same_weight ? 100 : (uint32_t) random_log(r, 1, POLICY_WEIGHT_MAX);
+        settings.threshold = random_chance(r, 80) ? 0 : (uint32_t) random_range(r, 1, 9);
+        return settings;
 }
 
 static Job *random_job(Random *r, const Harness *h) {
@@ -61,9 +62,11 @@ static void random_event(Random *r, Harness *h, const Scenario *s) {
                 harness_add(h, random_settings(r, s));
         else if (what < 9)
                 harness_remove(random_job(r, h));
-        else if (what < 13 && s->reconfigure)
-                harness_set(random_job(r, h), random_settings(r, s));
-        else if (what < 14 && s->reconfigure) {
+        else if (what < 13 && s->reconfigure) {
+                PolicySettings settings = random_settings(r, s);
+
+                harness_set(random_job(r, h), settings);
+        } else if (what < 14 && s->reconfigure) {
                 PolicyConfig c = random_config(r);
 
                 harness_configure(h, &c);
@@ -84,14 +87,15 @@ static void random_pass(Random *r, Harness *h, const Scenario *s) {
 
 static HarnessSeen run_scenario(uint64_t seed) {
         Random r = {.state = seed};
-        Scenario s = {
-                        .jobs_max = (size_t) random_log(&r, 1, 24),
-                        .n_priorities = (unsigned) random_range(&r, 1, 4),
-                        .same_weight = random_chance(&r, 30),
-                        .reconfigure = random_chance(&r, 50),
-                        .late_percent = random_chance(&r, 30) ? 20 : 0,
-                        .pass_max_ns = random_log(&r, 10 * NSEC_PER_USEC, 500 * NSEC_PER_MSEC),
-        };
+        Scenario s = {};
+
+        s.jobs_max = (size_t) random_log(&r, 1, 24);
+        s.n_priorities = (unsigned) random_range(&r, 1, 4);
+        s.same_weight = random_chance(&r, 30);
+        s.reconfigure = random_chance(&r, 50);
+        s.late_percent = random_chance(&r, 30) ? 20 : 0;
+        s.pass_max_ns = random_log(&r, 10 * NSEC_PER_USEC, 500 * NSEC_PER_MSEC);
+
         PolicyConfig c = random_config(&r);
         _cleanup_(harness_freep)
         Harness *h = harness_new(&c, true, seed);

@@ -88,15 +88,14 @@ static void test_extreme_weights(void **state) {
 }
 
 static Worker random_worker(Random *r) {
-        uint64_t burst = random_log(r, 100000, 20 * NSEC_PER_MSEC),
-                 pause = random_log(r, 100000, 20 * NSEC_PER_MSEC);
-        Worker w = {
-                        .settings = {.weight = (uint32_t) random_log(r, 20, 2000)},
-                        .burst_ns = {burst / 2, burst},
-                        .pause_ns = {pause / 2, pause},
-                        .seed = random_next(r),
-        };
+        Worker w = {};
 
+        w.burst_ns[1] = random_log(r, 100000, 20 * NSEC_PER_MSEC);
+        w.burst_ns[0] = w.burst_ns[1] / 2;
+        w.pause_ns[1] = random_log(r, 100000, 20 * NSEC_PER_MSEC);
+        w.pause_ns[0] = w.pause_ns[1] / 2;
+        w.settings.weight = (uint32_t) random_log(r, 20, 2000);
+        w.seed = random_next(r);
         if (random_chance(r, 30))
                 w.burst_ns[0] = NSEC_INFINITY;
         return w;
@@ -239,12 +238,9 @@ static void test_floor(void **state) {
                 c.starve_run_ns = c.starve_ns / 20;
                 ns = c.starve_ns * periods * (d.n - 1);
                 for (size_t i = 0; i < d.n; i++) {
-                        d.workers[i] = (Worker){
-                                        .settings = {.priority = -(int) random_range(&r, 0, 3),
-                                                        .weight = (uint32_t) random_log(
-                                                                        &r, 1, POLICY_WEIGHT_MAX)},
-                                        .burst_ns = {NSEC_INFINITY},
-                        };
+                        d.workers[i].settings.priority = -(int) random_range(&r, 0, 3);
+                        d.workers[i].settings.weight = (uint32_t) random_log(&r, 1, POLICY_WEIGHT_MAX);
+                        d.workers[i].burst_ns[0] = NSEC_INFINITY;
                         if (i == 0)
                                 d.workers[i].settings.priority = 1;
                 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What an event costs the tree policy, with 10, 1,000 and 100,000 entities on one device
+ *
+ * Three loads: `slices`, where all are ready in one tier and the end of each slice is the event; `edges`, where half are
+ * ready and random ones become ready and idle; `tiers`, the same over many priorities. Time is printed as the
+ * ratio to 10 entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What is
+ * asserted is free of noise: steps of the heap and grants reported per event.
+ */
+
+#include <math.h>
+#include <stdio.h>
+
+#include "policy/policy.h"
+
+#define EVENTS 200000U
+
+uint64_t bench_heap_steps;
+static uint64_t n_grants;
+
+typedef struct Load {
+        const char *name;
+        unsigned n_tiers;
+        bool edges;
+} Load;
+
+typedef struct Result {
+        double ns, steps, most_steps, grants;
+} Result;
+
+static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
+        n_grants++;
+}
+
+static uint64_t random_next(uint64_t *state) {
+        *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return *state >> 33;
+}
+
+static void toggle(PolicyEntity *e, bool *ready, uint64_t now) {
+        if (*ready)
+                policy_tree_ops.entity_idle(e, now);
+        else
+                policy_tree_ops.entity_ready(e, now);
+        *ready = !*ready;
+}
+
+/* Runs the events; returns the most steps that one of them took. */
+static uint64_t run(const Load *load, Policy *p, PolicyEntity **entities, bool *ready, size_t n) {
+        uint64_t state = 1, now = NSEC_PER_SEC, wake = policy_tree_ops.dispatch(p, now), most = 0;
+
+        for (size_t i = 0; i < EVENTS; i++) {
+                uint64_t steps = bench_heap_steps;
+
+                if (load->edges) {
+                        size_t k = random_next(&state) % n;
+
+                        now += 10 * NSEC_PER_USEC;
+                        toggle(entities[k], &ready[k], now);
+                } else
+                        now = wake;
+                wake = policy_tree_ops.dispatch(p, now);
+                most = MAX(most, bench_heap_steps - steps);
+        }
+        return most;
+}
+
+static Result measure(const Load *load, size_t n) {
+        const PolicyConfig config = POLICY_CONFIG_DEFAULT;
+        PolicyEntity **entities = calloc(n, sizeof(*entities));
+        bool *ready = calloc(n, sizeof(*ready));
+        Policy *p = NULL;
+        uint64_t state = 7, begin, steps, grants, most;
+
+        if (!entities || !ready ||
+                        policy_tree_ops.new(&config, &(PolicyCallbacks){.grant = on_grant}, &p) < 0)
+                abort();
+        for (size_t i = 0; i < n; i++) {
+                PolicySettings s = {.priority = (int) (random_next(&state) % load->n_tiers), .weight = 1};
+
+                s.weight += (uint32_t) (random_next(&state) % 1000);
+                if (policy_tree_ops.entity_new(p, NULL, &s, NSEC_PER_SEC, &entities[i]) < 0)
+                        abort();
+                if (!load->edges || i % 2 == 0)
+                        toggle(entities[i], &ready[i], NSEC_PER_SEC);
+        }
+        (void) policy_tree_ops.dispatch(p, NSEC_PER_SEC);
+
+        begin = now_ns();
+        steps = bench_heap_steps;
+        grants = n_grants;
+        most = run(load, p, entities, ready, n);
+        Result r = {
+                        .ns = (double) (now_ns() - begin) / EVENTS,
+                        .steps = (double) (bench_heap_steps - steps) / EVENTS,
+                        .most_steps = (double) most,
+                        .grants = (double) (n_grants - grants) / EVENTS,
+        };
+
+        for (size_t i = 0; i < n; i++)
+                policy_tree_ops.entity_free(entities[i], NSEC_INFINITY);
+        policy_tree_ops.free(p);
+        free(entities);
+        free(ready);
+        return r;
+}
+
+/* No event may take more than a few walks along the heap; on average it grows as the logarithm at most. */
+static bool check(const Load *load, size_t n, const Result *r, const Result *base, size_t base_n) {
+        double growth = log2((double) n) / log2((double) base_n);
+        bool ok = r->steps <= (base->steps + 1) * growth && r->grants <= base->grants + 2;
+
+        if (!ok)
+                fprintf(stderr, "%s: cost grows faster than log(n) at %zu entities\n", load->name, n);
+        return ok;
+}
+
+int main(void) {
+        static const size_t sizes[] = {10, 1000, 100000};
+        static const Load loads[] = {
+                        {.name = "slices", .n_tiers = 1},
+                        {.name = "edges", .n_tiers = 1, .edges = true},
+                        {.name = "tiers", .n_tiers = 100, .edges = true},
+        };
+        bool ok = true;
+
+        printf("%-8s %9s %12s %12s %12s %14s\n", "load", "entities", "time ratio", "steps/event",
+                        "most steps", "grants/event");
+        for (size_t l = 0; l < ELEMENTSOF(loads); l++) {
+                Result base = {};
+
+                for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
+                        Result r = measure(loads + l, sizes[i]);
+
+                        if (i == 0)
+                                base = r;
+                        printf("%-8s %9zu %12.2f %12.2f %12.0f %14.2f\n", loads[l].name, sizes[i],
+                                        r.ns / base.ns, r.steps, r.most_steps, r.grants);
+                        ok = check(loads + l, sizes[i], &r, &base, sizes[0]) && ok;
+                }
+        }
+        return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
