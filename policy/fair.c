@@ -21,8 +21,8 @@ static int64_t fair_ahead(uint64_t a, uint64_t b) {
         return (int64_t) (a - b);
 }
 
-static FairNode *fair_node_of(HeapNode *h) {
-        return h ? container_of(h, FairNode, heap) : NULL;
+static FairNode *fair_node_of(AvlNode *n) {
+        return n ? container_of(n, FairNode, order) : NULL;
 }
 
 static bool fair_before(uint64_t x, uint64_t x_seq, uint64_t y, uint64_t y_seq) {
@@ -31,16 +31,24 @@ static bool fair_before(uint64_t x, uint64_t x_seq, uint64_t y, uint64_t y_seq) 
         return d < 0 || (d == 0 && x_seq < y_seq);
 }
 
-static bool fair_before_by_deadline(const HeapNode *a, const HeapNode *b) {
-        const FairNode *x = container_of(a, FairNode, heap), *y = container_of(b, FairNode, heap);
-
-        return fair_before(x->deadline, x->seq, y->deadline, y->seq);
-}
-
-static bool fair_before_by_vtime(const HeapNode *a, const HeapNode *b) {
-        const FairNode *x = container_of(a, FairNode, heap), *y = container_of(b, FairNode, heap);
+static bool fair_node_before(const AvlNode *a, const AvlNode *b) {
+        const FairNode *x = container_of(a, FairNode, order), *y = container_of(b, FairNode, order);
 
         return fair_before(x->vtime, x->seq, y->vtime, y->seq);
+}
+
+/* The one with the earlier deadline; either may be NULL. */
+static FairNode *fair_node_first(FairNode *x, FairNode *y) {
+        if (!x || !y)
+                return x ?: y;
+        return fair_before(x->deadline, x->seq, y->deadline, y->seq) ? x : y;
+}
+
+static void fair_node_update(AvlNode *n) {
+        FairNode *f = fair_node_of(n), *left = fair_node_of(n->left), *right = fair_node_of(n->right);
+
+        f->first = fair_node_first(f, left ? left->first : NULL);
+        f->first = fair_node_first(f->first, right ? right->first : NULL);
 }
 
 /* ns of run time on that many slots, as virtual time. */
@@ -76,11 +84,11 @@ static void fair_queue_subtract(FairQueue *q, const FairNode *n) {
         q->weight -= n->weight;
 }
 
-/* Into the heap that it belongs to; its virtual time stands still while it waits. */
+/* Its virtual time and its deadline stand still while it waits. */
 static void fair_queue_put(FairQueue *q, FairNode *n) {
-        n->state = fair_ahead(n->vtime, fair_queue_vtime(q)) > 0 ? FAIR_EARLY : FAIR_ELIGIBLE;
+        n->state = FAIR_WAITING;
         n->deadline = n->vtime + fair_cost(n->left_ns, n->weight, 1);
-        heap_insert(n->state == FAIR_EARLY ? &q->early : &q->eligible, &n->heap);
+        avl_insert(&q->waiting, &n->order);
 }
 
 static void fair_queue_wait(FairQueue *q, FairNode *n) {
@@ -102,44 +110,45 @@ static void fair_queue_run(FairQueue *q, FairNode *n) {
         q->n_running++;
 }
 
-/* Out of the heap or the list, whichever it is in. */
+/* Out of the tree or the list, whichever it is in. */
 static void fair_queue_take(FairQueue *q, FairNode *n) {
         if (n->state == FAIR_RUNNING) {
                 DL_DELETE(q->running, n);
                 q->n_running--;
         } else
-                heap_remove(n->state == FAIR_EARLY ? &q->early : &q->eligible, &n->heap);
+                avl_remove(&q->waiting, &n->order);
 }
 
 void fair_queue_init(FairQueue *q) {
-        *q = (FairQueue){
-                        .eligible = HEAP_INIT(fair_before_by_deadline),
-                        .early = HEAP_INIT(fair_before_by_vtime),
-        };
+        *q = (FairQueue){.waiting = {.before = fair_node_before, .update = fair_node_update}};
 }
 
 void fair_node_init(FairNode *n, uint32_t weight) {
         *n = (FairNode){.weight = weight};
 }
 
-/* Its lag is part of the sum from now on, and V does not feel that it left. */
-static void fair_queue_remember(FairQueue *q, FairNode *n) {
-        n->state = FAIR_REMEMBERED;
-        n->left_clock_ns = q->clock_ns;
-        q->sum -= (fair_wide_t) n->weight * n->lag;
-        DL_APPEND(q->away, n);
-}
-
 static void fair_queue_recall(FairQueue *q, FairNode *n) {
         n->state = FAIR_AWAY;
         q->sum += (fair_wide_t) n->weight * n->lag;
         DL_DELETE(q->away, n);
+        q->n_away--;
 }
 
 void fair_queue_forget(FairQueue *q, FairNode *n) {
         if (n->state == FAIR_REMEMBERED)
                 fair_queue_recall(q, n);
         n->lag = 0;
+}
+
+/* Its lag is part of the sum from now on, and V does not feel that it left. */
+static void fair_queue_remember(FairQueue *q, FairNode *n) {
+        if (q->n_away >= FAIR_REMEMBER_MAX)
+                fair_queue_forget(q, q->away);
+        n->state = FAIR_REMEMBERED;
+        n->left_clock_ns = q->clock_ns;
+        q->sum -= (fair_wide_t) n->weight * n->lag;
+        DL_APPEND(q->away, n);
+        q->n_away++;
 }
 
 void fair_queue_join(FairQueue *q, FairNode *n, uint64_t slice_ns) {
@@ -274,21 +283,30 @@ static void fair_queue_start(FairQueue *q, FairNode *n) {
         fair_queue_run(q, n);
 }
 
-/* Those that V has caught up with. */
-static void fair_queue_promote(FairQueue *q) {
+/* The waiting one with the earliest deadline among those that V has reached; NULL when it has reached nobody. Those are a
+ * prefix of the tree, so that one way down meets the tops of all subtrees that lie in it whole. */
+static FairNode *fair_queue_eligible(FairQueue *q) {
         uint64_t v = fair_queue_vtime(q);
-        FairNode *n;
+        FairNode *n = fair_node_of(q->waiting.root), *first = NULL;
 
-        while ((n = fair_node_of(q->early.root)) && fair_ahead(n->vtime, v) <= 0) {
-                fair_queue_take(q, n);
-                fair_queue_put(q, n);
+        while (n) {
+                FairNode *left = fair_node_of(n->order.left);
+
+                if (fair_ahead(n->vtime, v) > 0) {
+                        n = left;
+                        continue;
+                }
+                first = fair_node_first(first, n);
+                first = fair_node_first(first, left ? left->first : NULL);
+                n = fair_node_of(n->order.right);
         }
+        return first;
 }
 
 /* Fills free slots; with whoever is least early if nobody is eligible, for a slot must not stay empty. */
 static void fair_queue_fill(FairQueue *q, uint32_t slots) {
-        while (q->n_running < slots && fair_queue_n_waiting(q) > 0)
-                fair_queue_start(q, fair_node_of(q->eligible.root ? q->eligible.root : q->early.root));
+        while (q->n_running < slots && q->waiting.n > 0)
+                fair_queue_start(q, fair_queue_eligible(q) ?: fair_node_of(avl_first(&q->waiting)));
 }
 
 void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
@@ -298,19 +316,17 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                 fair_queue_forget(q, q->away);
         while (q->n_running > slots)
                 fair_queue_stop(q, fair_queue_find_due(q, NULL, slots, slice_ns), slice_ns);
-        fair_queue_promote(q);
         fair_queue_fill(q, slots);
 
         /* Ends: each turn removes a used-up slice or a later deadline from the runners. */
-        while ((next = fair_node_of(q->eligible.root)) &&
-                        (due = fair_queue_find_due(q, next, slots, slice_ns))) {
+        while ((next = fair_queue_eligible(q)) && (due = fair_queue_find_due(q, next, slots, slice_ns))) {
                 fair_queue_start(q, next);
                 fair_queue_stop(q, due, slice_ns);
         }
 
         /* Who was preferred to others that could have run begins another slice; without such others it goes on until one
          * comes up. */
-        if (q->eligible.root)
+        if (next)
                 DL_FOREACH(q->running, n)
                         if (n->left_ns == 0)
                                 n->left_ns = slice_ns;
@@ -318,7 +334,7 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
 
 /* When V reaches the first early one: the distance, over the rate at which the runners' advance carries V. */
 static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *full) {
-        const FairNode *first = fair_node_of(q->early.root);
+        const FairNode *first = fair_node_of(avl_first(&q->waiting));
         fair_wide_t distance =
                         (fair_wide_t) fair_ahead(first->vtime, q->origin) * (fair_wide_t) q->weight - q->sum;
         fair_wide_t weight_full = (fair_wide_t) (q->weight - full->weight_left);
@@ -329,7 +345,7 @@ static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *fu
         return (uint64_t) ((distance * weight_left + rate - 1) / rate);
 }
 
-uint64_t fair_queue_left(const FairQueue *q, uint32_t slots, uint64_t slice_ns) {
+uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairFull full = fair_queue_find_full(q, slots);
         const FairNode *n;
         uint64_t left = NSEC_INFINITY, eligible;
@@ -340,7 +356,7 @@ uint64_t fair_queue_left(const FairQueue *q, uint32_t slots, uint64_t slice_ns) 
         DL_FOREACH(q->running, n)
                 if (i++ >= full.n)
                         left = MIN(left, n->left_ns);
-        if (q->eligible.root)
+        if (fair_queue_eligible(q))
                 return left;
         eligible = fair_queue_until_eligible(q, &full);
         eligible = MAX(eligible, (uint64_t) 1); /* what rounding left */

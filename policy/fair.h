@@ -2,44 +2,51 @@
 #pragma once
 
 /*
- * Weighted fair virtual time: which of a set of equals run on `slots` places
+ * Weighted fair virtual time: who of a set of equals runs on `slots` places
  *
- * Every node has a virtual time that advances, while it runs and somebody waits, by the time it ran divided by its
- * weight. Who is furthest behind runs next; so in the long run virtual times stay together, which is to say that run times
- * stand in the ratio of the weights.
+ * Every node has a virtual time, which advances while it runs by the time it ran divided by its weight. V, the virtual time
+ * of the queue, is the weighted mean of all nodes: where everybody would be if the device were divided exactly, at every
+ * instant (a fluid). A node's lag, V minus its own time, times its weight, is the run time that it is still owed or, when
+ * negative, has had too early. All lags add up to nothing.
  *
- * The virtual time of the queue, V, is the average of its nodes weighted by their weights: what each would have if the
- * device were divided without quanta. A node's lag, V minus its own time, is what it is still owed (or, negative, has had
- * too much).
+ * The choice. A waiting node is eligible when V has reached it: it is owed time, or even. Its deadline is its virtual
+ * time at the end of the slice that it would run. The eligible node with the earliest deadline is next (Stoica and
+ * Abdel-Wahab's EEVDF): being eligible keeps everybody from running ahead of its share by more than a slice, the
+ * deadline keeps everybody from falling behind by more than a slice, and so run times stay within a slice of the
+ * fluid's, for ever, whatever the weights.
  *
- *   Coming and going. A node that leaves with lag takes it with it as credit, and comes back as far behind V as it
- *   was: it waited for that time, and a job of many short launches would lose its share if every wait were
- *   forgotten. Time away earns nothing: V may have moved on, the credit did not. A node that leaves ahead of V keeps its
- *   own time, so that its debt is paid as V catches up, and leaving and coming back cannot wash it away. Credit and debt
- *   are bounded by FAIR_LAG_SLICES slices of its own.
+ *   - A runner keeps its place for a slice, unless somebody eligible has an earlier deadline: one that comes back and is
+ *     owed time, or a heavier one, need not wait for the end of a light one's slice. Equals that are even have later
+ *     deadlines than the runner, so between them slices are whole.
+ *   - At the end of its slice it competes with its next one. While nobody is eligible it goes on; fair_queue_left() says when
+ *     V will reach the first, so that a heavy node does not wake the caller after every slice.
+ *   - A slice that is interrupted (by a deadline, or because the caller gave the device to others) goes on where it was.
  *
- *   Slices. A runner keeps its place for a slice, and beyond it until the first waiting node is not ahead of it. A waiting
- *   node that is a whole slice (of the runner's) behind the runner takes its place at once: without others coming
- *   and going that is the end of the slice anyway; with them it is how credit is redeemed.
+ * Coming and going. A node that goes away keeps its lag, and comes back as far from V as it was. The lag stays in the sum,
+ * so that V does not feel it go or come, and those that stay are not charged for what it leaves behind. Time away
+ * earns nothing, since V may move on but the lag does not; and leaving washes away no debt. Lag is kept up to
+ * FAIR_LAG_SLICES slices of the node's own, for FAIR_MEMORY_SLICES slices of the queue's run time, and for the latest
+ * FAIR_REMEMBER_MAX nodes: that is the most that sleepers can ever claim from those that stayed.
  *
- *   Several slots. A node cannot run on two, so its weight counts for at most one slot: the heaviest runners whose
- *   weight is worth more than an equal part of the slots left are `full`; they keep their slot, and advance with the
- *   average of the others. Only runners can be full: a heavy node that waits becomes a runner within a slice.
+ * Several slots. A node cannot run on two, so its weight counts for at most one: runners whose weight is worth more than an
+ * equal part of the slots that heavier ones leave are `full`. They keep their slot, and advance with the mean of the
+ * others. Only runners can be full: one that heavy that waits becomes a runner within a slice.
  *
- *   Nobody waits. Then nobody is charged, for whatever the weights everybody has a slot: it is as if all were full.
+ * Nobody waits. Then nobody is charged: whatever the weights, everybody has a slot, as if all were full.
  *
- * Virtual times wrap; only differences count, and those are bounded by slices. The cost of an operation is O(log n) for
- * n waiting nodes, and O(slots), which is a small number by configuration.
+ * Cost. An operation is a walk or two along the tree of the waiting, O(log n); with O(slots) for the runners, whose number
+ * is a small one by configuration. Virtual times wrap: only differences count, and those are bounded as above.
  */
 
 #include <stdint.h>
 
-#include "heap.h"
+#include "avl.h"
 
 #define FAIR_SCALE                                                                                          \
         UINT64_C(10000) /* virtual time per ns at weight 1: a ns counts at the highest weight, too */
 #define FAIR_LAG_SLICES    2U
 #define FAIR_MEMORY_SLICES 16U
+#define FAIR_REMEMBER_MAX  64U
 #define FAIR_STEP_MAX                                                                                       \
         (UINT64_C(1) << 48) /* ns; a single step beyond three days is no run time of anybody's */
 
@@ -48,32 +55,32 @@ __extension__ typedef __int128 fair_wide_t;
 typedef enum FairState {
         FAIR_AWAY,       /* owed nothing */
         FAIR_REMEMBERED, /* away with its lag */
-        FAIR_EARLY,      /* waiting, has had more than its share */
-        FAIR_ELIGIBLE,   /* waiting, is owed time */
+        FAIR_WAITING,
         FAIR_RUNNING,
 } FairState;
 
 typedef struct FairNode FairNode;
 
 struct FairNode {
-        HeapNode heap;         /* waiting */
+        AvlNode order;         /* waiting */
         FairNode *prev, *next; /* running, or remembered */
         FairState state;
         uint32_t weight;
         uint64_t vtime;
         uint64_t left_ns;       /* of its slice */
         uint64_t deadline;      /* waiting: its virtual time at the end of the slice */
+        FairNode *first;        /* waiting: the earliest deadline of the subtree */
         uint64_t seq;           /* order among equals */
         int64_t lag;            /* away: how far behind V it comes back */
         uint64_t left_clock_ns; /* remembered: since then */
 };
 
 typedef struct FairQueue {
-        Heap eligible;     /* earliest deadline first */
-        Heap early;        /* least early first */
+        Avl waiting;       /* by virtual time */
         FairNode *running; /* heaviest first */
         uint32_t n_running;
-        FairNode *away;    /* remembered, the longest away first */
+        FairNode *away; /* remembered, the longest away first */
+        uint32_t n_away;
         uint64_t weight;   /* of all, waiting and running */
         uint64_t origin;   /* V is origin + sum / weight */
         fair_wide_t sum;   /* of weight * (vtime - origin), less the weight * lag of those remembered */
@@ -84,7 +91,7 @@ typedef struct FairQueue {
 void fair_queue_init(FairQueue *q);
 
 static inline size_t fair_queue_n_waiting(const FairQueue *q) {
-        return q->eligible.n + q->early.n;
+        return q->waiting.n;
 }
 
 static inline size_t fair_queue_n(const FairQueue *q) {
@@ -115,4 +122,4 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns);
 
 /* How long until choosing again may change anything by itself; NSEC_INFINITY when nobody waits. Not 0 after
  * fair_queue_choose(). */
-uint64_t fair_queue_left(const FairQueue *q, uint32_t slots, uint64_t slice_ns);
+uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns);

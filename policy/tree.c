@@ -300,10 +300,10 @@ static void tree_report(Policy *p) {
         FairNode *n;
 
         DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
-        if (entity_may_run(e))
-                entity_run(e);
-        else
-                entity_hold(e);
+                if (entity_may_run(e))
+                        entity_run(e);
+                else
+                        entity_hold(e);
 
         if (p->active)
                 DL_FOREACH(p->active->fair.running, n)
@@ -318,7 +318,7 @@ static void tree_report(Policy *p) {
                 entity_run(p->advanced[i]);
 }
 
-static uint64_t tree_next(const Policy *p) {
+static uint64_t tree_next(Policy *p) {
         uint64_t next = NSEC_INFINITY;
 
         if (p->lingering)

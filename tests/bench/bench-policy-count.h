@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Included before everything else into the policy's sources, as bench-policy is built: makes the heap count its steps.
+ * Included before everything else into the policy's sources, as bench-policy is built: makes the tree count its steps.
  */
 
 #include <stdint.h>
 
-extern uint64_t bench_heap_steps;
+extern uint64_t bench_avl_steps;
 
-#define HEAP_STEP() (bench_heap_steps++)
+#define AVL_STEP() (bench_avl_steps++)

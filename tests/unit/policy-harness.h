@@ -12,7 +12,7 @@
 
 #include "policy/policy.h"
 
-#define HARNESS_JOBS_MAX 64U
+#define HARNESS_JOBS_MAX 128U
 
 typedef struct Random {
         uint64_t state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle. It shares no code with policy/ except the contract: no heap, no list, no running sum, no learned state
+ * The oracle. It shares no code with policy/ except the contract: no tree, no list, no running sum, no learned state
  * that is not recomputed from the raw history.
  */
 
@@ -11,6 +11,7 @@
 #define N_TIERS   (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1)
 #define N_GAPS    16
 #define MEMORY    16 /* slices */
+#define REMEMBER  64 /* nodes */
 #define RECENT_NS (100 * NSEC_PER_MSEC)
 
 __extension__ typedef __int128 wide_t;
@@ -21,11 +22,11 @@ struct PolicyEntity {
         int tier;
         uint32_t weight, threshold;
         bool ready, running, was_ready;
-        bool eligible; /* waiting, and V has reached it */
         uint64_t v, deadline, left;
         int64_t lag; /* away: what it comes back with */
         bool remembered;
         uint64_t left_at; /* by the tier's clock */
+        uint64_t left_order;
         uint64_t wait_order, run_order, held_order, grant_order, idle_order;
         uint64_t held_since, idle_since, accounted;
         uint64_t gaps[N_GAPS]; /* the latest last */
@@ -56,7 +57,7 @@ static size_t n_ready(const Policy *p, int tier) {
         size_t n = 0;
 
         FOR_EACH(p, e)
-        n += e->ready && (tier < 0 || e->tier == tier);
+                n += e->ready && (tier < 0 || e->tier == tier);
         return n;
 }
 
@@ -64,8 +65,8 @@ static int highest(const Policy *p, bool ready_only) {
         int t = -1;
 
         FOR_EACH(p, e)
-        if ((e->ready || !ready_only) && e->tier > t)
-                t = e->tier;
+                if ((e->ready || !ready_only) && e->tier > t)
+                        t = e->tier;
         return t;
 }
 
@@ -73,8 +74,8 @@ static uint64_t weight_of(const Policy *p, int tier) {
         uint64_t w = 0;
 
         FOR_EACH(p, e)
-        if (e->ready && e->tier == tier)
-                w += e->weight;
+                if (e->ready && e->tier == tier)
+                        w += e->weight;
         return w;
 }
 
@@ -88,13 +89,13 @@ static uint64_t tier_v(Policy *p, int tier) {
         wide_t sum = 0;
 
         FOR_EACH(p, e)
-        if (e->ready && e->tier == tier) {
-                first = first ?: e;
-                sum += (wide_t) e->weight * (int64_t) (e->v - first->v);
-        }
+                if (e->ready && e->tier == tier) {
+                        first = first ?: e;
+                        sum += (wide_t) e->weight * (int64_t) (e->v - first->v);
+                }
         FOR_EACH(p, e)
-        if (e->remembered && e->tier == tier)
-                sum -= (wide_t) e->weight * e->lag;
+                if (e->remembered && e->tier == tier)
+                        sum -= (wide_t) e->weight * e->lag;
         if (first)
                 p->v_left[tier] = first->v + (uint64_t) floor_div(sum, (wide_t) weight_of(p, tier));
         return p->v_left[tier];
@@ -104,12 +105,16 @@ static bool waits(const PolicyEntity *e, int tier) {
         return e->ready && !e->running && e->tier == tier;
 }
 
+static bool eligible(const PolicyEntity *e) {
+        return (int64_t) (e->v - tier_v(e->p, e->tier)) <= 0;
+}
+
 /* The eligible one with the earliest deadline; with `any`, without such, the one that is least early. */
 static PolicyEntity *first_waiting(const Policy *p, int tier, bool any) {
         PolicyEntity *best = NULL;
 
         FOR_EACH(p, e) {
-                if (!waits(e, tier) || !e->eligible)
+                if (!waits(e, tier) || !eligible(e))
                         continue;
                 int64_t d = best ? (int64_t) (e->deadline - best->deadline) : -1;
 
@@ -154,7 +159,7 @@ static size_t n_running(const Policy *p, int tier) {
         size_t n = 0;
 
         FOR_EACH_RUNNER(p, tier, e)
-        n++;
+                n++;
         return n;
 }
 
@@ -205,7 +210,6 @@ static void start(Policy *p, PolicyEntity *e) {
 }
 
 static void place(Policy *p, PolicyEntity *e) {
-        e->eligible = (int64_t) (e->v - tier_v(p, e->tier)) <= 0;
         e->deadline = e->v + as_v(e->left, e->weight, 1);
 }
 
@@ -233,9 +237,9 @@ static PolicyEntity *latest(Policy *p, int tier, const PolicyEntity *next, size_
         size_t i = 0;
 
         FOR_EACH_RUNNER(p, tier, e)
-        if (!next || (i++ >= full && due(p, e, next)))
-                if (!best || (int64_t) (deadline_of(p, e) - deadline_of(p, best)) > 0)
-                        best = e;
+                if (!next || (i++ >= full && due(p, e, next)))
+                        if (!best || (int64_t) (deadline_of(p, e) - deadline_of(p, best)) > 0)
+                                best = e;
         return best;
 }
 
@@ -244,16 +248,13 @@ static void choose_runners(Policy *p, int tier) {
         uint64_t slots, weight;
 
         FOR_EACH(p, e)
-        if (e->remembered && e->tier == tier &&
-                        p->clock[tier] - e->left_at > MEMORY * p->config.timeslice_ns) {
-                e->remembered = false;
-                e->lag = 0;
-        }
+                if (e->remembered && e->tier == tier &&
+                                p->clock[tier] - e->left_at > MEMORY * p->config.timeslice_ns) {
+                        e->remembered = false;
+                        e->lag = 0;
+                }
         while (n_running(p, tier) > p->config.concurrency)
                 stop(p, latest(p, tier, NULL, 0));
-        FOR_EACH(p, e)
-        if (waits(e, tier) && (int64_t) (e->v - tier_v(p, tier)) <= 0)
-                e->eligible = true;
         while (n_running(p, tier) < p->config.concurrency && (next = first_waiting(p, tier, true)))
                 start(p, next);
         while ((next = first_waiting(p, tier, false))) {
@@ -265,7 +266,7 @@ static void choose_runners(Policy *p, int tier) {
         }
         if (next)
                 FOR_EACH_RUNNER(p, tier, e)
-        e->left = e->left ?: p->config.timeslice_ns;
+                        e->left = e->left ?: p->config.timeslice_ns;
 }
 
 static bool chosen(const PolicyEntity *e) {
@@ -289,9 +290,9 @@ static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
         PolicyEntity *best = NULL;
 
         FOR_EACH(p, e)
-        if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && chosen(e)))
-                if (!best || e->held_order < best->held_order)
-                        best = e;
+                if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && chosen(e)))
+                        if (!best || e->held_order < best->held_order)
+                                best = e;
         return best;
 }
 
@@ -317,7 +318,7 @@ static bool advanced(const PolicyEntity *e) {
         if (e->ready || e->tier != highest(e->p, false))
                 return false;
         FOR_EACH(e->p, o)
-        before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
+                before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
         return before < POLICY_ADVANCE_MAX;
 }
 
@@ -350,7 +351,7 @@ static void report(PolicyEntity *e, Verdict v) {
         size_t n_equals = 0;
 
         FOR_EACH(p, o)
-        n_equals += o->tier == e->tier;
+                n_equals += o->tier == e->tier;
         if (v == VERDICT_RUN && e->tier == highest(p, false) &&
                         (n_equals == 1 || p->now >= p->contended_until[e->tier]))
                 g.threshold = 0;
@@ -372,9 +373,9 @@ static PolicyEntity *next_granted(const Policy *p, uint64_t below) {
         PolicyEntity *best = NULL;
 
         FOR_EACH(p, e)
-        if (e->grant.verdict == VERDICT_RUN && e->grant_order < below)
-                if (!best || e->grant_order > best->grant_order)
-                        best = e;
+                if (e->grant.verdict == VERDICT_RUN && e->grant_order < below)
+                        if (!best || e->grant_order > best->grant_order)
+                                best = e;
         return best;
 }
 
@@ -385,7 +386,7 @@ static void report_all(Policy *p) {
                 report(e, may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
         if (p->active >= 0)
                 FOR_EACH_RUNNER(p, p->active, r)
-        report(r, VERDICT_RUN);
+                        report(r, VERDICT_RUN);
         if (p->owed)
                 report(p->owed, VERDICT_RUN);
         if (p->lingering)
@@ -396,9 +397,9 @@ static void report_all(Policy *p) {
                 PolicyEntity *best = NULL;
 
                 FOR_EACH(p, o)
-                if (advanced(o) && o->idle_order < below)
-                        if (!best || o->idle_order > best->idle_order)
-                                best = o;
+                        if (advanced(o) && o->idle_order < below)
+                                if (!best || o->idle_order > best->idle_order)
+                                        best = o;
                 if (!best)
                         return;
                 report(best, VERDICT_RUN);
@@ -475,15 +476,34 @@ static void join(PolicyEntity *e) {
         stop(p, e);
 }
 
+static void remember(PolicyEntity *e) {
+        Policy *p = e->p;
+        PolicyEntity *oldest = NULL;
+        size_t n = 0;
+
+        FOR_EACH(p, o)
+                if (o->remembered && o->tier == e->tier) {
+                        n++;
+                        if (!oldest || o->left_order < oldest->left_order)
+                                oldest = o;
+                }
+        if (n >= REMEMBER) {
+                oldest->remembered = false;
+                oldest->lag = 0;
+        }
+        e->remembered = true;
+        e->left_at = p->clock[e->tier];
+        e->left_order = p->order++;
+}
+
 static void leave(PolicyEntity *e) {
         Policy *p = e->p;
         int64_t most = (int64_t) as_v(p->config.timeslice_ns, e->weight, 2),
                 lag = (int64_t) (tier_v(p, e->tier) - e->v);
 
         e->lag = CLAMP(lag, -most, most);
-        e->remembered = true;
-        e->left_at = p->clock[e->tier];
         e->ready = e->running = false;
+        remember(e);
 }
 
 static int naive_entity_new(
@@ -617,8 +637,11 @@ static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uin
         bool ready = e->ready;
         if (ready)
                 leave(e);
+        bool remembered = e->remembered;
+        e->remembered = false;
         e->tier = tier;
-        e->left_at = p->clock[tier];
+        if (remembered)
+                remember(e);
         if (ready)
                 join(e);
         else
