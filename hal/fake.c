@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A simulated device in memory: see fake.h for what it models
+ */
+
+#include <pthread.h>
+
+#include "common/macro.h"
+#include "hal/fake.h"
+
+typedef struct FakeQueue {
+        HalQueue hal;
+        FakeDevice *device;
+        struct FakeQueue *next;
+
+        FakeDispatch *dispatches;
+        uint64_t n, n_allocated;
+        uint64_t n_finished;
+        uint64_t progress_ns;
+        bool stopped; /* what the hardware does, as opposed to what `held` says */
+} FakeQueue;
+
+struct FakeDevice {
+        pthread_mutex_t lock;
+        FakeQueue *queues;
+        uint64_t now_ns;
+        HalCosts costs;    /* what a call takes */
+        HalCosts measured; /* what the backend has learnt */
+        unsigned fail_after;
+        int fail_error;
+};
+
+static FakeQueue *fake_queue(const HalQueue *q) {
+        return container_of((HalQueue *) q, FakeQueue, hal);
+}
+
+static void unlockp(pthread_mutex_t **lock) {
+        (void) pthread_mutex_unlock(*lock);
+}
+
+#define LOCKED(d)                                                                                           \
+        _cleanup_(unlockp)                                                                                  \
+        _unused_ pthread_mutex_t *_locked = &(d)->lock;                                                     \
+        (void) pthread_mutex_lock(_locked)
+
+/* --- the device --- */
+
+FakeDevice *fake_device_new(void) {
+        FakeDevice *d = calloc(1, sizeof(FakeDevice));
+
+        if (d)
+                (void) pthread_mutex_init(&d->lock, NULL);
+        return d;
+}
+
+FakeDevice *fake_device_free(FakeDevice *d) {
+        if (d)
+                (void) pthread_mutex_destroy(&d->lock);
+        free(d);
+        return NULL;
+}
+
+void fake_device_set_costs(FakeDevice *d, const HalCosts *costs) {
+        LOCKED(d);
+        d->costs = *costs;
+}
+
+void fake_device_fail(FakeDevice *d, unsigned after, int error) {
+        LOCKED(d);
+        d->fail_after = after;
+        d->fail_error = error;
+}
+
+uint64_t fake_device_now(FakeDevice *d) {
+        LOCKED(d);
+        return d->now_ns;
+}
+
+static void queue_work(FakeQueue *q, uint64_t now_ns, uint64_t ns) {
+        uint64_t left = ns;
+
+        while (left > 0 && q->n_finished < q->n) {
+                FakeDispatch *p = &q->dispatches[q->n_finished];
+                uint64_t step = MIN(left, p->duration_ns - p->done_ns);
+
+                p->done_ns += step;
+                q->progress_ns += step;
+                left -= step;
+                if (p->done_ns < p->duration_ns)
+                        return;
+                p->finished_ns = now_ns + (ns - left);
+                p->times++;
+                q->n_finished++;
+        }
+}
+
+static void device_run(FakeDevice *d, uint64_t ns) {
+        for (FakeQueue *q = d->queues; q; q = q->next)
+                if (!q->stopped)
+                        queue_work(q, d->now_ns, ns);
+        d->now_ns += ns;
+}
+
+void fake_device_run(FakeDevice *d, uint64_t ns) {
+        LOCKED(d);
+        device_run(d, ns);
+}
+
+/* --- queues --- */
+
+HalQueue *fake_queue_new(FakeDevice *d) {
+        FakeQueue *q = calloc(1, sizeof(FakeQueue));
+        if (!q)
+                return NULL;
+
+        LOCKED(d);
+        *q = (FakeQueue){.hal.ops = &hal_fake_ops, .device = d, .next = d->queues};
+        d->queues = q;
+        return &q->hal;
+}
+
+HalQueue *fake_queue_free(HalQueue *hal) {
+        if (!hal)
+                return NULL;
+
+        FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+        FakeQueue **link = &q->device->queues;
+        while (*link != q)
+                link = &(*link)->next;
+        *link = q->next;
+        free(q->dispatches);
+        free(q);
+        return NULL;
+}
+
+uint64_t fake_queue_submit(HalQueue *hal, uint64_t duration_ns) {
+        FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+
+        if (q->n == q->n_allocated) {
+                uint64_t n = MAX(q->n_allocated * 2, UINT64_C(64));
+                FakeDispatch *p = reallocarray(q->dispatches, n, sizeof(FakeDispatch));
+                if (!p)
+                        return UINT64_MAX;
+                q->dispatches = p;
+                q->n_allocated = n;
+        }
+        q->dispatches[q->n] = (FakeDispatch){.duration_ns = MAX(duration_ns, UINT64_C(1))};
+        return q->n++;
+}
+
+FakeDispatch fake_queue_dispatch(HalQueue *hal, uint64_t n) {
+        FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+
+        return n < q->n ? q->dispatches[n] : (FakeDispatch){};
+}
+
+uint64_t fake_queue_progress(HalQueue *hal) {
+        FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+
+        return q->progress_ns;
+}
+
+/* --- the backend --- */
+
+/* What a driver does for one queue. Everybody goes on while the call is under way, this queue included. */
+static int fake_apply(HalQueue *hal, bool held) {
+        FakeQueue *q = fake_queue(hal);
+        FakeDevice *d = q->device;
+        LOCKED(d);
+
+        if (d->fail_error < 0 && d->fail_after-- == 0)
+                return TAKE_GENERIC(d->fail_error, 0);
+        device_run(d, held ? d->costs.hold_ns : d->costs.release_ns);
+        q->stopped = held;
+        return 0;
+}
+
+static int fake_batch(HalQueue *const *queues, size_t n, bool held) {
+        if (n == 0)
+                return 0;
+
+        FakeDevice *d = fake_queue(queues[0])->device;
+        uint64_t start = fake_device_now(d);
+        int r = hal_apply_each(queues, n, held, fake_apply);
+
+        LOCKED(d);
+        uint64_t *estimate = held ? &d->measured.hold_ns : &d->measured.release_ns;
+        if (r >= 0)
+                *estimate = hal_learn_cost(*estimate, d->now_ns - start);
+        return r;
+}
+
+static int fake_hold(HalQueue *const *queues, size_t n) {
+        return fake_batch(queues, n, true);
+}
+
+static int fake_release(HalQueue *const *queues, size_t n) {
+        return fake_batch(queues, n, false);
+}
+
+static int fake_backlog(const HalQueue *hal, uint64_t *ret) {
+        const FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+
+        *ret = q->n - q->n_finished;
+        return 0;
+}
+
+static void fake_costs(const HalQueue *hal, HalCosts *ret) {
+        const FakeQueue *q = fake_queue(hal);
+        LOCKED(q->device);
+
+        *ret = q->device->measured;
+}
+
+const HalOps hal_fake_ops = {
+                .name = "fake",
+                .traits =
+                                {
+                                                .max_level = LEVEL_INTERRUPT,
+                                                .callers = HAL_CALLER_PROCESS | HAL_CALLER_SERVICE,
+                                                .inherit = HAL_INHERIT_RUN,
+                                },
+                .hold = fake_hold,
+                .release = fake_release,
+                .backlog = fake_backlog,
+                .costs = fake_costs,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The backend for queues that nothing can stop: everything succeeds, nothing happens
+ *
+ * With it, a queue's holds are its gate's alone.
+ */
+
+#include "common/macro.h"
+#include "hal/hal.h"
+
+static int null_apply(HalQueue *q, bool held) {
+        return 0;
+}
+
+static int null_hold(HalQueue *const *queues, size_t n) {
+        return hal_apply_each(queues, n, true, null_apply);
+}
+
+static int null_release(HalQueue *const *queues, size_t n) {
+        return hal_apply_each(queues, n, false, null_apply);
+}
+
+static int null_backlog(const HalQueue *q, uint64_t *ret) {
+        return -EOPNOTSUPP;
+}
+
+static void null_costs(const HalQueue *q, HalCosts *ret) {
+        *ret = (HalCosts){};
+}
+
+const HalOps hal_null_ops = {
+                .name = "null",
+                .traits =
+                                {
+                                                .max_level = LEVEL_OBSERVE,
+                                                .callers = HAL_CALLER_PROCESS | HAL_CALLER_SERVICE,
+                                                .inherit = HAL_INHERIT_RUN,
+                                },
+                .hold = null_hold,
+                .release = null_release,
+                .backlog = null_backlog,
+                .costs = null_costs,
+};
