@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -194,6 +195,7 @@ Client *client_free(Client *c) {
         Manager *m = c->manager;
         if (c->hh.tbl && m->client_hook)
                 m->client_hook(c, CLIENT_REMOVED, m->client_hook_userdata);
+        journal_done(&c->meta);
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i])
                         queue_free(c->slots[i]);
@@ -213,7 +215,6 @@ Client *client_free(Client *c) {
         page_done(&c->page);
         safe_close(c->lifeline);
         safe_close(c->wake);
-        safe_close(c->meta);
 
         Group *g = c->group;
         if (g) {
@@ -250,7 +251,7 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
                         .page = PAGE_NULL,
                         .lifeline = -EBADF,
                         .wake = -EBADF,
-                        .meta = -EBADF,
+                        .meta = JOURNAL_NULL,
         };
         int r = user_take(m, c->peer.uid, USER_CLIENTS, limit);
         if (r < 0)
@@ -359,13 +360,39 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         return 0;
 }
 
-void client_changed(Client *c) {
-        if (!c->hh.tbl)
-                return;
-        int r = client_serialize(c);
+void client_kept_done(ClientKept *k) {
+        page_done(&k->page);
+        journal_done(&k->meta);
+        k->lifeline = safe_close(k->lifeline);
+        k->wake = safe_close(k->wake);
+}
+
+int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
+        _cleanup_(client_freep)
+        Client *c = NULL;
+
+        int r = client_alloc(m, k->id, peer, UINT_MAX, &c); /* what it had, it keeps */
         if (r < 0)
-                log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
-                                "Cannot write down client %" PRIu64 " for a restart: %m", c->id);
+                return r;
+        c->page = TAKE_GENERIC(k->page, PAGE_NULL);
+        c->meta = TAKE_GENERIC(k->meta, JOURNAL_NULL);
+        c->lifeline = TAKE_FD(k->lifeline);
+        c->wake = TAKE_FD(k->wake);
+        page_set_lease(c->page.header, 0);
+        r = client_set_strings(c, k->sender, k->shim_version, k->backend);
+        if (r < 0)
+                return r;
+        client_join(c, k->group);
+        c->override = k->override;
+        c->wish = k->wish;
+        c->suspended = k->suspended;
+        client_resolve(c);
+        r = client_link(c);
+        if (r < 0)
+                return r;
+        m->next_client_id = MAX(m->next_client_id, c->id + 1);
+        *ret = TAKE_PTR(c);
+        return 0;
 }
 
 /* --- for showing --- */

@@ -14,6 +14,7 @@
 
 #include "common/page.h"
 #include "group.h"
+#include "journal.h"
 #include "peer.h"
 #include "queue.h"
 
@@ -34,7 +35,8 @@ struct Client {
         Group *group;
 
         Page page;
-        int lifeline, wake, meta;
+        Journal meta; /* what has to survive a restart */
+        int lifeline, wake;
         sd_event_source *lifeline_source, *wake_source, *pidfd_source;
 
         Queue **slots; /* by slot */
@@ -113,8 +115,28 @@ QueueState client_state(const Client *c);
 
 /* --- restart --- */
 
-/* Writes what has to survive into c->meta. Called whenever it changes. */
+/* Makes c->meta and writes down what has to survive. client_changed(), queue_changed() and queue_gone() keep it up to date. */
 int client_serialize(Client *c);
+
+/* What is left of a client of the former service, without its queues. */
+typedef struct ClientKept {
+        uint64_t id;
+        Page page;
+        Journal meta;
+        int lifeline, wake;
+        Group *group;
+        const char *sender, *shim_version, *backend;
+        Settings override, wish;
+        bool suspended;
+} ClientKept;
+
+#define CLIENT_KEPT_NULL                                                                                    \
+        ((ClientKept){.page = PAGE_NULL, .meta = JOURNAL_NULL, .lifeline = -EBADF, .wake = -EBADF})
+
+void client_kept_done(ClientKept *k);
+
+/* Takes the peer and the fds of k. */
+int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret);
 
 /* Makes a client from what was kept. Takes the five fds on success; on failure they stay the caller's, and the client, if it
  * still lives, sees the hang-up when they are closed and registers again. */

@@ -7,130 +7,96 @@
 #include <config.h>
 
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <utlist.h>
 
 #include "arbiter.h"
 #include "describe.h"
 #include "job.h"
+#include "json-util.h"
 
 /* --- JSON --- */
 
-/* json-c returns < 0 when memory runs out; a member that is missing would be a lie, so one failure is the end of all. */
-static int add(json_object *o, const char *key, json_object *value) {
-        if (!value)
-                return -ENOMEM;
-        if (json_object_object_add(o, key, value) < 0) {
-                json_object_put(value);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
-static int add_string(json_object *o, const char *key, const char *s) {
-        return add(o, key, json_object_new_string(strempty(s)));
-}
-
-static int add_u64(json_object *o, const char *key, uint64_t v) {
-        return add(o, key, json_object_new_uint64(v));
-}
-
-static int add_int(json_object *o, const char *key, int v) {
-        return add(o, key, json_object_new_int(v));
-}
-
-static int add_bool(json_object *o, const char *key, bool v) {
-        return add(o, key, json_object_new_boolean(v));
-}
-
-#define TRY(call)                                                                                           \
-        do {                                                                                                \
-                int _r = (call);                                                                            \
-                if (_r < 0)                                                                                 \
-                        return _r;                                                                          \
-        } while (false)
-
 static int add_settings(json_object *o, const SettingsResolved *s) {
-        TRY(add_string(o, "class", s->class));
-        TRY(add_int(o, "priority", s->policy.priority));
-        TRY(add_u64(o, "weight", s->policy.weight));
-        TRY(add_u64(o, "threshold", s->policy.threshold));
-        return add_string(o, "source", settings_source_to_string(s->source));
+        JSON_TRY(json_add_string(o, "class", s->class));
+        JSON_TRY(json_add_int(o, "priority", s->policy.priority));
+        JSON_TRY(json_add_u64(o, "weight", s->policy.weight));
+        JSON_TRY(json_add_u64(o, "threshold", s->policy.threshold));
+        return json_add_string(o, "source", settings_source_to_string(s->source));
 }
 
 static int add_counters(json_object *o, const ClientCounters *n) {
-        TRY(add_u64(o, "submitted", n->submitted));
-        TRY(add_u64(o, "completed", n->completed));
-        TRY(add_u64(o, "held_usec", n->held_ns / NSEC_PER_USEC));
-        return add_u64(o, "lease_expired", n->lease_expired);
+        JSON_TRY(json_add_u64(o, "submitted", n->submitted));
+        JSON_TRY(json_add_u64(o, "completed", n->completed));
+        JSON_TRY(json_add_u64(o, "held_usec", n->held_ns / NSEC_PER_USEC));
+        return json_add_u64(o, "lease_expired", n->lease_expired);
 }
 
 static int describe_device(const Device *d, json_object *o) {
-        TRY(add_string(o, "id", d->id));
-        TRY(add_string(o, "name", d->name));
-        TRY(add_string(o, "backend", d->backend));
-        TRY(add_string(o, "policy", d->ops->name));
-        TRY(add_string(o, "state", device_state_to_string(d->state)));
-        TRY(add_u64(o, "concurrency", d->config.concurrency));
-        TRY(add_u64(o, "timeslice_usec", d->config.timeslice_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "starve_usec", d->config.starve_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "starve_run_usec", d->config.starve_run_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "linger_usec", d->config.linger_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "threshold", d->config.threshold));
-        TRY(add_u64(o, "entities", d->n_entities));
-        TRY(add_u64(o, "ready", d->n_ready));
-        return add_u64(o, "preempted", d->n_preempted);
+        JSON_TRY(json_add_string(o, "id", d->id));
+        JSON_TRY(json_add_string(o, "name", d->name));
+        JSON_TRY(json_add_string(o, "backend", d->backend));
+        JSON_TRY(json_add_string(o, "policy", d->ops->name));
+        JSON_TRY(json_add_string(o, "state", device_state_to_string(d->state)));
+        JSON_TRY(json_add_u64(o, "concurrency", d->config.concurrency));
+        JSON_TRY(json_add_u64(o, "timeslice_usec", d->config.timeslice_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "starve_usec", d->config.starve_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "starve_run_usec", d->config.starve_run_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "linger_usec", d->config.linger_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "threshold", d->config.threshold));
+        JSON_TRY(json_add_u64(o, "entities", d->n_entities));
+        JSON_TRY(json_add_u64(o, "ready", d->n_ready));
+        return json_add_u64(o, "preempted", d->n_preempted);
 }
 
 static int describe_group(const Group *g, json_object *o) {
         PolicyUsage u;
 
         group_usage(g, now_ns(), &u);
-        TRY(add_string(o, "name", g->name));
-        TRY(add_string(o, "kind", group_kind_to_string(g->kind)));
-        TRY(add_string(o, "unit", g->unit));
-        TRY(add_settings(o, &g->resolved));
-        TRY(add_bool(o, "suspended", g->suspended));
-        TRY(add_u64(o, "clients", g->n_clients));
-        TRY(add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));
-        return add_u64(o, "preempted", u.n_preempted);
+        JSON_TRY(json_add_string(o, "name", g->name));
+        JSON_TRY(json_add_string(o, "kind", group_kind_to_string(g->kind)));
+        JSON_TRY(json_add_string(o, "unit", g->unit));
+        JSON_TRY(add_settings(o, &g->resolved));
+        JSON_TRY(json_add_bool(o, "suspended", g->suspended));
+        JSON_TRY(json_add_u64(o, "clients", g->n_clients));
+        JSON_TRY(json_add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));
+        return json_add_u64(o, "preempted", u.n_preempted);
 }
 
 static int describe_client(const Client *c, json_object *o) {
         ClientCounters n;
 
         client_counters(c, &n);
-        TRY(add_u64(o, "id", c->id));
-        TRY(add_int(o, "pid", (int) c->peer.pid));
-        TRY(add_u64(o, "uid", c->peer.uid));
-        TRY(add_string(o, "command", c->peer.command));
-        TRY(add_string(o, "shim_version", c->shim_version));
-        TRY(add_string(o, "group", c->group->name));
-        TRY(add_string(o, "unit", c->peer.unit));
-        TRY(add_string(o, "slice", c->peer.slice));
-        TRY(add_settings(o, &c->resolved));
-        TRY(add_bool(o, "suspended", c->suspended || c->group->suspended));
-        TRY(add_string(o, "state", queue_state_to_string(client_state(c))));
-        TRY(add_u64(o, "queues", c->n_queues));
-        TRY(add_counters(o, &n));
-        return add_u64(o, "edges", c->n_edges);
+        JSON_TRY(json_add_u64(o, "id", c->id));
+        JSON_TRY(json_add_int(o, "pid", (int) c->peer.pid));
+        JSON_TRY(json_add_u64(o, "uid", c->peer.uid));
+        JSON_TRY(json_add_string(o, "command", c->peer.command));
+        JSON_TRY(json_add_string(o, "shim_version", c->shim_version));
+        JSON_TRY(json_add_string(o, "group", c->group->name));
+        JSON_TRY(json_add_string(o, "unit", c->peer.unit));
+        JSON_TRY(json_add_string(o, "slice", c->peer.slice));
+        JSON_TRY(add_settings(o, &c->resolved));
+        JSON_TRY(json_add_bool(o, "suspended", c->suspended || c->group->suspended));
+        JSON_TRY(json_add_string(o, "state", queue_state_to_string(client_state(c))));
+        JSON_TRY(json_add_u64(o, "queues", c->n_queues));
+        JSON_TRY(add_counters(o, &n));
+        return json_add_u64(o, "edges", c->n_edges);
 }
 
 static int describe_queue(const Queue *q, json_object *o) {
         ClientCounters n;
 
         queue_counters(q, &n);
-        TRY(add_u64(o, "id", q->id));
-        TRY(add_u64(o, "client", q->client->id));
-        TRY(add_string(o, "device", q->device->id));
-        TRY(add_string(o, "backend", q->backend));
-        TRY(add_string(o, "label", q->label));
-        TRY(add_u64(o, "slot", q->slot));
-        TRY(add_settings(o, &q->resolved));
-        TRY(add_bool(o, "suspended", queue_is_suspended(q)));
-        TRY(add_string(o, "state", queue_state_to_string(queue_state(q))));
+        JSON_TRY(json_add_u64(o, "id", q->id));
+        JSON_TRY(json_add_u64(o, "client", q->client->id));
+        JSON_TRY(json_add_string(o, "device", q->device->id));
+        JSON_TRY(json_add_string(o, "backend", q->backend));
+        JSON_TRY(json_add_string(o, "label", q->label));
+        JSON_TRY(json_add_u64(o, "slot", q->slot));
+        JSON_TRY(add_settings(o, &q->resolved));
+        JSON_TRY(json_add_bool(o, "suspended", queue_is_suspended(q)));
+        JSON_TRY(json_add_string(o, "state", queue_state_to_string(queue_state(q))));
         return add_counters(o, &n);
 }
 
@@ -138,50 +104,42 @@ static int describe_statistics(const Manager *m, json_object *o) {
         LatencySummary s;
 
         latency_summary(&m->latency, &s);
-        TRY(add_u64(o, "edges", m->n_edges));
-        TRY(add_u64(o, "verdicts", m->n_verdicts));
-        TRY(add_u64(o, "wakeups", m->n_wakeups));
-        TRY(add_u64(o, "decision_p50_usec", s.p50_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "decision_p99_usec", s.p99_ns / NSEC_PER_USEC));
-        TRY(add_u64(o, "decision_max_usec", s.max_ns / NSEC_PER_USEC));
-        return add_u64(o, "decision_samples", s.n_samples);
+        JSON_TRY(json_add_u64(o, "edges", m->n_edges));
+        JSON_TRY(json_add_u64(o, "verdicts", m->n_verdicts));
+        JSON_TRY(json_add_u64(o, "wakeups", m->n_wakeups));
+        JSON_TRY(json_add_u64(o, "decision_p50_usec", s.p50_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "decision_p99_usec", s.p99_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "decision_max_usec", s.max_ns / NSEC_PER_USEC));
+        return json_add_u64(o, "decision_samples", s.n_samples);
 }
 
-/* Adds o[key] = [ {...}, ... ], one for each object of a table. */
+/* Adds root[key] = [ {...}, ... ], one for each object of a table. */
 #define DESCRIBE_ALL(root, key, table, describe)                                                            \
-        ({                                                                                                  \
-                json_object *_array = json_object_new_array();                                              \
+        do {                                                                                                \
+                json_object *_array = json_object_new_array(), *_o;                                         \
                 typeof(table) _x, _tmp;                                                                     \
-                int _all = add(root, key, _array);                                                          \
+                JSON_TRY(json_add(root, key, _array));                                                      \
                 HASH_ITER(hh, table, _x, _tmp) {                                                            \
-                        json_object *_o = _all < 0 ? NULL : json_object_new_object();                       \
-                        if (_all < 0)                                                                       \
-                                break;                                                                      \
-                        if (!_o || json_object_array_add(_array, _o) < 0) {                                 \
-                                json_object_put(_o);                                                        \
-                                _all = -ENOMEM;                                                             \
-                                break;                                                                      \
-                        }                                                                                   \
-                        _all = describe(_x, _o);                                                            \
+                        JSON_TRY(json_append_object(_array, &_o));                                          \
+                        JSON_TRY(describe(_x, _o));                                                         \
                 }                                                                                           \
-                _all;                                                                                       \
-        })
+        } while (false)
 
 static int describe_all(Manager *m, json_object *root) {
-        TRY(add_string(root, "version", XSCHED_VERSION));
-        TRY(DESCRIBE_ALL(root, "devices", m->devices, describe_device));
-        TRY(DESCRIBE_ALL(root, "groups", m->groups, describe_group));
-        TRY(DESCRIBE_ALL(root, "clients", m->clients, describe_client));
-        TRY(DESCRIBE_ALL(root, "queues", m->queues, describe_queue));
+        JSON_TRY(json_add_string(root, "version", XSCHED_VERSION));
+        DESCRIBE_ALL(root, "devices", m->devices, describe_device);
+        DESCRIBE_ALL(root, "groups", m->groups, describe_group);
+        DESCRIBE_ALL(root, "clients", m->clients, describe_client);
+        DESCRIBE_ALL(root, "queues", m->queues, describe_queue);
 
         json_object *degraded = json_object_new_array();
-        TRY(add(root, "degraded", degraded));
+        JSON_TRY(json_add(root, "degraded", degraded));
         for (char **p = m->degraded; p && *p; p++)
                 if (json_object_array_add(degraded, json_object_new_string(*p)) < 0)
                         return -ENOMEM;
 
         json_object *statistics = json_object_new_object();
-        TRY(add(root, "statistics", statistics));
+        JSON_TRY(json_add(root, "statistics", statistics));
         return describe_statistics(m, statistics);
 }
 

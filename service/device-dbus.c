@@ -9,6 +9,7 @@
 #include "arbiter.h"
 #include "log.h"
 #include "manager-dbus.h"
+#include "manager-state.h"
 #include "messages.h"
 
 #define DEVICE_PREFIX BUS_PATH "/device"
@@ -35,62 +36,26 @@ BUS_GETTER(get_threshold) {
         return sd_bus_message_append(reply, "u", d->config.threshold);
 }
 
-typedef struct DeviceKey {
-        const char *name;
-        char type;
-        uint64_t min, max; /* in the unit of the bus: microseconds for times */
-        size_t offset;     /* in PolicyConfig */
-} DeviceKey;
-
-#define USEC_PER_HOUR UINT64_C(3600000000)
-
-static const DeviceKey device_keys[] = {
-                {"Concurrency", 'u', 1, 65535, offsetof(PolicyConfig, concurrency)},
-                {"TimeSliceUSec", 't', 100, USEC_PER_HOUR, offsetof(PolicyConfig, timeslice_ns)},
-                {"StarveUSec", 't', 1000, USEC_PER_HOUR, offsetof(PolicyConfig, starve_ns)},
-                {"StarveRunUSec", 't', 100, USEC_PER_HOUR, offsetof(PolicyConfig, starve_run_ns)},
-                {"LingerUSec", 't', 0, 1000000, offsetof(PolicyConfig, linger_ns)},
-                {"Threshold", 'u', 0, SETTINGS_THRESHOLD_MAX, offsetof(PolicyConfig, threshold)},
-};
-
-static void copy_value(PolicyConfig *to, const PolicyConfig *from, const DeviceKey *k) {
-        size_t size = k->type == 't' ? sizeof(uint64_t) : sizeof(uint32_t);
-        memcpy((char *) to + k->offset, (const char *) from + k->offset, size);
-}
-
 static int take_device_key(sd_bus_message *message, const char *key, const char *signature, void *userdata,
                 sd_bus_error *error) {
+        const DeviceKey *k = device_key_find(key);
         DeviceSettings *s = userdata;
-        const DeviceKey *k = NULL;
+        uint64_t v = 0;
+        uint32_t u = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(device_keys); i++)
-                if (streq(device_keys[i].name, key))
-                        k = device_keys + i;
         if (!k)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
         if (signature[0] != k->type || signature[1] != '\0')
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
                                 "%s must be of type '%c', not '%s'", key, k->type, signature);
 
-        uint64_t v;
-        uint32_t u;
         int r = k->type == 't' ? sd_bus_message_read(message, "t", &v)
                                : sd_bus_message_read(message, "u", &u);
         if (r < 0)
                 return r;
-        if (k->type == 'u')
-                v = u;
-        if (v < k->min || v > k->max)
+        if (device_settings_set(s, k, k->type == 't' ? v : u) < 0)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
                                 "%s must be %" PRIu64 "..%" PRIu64, key, k->min, k->max);
-
-        char *at = (char *) &s->values + k->offset;
-        if (k->type == 't') {
-                v *= NSEC_PER_USEC;
-                memcpy(at, &v, sizeof(v));
-        } else
-                memcpy(at, &u, sizeof(u));
-        s->mask |= 1U << (k - device_keys);
         return 0;
 }
 
@@ -101,28 +66,9 @@ static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *er
         return sd_bus_error_setf(error, BUS_ERROR("NoSuchPolicy"), "There is no policy '%.64s'", name);
 }
 
-const PolicyOps *device_settings_apply(const DeviceSettings *s, const PolicyOps *ops, PolicyConfig *config) {
-        for (size_t i = 0; i < ELEMENTSOF(device_keys); i++)
-                if (s->mask & (1U << i))
-                        copy_value(config, &s->values, device_keys + i);
-        return s->ops ?: ops;
-}
-
-static int device_apply(Device *d, const DeviceSettings *s) {
-        PolicyConfig config = d->config;
-        const PolicyOps *ops = device_settings_apply(s, d->ops, &config);
-
-        int r = device_set_policy(d, ops, &config);
-        if (r < 0)
-                return r;
-        d->configured = true;
+static void log_policy(const Device *d) {
         log_event(LOG_NOTICE, MESSAGE_POLICY_CHANGED, LOG_FIELDS(.device = d->id), "Device %s: policy %s",
                         d->id, d->ops->name);
-        if (d->manager->bus)
-                (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
-                                "Policy", "Concurrency", "TimeSliceUSec", "Threshold", "LingerUSec",
-                                "StarveUSec", "StarveRunUSec", NULL);
-        return 0;
 }
 
 static int device_error(int r, sd_bus_error *error) {
@@ -151,51 +97,67 @@ static int read_property(
 }
 
 int device_check_property(sd_bus_message *value, const char *property, sd_bus_error *error) {
-        DeviceSettings s = {0};
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
         return read_property(value, property, &s, error);
 }
 
 /* Authorised by property_filter(). */
 BUS_SETTER(set_property) {
-        DeviceSettings s = {0};
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
         Device *d = userdata;
 
         int r = read_property(value, property, &s, error);
         if (r < 0)
                 return r;
-        r = device_apply(d, &s);
+        r = device_configure(d, &s);
         if (r < 0)
                 return device_error(r, error);
+        log_policy(d);
         arbiter_flush(d->manager);
         return 0;
 }
 
-static int apply_to_every_device(Manager *m, const DeviceSettings *s) {
-        DeviceSettings every = m->every_device;
+/* Whether the policy takes the parameters, as they would be with `s`, for a device that has `runtime` already. */
+static bool settings_fit(
+                Manager *m, const char *id, const DeviceSettings *runtime, const DeviceSettings *s) {
         PolicyConfig config;
         uint32_t budget_us;
+
+        const PolicyOps *ops = manager_device_config(m, id, &config, &budget_us);
+        device_settings_apply(runtime, &ops, &config);
+        device_settings_apply(s, &ops, &config);
+        return device_policy_accepts(ops, &config);
+}
+
+/* All of them and those to come, or none. */
+static int configure_all(Manager *m, const DeviceSettings *s) {
+        const DeviceSettings none = DEVICE_SETTINGS_NULL;
         Device *d, *tmp;
 
-        every.ops = device_settings_apply(s, every.ops, &every.values);
-        every.mask |= s->mask;
-        const PolicyOps *ops = manager_device_config(m, "", &config, &budget_us);
-        ops = device_settings_apply(&every, ops, &config);
-        if (!device_policy_accepts(ops, &config))
-                return -EINVAL;
+        int r = settings_fit(m, "", &none, s) ? 0 : -EINVAL;
+        HASH_ITER(hh, m->devices, d, tmp)
+                if (!settings_fit(m, d->id, &d->runtime, s))
+                        r = -EINVAL;
+        if (r < 0)
+                return r;
 
+        device_settings_merge(&m->every_device, s);
         HASH_ITER(hh, m->devices, d, tmp) {
-                int r = device_apply(d, s);
-                if (r < 0)
-                        return r;
+                int q = device_settings_is_empty(&d->runtime) ? device_load_config(d)
+                                                              : device_configure(d, s);
+                if (q < 0)
+                        r = q;
+                else
+                        log_policy(d);
         }
-        m->every_device = every;
-        return 0;
+        manager_state_changed(m);
+        return r;
 }
 
 int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        Manager *m = userdata;
-        DeviceSettings s = {0};
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
         const char *id, *policy;
+        Manager *m = userdata;
         Device *d = NULL;
         uint64_t flags;
 
@@ -221,9 +183,13 @@ int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *err
         r = auth_check(m->auth, message, &request, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
-        r = d ? device_apply(d, &s) : apply_to_every_device(m, &s);
+        r = d ? device_configure(d, &s) : configure_all(m, &s);
+        if (r < 0)
+                return device_error(r, error);
+        if (d)
+                log_policy(d);
         arbiter_flush(m);
-        return r < 0 ? device_error(r, error) : sd_bus_reply_method_return(message, NULL);
+        return sd_bus_reply_method_return(message, NULL);
 }
 
 void device_emit_preempted(Device *d, const Entity *e, const Entity *by) {

@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "device.h"
+#include "manager-state.h"
 
 static const char *const device_state_table[_DEVICE_STATE_MAX] = {
                 [DEVICE_ALONE] = "alone",
@@ -39,7 +40,7 @@ Device *device_free(Device *d) {
 
         Manager *m = d->manager;
         if (d->hh.tbl) {
-                if (m->bus)
+                if (m->bus && !m->stopping)
                         (void) sd_bus_emit_object_removed(m->bus, d->path);
                 HASH_DEL(m->devices, d);
         }
@@ -67,7 +68,7 @@ static void devices_trim(Manager *m) {
         unsigned n = 0;
 
         HASH_ITER(hh, m->devices, d, tmp) {
-                if (d->n_queues > 0 || d->configured)
+                if (d->n_queues > 0 || !device_settings_is_empty(&d->runtime))
                         continue;
                 n++;
                 if (!oldest || d->used_at < oldest->used_at)
@@ -205,17 +206,30 @@ bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
         return true;
 }
 
-int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+static bool config_equal(const PolicyConfig *a, const PolicyConfig *b) {
+        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
+                if (device_key_get(device_keys + i, a) != device_key_get(device_keys + i, b))
+                        return false;
+        return true;
+}
+
+static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+        if (ops == d->ops && config_equal(config, &d->config))
+                return 0;
         int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
                               : device_switch(d, ops, config);
         if (r < 0)
                 return r;
         d->config = *config;
         arbiter_touch(d);
+        if (d->manager->bus && !d->manager->restoring)
+                (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
+                                "Policy", "Concurrency", "TimeSliceUSec", "Threshold", "LingerUSec",
+                                "StarveUSec", "StarveRunUSec", NULL);
         return 0;
 }
 
-void device_load_config(Device *d) {
+int device_load_config(Device *d) {
         PolicyConfig config;
         uint32_t budget_us;
 
@@ -224,6 +238,19 @@ void device_load_config(Device *d) {
                 d->budget_us = budget_us;
                 arbiter_sync_device(d);
         }
-        if (!d->configured)
-                (void) device_set_policy(d, ops, &config);
+        device_settings_apply(&d->runtime, &ops, &config);
+        return device_set_policy(d, ops, &config);
+}
+
+int device_configure(Device *d, const DeviceSettings *s) {
+        DeviceSettings before = d->runtime;
+
+        device_settings_merge(&d->runtime, s);
+        int r = device_load_config(d);
+        if (r < 0) {
+                d->runtime = before;
+                return r;
+        }
+        manager_state_changed(d->manager);
+        return 0;
 }

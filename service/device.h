@@ -37,7 +37,7 @@ struct Device {
         Policy *policy;
         PolicyConfig config;
         uint32_t budget_us;
-        bool configured; /* at run time: the configuration file does not change it back */
+        DeviceSettings runtime; /* stand above the configuration */
 
         Entity *entities; /* list, by device_prev/device_next */
         unsigned n_entities, n_active, n_ready;
@@ -73,19 +73,15 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
 Device *device_find(Manager *m, const char *id);
 Device *device_free(Device *d);
 
-/* What the configuration file says about this device; run-time settings stay. */
-void device_load_config(Device *d);
-
-/* Lays settings over a configuration; the policy that results. */
-const PolicyOps *device_settings_apply(const DeviceSettings *s, const PolicyOps *ops, PolicyConfig *config);
+/* The configuration changed: what was not set at run time follows it. */
+int device_load_config(Device *d);
 
 /* Whether these parameters make sense to the policy, together. */
 bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
 
-/* Changes policy and parameters together, or nothing. Nobody's state or settings are lost. */
-int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config);
-
-#define DEVICE_POLICY_CONFIG_IS_VALID(c) ((c)->concurrency >= 1 && (c)->timeslice_ns >= 100 * NSEC_PER_USEC)
+/* Run-time settings, on top of those that are there. Nobody's state or settings are lost; on failure (-EINVAL: the policy refuses
+ * the parameters) nothing is changed. */
+int device_configure(Device *d, const DeviceSettings *s);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int device_from_path(Manager *m, const char *path, Device **ret);

@@ -10,6 +10,7 @@
 #include "job.h"
 #include "log.h"
 #include "manager-dbus.h"
+#include "manager-state.h"
 #include "messages.h"
 
 #define GROUP_PREFIX BUS_PATH "/group"
@@ -43,6 +44,7 @@ static void group_apply(Group *g) {
 
         group_settings_changed(g);
         group_gc(g);
+        manager_state_changed(m);
         arbiter_flush(m);
 }
 
@@ -131,6 +133,7 @@ static int suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_err
                         "%s %s", suspended ? "Suspended" : "Resumed", g->name);
         group_set_suspended(g, suspended);
         group_gc(g);
+        manager_state_changed(m);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "job.h"
+#include "manager-state.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
                 [GROUP_CGROUP] = "cgroup",
@@ -85,6 +86,22 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Gr
         return 0;
 }
 
+/* Settings that were made for the unit before its cgroup was known. */
+static void group_inherit_unit(Group *g) {
+        Group *unit;
+
+        HASH_FIND_STR(g->manager->groups, g->unit, unit);
+        if (!unit || unit == g)
+                return;
+        g->override = unit->override;
+        g->suspended = unit->suspended;
+        unit->override = SETTINGS_NULL;
+        unit->suspended = false;
+        group_gc(unit);
+        group_settings_changed(g);
+        manager_state_changed(g->manager);
+}
+
 int group_get(Manager *m, const char *cgroup, Group **ret) {
         Group *g;
 
@@ -98,7 +115,12 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
         int r = cgroup_path_unit(cgroup, &unit);
         if (r < 0)
                 return r;
-        return group_new(m, GROUP_CGROUP, cgroup, unit, ret);
+        r = group_new(m, GROUP_CGROUP, cgroup, unit, &g);
+        if (r < 0)
+                return r;
+        group_inherit_unit(g);
+        *ret = g;
+        return 0;
 }
 
 Group *group_find(Manager *m, const char *name) {

@@ -5,6 +5,7 @@
  */
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -12,6 +13,7 @@
 #include "arbiter.h"
 #include "config.h"
 #include "job.h"
+#include "manager-state.h"
 #include "user.h"
 
 bool job_name_is_valid(const char *name) {
@@ -41,7 +43,8 @@ Job *job_free(Job *j) {
         Manager *m = j->manager;
         sd_event_source_disable_unref(j->pidfd_source);
         safe_close(j->pidfd);
-        if (j->hh.tbl) {
+        bool listed = j->hh.tbl;
+        if (listed) {
                 HASH_DEL(m->jobs, j);
                 user_give(m, j->uid, USER_JOBS);
         }
@@ -50,6 +53,8 @@ Job *job_free(Job *j) {
                 group_gc(j->group);
         }
         free(j);
+        if (listed)
+                manager_state_changed(m);
         return NULL;
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Job *, job_free);
@@ -136,6 +141,7 @@ int job_new(Manager *m, const char *name, const Settings *settings, uid_t uid, i
         if (r < 0)
                 return r;
         m->next_job_id++;
+        manager_state_changed(m);
         *ret = TAKE_PTR(j);
         return 0;
 }
@@ -145,4 +151,31 @@ Job *job_find(Manager *m, const char *token, uid_t uid) {
 
         HASH_FIND_STR(m->jobs, token, j);
         return j && j->uid == uid ? j : NULL;
+}
+
+int job_restore(Manager *m, uint64_t id, const char *token, uid_t uid, const char *group,
+                const Settings *settings, pid_t pid, uint64_t start_time, Job **ret) {
+        _cleanup_(job_freep)
+        Job *j = NULL;
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+
+        if (id == 0 || strlen(token) != JOB_TOKEN_SIZE - 1 || !startswith(group, "job:") ||
+                        group_find(m, group))
+                return -EBADMSG;
+        int r = job_make(m, id, token, uid, group, settings, UINT_MAX, &j);
+        if (r < 0)
+                return r;
+        j->pid = pid;
+        j->start_time = start_time;
+        m->next_job_id = MAX(m->next_job_id, id + 1);
+
+        if (pid > 0 && peer_from_pid(pid, &peer) >= 0 && peer.start_time == start_time) {
+                r = job_watch(j, peer.pidfd);
+                if (r < 0)
+                        return r;
+                TAKE_FD(peer.pidfd);
+        }
+        *ret = TAKE_PTR(j);
+        return 0;
 }

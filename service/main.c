@@ -18,6 +18,7 @@
 #include "client.h"
 #include "fdstore.h"
 #include "log-control.h"
+#include "manager-state.h"
 #include "messages.h"
 #include "notify.h"
 #include "reload.h"
@@ -126,7 +127,7 @@ static void on_client(Client *c, ClientEvent event, void *userdata) {
                                                         [FD_LIFELINE] = c->lifeline,
                                                         [FD_WAKE] = c->wake,
                                                         [FD_PIDFD] = c->peer.pidfd,
-                                                        [FD_META] = c->meta,
+                                                        [FD_META] = c->meta.fd,
                                         },
         };
 
@@ -160,6 +161,12 @@ static int adopt_clients(Manager *m) {
         int r = fdstore_collect(&stored);
         if (r < 0)
                 return log_error_errno(r, "Failed to take what the service manager kept: %m");
+        r = manager_state_open(m, stored.state);
+        if (r < 0)
+                return log_error_errno(r, "Failed to make the place for what survives a restart: %m");
+        r = fdstore_push_state(m->state.fd);
+        if (r < 0)
+                log_warning_errno(r, "Settings made at run time will not survive a restart: %m");
         for (size_t i = 0; i < stored.n_clients; i++)
                 n += adopt_one(m, stored.clients + i);
         if (stored.n_clients > 0)

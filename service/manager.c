@@ -23,6 +23,7 @@ int manager_new(Config *config, Manager **ret) {
                 return -ENOMEM;
         }
         m->config = config;
+        m->state = JOURNAL_NULL;
         m->next_client_id = m->next_queue_id = m->next_job_id = 1;
         (void) settings_set_class(&m->default_layer, "default");
 
@@ -64,12 +65,14 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
 
+        m->stopping = true;
         manager_free_objects(m);
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);
         sd_event_unref(m->event);
         config_free(m->config);
+        journal_done(&m->state);
         strv_free(m->degraded);
         free(m);
         return NULL;
@@ -87,6 +90,12 @@ int manager_attach_bus(Manager *m, sd_bus *bus) {
 }
 
 int manager_request_name(Manager *m) {
+        Job *j, *tmp;
+
+        /* Jobs that ended while nobody looked. */
+        HASH_ITER(hh, m->jobs, j, tmp)
+                job_gc(j);
+        arbiter_flush(m);
         return sd_bus_request_name(m->bus, BUS_NAME, 0);
 }
 
@@ -111,7 +120,8 @@ const PolicyOps *manager_device_config(
 
         config_device(m->config, id, &c);
         PolicyConfig params = c.params;
-        const PolicyOps *ops = device_settings_apply(&m->every_device, c.policy, &params);
+        const PolicyOps *ops = c.policy;
+        device_settings_apply(&m->every_device, &ops, &params);
 
         /* What was set for every device may not fit what the file says of this one. */
         bool fits = device_policy_accepts(ops, &params);

@@ -28,6 +28,8 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "device-settings.h"
+#include "journal.h"
 #include "latency.h"
 #include "policy/policy.h"
 #include "settings.h"
@@ -50,13 +52,6 @@ typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U
 
-/* What SetPolicy asks for: a policy and some of its parameters; device-dbus.c knows the keys. */
-typedef struct DeviceSettings {
-        const PolicyOps *ops; /* NULL: stays */
-        PolicyConfig values;
-        unsigned mask;
-} DeviceSettings;
-
 typedef enum ClientEvent {
         CLIENT_ADDED,   /* its five fds exist */
         CLIENT_REMOVED, /* its fds are about to be closed */
@@ -69,8 +64,7 @@ struct Manager {
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Auth *auth;       /* auth.h; owned; NULL without a bus */
-        DeviceSettings every_device; /* set at run time for every device: for those that come later */
-        Settings default_layer;      /* names the class "default", below everything else */
+        Settings default_layer;  /* names the class "default", below everything else */
 
         Device *devices; /* uthash, by id */
         Client *clients; /* uthash, by id */
@@ -88,7 +82,7 @@ struct Manager {
         Client *holding;               /* list: clients with held slots, whose leases are renewed */
         sd_event_source *lease_source; /* off while `holding` is empty */
 
-        /* What is told of clients that come, change (something that client_serialize() writes) and go; for the fd store. */
+        /* What is told of clients that come and go; for the fd store. */
         void (*client_hook)(Client *c, ClientEvent event, void *userdata);
         void *client_hook_userdata;
 
@@ -99,8 +93,12 @@ struct Manager {
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;
 
-        char **degraded; /* NULL-terminated, see manager_set_degraded() */
-        bool reloading;
+        char **degraded;             /* NULL-terminated, see manager_set_degraded() */
+        DeviceSettings every_device; /* SetPolicy for every device, those to come included */
+
+        Journal state;  /* manager-state.h */
+        bool restoring; /* from the former service's state */
+        bool stopping;  /* nothing is announced or written down any more */
 };
 
 /* Takes the configuration. The loop is made here; the bus is the caller's to open and is then handed to manager_attach_bus(). */

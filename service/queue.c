@@ -211,7 +211,7 @@ Queue *queue_free(Queue *q) {
 
         Client *c = q->client;
         Manager *m = q->manager;
-        if (q->announced) {
+        if (q->announced && !m->stopping) {
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, q->path);
                 (void) sd_bus_emit_object_removed(m->bus, q->path);
@@ -225,6 +225,7 @@ Queue *queue_free(Queue *q) {
                 queue_counters(q, &past);
                 client_counters_add(&c->past, &past);
                 arbiter_release_queue(q);
+                queue_gone(q);
                 HASH_DEL(m->queues, q);
                 c->slots[q->slot] = NULL;
                 c->n_queues--;
@@ -314,7 +315,7 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         if (r < 0)
                 return r;
         c->manager->next_queue_id++;
-        client_changed(c);
+        queue_changed(q);
         *ret = TAKE_PTR(q);
         return 0;
 }
@@ -341,6 +342,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         r = queue_link(q, UINT_MAX); /* what it had, it keeps */
         if (r < 0)
                 return r;
+        q->manager->next_queue_id = MAX(q->manager->next_queue_id, id + 1);
         TAKE_PTR(q);
         return 0;
 }

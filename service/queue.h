@@ -79,8 +79,9 @@ int queue_settings_changed(Queue *q);
 
 void queue_set_suspended(Queue *q, bool suspended);
 
-/* Something of it that has to survive a restart changed. */
+/* Something of it that has to survive a restart changed; it ends. */
 void queue_changed(Queue *q);
+void queue_gone(Queue *q);
 
 /* After its client or group was suspended or resumed. */
 void queue_sync(Queue *q);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A journal in a memfd
+ */
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "journal.h"
+
+#define JOURNAL_HEADER_SIZE 16U
+#define JOURNAL_SLACK       (64U * 1024U)
+#define JOURNAL_SIZE_MAX    (64U * 1024U * 1024U)
+
+static int write_all(int fd, const void *data, size_t size, uint64_t offset) {
+        const char *p = data;
+
+        while (size > 0) {
+                ssize_t n = pwrite(fd, p, size, (off_t) offset);
+                if (n < 0)
+                        return negative_errno();
+                p += n;
+                size -= (size_t) n;
+                offset += (uint64_t) n;
+        }
+        return 0;
+}
+
+static int write_header(const Journal *j, uint64_t begin, uint64_t end) {
+        const uint64_t header[2] = {begin, end};
+
+        return write_all(j->fd, header, sizeof(header), 0);
+}
+
+int journal_new(const char *name, Journal *ret) {
+        Journal j = {
+                        .begin = JOURNAL_HEADER_SIZE,
+                        .end = JOURNAL_HEADER_SIZE,
+        };
+
+        j.fd = memfd_create(name, MFD_CLOEXEC);
+        if (j.fd < 0)
+                return negative_errno();
+        int r = write_header(&j, j.begin, j.end);
+        if (r < 0) {
+                journal_done(&j);
+                return r;
+        }
+        *ret = j;
+        return 0;
+}
+
+int journal_open(int fd, Journal *ret) {
+        uint64_t header[2];
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return negative_errno();
+        if (pread(fd, header, sizeof(header), 0) != (ssize_t) sizeof(header))
+                return -EBADMSG;
+        if (header[0] < JOURNAL_HEADER_SIZE || header[1] < header[0] || header[1] > (uint64_t) st.st_size ||
+                        header[1] - header[0] > JOURNAL_SIZE_MAX)
+                return -EBADMSG;
+        *ret = (Journal){.fd = fd, .begin = header[0], .end = header[1], .base_size = header[1] - header[0]};
+        return 0;
+}
+
+void journal_done(Journal *j) {
+        safe_close(j->fd);
+        *j = JOURNAL_NULL;
+}
+
+int journal_append(Journal *j, json_object *record) {
+        size_t size;
+        const char *text = json_object_to_json_string_length(record, JSON_C_TO_STRING_PLAIN, &size);
+
+        if (!text)
+                return -ENOMEM;
+        uint64_t at = j->compact_end ?: j->end;
+        int r = write_all(j->fd, text, size, at);
+        if (r >= 0)
+                r = write_all(j->fd, "\n", 1, at + size);
+        if (r < 0)
+                return r;
+        if (j->compact_end != 0) {
+                j->compact_end = at + size + 1;
+                return 0;
+        }
+        r = write_header(j, j->begin, at + size + 1);
+        if (r < 0)
+                return r;
+        j->end = at + size + 1;
+        return 0;
+}
+
+bool journal_is_bloated(const Journal *j) {
+        return j->end - j->begin > 2 * j->base_size + JOURNAL_SLACK;
+}
+
+void journal_begin(Journal *j) {
+        j->compact_end = j->end;
+}
+
+void journal_abort(Journal *j) {
+        j->compact_end = 0;
+}
+
+int journal_commit(Journal *j) {
+        uint64_t begin = j->end, end = j->compact_end;
+
+        j->compact_end = 0;
+        int r = write_header(j, begin, end);
+        if (r < 0)
+                return r;
+        j->begin = begin;
+        j->end = end;
+        j->base_size = end - begin;
+        /* Whole pages before the valid part, without the header's. It is memory only: nothing is lost when it fails. */
+        uint64_t hole = begin & ~UINT64_C(4095);
+        if (hole > 4096)
+                (void) fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
+                                (off_t) hole - 4096);
+        return 0;
+}
+
+int journal_read(const Journal *j, journal_record_t record, void *userdata) {
+        size_t size = (size_t) (j->end - j->begin);
+        _cleanup_free_ char *text = malloc(size + 1);
+
+        if (!text)
+                return -ENOMEM;
+        ssize_t n = pread(j->fd, text, size, (off_t) j->begin);
+        if (n < 0)
+                return negative_errno();
+        if ((size_t) n != size)
+                return -EBADMSG;
+        text[size] = '\0';
+
+        for (char *line = text, *next; *line; line = next) {
+                next = strchr(line, '\n');
+                if (!next)
+                        break;
+                *next++ = '\0';
+                json_object *o = json_tokener_parse(line);
+                if (!o)
+                        continue;
+                int r = record(o, userdata);
+                json_object_put(o);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * JSON: building what is shown and what is kept, and reading back what was kept
+ *
+ * Everything returns 0 or a negative errno. json_add() takes the value, also when it fails; a NULL value is -ENOMEM, so that
+ * a constructor can stand in the call.
+ */
+
+#include <json-c/json.h>
+
+#include "common/macro.h"
+#include "settings.h"
+
+static inline void json_object_putp(json_object **o) {
+        if (*o)
+                json_object_put(*o);
+}
+#define _cleanup_json_ _cleanup_(json_object_putp)
+
+int json_add(json_object *o, const char *key, json_object *value);
+int json_add_string(json_object *o, const char *key, const char *s); /* NULL is "" */
+int json_add_u64(json_object *o, const char *key, uint64_t v);
+int json_add_int(json_object *o, const char *key, int v);
+int json_add_bool(json_object *o, const char *key, bool v);
+
+/* Appends a new object to an array. */
+int json_append_object(json_object *array, json_object **ret);
+
+/* An object with those keys that are set. */
+int json_add_settings(json_object *o, const char *key, const Settings *s);
+
+/* Each reads o[key]; what is missing or of another type is "", 0 or false. */
+const char *json_get_string(json_object *o, const char *key);
+uint64_t json_get_u64(json_object *o, const char *key);
+int json_get_int(json_object *o, const char *key);
+bool json_get_bool(json_object *o, const char *key);
+
+/* Values out of range are left out. */
+void json_get_settings(json_object *o, const char *key, Settings *ret);
+
+/* Returns from the calling function with the error. */
+#define JSON_TRY(call)                                                                                      \
+        do {                                                                                                \
+                int _r = (call);                                                                            \
+                if (_r < 0)                                                                                 \
+                        return _r;                                                                          \
+        } while (false)
