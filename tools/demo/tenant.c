@@ -65,17 +65,34 @@ static void say(Tenant *t, const char *format, ...) {
         (void) fflush(t->up);
 }
 
-/* Ends the process from here when nobody is left to work for, wherever the main thread is. */
+static void listen_line(Tenant *t, const char *line) {
+        if (startswith(line, "stop"))
+                atomic_store(&t->stop, true);
+        else if (sscanf(line, "go %" SCNu64 " %" SCNu64 " %" SCNu64, &t->start_ns, &t->end_ns,
+                                 &t->period_ns) == 3)
+                (void) sem_post(&t->begin);
+}
+
+/* Ends the process from here when nobody is left to work for, wherever the main thread is. Not by stdio: a thread that waits in
+ * fgets() holds the stream's lock, and a driver that calls fflush(NULL) or the like would wait for it for ever. */
 static void *listen_main(void *userdata) {
         Tenant *t = userdata;
-        char line[128];
+        char buffer[256];
+        size_t n = 0;
 
-        while (fgets(line, sizeof(line), stdin)) {
-                if (startswith(line, "stop"))
-                        atomic_store(&t->stop, true);
-                else if (sscanf(line, "go %" SCNu64 " %" SCNu64 " %" SCNu64, &t->start_ns, &t->end_ns,
-                                         &t->period_ns) == 3)
-                        (void) sem_post(&t->begin);
+        for (ssize_t k; (k = read(STDIN_FILENO, buffer + n, sizeof(buffer) - 1 - n)) != 0;) {
+                if (k < 0 && errno == EINTR)
+                        continue;
+                if (k < 0)
+                        break;
+                n += (size_t) k;
+                buffer[n] = '\0';
+                for (char *end; (end = strchr(buffer, '\n'));) {
+                        *end++ = '\0';
+                        listen_line(t, buffer);
+                        n -= (size_t) (end - buffer);
+                        memmove(buffer, end, n + 1);
+                }
         }
         _exit(0);
 }
