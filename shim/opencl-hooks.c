@@ -148,9 +148,13 @@ static void CL_CALLBACK event_called_back(cl_event event, cl_int status, void *u
         EventCallback c = *(EventCallback *) userdata;
         free(userdata);
 
+        /* Some runtimes call back from inside the application's call: what it does here is its own all the same. */
+        unsigned depth = opencl_thread.depth;
+        opencl_thread.depth = 0;
         opencl_thread.in_callback++;
         c.function(event, status, c.userdata);
         opencl_thread.in_callback--;
+        opencl_thread.depth = depth;
 }
 
 static cl_int CL_API_CALL hook_clSetEventCallback(cl_event event, cl_int status,
