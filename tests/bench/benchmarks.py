@@ -196,6 +196,7 @@ BENCHMARKS = {
     "decision": run_decision,
     "load": run_load,
     "idle": run_idle,
+    "gate": run_text("bench-gate"),
 }
 
 
