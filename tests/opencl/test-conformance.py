@@ -165,7 +165,8 @@ class Hostile(Case):
         env = environment(LD_LIBRARY_PATH=os.environ['XSCHED_FAKE_DIR'], XSCHED_FAKE='track,limit=4',
                           XSCHED_FAKE_REPORT=report, **MODES['layer'])
         self.run_program([CONFORMANCE, 'in-order', 'pipeline', 'copies', 'callbacks'], env)
-        self.assertLessEqual(read_numbers(report)[0]['most'], 4)
+        # What is known complete makes room before it is reported: another bound's worth may be counted meanwhile.
+        self.assertLessEqual(read_numbers(report)[0]['most'], 8)
 
 
 def own_entity(env, weight):
