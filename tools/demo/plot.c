@@ -198,8 +198,13 @@ static void phase_panel(const Outcome *o, const PhaseResult *r, Box b, Scale y, 
         time_axis(&x, &b, f);
 
         line(f, b.x, scale_at(&y, deadline), b.x + b.w, scale_at(&y, deadline), "deadline");
-        if (first)
-                text(f, b.x + 6, scale_at(&y, deadline) - 5, "deadlinelabel", "deadline");
+        if (first) {
+                /* On the side of the line where the other line is not. */
+                double above = scale_at(&y, deadline) - scale_at(&y, p99);
+
+                text(f, b.x + 6, scale_at(&y, deadline) + (above > 0 && above < 18 ? 14 : -5),
+                                "deadlinelabel", "deadline");
+        }
 
         fprintf(f, "<g class=\"%s\"><path class=\"dots\" d=\"", phase_kind_to_string(r->kind));
         for (size_t i = 0; i < r->latency.n; i++)
