@@ -54,7 +54,7 @@ Summary samples_summary(const Samples *s) {
         _cleanup_free_ uint64_t *sorted = samples_sorted(s);
         uint64_t sum = 0;
 
-        if (!sorted)
+        if (!sorted || s->n == 0)
                 return (Summary){};
         for (size_t i = 0; i < s->n; i++)
                 sum += sorted[i];

@@ -48,7 +48,7 @@ static void test_composition(void **state) {
 
 /* One round, or one kernel, too few or too many does not go unnoticed. */
 static void test_sensitivity(void **state) {
-        const uint32_t rounds = 50000;
+        const uint64_t rounds = 50000;
 
         for (uint32_t item = 0; item < 1000; item++) {
                 uint32_t x = recurrence_start(1, item);

@@ -23,11 +23,11 @@ static void strip_preload(void) {
         if (!copy || !kept)
                 _exit(127);
 
-        char *state = NULL;
+        char *state = NULL, *end = kept;
         for (char *entry = strtok_r(copy, ": ", &state); entry; entry = strtok_r(NULL, ": ", &state))
                 if (!strstr(entry, "libxsched")) {
-                        strcat(kept, *kept ? ":" : "");
-                        strcat(kept, entry);
+                        end = stpcpy(end, end > kept ? ":" : "");
+                        end = stpcpy(end, entry);
                 }
         if (*kept)
                 (void) setenv("LD_PRELOAD", kept, 1);
@@ -58,7 +58,7 @@ _noreturn_ static void child_exec(const char *const argv[], int input, int outpu
         (void) signal(SIGPIPE, SIG_DFL);
         strip_environment(environment);
         (void) execvp(argv[0], (char *const *) (uintptr_t) argv);
-        (void) demo_error(0, "cannot start %s: %s", argv[0], strerror(errno));
+        demo_complain("cannot start %s: %s", argv[0], strerror(errno));
         _exit(127);
 }
 

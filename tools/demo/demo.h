@@ -35,11 +35,19 @@ typedef enum Role {
         _ROLE_MAX,
 } Role;
 
-const char *role_to_string(Role r);
+const char *role_to_string(Role v);
 int role_from_string(const char *s);
 
-/* Prints one line to standard error, and returns r (any negative errno; the text alone is what the user sees). */
-int demo_error(int r, const char *format, ...) _printf_(2, 3);
+/* Prints one line to standard error. */
+void demo_complain(const char *format, ...) _printf_(1, 2);
+
+/* The same, as the value r: a negative errno, of which the user sees the text alone. */
+#define demo_error(r, ...)                                                                                  \
+        ({                                                                                                  \
+                int _demo_error = (r);                                                                      \
+                demo_complain(__VA_ARGS__);                                                                 \
+                _demo_error < 0 ? _demo_error : -EIO;                                                       \
+        })
 
 /* /proc/self/exe resolved, for starting ourselves again. */
 const char *demo_self(void);

@@ -21,7 +21,7 @@ static const char *const role_table[_ROLE_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(role, Role);
 
-int demo_error(int r, const char *format, ...) {
+void demo_complain(const char *format, ...) {
         char text[1536];
         va_list ap;
 
@@ -30,7 +30,6 @@ int demo_error(int r, const char *format, ...) {
         va_end(ap);
         /* A progress line may be open: an error does not stand behind it. */
         (void) fprintf(stderr, "%sxsched-demo: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
-        return r;
 }
 
 const char *demo_self(void) {

@@ -294,5 +294,5 @@ void options_complete(Options *o, const Calibration *c) {
         if (o->period_ns == 0)
                 o->period_ns = c->gpu ? PERIOD_GPU_NS : PERIOD_CPU_NS;
         if (o->deadline_ns == 0)
-                o->deadline_ns = 2 * o->n_kernels * c->kernel_ns;
+                o->deadline_ns = 2 * (uint64_t) o->n_kernels * c->kernel_ns;
 }

@@ -18,7 +18,7 @@ typedef enum PhaseKind {
         _PHASE_MAX,
 } PhaseKind;
 
-const char *phase_kind_to_string(PhaseKind k); /* "alone", "shared", "xsched" */
+const char *phase_kind_to_string(PhaseKind v); /* "alone", "shared", "xsched" */
 int phase_kind_from_string(const char *s);
 const char *phase_kind_title(PhaseKind k); /* for people */
 

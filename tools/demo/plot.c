@@ -150,7 +150,8 @@ static void latency_axis(const Scale *y, const Box *b, bool labels, FILE *f) {
         bool narrow = y->high / y->low < 8;
         double lead = 1, magnitude = pow(10, floor(log10(y->low)));
 
-        for (double v = magnitude; v <= y->high; lead = lead_next(lead, narrow), v = lead * magnitude) {
+        for (; lead * magnitude <= y->high; lead = lead_next(lead, narrow)) {
+                double v = lead * magnitude;
                 char s[32];
 
                 if (v < y->low)
@@ -176,7 +177,8 @@ static void frame(const Box *b, FILE *f) {
 static void time_axis(const Scale *x, const Box *b, FILE *f) {
         double step = tick_step(x->high, 6);
 
-        for (double v = 0; v <= x->high * 1.001; v += step) {
+        for (unsigned i = 0; step * i <= x->high * 1.001; i++) {
+                double v = step * i;
                 char s[32];
 
                 (void) snprintf(s, sizeof(s), "%g", v);

@@ -50,7 +50,7 @@ struct Work {
 #define DEVICES_MAX 64U
 
 static int find_devices(cl_device_id ret[DEVICES_MAX]) {
-        cl_platform_id platforms[16];
+        cl_platform_id platforms[16] = {};
         cl_uint n_platforms = 0;
         int n = 0;
 
@@ -95,7 +95,7 @@ static bool device_is_gpu(cl_device_id d) {
 }
 
 int work_list_devices(void) {
-        cl_device_id devices[DEVICES_MAX];
+        cl_device_id devices[DEVICES_MAX] = {};
         int n = find_devices(devices);
 
         for (int i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ int work_list_devices(void) {
 }
 
 static int pick_device(const char *wanted, cl_device_id *ret) {
-        cl_device_id devices[DEVICES_MAX];
+        cl_device_id devices[DEVICES_MAX] = {};
         int n = find_devices(devices);
         if (n < 0)
                 return n;
@@ -287,7 +287,7 @@ static cl_int launch(Work *w, uint32_t slot, uint32_t rounds) {
         const cl_uint words[] = {w->n_items, w->n_launches, slot, rounds, step.a, step.c};
         size_t global = w->n_items, local = w->local;
 
-        cl_int e = clSetKernelArg(w->kernel, 0, sizeof(w->buffer), &w->buffer);
+        cl_int e = clSetKernelArg(w->kernel, 0, sizeof(cl_mem), &w->buffer);
         for (cl_uint i = 0; i < ELEMENTSOF(words) && e == CL_SUCCESS; i++)
                 e = clSetKernelArg(w->kernel, i + 1, sizeof(words[i]), &words[i]);
         if (e == CL_SUCCESS)
