@@ -262,8 +262,9 @@ static inline bool page_slot_count_untracked(PageSlot *s) {
         uint32_t v = atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
 
         while (v & PAGE_OUTSTANDING_UNTRACKED)
-                if (atomic_compare_exchange_weak_explicit(&s->outstanding, &v, (v & ~PAGE_OUTSTANDING_UNTRACKED) + 1,
-                                    memory_order_seq_cst, memory_order_seq_cst))
+                if (atomic_compare_exchange_weak_explicit(&s->outstanding, &v,
+                                    (v & ~PAGE_OUTSTANDING_UNTRACKED) + 1, memory_order_seq_cst,
+                                    memory_order_seq_cst))
                         return true;
         return false;
 }

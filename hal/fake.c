@@ -120,63 +120,63 @@ HalQueue *fake_queue_new(FakeDevice *d) {
         return &q->hal;
 }
 
-HalQueue *fake_queue_free(HalQueue *hal) {
-        if (!hal)
+HalQueue *fake_queue_free(HalQueue *q) {
+        if (!q)
                 return NULL;
 
-        FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
-        FakeQueue **link = &q->device->queues;
-        while (*link != q)
+        FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
+        FakeQueue **link = &f->device->queues;
+        while (*link != f)
                 link = &(*link)->next;
-        *link = q->next;
-        free(q->dispatches);
-        free(q);
+        *link = f->next;
+        free(f->dispatches);
+        free(f);
         return NULL;
 }
 
-uint64_t fake_queue_submit(HalQueue *hal, uint64_t duration_ns) {
-        FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
+uint64_t fake_queue_submit(HalQueue *q, uint64_t duration_ns) {
+        FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
 
-        if (q->n == q->n_allocated) {
-                uint64_t n = MAX(q->n_allocated * 2, UINT64_C(64));
-                FakeDispatch *p = reallocarray(q->dispatches, n, sizeof(FakeDispatch));
+        if (f->n == f->n_allocated) {
+                uint64_t n = MAX(f->n_allocated * 2, UINT64_C(64));
+                FakeDispatch *p = reallocarray(f->dispatches, n, sizeof(FakeDispatch));
                 if (!p)
                         return UINT64_MAX;
-                q->dispatches = p;
-                q->n_allocated = n;
+                f->dispatches = p;
+                f->n_allocated = n;
         }
-        q->dispatches[q->n] = (FakeDispatch){.duration_ns = MAX(duration_ns, UINT64_C(1))};
-        return q->n++;
+        f->dispatches[f->n] = (FakeDispatch){.duration_ns = MAX(duration_ns, UINT64_C(1))};
+        return f->n++;
 }
 
-FakeDispatch fake_queue_dispatch(HalQueue *hal, uint64_t n) {
-        FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
+FakeDispatch fake_queue_dispatch(HalQueue *q, uint64_t n) {
+        FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
 
-        return n < q->n ? q->dispatches[n] : (FakeDispatch){};
+        return n < f->n ? f->dispatches[n] : (FakeDispatch){};
 }
 
-uint64_t fake_queue_progress(HalQueue *hal) {
-        FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
+uint64_t fake_queue_progress(HalQueue *q) {
+        FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
 
-        return q->progress_ns;
+        return f->progress_ns;
 }
 
 /* --- the backend --- */
 
 /* What a driver does for one queue. Everybody goes on while the call is under way, this queue included. */
-static int fake_apply(HalQueue *hal, bool held) {
-        FakeQueue *q = fake_queue(hal);
-        FakeDevice *d = q->device;
+static int fake_apply(HalQueue *q, bool held) {
+        FakeQueue *f = fake_queue(q);
+        FakeDevice *d = f->device;
         LOCKED(d);
 
         if (d->fail_error < 0 && d->fail_after-- == 0)
                 return TAKE_GENERIC(d->fail_error, 0);
         device_run(d, held ? d->costs.hold_ns : d->costs.release_ns);
-        q->stopped = held;
+        f->stopped = held;
         return 0;
 }
 
@@ -203,19 +203,19 @@ static int fake_release(HalQueue *const *queues, size_t n) {
         return fake_batch(queues, n, false);
 }
 
-static int fake_backlog(const HalQueue *hal, uint64_t *ret) {
-        const FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
+static int fake_backlog(const HalQueue *q, uint64_t *ret) {
+        const FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
 
-        *ret = q->n - q->n_finished;
+        *ret = f->n - f->n_finished;
         return 0;
 }
 
-static void fake_costs(const HalQueue *hal, HalCosts *ret) {
-        const FakeQueue *q = fake_queue(hal);
-        LOCKED(q->device);
+static void fake_costs(const HalQueue *q, HalCosts *ret) {
+        const FakeQueue *f = fake_queue(q);
+        LOCKED(f->device);
 
-        *ret = q->device->measured;
+        *ret = f->device->measured;
 }
 
 const HalOps hal_fake_ops = {

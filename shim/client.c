@@ -185,11 +185,12 @@ int xsched_hint(const char *name, int64_t value) {
 /* --- environment --- */
 
 static void read_string(const char *variable, char *ret, size_t size) {
-        const char *v = secure_getenv(variable);
+        const char *v = strempty(secure_getenv(variable));
+        size_t n = strlen(v) + 1;
 
         /* Half of an address or of a token is worth nothing. */
-        if (v && strlen(v) < size)
-                strcpy(ret, v);
+        if (n <= size)
+                memcpy(ret, v, n);
 }
 
 static bool read_bool(const char *variable) {

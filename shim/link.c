@@ -386,9 +386,6 @@ static int link_accept(Control *c, sd_bus_message *m) {
         if (r < 0)
                 return r;
 
-        _cleanup_free_ char *copy = strdup(object);
-        if (!copy)
-                return -ENOMEM;
         _cleanup_close_ int lifeline = adopt_fd(lifeline_fd);
         if (lifeline < 0)
                 return lifeline;
@@ -400,7 +397,9 @@ static int link_accept(Control *c, sd_bus_message *m) {
                 return r;
 
         c->n_pages++;
-        c->object = TAKE_PTR(copy);
+        c->object = strdup(object);
+        if (!c->object)
+                return -ENOMEM;
         client_set_fd(CLIENT_FD_LIFELINE, TAKE_FD(lifeline));
         return 0;
 }

@@ -70,7 +70,7 @@ static int on_register_client(sd_bus_message *m, void *userdata, sd_bus_error *e
                 return sd_bus_error_set(error, s->refuse_client, "not you");
         must(sd_bus_message_read(m, "t", &flags));
         FakeClient *c = &s->clients[s->n_clients++];
-        *c = (FakeClient){.f = fake_service_new(), .next_id = s->n_clients * 1000};
+        *c = (FakeClient){.f = fake_service_new(), .next_id = UINT64_C(1000) * s->n_clients};
         read_properties(m, take_client_property, c);
         must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
         c->lifeline = pair[0];

@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "include/xsched/xsched.h"
@@ -508,6 +510,66 @@ static void case_fork_lifeline(void) {
         CHECK(poll_until(fake_client_is_gone(&s->clients[0])));
 }
 
+/* A child that no fork handler has seen, as of a language runtime that calls the kernel itself. */
+static void case_bare_clone(void) {
+        FakeScheduler *s = scheduler();
+
+        attached_queue(s, (XschedQueueInfo){});
+        pid_t pid = (pid_t) syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (pid == 0) {
+                XschedQueue *own = queue((XschedQueueInfo){.label = "clone"});
+                CHECK(counters().launches == 0);
+                CHECK(poll_until(counters().queues == 1));
+                CHECK(xsched_queue_begin(own) == XSCHED_UNTRACKED);
+                _exit(0);
+        }
+        CHECK(pid > 0);
+        CHECK(wait_for(s, pid) == 0);
+        CHECK(s->n_clients == 2 && streq(s->label, "clone"));
+        CHECK(!fake_client_is_gone(&s->clients[0]));
+}
+
+/* Of a program that the process starts, nothing is left: neither descriptors nor a client. */
+static void case_spawn(void) {
+        FakeScheduler *s = scheduler();
+        char *arguments[] = {(char *) "sh", (char *) "-c", (char *) "ls -l /proc/self/fd", NULL};
+        char line[256];
+        bool leaked = false;
+        int out[2];
+        pid_t pid;
+
+        attached_queue(s, (XschedQueueInfo){});
+        CHECK(pipe2(out, O_CLOEXEC) == 0);
+        posix_spawn_file_actions_t actions;
+        CHECK(posix_spawn_file_actions_init(&actions) == 0);
+        CHECK(posix_spawn_file_actions_adddup2(&actions, out[1], 1) == 0);
+        CHECK(posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, environ) == 0);
+        close(out[1]);
+        FILE *f = fdopen(out[0], "r");
+        while (fgets(line, sizeof(line), f))
+                leaked = leaked || strstr(line, "socket:") || strstr(line, "eventfd") ||
+                                strstr(line, "memfd");
+        CHECK(wait_for(s, pid) == 0);
+        CHECK(!leaked);
+        CHECK(s->n_clients == 1 && !fake_client_is_gone(&s->clients[0]));
+}
+
+/* setuid() stops every thread for a moment, those that block all signals, too. */
+static void case_setuid(void) {
+        FakeScheduler *s = scheduler();
+        XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
+        Launcher l;
+
+        fake_hold(s->clients[0].f, 0, NSEC_INFINITY);
+        launch(&l, q);
+        CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
+        CHECK(setresuid(getuid(), geteuid() == 0 ? 65534 : geteuid(), (uid_t) -1) == 0);
+        CHECK(atomic_load(&l.began) == -1);
+        attached_queue(s, (XschedQueueInfo){}); /* the connection stays who it was */
+        fake_run(s->clients[0].f, 0);
+        CHECK(pthread_join(l.thread, NULL) == 0);
+}
+
 static _Atomic bool stop_launching;
 
 static void *launch_for_ever(void *p) {
@@ -590,7 +652,7 @@ static void case_disabled(void) {
         XschedQueue *q = queue((XschedQueueInfo){.userdata = &one, .destroy = count_destroy});
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
         xsched_queue_unref(q);
-        q = queue((XschedQueueInfo){});
+        (void) queue((XschedQueueInfo){});
         CHECK(atomic_load(&destroyed) == 1);
         for (int i = 0; i < 20; i++)
                 fake_scheduler_turn(s);
@@ -628,13 +690,16 @@ static const Case cases[] = {
                 CASE(fork),
                 CASE(fork_lifeline),
                 CASE(fork_in_the_middle),
+                CASE(bare_clone),
+                CASE(spawn),
+                CASE(setuid),
                 CASE(exit_while_held),
                 CASE(disabled, "XSCHED_DISABLE=1"),
 };
 
 static int run_case(const Case *c) {
-        bus.pid = (pid_t) atoi(getenv("TEST_BUS_PID"));
-        (void) snprintf(bus.address, sizeof(bus.address), "%s", getenv("XSCHED_BUS_ADDRESS"));
+        bus.pid = (pid_t) strtol(strempty(getenv("TEST_BUS_PID")), NULL, 10);
+        (void) snprintf(bus.address, sizeof(bus.address), "%s", strempty(getenv("XSCHED_BUS_ADDRESS")));
         c->run();
         fflush(NULL);
         _exit(0);
@@ -661,7 +726,7 @@ static bool spawn_case(const Case *c) {
                 setenv("XSCHED_PRIORITY", "-7", true);
                 setenv("XSCHED_WEIGHT", "50", true);
                 /* Forks with threads are what is tested here, and nothing is ever torn down. */
-                setenv("TSAN_OPTIONS", "die_after_fork=0", true);
+                setenv("TSAN_OPTIONS", "die_after_fork=0:halt_on_error=1", true);
                 setenv("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1", true);
                 if (c->environment)
                         putenv((char *) c->environment);

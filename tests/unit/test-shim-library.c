@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * libxsched as a file: what loading it does to a process that knows nothing of it
+ *
+ * Takes the library's path.
+ */
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "common/macro.h"
+#include "include/xsched/xsched.h"
+#include "tests/lib/deadline.h"
+#include "tests/lib/unit.h"
+
+static const char *library;
+
+static bool is_loaded(const char *name) {
+        return dlopen(name, RTLD_NOW | RTLD_NOLOAD) != NULL;
+}
+
+static int count_threads(void) {
+        char line[256];
+        int n = 0;
+        FILE *f = fopen("/proc/self/status", "re");
+
+        while (fgets(line, sizeof(line), f))
+                if (startswith(line, "Threads:"))
+                        n = (int) strtol(line + strlen("Threads:"), NULL, 10);
+        fclose(f);
+        return n;
+}
+
+static void test_exports(void **state) {
+        static const char *const public[] = {
+                        "xsched_queue_new",
+                        "xsched_queue_ref",
+                        "xsched_queue_unref",
+                        "xsched_queue_begin",
+                        "xsched_queue_begin_nowait",
+                        "xsched_queue_complete",
+                        "xsched_queue_drained",
+                        "xsched_queue_limit",
+                        "xsched_queue_boost",
+                        "xsched_get_counters",
+                        "xsched_hint",
+        };
+        static const char *const private[] = {
+                        "gate_begin_slow", "page_open", "client_kick", "now_ns", "sdbus"};
+        void *l = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+        assert_non_null(l);
+        for (size_t i = 0; i < ELEMENTSOF(public); i++) {
+                assert_non_null(dlsym(l, public[i]));
+                assert_non_null(dlvsym(l, public[i], "XSCHED_0"));
+        }
+        for (size_t i = 0; i < ELEMENTSOF(private); i++)
+                assert_null(dlsym(l, private[i]));
+        assert_false(is_loaded("libsystemd.so.0"));
+        assert_int_equal(count_threads(), 1);
+        assert_int_equal(dlclose(l), 0);
+        assert_true(is_loaded(library)); /* a thread of it may be running */
+}
+
+static void test_first_queue(void **state) {
+        void *l = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        int (*queue_new)(const XschedQueueInfo *, XschedQueue **) = dlsym(l, "xsched_queue_new");
+        int (*queue_begin)(XschedQueue *) = dlsym(l, "xsched_queue_begin");
+        XschedQueue *(*queue_unref)(XschedQueue *) = dlsym(l, "xsched_queue_unref");
+        XschedQueueInfo info = {.size = sizeof(info), .device = "d", .backend = "b"};
+        XschedQueue *q;
+
+        assert_int_equal(queue_new(&info, &q), 0);
+        assert_int_equal(queue_begin(q), XSCHED_UNTRACKED);
+        assert_true(poll_until(is_loaded("libsystemd.so.0")));
+        assert_null(dlsym(RTLD_DEFAULT, "sd_bus_new")); /* and the application does not see it */
+        assert_int_equal(count_threads(), 2);
+        queue_unref(q);
+        assert_int_equal(dlclose(l), 0);
+        assert_int_equal(count_threads(), 2);
+}
+
+int main(int argc, char *argv[]) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_exports),
+                        cmocka_unit_test(test_first_queue),
+        };
+
+        if (argc < 2)
+                return 1;
+        setenv("XSCHED_BUS_ADDRESS", "unix:path=/nonexistent", true);
+        library = argv[1];
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
