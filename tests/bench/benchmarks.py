@@ -192,8 +192,16 @@ def run_text(program, *arguments):
     return runner
 
 
+def run_launch(options):
+    layer = os.path.join(options.build, "shim", "libxsched-opencl.so")
+    command = in_session(options, "bench-launch", f"--pairs={10 if options.quick else 200}", layer)
+    path = [os.path.join(options.build, "tests", "bench", "bench-launch-path"), layer]
+    keep(options, "launch", command, run(command) + run(path))
+
+
 BENCHMARKS = {
     "demo": run_demo,
+    "launch": run_launch,
     "decision": run_decision,
     "load": run_load,
     "idle": run_idle,
