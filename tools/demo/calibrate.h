@@ -12,6 +12,7 @@
 
 typedef struct Calibration {
         char device[128];
+        char driver[128]; /* its version */
         bool gpu;
         int cpu; /* the CPU that is the device, or -1 */
         uint32_t rounds;

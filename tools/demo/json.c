@@ -88,6 +88,8 @@ int report_json(const Outcome *o, FILE *f) {
 
         fprintf(f, "{\n  \"version\": \"%s\",\n  \"device\": ", XSCHED_VERSION);
         print_string(f, c->device);
+        fprintf(f, ",\n  \"driver\": ");
+        print_string(f, c->driver);
         fprintf(f, ",\n  \"gpu\": %s,\n  \"cpu\": %d,\n  \"rounds\": %u,\n  \"kernel_us\": %.3f,\n",
                         c->gpu ? "true" : "false", c->cpu, c->rounds, usec(c->kernel_ns));
         print_settings(o, f);

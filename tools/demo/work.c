@@ -35,7 +35,7 @@ struct Work {
         cl_program program;
         cl_kernel kernel;
         cl_mem buffer;
-        char name[128];
+        char name[128], driver[128];
         bool gpu;
         int cpu;
 
@@ -74,16 +74,19 @@ static int find_devices(cl_device_id ret[DEVICES_MAX]) {
         return n;
 }
 
-static void device_name(cl_device_id d, char ret[static 128]) {
+/* One line of printable ASCII, whatever the driver says. */
+static void device_text(cl_device_id d, cl_device_info what, char ret[static 128]) {
         char raw[128] = "";
         size_t j = 0;
 
-        (void) clGetDeviceInfo(d, CL_DEVICE_NAME, sizeof(raw) - 1, raw, NULL);
+        (void) clGetDeviceInfo(d, what, sizeof(raw) - 1, raw, NULL);
         for (size_t i = 0; raw[i] && i < sizeof(raw); i++)
                 if (!isspace((unsigned char) raw[i]) || (j > 0 && ret[j - 1] != ' '))
                         ret[j++] = isprint((unsigned char) raw[i]) ? raw[i] : ' ';
         while (j > 0 && ret[j - 1] == ' ')
                 j--;
+        if (j == 0)
+                ret[j++] = '?';
         ret[j] = '\0';
 }
 
@@ -101,7 +104,7 @@ int work_list_devices(void) {
         for (int i = 0; i < n; i++) {
                 char name[128];
 
-                device_name(devices[i], name);
+                device_text(devices[i], CL_DEVICE_NAME, name);
                 printf("%d  %s  %s\n", i, device_is_gpu(devices[i]) ? "GPU" : "CPU", name);
         }
         return n;
@@ -124,7 +127,7 @@ static int pick_device(const char *wanted, cl_device_id *ret) {
         for (int i = 0; i < n; i++) {
                 char name[128];
 
-                device_name(devices[i], name);
+                device_text(devices[i], CL_DEVICE_NAME, name);
                 if (isempty(wanted)                        ? device_is_gpu(devices[i])
                                                 : by_index ? (unsigned long) i == index
                                                            : strcasestr(name, wanted) != NULL) {
@@ -228,7 +231,8 @@ int work_open(const char *device, uint32_t seed, Work **ret) {
         int r = pick_device(device, &w->device);
         if (r < 0)
                 return r;
-        device_name(w->device, w->name);
+        device_text(w->device, CL_DEVICE_NAME, w->name);
+        device_text(w->device, CL_DRIVER_VERSION, w->driver);
         w->gpu = device_is_gpu(w->device);
         w->cpu = w->gpu ? -1 : claim_cpu();
 
@@ -272,6 +276,10 @@ Work *work_close(Work *w) {
 
 const char *work_device_name(const Work *w) {
         return w->name;
+}
+
+const char *work_driver_version(const Work *w) {
+        return w->driver;
 }
 
 bool work_is_gpu(const Work *w) {

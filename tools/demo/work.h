@@ -29,6 +29,7 @@ Work *work_close(Work *w);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Work *, work_close);
 
 const char *work_device_name(const Work *w);
+const char *work_driver_version(const Work *w);
 bool work_is_gpu(const Work *w);
 int work_cpu(const Work *w); /* the CPU that is the device, or -1 */
 
