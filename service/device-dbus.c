@@ -199,6 +199,10 @@ void device_emit_preempted(Device *d, const Entity *e, const Entity *by) {
         if (!d->manager->bus || ns_sub(now, d->preempted_signal_at) < PREEMPTED_INTERVAL_NS)
                 return;
         d->preempted_signal_at = now;
+        /* The winner's own grant may be an old one, given in advance. */
+        for (const Entity *o = by ? NULL : d->entities; o && !by; o = o->device_next)
+                if (o != e && o->told_ready && o->grant.verdict == VERDICT_RUN)
+                        by = o;
         if (by)
                 (void) entity_name(by, by_name, sizeof(by_name));
         (void) sd_bus_emit_signal(d->manager->bus, BUS_PATH, BUS_INTERFACE, "Preempted", "oss", d->path,
