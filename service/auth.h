@@ -40,7 +40,7 @@ typedef enum AuthAction {
         _AUTH_ACTION_MAX,
 } AuthAction;
 
-const char *auth_action_to_string(AuthAction a);
+const char *auth_action_to_string(AuthAction v);
 int auth_action_from_string(const char *s);
 
 #define AUTH_NO_OWNER ((uid_t) -1)

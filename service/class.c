@@ -84,7 +84,7 @@ static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
 
         if (n >= sizeof(name))
                 return -EINVAL;
-        memcpy(name, base, n);
+        (void) snprintf(name, sizeof(name), "%.*s", (int) n, base);
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
         memcpy(ret, name, sizeof(name));
@@ -153,13 +153,15 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
 
         if (!classes_find(&classes, "default")) {
                 Class fallback = class_defaults;
-                strcpy(fallback.name, "default");
-                strcpy(fallback.description, "What is in no other class");
+                (void) snprintf(fallback.name, sizeof(fallback.name), "default");
+                (void) snprintf(fallback.description, sizeof(fallback.description),
+                                "What is in no other class");
                 int r = classes_add(&classes, &fallback);
                 if (r < 0)
                         return r;
         }
-        qsort(classes.classes, classes.n, sizeof(Class), compare_classes);
+        if (classes.n > 1)
+                qsort(classes.classes, classes.n, sizeof(Class), compare_classes);
         *ret = TAKE_GENERIC(classes, CLASSES_NULL);
         return 0;
 }

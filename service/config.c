@@ -30,7 +30,7 @@ static int type_policy(const char *value, const ConfItem *item, void *data) {
         const PolicyOps *ops = policy_find(value);
         if (!ops)
                 return -EINVAL;
-        *(const PolicyOps **) data = ops;
+        memcpy(data, &ops, item->size);
         return 0;
 }
 
@@ -58,6 +58,7 @@ static const ConfType conf_type_log_target = {
                 "a log target (auto, journal, console)", type_log_target, NULL};
 
 static const ConfItem device_items[] = {
+                /* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer is what is stored */
                 CONF_ITEM("Policy", conf_type_policy, DeviceConfig, policy, 0, 0),
                 CONF_ITEM("Concurrency", conf_type_uint, DeviceConfig, params.concurrency, 1, 1024),
                 CONF_ITEM("TimeSlice", conf_type_nsec, DeviceConfig, params.timeslice_ns,
@@ -158,7 +159,7 @@ static int open_device(const char *argument, void *userdata, ConfTarget *ret) {
                 c->overrides = grown;
                 o = grown + c->n_overrides++;
                 *o = (DeviceOverride){.values = l->defaults.device};
-                strcpy(o->glob, argument);
+                (void) snprintf(o->glob, sizeof(o->glob), "%s", argument);
         }
         const DeviceOverride *last = l->last_good ? find_override(l->last_good, argument) : NULL;
         *ret = (ConfTarget){

@@ -88,9 +88,7 @@ int fdstore_remove(uint64_t client_id) {
         for (FdRole role = 0; role < _FD_ROLE_MAX; role++) {
                 make_name(name, sizeof(name), client_id, role);
                 int r = drop(name);
-                if (r < 0 && result >= 0)
-                        result = r;
-                else if (result == 0)
+                if (result >= 0 && r != 0) /* the first error, else whether anybody listens */
                         result = r;
         }
         return result;
@@ -236,7 +234,7 @@ int fdstore_collect(StoredFds *ret) {
                 if (r < 0)
                         result = r;
         }
-        for (int i = 0; i < n; i++)
+        for (int i = 0; names && i < n; i++)
                 free(names[i]);
         free(names);
         if (result < 0)

@@ -25,7 +25,7 @@ typedef enum FdRole {
         _FD_ROLE_MAX,
 } FdRole;
 
-const char *fd_role_to_string(FdRole r);
+const char *fd_role_to_string(FdRole v);
 int fd_role_from_string(const char *s);
 
 /* One client's fds; all valid, or all -EBADF. */

@@ -26,7 +26,7 @@ typedef enum LogTarget {
         _LOG_TARGET_MAX,
 } LogTarget;
 
-const char *log_target_to_string(LogTarget t);
+const char *log_target_to_string(LogTarget v);
 int log_target_from_string(const char *s);
 
 /* "emerg alert crit err warning notice info debug", and "0".."7" from text. */

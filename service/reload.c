@@ -43,7 +43,7 @@ int manager_reload(Manager *m) {
         notify_reloading();
         int r = reload_read(m->options, m->config, &config);
         reload_report(m, config ? config->n_problems : 0, r);
-        if (r >= 0) {
+        if (config) {
                 unsigned n_problems = config->n_problems;
 
                 reload_apply_log(m->options, config);

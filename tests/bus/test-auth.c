@@ -159,7 +159,7 @@ static int read_details(sd_bus_message *m, const char **ret_verb, const char **r
 static int on_check(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
         const char *kind, *key, *subject, *action, *verb = "", *target = "", *cancellation;
-        uint32_t flags;
+        uint32_t flags = 0;
 
         assert_true(sd_bus_message_is_method_call(
                         m, "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization"));

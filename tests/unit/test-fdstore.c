@@ -27,6 +27,7 @@
 #include "service/log.h"
 
 static char directory[] = "/tmp/xsched-test-fdstore-XXXXXX";
+static char notify_path[128];
 static int manager = -EBADF;
 
 static int setup_group(void **state) {
@@ -35,7 +36,8 @@ static int setup_group(void **state) {
         log_set_max_level(LOG_EMERG);
         if (!mkdtemp(directory))
                 return -1;
-        (void) snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", directory);
+        (void) snprintf(notify_path, sizeof(notify_path), "%s/notify", directory);
+        (void) snprintf(address.sun_path, sizeof(address.sun_path), "%s", notify_path);
         manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (manager < 0 || bind(manager, (struct sockaddr *) &address, sizeof(address)) < 0)
                 return -1;
@@ -43,11 +45,11 @@ static int setup_group(void **state) {
         int high = fcntl(manager, F_DUPFD_CLOEXEC, 200);
         safe_close(manager);
         manager = high;
-        return setenv("NOTIFY_SOCKET", address.sun_path, 1);
+        return high < 0 ? -1 : setenv("NOTIFY_SOCKET", notify_path, 1);
 }
 
 static int teardown_group(void **state) {
-        (void) unlink(getenv("NOTIFY_SOCKET"));
+        (void) unlink(notify_path);
         return rmdir(directory);
 }
 
@@ -146,13 +148,12 @@ static void test_push_fails_whole(void **state) {
 
 static void test_without_manager(void **state) {
         StoredClient c = make_client(1);
-        _cleanup_free_ char *path = strdup(getenv("NOTIFY_SOCKET"));
 
         (void) unsetenv("NOTIFY_SOCKET");
         assert_int_equal(fdstore_push(&c), 0);
         assert_int_equal(fdstore_remove(1), 0);
         assert_int_equal(fdstore_push_state(c.fds[FD_META]), 0);
-        (void) setenv("NOTIFY_SOCKET", path, 1);
+        (void) setenv("NOTIFY_SOCKET", notify_path, 1);
         assert_string_equal(receive(NULL), "");
         close_client(&c);
 }
@@ -209,7 +210,9 @@ static void collect_in_child(const Handed *handed, size_t n, int (*check)(Stored
                 for (size_t i = 0; i < n; i++) {
                         (void) dup2(high[i], 3 + (int) i);
                         (void) close(high[i]);
-                        (void) strcat(strcat(names, i > 0 ? ":" : ""), handed[i].name);
+                        size_t used = strlen(names);
+                        (void) snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ":" : "",
+                                        handed[i].name);
                 }
                 (void) snprintf(number, sizeof(number), "%i", getpid());
                 (void) setenv("LISTEN_PID", number, 1);
