@@ -10,6 +10,7 @@
  * Without a service the command runs, too, and is told so once: being scheduled must never be what a job depends on.
  */
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
 
@@ -23,6 +24,17 @@ enum {
         EXIT_CANNOT_EXEC = 126,
         EXIT_NO_COMMAND = 127,
 };
+
+/* A command may be called anything, a job may not: it must not be the name that keeps a command from running. */
+static const char *default_job_name(const char *command, char *buf, size_t size) {
+        const char *slash = strrchr(command, '/'), *s = slash ? slash + 1 : command;
+        size_t n = 0;
+
+        for (; *s && n < size - 1; s++)
+                buf[n++] = (char) (isalnum((unsigned char) *s) || strchr("._:@+-", *s) ? *s : '_');
+        buf[n] = '\0';
+        return buf;
+}
 
 static int new_job_call(Ctl *c, const char *name, int pidfd, sd_bus_message **ret) {
         int r;
@@ -55,29 +67,38 @@ static int tell_unscheduled(const Ctl *c, const char *command) {
 
 /* An exit status; 0 also when there is no service. */
 static int create_job(Ctl *c, const char *command) {
-        const char *slash = strrchr(command, '/'), *token;
+        const char *token;
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL, *reply = NULL;
         _cleanup_close_ int pidfd = -EBADF;
+        char name[64];
         int r;
 
         r = ctl_open_bus(c);
         if (r < 0)
                 return tell_unscheduled(c, command);
+        if (c->user_bus) {
+                const char *address;
+
+                /* The shim knows the system bus by itself, but no other. */
+                r = sd_bus_get_address(c->bus, &address);
+                if (r < 0 || setenv("XSCHED_BUS_ADDRESS", address, 1) < 0)
+                        return ctl_fail("cannot name the user bus in the environment");
+        }
         pidfd = pidfd_open(getpid(), 0);
         if (pidfd < 0)
                 return ctl_fail("cannot make a job: %m");
 
-        r = new_job_call(c, c->job_name ?: slash ? slash + 1 : command, pidfd, &m);
+        r = new_job_call(c, c->job_name ?: default_job_name(command, name, sizeof(name)), pidfd, &m);
         if (r != 0)
                 return r;
         r = ctl_call(c, m, &error, &reply);
         if (r < 0 && error_is_not_running(&error, r))
                 return tell_unscheduled(c, command);
         if (r < 0)
-                return ctl_call_failed(c, &error, r, command);
+                return ctl_call_failed(c, &error, r, c->job_name ?: command);
         r = sd_bus_message_read_basic(reply, 's', &token);
         if (r < 0 || setenv("XSCHED_JOB", token, 1) < 0)
                 return ctl_fail("cannot make a job: %s", strerror(r < 0 ? -r : errno));

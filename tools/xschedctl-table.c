@@ -303,12 +303,31 @@ static int table_add_lines(const Table *t, struct libscols_table *st, char **tex
         return 0;
 }
 
+/* libsmartcols prints nothing at all for a table without rows. */
+static void print_heading(const Table *t, FILE *f) {
+        const char *space = "", *on = colors_wanted() ? "\033[4m" : "",
+                   *off = colors_wanted() ? "\033[0m" : "";
+
+        for (size_t i = 0; i < t->n_columns; i++)
+                if (column_is_shown(t->columns + i)) {
+                        fprintf(f, "%s%s%s%s", space, on, t->columns[i].title, off);
+                        space = " ";
+                }
+        fputc('\n', f);
+}
+
 int table_print(const Table *t, FILE *f, size_t width, size_t n_rows, bool heading) {
-        struct libscols_table *st = scols_new_table();
+        struct libscols_table *st;
         char **texts;
         int r = -ENOMEM;
 
         n_rows = MIN(n_rows, t->n_rows);
+        if (n_rows == 0) {
+                if (heading)
+                        print_heading(t, f);
+                return 0;
+        }
+        st = scols_new_table();
         texts = table_format(t, n_rows);
         if (st && texts) {
                 table_fit(t, texts, n_rows, heading, width);
