@@ -3,9 +3,49 @@
 /*
  * The default policy, `tree`: strict priority tiers, weighted fair time within a tier
  *
- * A tier is all entities of one priority; its fair queue (fair.h) knows who of them would run. Of the tiers with somebody
- * ready only the highest is active, and its runners are the chosen ones. Beside that an entity may run because it is owed
- * a turn (the starvation floor), or be granted while idle, so that its next launch need not wait for a round trip.
+ * A tier is all entities of one priority. Its fair queue (fair.h) holds those that are ready and says who of them would
+ * run, whether the tier has the device or not: a tier that was interrupted goes on where it was.
+ *
+ * Each dispatch decides in this order, and every decision is the function of what stands in struct Policy:
+ *
+ *   choose    Of the tiers with somebody ready the highest is active, and its fair queue's runners are the chosen ones;
+ *             unless the device is kept (below), then nobody is. Hence never two tiers, at most `concurrency`, and
+ *             work-conserving: a fair queue leaves no slot empty while somebody waits.
+ *   linger    An entity that goes idle after it ran may be back in no time; how long it is worth keeping the device
+ *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers only.
+ *             There is one such candidate, of the highest tier and of those the last to give up, since a wait for it
+ *             covers a wait for the others. Nothing renews the wait but running again.
+ *   owe       The held list has all that are ready and held, the longest held first, because it is only ever appended to
+ *             when a hold begins. If its first has been held for starve_ns it is granted beside the chosen ones for
+ *             starve_run_ns, or until it is idle. The next turn is not before starve_ns after this one began. So all turns
+ *             together cost starve_run_ns/starve_ns of the device. And of n ready entities nobody is held for longer
+ *             than (n + 1) * starve_ns: one period until it is starved, at most one more until the turn that has just
+ *             been given is over, and one for each of the others that can be before it in the list, to whose end
+ *             everybody goes after a turn. Turns are not charged: they are no part of a share, and an entity that has
+ *             lived on them must not find itself in debt when its tier comes up.
+ *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier lists
+ *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
+ *             the tier is; a new highest tier displaces them all, once. Without the bound a tier of n idle entities
+ *             would cost n grants whenever it becomes or ceases to be the highest.
+ *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn +
+ *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
+ *             reason is held, then everybody with a reason is granted; entities that are held and stay held, idle ones
+ *             of lower tiers above all, are not looked at. A grant goes out only if it differs from the last one.
+ *
+ * Thresholds follow claims: those of a higher tier (one needs to be registered only: its first launch counts), and
+ * those of equals that were more than could run at once within TREE_RECENT_NS. That time ends without a wake-up, at
+ * whatever dispatch comes next.
+ *
+ * Asked again: at the end of the wait or the turn, when the first in the held list is starved and a turn may begin, or when
+ * the fair queue says that somebody's slice counts. If all that are ready are chosen, none of these is there, and the answer
+ * is never.
+ *
+ * Time. Usage is accounted in full, by the verdict last reported. Fair time is charged up to one slice beyond the wake-up
+ * that we asked for: what is later than that is the absence of our caller (a suspended host, a stopped service), in which
+ * no verdict meant anything, and it would be unfair to charge it to whoever was granted when it began.
+ *
+ * Cost of an event: the walks of the fair queue, O(log n); the runners, O(concurrency); the lists, O(1) an entity touched;
+ * the tiers, a look through a bit set of eight words.
  */
 
 #include <utlist.h>

@@ -230,6 +230,27 @@ static void test_advance_is_bounded(void **state) {
         assert_false(granted(jobs[ELEMENTSOF(jobs) - POLICY_ADVANCE_MAX - 1]));
 }
 
+/* A crowd of sleepers, all with something owed: the latest are remembered. The oracle knows which. */
+static void test_many_sleepers(void **state) {
+        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+
+        c.starve_ns = c.starve_run_ns = 0;
+        _cleanup_(harness_freep)
+        Harness *h = harness_new(&c, true, 0);
+        Job *jobs[100];
+
+        for (size_t i = 0; i < ELEMENTSOF(jobs); i++)
+                jobs[i] = harness_add(h, (PolicySettings){.weight = (uint32_t) (50 + i)});
+        for (unsigned round = 0; round < 3; round++) {
+                for (size_t i = 0; i < ELEMENTSOF(jobs); i++)
+                        ready(jobs[i]);
+                harness_run(h, 60 * MSEC);
+                for (size_t i = 1; i < ELEMENTSOF(jobs); i++)
+                        idle(jobs[i]);
+                harness_run(h, 20 * MSEC);
+        }
+}
+
 static void test_concurrency(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(2);
@@ -498,6 +519,7 @@ int main(void) {
                         cmocka_unit_test(test_interrupted_slice),
                         cmocka_unit_test(test_sticky),
                         cmocka_unit_test(test_advance_is_bounded),
+                        cmocka_unit_test(test_many_sleepers),
                         cmocka_unit_test(test_concurrency),
                         cmocka_unit_test(test_wake_up),
                         cmocka_unit_test(test_starved),
