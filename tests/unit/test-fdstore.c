@@ -27,7 +27,7 @@
 #include "service/log.h"
 
 static char directory[] = "/tmp/xsched-test-fdstore-XXXXXX";
-static char notify_path[128];
+static char notify_path[64];
 static int manager = -EBADF;
 
 static int setup_group(void **state) {

@@ -138,9 +138,11 @@ static void test_manual_page(void **state) {
         assert_true(n < sizeof(page) - 1);
 
         char *options = strstr(page, "\n# OPTIONS\n"), *end = options ? strstr(options + 1, "\n# ") : NULL;
-        assert_non_null(options);
-        if (end)
-                *end = '\0';
+        if (!end) {
+                fail_msg("The manual page has no section OPTIONS");
+                return;
+        }
+        *end = '\0';
 
         assert_int_equal(parse(&o, "--help", NULL), 0);
         for (const char *s = out; (s = next_option(s, name, sizeof(name))); n_help++) {
