@@ -182,35 +182,31 @@ def run_demo(options):
     keep(options, name + (f"-{slug(options.tag)}" if options.tag else ""), command, rows)
 
 
-def run_text(program, *arguments):
-    """A benchmark that prints what people read: kept as it is."""
+def run_text(program, *arguments, session=False):
+    """A benchmark that prints what people read: kept as it is. "LAYER" among the arguments is the OpenCL layer's path."""
 
     def runner(options):
         exe = os.path.join(options.build, "tests", "bench", program)
         if not os.path.exists(exe):
             print(f"{os.path.relpath(exe)} was not built: left out", file=sys.stderr)
             return
-        keep(options, program.replace("bench-", ""), [exe, *arguments], run([exe, *arguments]))
+        layer = os.path.join(options.build, "shim", "libxsched-opencl.so")
+        words = [layer if word == "LAYER" else word for word in arguments]
+        command = in_session(options, program, *words) if session else [exe, *words]
+        keep(options, program.replace("bench-", ""), command, run(command))
 
     return runner
 
 
-def run_launch(options):
-    layer = os.path.join(options.build, "shim", "libxsched-opencl.so")
-    command = in_session(options, "bench-launch", f"--pairs={10 if options.quick else 200}", layer)
-    path = [os.path.join(options.build, "tests", "bench", "bench-launch-path"), layer]
-    keep(options, "launch", command, run(command) + run(path))
-
-
 BENCHMARKS = {
     "demo": run_demo,
-    "launch": run_launch,
+    "launch": run_text("bench-launch", "LAYER", session=True),
+    "launch-path": run_text("bench-launch-path", "LAYER"),
+    "gate": run_text("bench-gate"),
     "decision": run_decision,
     "load": run_load,
     "idle": run_idle,
     "policy": run_text("bench-policy"),
-    "launch": run_text("bench-launch"),
-    "gate": run_text("bench-gate"),
 }
 
 
@@ -375,13 +371,19 @@ def render_text(record):
     return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
 
 
+LAUNCH_NOTE = (
+    "A tiny kernel on PoCL, natively and with the layer in turns, in the same run. XSched's shim, for comparison: 1.75x for "
+    "launch and finish, 2.5x pipelined.\n"
+)
+
+# (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
-    ("Tenants on one device", r"demo-.*", render_demo),
-    ("A launch", r"launch.*|gate.*", render_text),
-    ("From an edge to a closed gate", r"decision", render_decision),
-    ("The service under load", r"load", render_load),
-    ("The idle service", r"idle", render_idle),
-    ("The policy", r"policy.*", render_text),
+    ("Tenants on one device", "", ["demo-.*"], render_demo),
+    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "gate"], render_text),
+    ("From an edge to a closed gate", "", ["decision"], render_decision),
+    ("The service under load", "", ["load"], render_load),
+    ("The idle service", "", ["idle"], render_idle),
+    ("The policy", "", ["policy"], render_text),
 ]
 
 INTRODUCTION = """# Benchmarks
@@ -404,10 +406,11 @@ def records(options):
 
 def render(options):
     text = INTRODUCTION
-    for title, pattern, renderer in SECTIONS:
-        parts = [renderer(r) for r in records(options) if re.fullmatch(pattern, r["name"])]
+    found = records(options)
+    for title, note, patterns, renderer in SECTIONS:
+        parts = [renderer(r) for pattern in patterns for r in found if re.fullmatch(pattern, r["name"])]
         if parts:
-            text += f"\n## {title}\n\n" + "\n".join(parts)
+            text += f"\n## {title}\n\n" + "\n".join([note, *parts] if note else parts)
     with open(options.output, "w", encoding="utf-8") as f:
         f.write(text)
     print(f"wrote {options.output}", file=sys.stderr)
