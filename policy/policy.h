@@ -58,7 +58,8 @@ typedef struct PolicyConfig {
         uint64_t timeslice_ns; /* between equals; scaled by nobody's weight: weights act through virtual time */
         uint64_t starve_ns; /* a ready entity that was held this long is owed a turn whatever the priorities */
         uint64_t starve_run_ns; /* how long such a turn is. At most one owed turn per starve period and device, so that
-                                  * the floor costs starve_run_ns/starve_ns of the device and no more */
+                                  * the floor costs starve_run_ns/starve_ns of the device and no more; 0: no
+                                  * floor */
         uint64_t linger_ns; /* at most this long a device is kept for an entity that has just become idle and whose
                                   * recent gaps were shorter; 0 turns anticipation off */
         uint32_t threshold; /* default in-flight bound of entities that others have a claim against */
@@ -112,7 +113,9 @@ typedef struct PolicyOps {
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
 
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
-         * is never whenever at most one entity is ready: an idle service does not wake up). */
+         * is never whenever at most one entity is ready and nothing lingers: an idle service does not wake up). May be
+         * called at any other time, too: what lapses without a wake-up, as a threshold does some time after its
+         * reason has gone, is looked at then. */
         uint64_t (*dispatch)(Policy *p, uint64_t now_ns);
 } PolicyOps;
 
