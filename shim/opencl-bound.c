@@ -11,6 +11,9 @@
  * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
  * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
  *
+ * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the mean of
+ * those before, the next may be submitted, and the device does not run dry while it is on its way.
+ *
  * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
  * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
  */
@@ -30,6 +33,7 @@
 #define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
 #define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
 #define SPINS_PER_LOOK   32U
+#define LEAD_NS          (15 * NSEC_PER_USEC) /* from the end of a wait to the device's beginning with the launch */
 #define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
@@ -75,6 +79,14 @@ static void wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
                         relax();
 }
 
+/* Whether the device is about to be done with the oldest one. */
+static bool is_almost_done(OpenclQueue *q) {
+        (void) pthread_mutex_lock(&q->lock);
+        uint64_t since = q->head_since_ns, mean = q->mean_ns;
+        (void) pthread_mutex_unlock(&q->lock);
+        return since != 0 && mean > LEAD_NS && now_ns() - since >= mean - LEAD_NS;
+}
+
 static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         uint64_t start = now_ns(), progress_at = start;
         uint32_t keep = limit / 2, before = atomic_load(&q->n_tracked);
@@ -87,6 +99,8 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                 opencl_harvest_some(q);
                 uint32_t n = atomic_load(&q->n_tracked);
                 if (n <= keep || !wait_would_end(q))
+                        break;
+                if (n == keep + 1 && !q->callbacks_prompt && is_almost_done(q))
                         break;
 
                 uint64_t now = now_ns();

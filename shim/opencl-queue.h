@@ -68,8 +68,10 @@ struct OpenclQueue {
         uint64_t unsafe_seq; /* in-order: from here on nothing is safe until a launch with at least this number completes */
         uint64_t known_seq; /* in-order: somebody has learned that all up to here is complete */
         bool harvesting, again;
-        uint64_t saturated_since_ns; /* last look that left work behind; 0: none */
+        uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
         uint64_t started_ns;         /* when the first of a batch was submitted */
+        uint64_t head_since_ns;      /* since when the device works on the oldest one; 0: unknown */
+        uint64_t looked_ns;          /* last look that left work behind; 0: none */
         uint64_t mean_ns;            /* running mean of a launch, from busy spells; 0: unknown */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */

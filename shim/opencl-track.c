@@ -25,6 +25,7 @@
 #define TRACKED_MAX   65536U
 #define SEARCH_MAX    256U /* newest launches among which an event is looked for */
 #define LAUNCH_ROUNDS 2U   /* batches that a launch looks at: its cost must not grow with the queue */
+#define PROMPT_NS     (20 * NSEC_PER_USEC)
 
 _Atomic uint32_t opencl_n_tracked;
 
@@ -86,7 +87,7 @@ static bool tracked_push(OpenclQueue *q, cl_event event, OpenclTrackKind kind) {
         if (atomic_exchange(&q->waits_unknown, false) || (in_order && !own_safe))
                 q->unsafe_seq = seq;
         if (q->n == q->head)
-                q->started_ns = now_ns();
+                q->started_ns = q->head_since_ns = now_ns();
         q->tracked[q->n++] = (OpenclTracked){
                         .event = event,
                         .seq = seq,
@@ -291,17 +292,26 @@ static bool harvest_batch(OpenclQueue *q, size_t *skip, Harvest *h) {
         return n_in_flight(q) > *skip && (b.any_order || b.n_over == b.n);
 }
 
-/* The device time of what was found: from one look that left work behind to the next the device had no other. A first
+/* A completion is only as good as a time stamp as it was noticed soon: by a callback that comes at once, or by a look shortly
+ * after one that found it missing. One that was found after a wait at the gate says nothing about the device. */
+static bool harvest_is_prompt(const OpenclQueue *q, uint64_t now) {
+        return q->callbacks_prompt || (q->looked_ns != 0 && now - q->looked_ns <= PROMPT_NS);
+}
+
+/* The device time of what was found: from one completion that left work behind to the next the device had no other. A first
  * estimate, before there was such a spell, contains the way there and back. */
 static uint64_t harvest_time(OpenclQueue *q, const Harvest *h) {
         uint64_t now = now_ns(), sample = 0;
-        if (!h->unsafe && h->n_done > 0 && q->saturated_since_ns != 0)
-                sample = now - q->saturated_since_ns;
-        else if (!h->unsafe && h->n_done > 0 && q->mean_ns == 0)
-                sample = now - q->started_ns;
+        bool prompt = harvest_is_prompt(q, now);
+        if (prompt && !h->unsafe && h->n_done > 0) {
+                if (q->saturated_since_ns != 0)
+                        sample = now - q->saturated_since_ns;
+                else if (q->mean_ns == 0)
+                        sample = now - q->started_ns;
+        }
 
         bool busy = n_in_flight(q) > 0 && q->tracked[q->head].safe && !q->tracked[q->head].drain;
-        q->saturated_since_ns = busy ? now : 0;
+        q->saturated_since_ns = q->head_since_ns = busy && prompt ? now : 0;
         if (sample > 0) {
                 uint64_t each = sample / h->n_done;
                 q->mean_ns = q->mean_ns == 0 ? each : (q->mean_ns * 7 + each) / 8;
@@ -342,6 +352,7 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds) {
                 for (size_t round = 0; more && round < max_rounds; round++)
                         more = harvest_batch(q, &skip, &h);
                 harvest_report(q, &h);
+                q->looked_ns = n_in_flight(q) > 0 ? now_ns() : 0;
                 sentinels_arm(q);
         } while (q->again);
         q->harvesting = false;
