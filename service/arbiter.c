@@ -143,7 +143,7 @@ static void write_device(Device *d, Verdict only) {
         Entity *e;
 
         DL_FOREACH2(d->entities, e, device_next)
-        write_entity(e, only);
+                write_entity(e, only);
 }
 
 /* --- what the policy says --- */
@@ -222,8 +222,8 @@ static bool device_holds_anybody(const Device *d) {
         const Entity *e;
 
         DL_FOREACH2(d->entities, e, device_next)
-        if (e->policy && e->grant.verdict == VERDICT_HOLD)
-                return true;
+                if (e->policy && e->grant.verdict == VERDICT_HOLD)
+                        return true;
         return false;
 }
 
@@ -247,8 +247,8 @@ static void device_settle(Device *d, uint64_t now) {
                         Entity *e;
                         Queue *q;
                         DL_FOREACH2(d->entities, e, device_next)
-                        DL_FOREACH2(e->queues, q, entity_next)
-                        sync_watch(q);
+                                DL_FOREACH2(e->queues, q, entity_next)
+                                        sync_watch(q);
                 }
                 if (d->state == before)
                         break;
@@ -302,24 +302,22 @@ static void device_check_stalls(Device *d, uint64_t now) {
                 if (!e->policy || (e->grant.verdict == VERDICT_HOLD && d->n_stalled == 0))
                         continue;
                 DL_FOREACH2(e->queues, q, entity_next)
-                queue_check_stall(q);
+                        queue_check_stall(q);
         }
 }
 
 /* --- turns --- */
 
+/* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which is cheaper
+ * than moving it with every event. */
 static void device_arm(Device *d) {
         uint64_t at = MIN(d->dispatch_at, d->settle_at);
         at = MIN(at, d->probe_at);
         at = MIN(at, d->stall_at);
 
-        if (at == d->timer_at)
+        if (at >= d->timer_at)
                 return;
         d->timer_at = at;
-        if (at == NSEC_INFINITY) {
-                (void) sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
-                return;
-        }
         (void) sd_event_source_set_time(d->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
         (void) sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
 }

@@ -200,8 +200,8 @@ uid_t group_owner(const Group *g) {
         if (!g->clients)
                 return AUTH_NO_OWNER;
         DL_FOREACH2(g->clients, c, group_next)
-        if (c->peer.uid != g->clients->peer.uid)
-                return AUTH_NO_OWNER;
+                if (c->peer.uid != g->clients->peer.uid)
+                        return AUTH_NO_OWNER;
         return g->clients->peer.uid;
 }
 

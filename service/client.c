@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -320,6 +321,23 @@ static int client_link(Client *c) {
         return 0;
 }
 
+static bool lifeline_is_dead(const Client *c) {
+        struct pollfd p = {.fd = c->lifeline};
+
+        return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
+}
+
+/* A process that registers again has often just let go of its former client, and the loop may see that hang-up later only. The new
+ * one comes first: a job that has outlived its maker lives on in it. */
+static void clients_reap(Manager *m, const Client *except) {
+        Client *c, *tmp;
+
+        HASH_ITER(hh, m->clients, c, tmp)
+                if (c != except && c->peer.pid == except->peer.pid &&
+                                c->peer.start_time == except->peer.start_time && lifeline_is_dead(c))
+                        client_free(c);
+}
+
 int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, ClientFds *ret_fds) {
         _cleanup_(client_fds_done)
         ClientFds f = {-EBADF, -EBADF, -EBADF};
@@ -355,6 +373,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         m->next_client_id++;
         if (m->client_hook)
                 m->client_hook(c, CLIENT_ADDED, m->client_hook_userdata);
+        clients_reap(m, c);
         *ret_fds = TAKE_GENERIC(f, ((ClientFds){-EBADF, -EBADF, -EBADF}));
         *ret = TAKE_PTR(c);
         return 0;

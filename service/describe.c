@@ -187,7 +187,7 @@ static void dump_entity(const Entity *e, FILE *f) {
                         verdict_to_string(e->grant.verdict), e->grant.threshold,
                         e->policy ? "" : " (not in the policy)");
         DL_FOREACH2(e->queues, q, entity_next)
-        dump_queue(q, f);
+                dump_queue(q, f);
 }
 
 static void dump_time(FILE *f, const char *name, uint64_t at, uint64_t now) {
@@ -209,7 +209,7 @@ static void dump_device(const Device *d, FILE *f) {
         dump_time(f, "probe", d->probe_at, now);
         fputc('\n', f);
         DL_FOREACH2(d->entities, e, device_next)
-        dump_entity(e, f);
+                dump_entity(e, f);
 }
 
 static void dump_manager(Manager *m, FILE *f) {

@@ -197,8 +197,8 @@ Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c)
         Entity *e;
 
         DL_FOREACH2(g->entities, e, group_next)
-        if (e->device == d && e->kind == kind && e->client == c)
-                return e;
+                if (e->device == d && e->kind == kind && e->client == c)
+                        return e;
         return NULL;
 }
 

@@ -50,10 +50,10 @@ void group_settings_changed(Group *g) {
 
         group_resolve(g);
         DL_FOREACH2(g->entities, e, group_next)
-        if (e->kind == ENTITY_GROUP)
-                entity_configure(e, &g->resolved.policy);
+                if (e->kind == ENTITY_GROUP)
+                        entity_configure(e, &g->resolved.policy);
         DL_FOREACH2(g->clients, c, group_next)
-        client_settings_changed(c);
+                client_settings_changed(c);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
                                 "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
@@ -167,7 +167,7 @@ void group_set_suspended(Group *g, bool suspended) {
                 return;
         g->suspended = suspended;
         DL_FOREACH2(g->clients, c, group_next)
-        client_sync(c);
+                client_sync(c);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(
                                 g->manager->bus, g->path, BUS_INTERFACE ".Group", "Suspended", NULL);

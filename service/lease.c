@@ -38,7 +38,7 @@ static int on_lease_timer(sd_event_source *s, uint64_t usec, void *userdata) {
                                 late / NSEC_PER_MSEC);
 
         DL_FOREACH2(m->holding, c, holding_next)
-        lease_renew(c, now);
+                lease_renew(c, now);
         return m->holding ? lease_arm(m, now) : 0;
 }
 

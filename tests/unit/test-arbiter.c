@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Arbiter and entities: real pages and the real policy, no bus; the test is the clients' side of the pages
+ */
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "service/arbiter.h"
+#include "service/config.h"
+#include "tests/lib/unit.h"
+
+typedef struct Process {
+        Client *client;
+        ClientFds fds;
+} Process;
+
+static Manager *manager_make(void) {
+        char root[] = "/tmp/test-arbiter-XXXXXX";
+        Config *config;
+        Manager *m;
+
+        assert_non_null(mkdtemp(root));
+        assert_int_equal(config_load(&(ConfigPaths){.root = root}, NULL, NULL, NULL, &config), 0);
+        assert_int_equal(rmdir(root), 0);
+        assert_int_equal(manager_new(config, &m), 0);
+        return m;
+}
+
+/* A client in a cgroup of our choice; the process behind it is this one. */
+static Process join(Manager *m, const char *cgroup, int priority) {
+        const ClientParameters parameters = {.sender = ":1.1"};
+        Process p;
+        Peer peer;
+
+        assert_int_equal(peer_from_pid(getpid(), &peer), 0);
+        free(peer.cgroup);
+        peer.cgroup = strdup(cgroup);
+        assert_int_equal(client_new(m, &peer, &parameters, &p.client, &p.fds), 0);
+        if (priority != 0) {
+                assert_int_equal(settings_set_priority(&p.client->group->override, priority), 0);
+                group_settings_changed(p.client->group);
+        }
+        arbiter_flush(m);
+        return p;
+}
+
+static void leave(Process *p) {
+        Manager *m = p->client->manager;
+
+        client_free(p->client);
+        client_fds_done(&p->fds);
+        arbiter_flush(m);
+}
+
+static Queue *queue(Process *p, const char *device, int hint) {
+        const QueueParameters parameters = {.device = device, .backend = "test", .priority_hint = hint};
+        Queue *q;
+
+        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
+        arbiter_flush(p->client->manager);
+        return q;
+}
+
+/* What a shim does around one launch. */
+static void begin(Queue *q) {
+        bool edge = page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE;
+
+        if (!edge)
+                return;
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
+static void finish(Queue *q) {
+        if (!page_slot_end(q->page_slot, 1))
+                return;
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
+/* As the gate sees it. */
+static bool held(const Queue *q) {
+        bool hold = atomic_load(&q->page_slot->verdict) & PAGE_VERDICT_HOLD;
+
+        assert_int_equal(hold, q->holds);
+        if (hold)
+                assert_true(atomic_load(&q->client->page.header->lease_until_ns) > now_ns());
+        return hold;
+}
+
+static uint32_t watch(const Queue *q) {
+        return atomic_load(&q->page_slot->watch);
+}
+
+/* Counts agree with what they count. */
+static void check(Manager *m) {
+        Device *d, *dtmp;
+        Client *c, *ctmp;
+        Entity *e;
+        Queue *q;
+
+        HASH_ITER(hh, m->devices, d, dtmp) {
+                unsigned n_entities = 0, n_active = 0, n_ready = 0, n_queues = 0;
+                DL_FOREACH2(d->entities, e, device_next) {
+                        unsigned queues = 0, active = 0, ready = 0;
+                        DL_FOREACH2(e->queues, q, entity_next) {
+                                assert_ptr_equal(q->entity, e);
+                                assert_ptr_equal(q->device, d);
+                                assert_int_equal(watch(q), q->written.watch);
+                                if (q->written.watch != 0)
+                                        assert_int_equal(q->ready,
+                                                        atomic_load(&q->page_slot->outstanding) != 0);
+                                queues++;
+                                active += !queue_is_suspended(q);
+                                ready += !queue_is_suspended(q) && q->ready && !q->stalled;
+                                if (queue_is_suspended(q))
+                                        assert_true(held(q));
+                                else
+                                        (void) held(q);
+                        }
+                        assert_int_equal(e->n_queues, queues);
+                        assert_int_equal(e->n_active, active);
+                        assert_int_equal(e->n_ready, ready);
+                        assert_true(queues > 0);
+                        assert_int_equal(e->policy != NULL, active > 0);
+                        assert_int_equal(e->told_ready, ready > 0);
+                        n_entities++;
+                        n_active += active > 0;
+                        n_ready += ready > 0;
+                        n_queues += queues;
+                }
+                assert_int_equal(d->n_entities, n_entities);
+                assert_int_equal(d->n_active, n_active);
+                assert_int_equal(d->n_ready, n_ready);
+                assert_int_equal(d->n_queues, n_queues);
+                assert_int_equal(d->state == DEVICE_ALONE, n_active <= 1);
+                assert_null(d->changed);
+                assert_false(d->pending);
+        }
+        HASH_ITER(hh, m->clients, c, ctmp) {
+                unsigned holding = 0;
+                for (uint32_t i = 0; i < c->n_slots; i++)
+                        holding += c->slots[i] && c->slots[i]->holds;
+                assert_int_equal(c->n_holding, holding);
+                if (holding == 0)
+                        assert_int_equal(atomic_load(&c->page.header->lease_until_ns), 0);
+        }
+}
+
+static void test_alone(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0);
+        Queue *q = queue(&a, "d", 0);
+
+        begin(q);
+        finish(q);
+        assert_int_equal(watch(q), 0);
+        assert_int_equal(m->n_verdicts, 0);
+        assert_int_equal(m->n_edges, 0);
+        assert_false(held(q));
+        check(m);
+
+        /* A second process of the same group is no neighbour. */
+        Process b = join(m, "/a", 0);
+        Queue *r = queue(&b, "d", 0);
+        assert_int_equal(watch(r), 0);
+        assert_ptr_equal(r->entity, q->entity);
+        check(m);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+static void test_priority(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0);
+
+        assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        begin(l);
+        assert_false(held(l));
+        assert_false(held(h)); /* in advance */
+        begin(h);
+        assert_true(held(l));
+        assert_false(held(h));
+        check(m);
+
+        /* A queue that comes later gets the verdict of its entity. */
+        Queue *l2 = queue(&low, "d", 0);
+        assert_true(held(l2));
+        check(m);
+
+        leave(&high);
+        assert_false(held(l));
+        assert_false(held(l2));
+        assert_int_equal(watch(l), 0);
+        check(m);
+        leave(&low);
+        manager_free(m);
+}
+
+static void test_devices_are_apart(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0), *other = queue(&low, "e", 0);
+
+        begin(h);
+        begin(l);
+        begin(other);
+        assert_true(held(l));
+        assert_false(held(other));
+        check(m);
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
+/* Launches that passed before anybody watched are asked for, and count until they are drained. */
+static void test_untracked(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10);
+        Queue *h = queue(&high, "d", 0);
+        char look = 0;
+
+        assert_int_equal(page_slot_begin_open(h->page_slot), 0);
+        assert_int_equal(recv(high.fds.lifeline, &look, 1, MSG_DONTWAIT), -1);
+
+        Process low = join(m, "/low", 0);
+        Queue *l = queue(&low, "d", 0);
+        assert_int_equal(recv(high.fds.lifeline, &look, 1, MSG_DONTWAIT), 1);
+        assert_int_equal(look, 'l');
+        begin(l);
+        assert_true(held(l));
+
+        atomic_store(&h->page_slot->outstanding, 0);
+        page_mark_dirty(high.client->page.header, h->slot);
+        (void) arbiter_client_woke(high.client);
+        arbiter_flush(m);
+        assert_false(h->ready);
+        check(m);
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
+/* Nobody waits for who is suspended, and who is suspended does not run. */
+static void test_suspend(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0);
+
+        begin(l);
+        begin(h);
+        assert_true(held(l));
+        group_set_suspended(high.client->group, true);
+        arbiter_flush(m);
+        assert_true(held(h));
+        assert_false(held(l));
+        check(m);
+
+        group_set_suspended(high.client->group, false);
+        arbiter_flush(m);
+        assert_false(held(h));
+        assert_true(held(l));
+        check(m);
+
+        queue_set_suspended(h, true);
+        client_set_suspended(high.client, true);
+        queue_set_suspended(h, false);
+        arbiter_flush(m);
+        assert_true(held(h));
+        assert_int_equal(queue_state(h), QUEUE_SUSPENDED);
+        client_set_suspended(high.client, false);
+        arbiter_flush(m);
+        assert_false(held(h));
+        check(m);
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
+static void test_entities_of_their_own(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/g", 0), b = join(m, "/g", 0);
+        Queue *qa = queue(&a, "d", 0), *qb = queue(&b, "d", 0), *hinted = queue(&b, "d", -5);
+
+        assert_int_equal(qa->entity->kind, ENTITY_GROUP);
+        assert_ptr_equal(qa->entity, qb->entity);
+        assert_int_equal(hinted->entity->kind, ENTITY_QUEUE);
+        assert_int_equal(hinted->resolved.policy.priority, -5);
+        begin(hinted);
+        begin(qb);
+        assert_true(held(hinted));
+        assert_false(held(qb));
+
+        /* It waits for the hinted one: they are equals then, until it is idle. */
+        atomic_store(&hinted->page_slot->boost, 1);
+        page_mark_dirty(b.client->page.header, hinted->slot);
+        (void) arbiter_client_woke(b.client);
+        arbiter_flush(m);
+        assert_int_equal(hinted->entity->settings.priority, 0);
+        finish(hinted);
+        assert_int_equal(hinted->entity->settings.priority, -5);
+        atomic_store(&hinted->page_slot->boost, 0);
+
+        assert_int_equal(settings_set_priority(&b.client->override, 20), 0);
+        client_settings_changed(b.client);
+        arbiter_flush(m);
+        assert_int_equal(qb->entity->kind, ENTITY_CLIENT);
+        assert_int_equal(qa->entity->kind, ENTITY_GROUP);
+        assert_int_equal(hinted->resolved.policy.priority, 15);
+        check(m);
+
+        begin(qa);
+        assert_true(held(qa));
+        b.client->override = SETTINGS_NULL;
+        client_settings_changed(b.client);
+        arbiter_flush(m);
+        assert_ptr_equal(qa->entity, qb->entity);
+        assert_false(held(qa));
+        check(m);
+
+        /* A wish that asks for no less than the group has changes nothing. */
+        assert_int_equal(settings_set_priority(&a.client->wish, 3), 0);
+        client_settings_changed(a.client);
+        assert_int_equal(qa->entity->kind, ENTITY_GROUP);
+        assert_int_equal(settings_set_priority(&a.client->wish, -3), 0);
+        client_settings_changed(a.client);
+        assert_int_equal(qa->entity->kind, ENTITY_CLIENT);
+        arbiter_flush(m);
+        check(m);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+static void test_slots_are_used_again_late(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0);
+        Queue *first = queue(&a, "d", 0);
+        uint32_t slot = first->slot;
+
+        queue_free(first);
+        Queue *second = queue(&a, "d", 0);
+        assert_int_not_equal(second->slot, slot);
+        for (unsigned i = 0; i < 100; i++)
+                (void) queue(&a, "d", 0);
+        assert_int_equal(a.client->n_queues, 101);
+        assert_non_null(a.client->slots[slot]);
+        check(m);
+        leave(&a);
+        manager_free(m);
+}
+
+static void test_device_settings(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0);
+        Device *d = device_find(m, "d");
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+        begin(l);
+        begin(h);
+        assert_int_equal(device_settings_set(&s, device_key_find("Concurrency"), 0), -ERANGE);
+        assert_int_equal(device_settings_set(&s, device_key_find("TimeSliceUSec"), 7000), 0);
+        assert_int_equal(device_configure(d, &s), 0);
+        assert_int_equal(d->config.timeslice_ns, 7 * NSEC_PER_MSEC);
+        arbiter_flush(m);
+        assert_true(held(l));
+
+        /* What makes no sense together changes nothing. */
+        s = DEVICE_SETTINGS_NULL;
+        assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), 1000), 0);
+        assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), 1000000), 0);
+        assert_int_equal(device_configure(d, &s), -EINVAL);
+        assert_int_equal(d->config.timeslice_ns, 7 * NSEC_PER_MSEC);
+        assert_false(device_settings_has(&d->runtime, device_key_find("StarveUSec")));
+        arbiter_flush(m);
+        check(m);
+        leave(&high);
+        leave(&low);
+
+        /* Its settings are kept when nobody uses it. */
+        assert_ptr_equal(device_find(m, "d"), d);
+        assert_int_equal(d->config.timeslice_ns, 7 * NSEC_PER_MSEC);
+        manager_free(m);
+}
+
+static void test_devices_are_bounded(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0);
+        char name[32];
+
+        for (unsigned i = 0; i < 200; i++) {
+                (void) snprintf(name, sizeof(name), "d%u", i);
+                queue_free(queue(&a, name, 0));
+        }
+        assert_in_range(HASH_COUNT(m->devices), 1, DEVICES_IDLE_MAX + 1);
+        assert_non_null(device_find(m, "d199"));
+        leave(&a);
+        manager_free(m);
+}
+
+#define N_PROCESSES 6U
+#define N_QUEUES    24U
+
+/* Anything may happen in any order. */
+static void test_random(void **state) {
+        Manager *m = manager_make();
+        Process p[N_PROCESSES];
+        Queue *q[N_QUEUES] = {0};
+        unsigned launched[N_QUEUES] = {0};
+        char cgroup[16], device[16];
+
+        srandom(4711);
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                (void) snprintf(cgroup, sizeof(cgroup), "/g%u", i / 2);
+                p[i] = join(m, cgroup, (int) (i / 2));
+        }
+        for (unsigned step = 0; step < 5000; step++) {
+                unsigned i = (unsigned) random() % N_QUEUES, n = i % N_PROCESSES;
+                Client *c = p[n].client;
+
+                switch (random() % 12) {
+                case 0:
+                        if (q[i])
+                                q[i] = queue_free(q[i]);
+                        else {
+                                (void) snprintf(device, sizeof(device), "d%ld", random() % 3);
+                                q[i] = queue(&p[n], device, random() % 4 == 0 ? -1 : 0);
+                        }
+                        launched[i] = 0;
+                        break;
+                case 1:
+                        client_set_suspended(c, random() % 2);
+                        break;
+                case 2:
+                        group_set_suspended(c->group, random() % 4 == 0);
+                        break;
+                case 3:
+                        if (q[i])
+                                queue_set_suspended(q[i], random() % 2);
+                        break;
+                case 4:
+                        c->override = SETTINGS_NULL;
+                        if (random() % 2)
+                                assert_int_equal(settings_set_priority(&c->override, random() % 5), 0);
+                        client_settings_changed(c);
+                        break;
+                case 5:
+                        assert_int_equal(settings_set_weight(&c->group->override, 1 + random() % 999), 0);
+                        group_settings_changed(c->group);
+                        break;
+                default:
+                        if (!q[i])
+                                break;
+                        if (launched[i] > 0 && random() % 2) {
+                                finish(q[i]);
+                                launched[i]--;
+                        } else {
+                                begin(q[i]);
+                                launched[i]++;
+                        }
+                }
+                arbiter_flush(m);
+                check(m);
+        }
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                leave(&p[i]);
+        assert_null(m->queues);
+        assert_null(m->clients);
+        assert_null(m->users);
+        manager_free(m);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_alone),
+                        cmocka_unit_test(test_priority),
+                        cmocka_unit_test(test_devices_are_apart),
+                        cmocka_unit_test(test_untracked),
+                        cmocka_unit_test(test_suspend),
+                        cmocka_unit_test(test_entities_of_their_own),
+                        cmocka_unit_test(test_slots_are_used_again_late),
+                        cmocka_unit_test(test_device_settings),
+                        cmocka_unit_test(test_devices_are_bounded),
+                        cmocka_unit_test(test_random),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

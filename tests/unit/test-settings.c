@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Settings: layers, classes, wishes, values that are refused
+ */
+
+#include <string.h>
+
+#include "service/settings.h"
+#include "tests/lib/unit.h"
+
+static Settings make(const char *key, const char *value) {
+        Settings s = SETTINGS_NULL;
+        assert_int_equal(settings_set_string(&s, key, value), 0);
+        return s;
+}
+
+/* "batch" is low and light, "fast" only has a priority. */
+static const Settings *lookup(const char *name, void *userdata) {
+        static Settings batch, fast;
+
+        *(unsigned *) userdata += 1;
+        batch = make("Priority", "-10");
+        assert_int_equal(settings_set_weight(&batch, 20), 0);
+        fast = make("Priority", "10");
+        if (streq(name, "batch"))
+                return &batch;
+        return streq(name, "fast") ? &fast : NULL;
+}
+
+static SettingsResolved resolve(const SettingsLayer *layers, size_t n) {
+        SettingsResolved r;
+        unsigned n_lookups = 0;
+
+        settings_resolve(layers, n, lookup, &n_lookups, &r);
+        return r;
+}
+
+static void test_nothing(void **state) {
+        const Settings empty = SETTINGS_NULL;
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_OVERRIDE, NULL, &empty}, {SETTINGS_FROM_JOB, NULL, NULL}};
+
+        SettingsResolved r = resolve(layers, 2);
+        assert_int_equal(r.policy.priority, POLICY_PRIORITY_DEFAULT);
+        assert_int_equal(r.policy.weight, POLICY_WEIGHT_DEFAULT);
+        assert_int_equal(r.policy.threshold, 0);
+        assert_int_equal(r.source, SETTINGS_FROM_DEFAULT);
+        assert_string_equal(r.class, "");
+}
+
+static void test_strongest_wins_each_key(void **state) {
+        const Settings over = make("Priority", "5"), job = make("Weight", "300"),
+                       low = make("Priority", "-5");
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_OVERRIDE, NULL, &over},
+                        {SETTINGS_FROM_JOB, NULL, &job},
+                        {SETTINGS_FROM_DEFAULT, NULL, &low},
+        };
+
+        SettingsResolved r = resolve(layers, 3);
+        assert_int_equal(r.policy.priority, 5);
+        assert_int_equal(r.policy.weight, 300);
+        assert_int_equal(r.source, SETTINGS_FROM_OVERRIDE);
+        assert_int_equal(r.from[SETTINGS_PRIORITY], SETTINGS_FROM_OVERRIDE);
+        assert_int_equal(r.from[SETTINGS_WEIGHT], SETTINGS_FROM_JOB);
+        assert_int_equal(r.from[SETTINGS_THRESHOLD], SETTINGS_FROM_DEFAULT);
+}
+
+/* A class stands right below the layer that names it, and above what follows. */
+static void test_class_of_a_layer(void **state) {
+        const Settings job = make("Class", "batch"), base = make("Weight", "1000");
+        Settings over = make("Weight", "50");
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_OVERRIDE, NULL, &over},
+                        {SETTINGS_FROM_JOB, NULL, &job},
+                        {SETTINGS_FROM_DEFAULT, NULL, &base},
+        };
+
+        SettingsResolved r = resolve(layers, 3);
+        assert_int_equal(r.policy.priority, -10);
+        assert_int_equal(r.policy.weight, 50);
+        assert_string_equal(r.class, "batch");
+        assert_int_equal(r.from[SETTINGS_CLASS], SETTINGS_FROM_JOB);
+
+        /* Without the override the class's weight stands above the default layer's. */
+        r = resolve(layers + 1, 2);
+        assert_int_equal(r.policy.weight, 20);
+        assert_int_equal(r.source, SETTINGS_FROM_JOB);
+}
+
+/* Once one layer has chosen a class, the class of a weaker layer is not even asked for. */
+static void test_one_class_only(void **state) {
+        const Settings over = make("Class", "fast"), job = make("Class", "batch");
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
+        unsigned n_lookups = 0;
+        SettingsResolved r;
+
+        settings_resolve(layers, 2, lookup, &n_lookups, &r);
+        assert_int_equal(n_lookups, 1);
+        assert_string_equal(r.class, "fast");
+        assert_int_equal(r.policy.priority, 10);
+        assert_int_equal(r.policy.weight, POLICY_WEIGHT_DEFAULT);
+}
+
+static void test_unknown_class_is_passed_over(void **state) {
+        const Settings over = make("Class", "gone"), job = make("Class", "batch");
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
+
+        SettingsResolved r = resolve(layers, 2);
+        assert_string_equal(r.class, "batch");
+        assert_int_equal(r.source, SETTINGS_FROM_JOB);
+        assert_int_equal(r.policy.priority, -10);
+}
+
+static void test_wish_only_lowers(void **state) {
+        SettingsResolved r = {.policy = {.priority = 0, .weight = 100, .threshold = 4}};
+        unsigned n = 0;
+
+        Settings high = make("Priority", "100");
+        assert_int_equal(settings_set_weight(&high, 5000), 0);
+        assert_int_equal(settings_set_threshold(&high, 0),
+                        0); /* 0 is the default, which is more than any number */
+        assert_false(settings_lower(&r, &high, lookup, &n));
+        assert_int_equal(r.policy.priority, 0);
+        assert_int_equal(r.policy.weight, 100);
+        assert_int_equal(r.policy.threshold, 4);
+        assert_int_equal(r.source, SETTINGS_FROM_DEFAULT);
+
+        Settings low = make("Priority", "-1");
+        assert_int_equal(settings_set_threshold(&low, 2), 0);
+        assert_true(settings_lower(&r, &low, lookup, &n));
+        assert_int_equal(r.policy.priority, -1);
+        assert_int_equal(r.policy.weight, 100);
+        assert_int_equal(r.policy.threshold, 2);
+        assert_int_equal(r.source, SETTINGS_FROM_WISH);
+        assert_int_equal(r.from[SETTINGS_WEIGHT], SETTINGS_FROM_DEFAULT);
+}
+
+static void test_wish_for_a_class(void **state) {
+        SettingsResolved r = {.policy = POLICY_SETTINGS_DEFAULT};
+        unsigned n = 0;
+
+        Settings fast = make("Class", "fast"), batch = make("Class", "batch"), none = make("Class", "none");
+        assert_false(settings_lower(&r, &fast, lookup, &n));
+        assert_false(settings_lower(&r, &none, lookup, &n));
+        assert_true(settings_lower(&r, &batch, lookup, &n));
+        assert_int_equal(r.policy.priority, -10);
+        assert_int_equal(r.policy.weight, 20);
+}
+
+static void test_ranges(void **state) {
+        Settings s = SETTINGS_NULL;
+
+        assert_int_equal(settings_set_priority(&s, POLICY_PRIORITY_MAX + 1), -ERANGE);
+        assert_int_equal(settings_set_priority(&s, POLICY_PRIORITY_MIN - 1), -ERANGE);
+        assert_int_equal(settings_set_weight(&s, 0), -ERANGE);
+        assert_int_equal(settings_set_weight(&s, 10001), -ERANGE);
+        assert_int_equal(settings_set_threshold(&s, -1), -ERANGE);
+        assert_int_equal(settings_set_threshold(&s, 65536), -ERANGE);
+        assert_int_equal(settings_set_class(&s, ""), -EINVAL);
+        assert_int_equal(settings_set_class(&s, ".hidden"), -EINVAL);
+        assert_int_equal(settings_set_class(&s, "a/b"), -EINVAL);
+        assert_int_equal(settings_set_class(&s,
+                                         "0123456789012345678901234567890123456789012345678901234567890123"),
+                        -EINVAL);
+        assert_true(settings_is_empty(&s));
+
+        assert_int_equal(settings_set_priority(&s, POLICY_PRIORITY_MIN), 0);
+        assert_int_equal(settings_set_weight(&s, 10000), 0);
+        assert_int_equal(settings_set_threshold(&s, 65535), 0);
+        assert_int_equal(settings_set_class(&s,
+                                         "012345678901234567890123456789012345678901234567890123456789012"),
+                        0);
+        assert_int_equal(s.mask, 15);
+}
+
+static void test_strings(void **state) {
+        static const struct {
+                const char *key, *value;
+                int r;
+        } cases[] = {
+                        {"Priority", "-255", 0},
+                        {"Priority", "+7", 0},
+                        {"Priority", "256", -ERANGE},
+                        {"Priority", "", -EINVAL},
+                        {"Priority", "5x", -EINVAL},
+                        {"Priority", " 5", -EINVAL},
+                        {"Priority", "99999999999999999999", -ERANGE},
+                        {"Weight", "1", 0},
+                        {"Weight", "-1", -ERANGE},
+                        {"Weight", "0x10", -EINVAL},
+                        {"Threshold", "0", 0},
+                        {"Class", "batch", 0},
+                        {"Class", "no such", -EINVAL},
+                        {"priority", "1", -ENOENT},
+                        {"Nice", "1", -ENOENT},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                Settings s = SETTINGS_NULL;
+                assert_int_equal(settings_set_string(&s, cases[i].key, cases[i].value), cases[i].r);
+                assert_int_equal(settings_is_empty(&s), cases[i].r < 0);
+        }
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
+                assert_non_null(settings_key_range(k));
+                assert_int_equal(settings_key_from_string(settings_key_to_string(k)), k);
+        }
+        for (SettingsSource k = 0; k < _SETTINGS_SOURCE_MAX; k++)
+                assert_int_equal(settings_source_from_string(settings_source_to_string(k)), k);
+}
+
+static void test_merge(void **state) {
+        Settings s = make("Priority", "3");
+        const Settings weight = make("Weight", "7"), priority = make("Priority", "4");
+
+        settings_merge(&s, &weight);
+        settings_merge(&s, &priority);
+        assert_int_equal(s.priority, 4);
+        assert_int_equal(s.weight, 7);
+        assert_true(settings_has(&s, SETTINGS_PRIORITY) && settings_has(&s, SETTINGS_WEIGHT));
+        assert_false(settings_has(&s, SETTINGS_THRESHOLD));
+}
+
+static void test_comparison(void **state) {
+        const PolicySettings base = {.priority = 0, .weight = 100, .threshold = 0};
+        PolicySettings a = base;
+
+        assert_true(settings_policy_is_lower_or_equal(&a, &base));
+        a.threshold = 8;
+        assert_true(settings_policy_is_lower_or_equal(&a, &base));
+        assert_false(settings_policy_is_lower_or_equal(&base, &a));
+        a.weight = 101;
+        assert_false(settings_policy_is_lower_or_equal(&a, &base));
+        a.weight = 1;
+        a.priority = 1;
+        assert_false(settings_policy_is_lower_or_equal(&a, &base));
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_nothing),
+                        cmocka_unit_test(test_strongest_wins_each_key),
+                        cmocka_unit_test(test_class_of_a_layer),
+                        cmocka_unit_test(test_one_class_only),
+                        cmocka_unit_test(test_unknown_class_is_passed_over),
+                        cmocka_unit_test(test_wish_only_lowers),
+                        cmocka_unit_test(test_wish_for_a_class),
+                        cmocka_unit_test(test_ranges),
+                        cmocka_unit_test(test_strings),
+                        cmocka_unit_test(test_merge),
+                        cmocka_unit_test(test_comparison),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
