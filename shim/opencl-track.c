@@ -298,25 +298,28 @@ static bool harvest_is_prompt(const OpenclQueue *q, uint64_t now) {
         return q->callbacks_prompt || (q->looked_ns != 0 && now - q->looked_ns <= PROMPT_NS);
 }
 
-/* The device time of what was found: from one completion that left work behind to the next the device had no other. A first
- * estimate, before there was such a spell, contains the way there and back. */
+/* Somebody else's turn on the device makes a sample long, never short; so what is far above the mean counts as a little above
+ * it: enough to follow kernels that have become longer, and not enough to be led astray by one that was interrupted. */
+static void mean_learn(OpenclQueue *q, uint64_t sample) {
+        if (q->mean_ns != 0)
+                sample = MIN(sample, q->mean_ns + q->mean_ns / 2);
+        q->mean_ns = q->mean_ns == 0 ? sample : (q->mean_ns * 7 + sample) / 8;
+}
+
+/* The device time of what was found: from one completion that left work behind to the next the device had no other. From the
+ * submission to an idle device it is that and the way there: good as a first estimate, and as an upper bound. */
 static uint64_t harvest_time(OpenclQueue *q, const Harvest *h) {
-        uint64_t now = now_ns(), sample = 0;
+        uint64_t now = now_ns(), before = q->mean_ns;
         bool prompt = harvest_is_prompt(q, now);
         if (prompt && !h->unsafe && h->n_done > 0) {
-                if (q->saturated_since_ns != 0)
-                        sample = now - q->saturated_since_ns;
-                else if (q->mean_ns == 0)
-                        sample = now - q->started_ns;
+                uint64_t since = q->saturated_since_ns ?: q->started_ns, each = (now - since) / h->n_done;
+                if (q->saturated_since_ns != 0 || before == 0 || each < before)
+                        mean_learn(q, each);
         }
 
         bool busy = n_in_flight(q) > 0 && q->tracked[q->head].safe && !q->tracked[q->head].drain;
         q->saturated_since_ns = q->head_since_ns = busy && prompt ? now : 0;
-        if (sample > 0) {
-                uint64_t each = sample / h->n_done;
-                q->mean_ns = q->mean_ns == 0 ? each : (q->mean_ns * 7 + each) / 8;
-        }
-        return sample;
+        return q->mean_ns * h->n_done;
 }
 
 static void harvest_report(OpenclQueue *q, const Harvest *h) {
