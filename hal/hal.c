@@ -6,10 +6,12 @@
 
 #include "hal/hal.h"
 #include "common/macro.h"
+#include "hal/opencl.h"
 
 static const HalOps *const backends[] = {
                 &hal_null_ops,
                 &hal_fake_ops,
+                &hal_opencl_ops,
 };
 
 const HalOps *hal_find(const char *name) {

@@ -31,6 +31,7 @@
 #define BYSTANDER_NS      (20 * NSEC_PER_MSEC)
 #define BOUND             1.05
 #define TRIES             4
+#define ROUNDS            10
 
 typedef struct Worker {
         FILE *to, *from;
@@ -156,28 +157,50 @@ static double median(double *values, size_t n) {
         return values[n / 2];
 }
 
-typedef struct Result {
-        double native_ns, layer_ns, ratio;
-} Result;
+/* The turns of one kind, of all rounds. */
+typedef struct Series {
+        const char *what;
+        bool pipeline;
+        size_t n;
+        double *native, *layer, *ratio;
+} Series;
 
-static Result measure(Worker *native, Worker *layer, bool pipeline, size_t pairs) {
-        _cleanup_free_ double *n = calloc(pairs, sizeof(double)), *l = calloc(pairs, sizeof(double)),
-                              *ratio = calloc(pairs, sizeof(double));
-        CHECK(n && l && ratio);
-        (void) worker_turn(native, pipeline);
-        (void) worker_turn(layer, pipeline);
-        for (size_t i = 0; i < pairs; i++) {
+static Series series_make(const char *what, bool pipeline, size_t pairs) {
+        Series s = {
+                        .what = what,
+                        .pipeline = pipeline,
+                        .native = calloc(pairs, sizeof(double)),
+                        .layer = calloc(pairs, sizeof(double)),
+                        .ratio = calloc(pairs, sizeof(double)),
+        };
+        CHECK(s.native && s.layer && s.ratio);
+        return s;
+}
+
+static void series_run(Series *s, Worker *native, Worker *layer, size_t pairs) {
+        (void) worker_turn(native, s->pipeline);
+        (void) worker_turn(layer, s->pipeline);
+        for (size_t i = 0; i < pairs; i++, s->n++) {
                 /* Who goes first changes: what one leaves behind (caches, clocks) helps each as often. */
                 if (i % 2)
-                        l[i] = worker_turn(layer, pipeline);
-                n[i] = worker_turn(native, pipeline);
+                        s->layer[s->n] = worker_turn(layer, s->pipeline);
+                s->native[s->n] = worker_turn(native, s->pipeline);
                 if (i % 2 == 0)
-                        l[i] = worker_turn(layer, pipeline);
-                ratio[i] = l[i] / n[i];
+                        s->layer[s->n] = worker_turn(layer, s->pipeline);
+                s->ratio[s->n] = s->layer[s->n] / s->native[s->n];
         }
-        return (Result){.native_ns = median(n, pairs),
-                        .layer_ns = median(l, pairs),
-                        .ratio = median(ratio, pairs)};
+}
+
+/* Prints the series, gives it back, and returns the median of its ratios. */
+static double series_end(Series *s) {
+        double ratio = median(s->ratio, s->n);
+        printf("%-34s %8.2f us native %8.2f us with the layer, ratio %.3f\n", s->what,
+                        median(s->native, s->n) / 1000, median(s->layer, s->n) / 1000, ratio);
+        (void) fflush(stdout);
+        free(s->native);
+        free(s->layer);
+        free(s->ratio);
+        return ratio;
 }
 
 static uint64_t counter(const char *path, const char *name) {
@@ -192,48 +215,55 @@ static uint64_t counter(const char *path, const char *name) {
         return value;
 }
 
-static void print(const char *what, Result r) {
-        printf("%-34s %8.2f us native %8.2f us with the layer, ratio %.3f\n", what, r.native_ns / 1000,
-                        r.layer_ns / 1000, r.ratio);
-        (void) fflush(stdout);
+typedef struct Launches {
+        uint64_t n, tracked;
+} Launches;
+
+/* New processes for each round: where their threads and their memory come to lie would else decide the whole run. */
+static Launches run_rounds(Series *finish, Series *pipeline, const char *layer_path, const char *counters,
+                size_t pairs) {
+        Launches sum = {};
+        for (int round = 0; round < ROUNDS; round++) {
+                Worker native = worker_start("worker", NULL, NULL);
+                Worker layer = worker_start("worker", layer_path, counters);
+                series_run(finish, &native, &layer, pairs / ROUNDS);
+                series_run(pipeline, &native, &layer, pairs / ROUNDS);
+                worker_end(&native);
+                worker_end(&layer);
+                sum.n += counter(counters, "launches ");
+                sum.tracked += counter(counters, "tracked ");
+        }
+        return sum;
 }
 
 /* With an open gate. Returns whether both stayed within the bound, in this try. */
 static bool run_open(const char *layer_path, const char *counters, size_t pairs) {
-        Worker native = worker_start("worker", NULL, NULL),
-               layer = worker_start("worker", layer_path, counters);
-        Result finish = measure(&native, &layer, false, pairs),
-               pipeline = measure(&native, &layer, true, pairs);
+        Series finish = series_make("gate open: launch+finish", false, pairs);
+        Series pipeline = series_make("gate open: pipelined", true, pairs);
 
-        worker_end(&native);
-        worker_end(&layer);
-        CHECK(counter(counters, "launches ") > pairs * PIPELINE_LAUNCHES);
-        CHECK(counter(counters, "tracked ") == 0);
-        print("gate open: launch+finish", finish);
-        print("gate open: pipelined", pipeline);
-        return finish.ratio <= BOUND && pipeline.ratio <= BOUND;
+        Launches l = run_rounds(&finish, &pipeline, layer_path, counters, pairs);
+        CHECK(l.n > pipeline.n * PIPELINE_LAUNCHES);
+        CHECK(l.tracked == 0);
+        double a = series_end(&finish), b = series_end(&pipeline);
+        return a <= BOUND && b <= BOUND;
 }
 
 static void run_tracked(const char *layer_path, const char *counters, size_t pairs) {
         char line[16];
+        Series finish = series_make("watched: launch+finish", false, pairs);
+        Series pipeline = series_make("watched: pipelined", true, pairs);
         Worker bystander = worker_start("bystander", layer_path, NULL);
-        CHECK(fgets(line, sizeof(line), bystander.from));
-        Worker native = worker_start("worker", NULL, NULL),
-               layer = worker_start("worker", layer_path, counters);
-        Result finish = measure(&native, &layer, false, pairs),
-               pipeline = measure(&native, &layer, true, pairs);
 
-        worker_end(&native);
-        worker_end(&layer);
+        CHECK(fgets(line, sizeof(line), bystander.from));
+        Launches l = run_rounds(&finish, &pipeline, layer_path, counters, pairs);
         CHECK(kill(bystander.pid, SIGKILL) == 0 && waitpid(bystander.pid, NULL, 0) == bystander.pid);
-        print("watched: launch+finish", finish);
-        print("watched: pipelined", pipeline);
-        printf("of %" PRIu64 " launches %" PRIu64 " were tracked\n", counter(counters, "launches "),
-                        counter(counters, "tracked "));
+        (void) series_end(&finish);
+        (void) series_end(&pipeline);
+        printf("of %" PRIu64 " launches %" PRIu64 " were tracked\n", l.n, l.tracked);
 }
 
 int main(int argc, char **argv) {
-        size_t pairs = 60;
+        size_t pairs = 100;
         const char *layer = NULL, *value;
         bool check = false, good = false;
 
@@ -248,7 +278,7 @@ int main(int argc, char **argv) {
                         pairs = strtoul(value, NULL, 10);
                 else
                         layer = argv[i];
-        if (!layer || pairs == 0) {
+        if (!layer || pairs < ROUNDS) {
                 fprintf(stderr, "usage: bench-launch [--pairs=N] [--check] LAYER\n");
                 return 2;
         }
