@@ -263,7 +263,7 @@ static void run_tracked(const char *layer_path, const char *counters, size_t pai
 }
 
 int main(int argc, char **argv) {
-        size_t pairs = 100;
+        size_t pairs = 400;
         const char *layer = NULL, *value;
         bool check = false, good = false;
 
