@@ -72,7 +72,7 @@ static void queue_reset(OpenclQueue *q) {
         q->head = q->n = 0;
         q->last_seq = q->done_seq = q->unsafe_seq = q->known_seq = 0;
         q->harvesting = q->again = false;
-        q->saturated_since_ns = q->started_ns = q->mean_ns = 0;
+        q->saturated_since_ns = q->started_ns = q->head_since_ns = q->looked_ns = q->mean_ns = 0;
         atomic_store(&q->waits_unknown, false);
         atomic_store(&q->n_tracked, 0);
         atomic_store(&q->multi_threaded, false);
