@@ -277,7 +277,7 @@ static int table_add_columns(const Table *t, struct libscols_table *st) {
 }
 
 static int table_add_lines(const Table *t, struct libscols_table *st, char **texts, size_t n_rows) {
-        _cleanup_free_ struct libscols_line **lines = calloc(n_rows + 1, sizeof(*lines));
+        _cleanup_free_ struct libscols_line **lines = calloc(n_rows + 1, sizeof(struct libscols_line *));
 
         if (!lines)
                 return -ENOMEM;

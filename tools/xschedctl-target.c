@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/pidfd.h>
 
+#include "common/parse-util.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-target.h"
 
@@ -19,27 +20,15 @@ void target_done(Target *t) {
         *t = (Target){};
 }
 
-/* The number, whole and positive, or 0. */
-static uint64_t parse_number(const char *s) {
-        uint64_t n;
-        char *end;
-
-        if (s[0] < '0' || s[0] > '9')
-                return 0;
-        errno = 0;
-        n = strtoull(s, &end, 10);
-        return *end || errno ? 0 : n;
-}
-
 bool target_is_pid(const char *text) {
         return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
 int target_open_pid(const char *text, int *ret_pidfd) {
-        uint64_t pid = parse_number(text);
+        uint64_t pid;
         int fd;
 
-        if (pid == 0 || pid > INT32_MAX)
+        if (parse_uint64(text, 1, INT32_MAX, &pid) < 0)
                 return ctl_fail("%s: not a process id", text);
         fd = pidfd_open((pid_t) pid, 0);
         if (fd < 0)
@@ -93,9 +82,9 @@ static int resolve_pid(Ctl *c, Target *t) {
 }
 
 static int resolve_number(Target *t, const char *number) {
-        uint64_t id = parse_number(number);
+        uint64_t id;
 
-        if (id == 0)
+        if (parse_uint64(number, 1, UINT64_MAX, &id) < 0)
                 return ctl_fail("%s: not a number", t->text);
         if (asprintf(&t->path, SERVICE_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
                 return ctl_fail("out of memory");

@@ -83,33 +83,38 @@ static double rate(const Top *t, const Object *now, const Object *before, const 
 
 #define PERCENT_OF_USEC_RATE (100.0 / 1e6)
 
-static double client_work(const Top *t, const Object *client) {
-        uint64_t id = object_get_uint(client, "Id");
-        double timed = 0;
+/* Device time a second that the launches of each client took, by the client's place in the snapshot. */
+static double *measure_work(const Top *t) {
+        double *work = calloc(t->now.n_objects + 1, sizeof(double));
         const Object *q;
 
-        SNAPSHOT_FOREACH(q, &t->now, OBJECT_QUEUE)
-        if (object_id_from_path(object_get_string(q, "Client")) == id)
-                timed += value_get_double(object_get(q, "MeanUSec")) *
-                                rate(t, q,
-                                                snapshot_find_by_id(&t->before, OBJECT_QUEUE,
-                                                                object_get_uint(q, "Id")),
-                                                "Completed");
-        return timed;
+        if (!work)
+                return NULL;
+        SNAPSHOT_FOREACH(q, &t->now, OBJECT_QUEUE) {
+                const Object *before =
+                                snapshot_find_by_id(&t->before, OBJECT_QUEUE, object_get_uint(q, "Id"));
+                const Object *client = snapshot_find_by_id(
+                                &t->now, OBJECT_CLIENT, object_id_from_path(object_get_string(q, "Client")));
+
+                if (client)
+                        work[client - t->now.objects] += value_get_double(object_get(q, "MeanUSec")) *
+                                        rate(t, q, before, "Completed");
+        }
+        return work;
 }
 
-static void measure_client(Top *t, Usage *u, const Object *client) {
+static void measure_client(const Top *t, Usage *u, const Object *client, const double *work) {
         const Object *before = snapshot_find_by_id(&t->before, OBJECT_CLIENT, object_get_uint(client, "Id"));
 
         *u = (Usage){
                         .object = client,
                         .wait = rate(t, client, before, "HeldUSec") * PERCENT_OF_USEC_RATE,
                         .launches = rate(t, client, before, "Submitted"),
+                        .work = work[client - t->now.objects],
         };
-        u->work = t->clients ? client_work(t, client) : 0;
 }
 
-static void measure_group(Top *t, Usage *u, const Object *group) {
+static void measure_group(Top *t, Usage *u, const Object *group, const double *work) {
         const Object *before = snapshot_find_by_name(
                                      &t->before, OBJECT_GROUP, object_get_string(group, "Name")),
                      *client;
@@ -127,7 +132,7 @@ static void measure_group(Top *t, Usage *u, const Object *group) {
 
                 if (!streq(object_get_string(client, "Group"), object_get_string(group, "Name")))
                         continue;
-                measure_client(t, m, client);
+                measure_client(t, m, client, work);
                 u->launches += m->launches;
                 timed += m->work;
                 t->n_members++;
@@ -169,6 +174,7 @@ static int usage_compare(const void *pa, const void *pb, void *userdata) {
 }
 
 static int top_measure(Top *t) {
+        _cleanup_free_ double *work = measure_work(t);
         const Object *group;
 
         free(t->groups);
@@ -176,10 +182,10 @@ static int top_measure(Top *t) {
         t->n_groups = t->n_members = 0;
         t->groups = calloc(t->now.n_objects + 1, sizeof(Usage));
         t->members = calloc(t->now.n_objects + 1, sizeof(Usage));
-        if (!t->groups || !t->members)
+        if (!t->groups || !t->members || !work)
                 return -ENOMEM;
         SNAPSHOT_FOREACH(group, &t->now, OBJECT_GROUP)
-        measure_group(t, t->groups + t->n_groups++, group);
+        measure_group(t, t->groups + t->n_groups++, group, work);
         qsort_r(t->groups, t->n_groups, sizeof(Usage), usage_compare, t);
         for (size_t i = 0; i < t->n_groups; i++)
                 qsort_r(t->members + t->groups[i].first_client, t->groups[i].n_clients, sizeof(Usage),

@@ -87,7 +87,7 @@ typedef enum JsonMode {
         _JSON_MODE_MAX,
 } JsonMode;
 
-const char *json_mode_to_string(JsonMode m);
+const char *json_mode_to_string(JsonMode v);
 int json_mode_from_string(const char *s);
 
 /* Writes what stands between the brackets; keeps the commas and the indentation right. */
