@@ -245,25 +245,28 @@ static void test_boost(void **state) {
 
 static void test_lease_expiry(void **state) {
         Fixture *x = *state;
-        const uint64_t lease = PAGE_LEASE_NS / 20;
+        GateCounters c = {};
 
+        /* Again when the machine was so busy that the lease had ended before the launch. */
         assert_int_equal(attach(x, 0), 0);
-        fake_hold(x->f, 0, lease);
-        uint64_t until = atomic_load(&x->f->page.header->lease_until_ns);
-        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
-        assert_true(now_ns() >= until);
-
-        GateCounters c = counters(&x->gate);
+        for (unsigned i = 1; c.waited == 0 && i < 20; i++) {
+                fake_run(x->f, 0);
+                fake_hold(x->f, 0, PAGE_LEASE_NS / 20);
+                uint64_t until = atomic_load(&x->f->page.header->lease_until_ns);
+                assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+                assert_true(now_ns() >= until);
+                c = counters(&x->gate);
+                assert_int_equal(c.expired, i);
+        }
         assert_int_equal(c.waited, 1);
-        assert_int_equal(c.expired, 1);
-        assert_true(c.waited_ns > 0 && c.waited_ns < PAGE_LEASE_NS);
+        assert_true(c.waited_ns > 0);
         assert_int_equal(atomic_load(&fake_slot(x->f, 0)->held_ns), c.waited_ns);
-        assert_int_equal(atomic_load(&fake_slot(x->f, 0)->lease_expiries), 1);
+        assert_int_equal(atomic_load(&fake_slot(x->f, 0)->lease_expiries), c.expired);
 
         /* Later launches do not wait at all. */
         assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
         assert_int_equal(counters(&x->gate).waited, 1);
-        assert_int_equal(counters(&x->gate).expired, 2);
+        assert_int_equal(counters(&x->gate).expired, c.expired + 1);
 }
 
 /* The launches of a lost page stay where they were counted. */
