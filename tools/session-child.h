@@ -10,12 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* As env(1), timeout(1) and others. */
-enum {
-        EXIT_OURS = 125,
-        EXIT_CANNOT_EXEC = 126,
-        EXIT_NO_COMMAND = 127,
-};
+#include "tools/exit-status.h"
 
 typedef struct Child {
         const char *name;

@@ -14,16 +14,10 @@
 #include <stdio.h>
 #include <sys/pidfd.h>
 
+#include "tools/exit-status.h"
 #include "tools/shim-env.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-set.h"
-
-/* As env(1), nice(1) and others: the statuses of the command itself stay recognisable. */
-enum {
-        EXIT_OURS = 125,
-        EXIT_CANNOT_EXEC = 126,
-        EXIT_NO_COMMAND = 127,
-};
 
 /* A command may be called anything, a job may not: it must not be the name that keeps a command from running. */
 static const char *default_job_name(const char *command, char *buf, size_t size) {
