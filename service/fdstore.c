@@ -179,6 +179,7 @@ static int sort_in(StoredFds *s, const char *name, int fd) {
         StoredClient *c = find_or_add(s, id);
         if (!c)
                 return -ENOMEM;
+        s->next_id = MAX(s->next_id, id + 1);
         if (c->fds[role] >= 0 || !kind_is(role, fd)) {
                 s->n_discarded++;
                 return 0; /* of two, neither can be told to be the right one: the first stays, the page's check decides */

@@ -38,6 +38,7 @@ typedef struct StoredFds {
         StoredClient *clients; /* sorted by id */
         size_t n_clients;
         int state;          /* "manager-state", or -EBADF */
+        uint64_t next_id;   /* beyond every client's that was kept, whole or not; 0 when there was none */
         size_t n_discarded; /* fds that were closed: unknown names, incomplete or inconsistent sets */
 } StoredFds;
 

@@ -169,6 +169,8 @@ static int adopt_clients(Manager *m) {
                 log_warning_errno(r, "Settings made at run time will not survive a restart: %m");
         for (size_t i = 0; i < stored.n_clients; i++)
                 n += adopt_one(m, stored.clients + i);
+        /* A client that was lost registers again, and is another one in the journal. */
+        m->next_client_id = MAX(m->next_client_id, stored.next_id);
         if (stored.n_clients > 0)
                 log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
                                 "Took over %zu of %zu clients from before the restart", n, stored.n_clients);

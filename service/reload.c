@@ -49,7 +49,8 @@ int manager_reload(Manager *m) {
                 reload_apply_log(m->options, config);
                 manager_set_config(m, TAKE_PTR(config));
                 log_event(LOG_INFO, MESSAGE_RELOADED, LOG_FIELDS(.error = 0),
-                                "Configuration read again, %u problems", n_problems);
+                                "Configuration read again, %u problem%s", n_problems,
+                                n_problems == 1 ? "" : "s");
         } else
                 log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
                                 "Configuration could not be read again, everything stays as it was: %m");
