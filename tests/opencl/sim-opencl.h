@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A simulated OpenCL runtime, and a libxsched without a service, for tests of the layer alone
+ *
+ * Nothing runs by itself: a command completes when the test says so. Everything that the layer could leak, forget or do behind the
+ * application's back is counted. All functions but the enqueues scribble over errno.
+ *
+ * Thread safety: one lock; callbacks are called without it.
+ */
+
+#include "shim/opencl-next.h"
+#include "xsched/xsched.h"
+
+#define SIM_COMMANDS_MAX 4096
+
+struct _cl_command_queue {
+        int refs;
+        bool in_order;
+};
+
+typedef struct SimCallback {
+        void(CL_CALLBACK *function)(cl_event, cl_int, void *);
+        void *userdata;
+        struct SimCallback *next;
+} SimCallback;
+
+struct _cl_event {
+        int refs;
+        cl_int status;
+        cl_command_queue queue; /* NULL: user event */
+        SimCallback *callbacks;
+};
+
+/* What the application and the layer have done at the runtime. */
+typedef struct SimCounters {
+        int enqueues, markers, finishes, flushes, retains, queries, callbacks, queue_releases;
+        int events_alive, queues_alive;
+} SimCounters;
+
+typedef struct Sim {
+        SimCounters n;
+        cl_int fail_next;                      /* the next enqueue returns this */
+        bool forget_failed;                    /* no callback for a command that failed, as PoCL */
+        bool late_callbacks;                   /* callbacks wait for sim_call_back() */
+        void (*in_marker)(cl_command_queue q); /* called from inside the next enqueue of a marker */
+        cl_event events[SIM_COMMANDS_MAX]; /* of the enqueues, in their order; the device's reference is in it */
+        int n_events;
+        const char *pci; /* which extension tells the address: "khr", "nv", "amd", or NULL */
+} Sim;
+
+extern Sim sim;
+
+/* All forgotten. */
+void sim_reset(void);
+
+/* The runtime's functions. */
+extern const cl_icd_dispatch sim_dispatch;
+
+/* The command of enqueue `n` is over, with this status. */
+void sim_end(int n, cl_int status);
+void sim_complete_to(int n); /* all before n, in order */
+void sim_call_back(void);
+
+/* Devices: one root with a sub-device, and one more of the same name. */
+extern cl_device_id const sim_device, sim_sub_device, sim_twin;
+
+/* --- libxsched --- */
+
+struct XschedQueue {
+        int refs;
+        int outstanding;
+        XschedQueueInfo info;
+        char device[256];
+};
+
+typedef struct FakeLibrary {
+        bool track;
+        uint32_t limit;
+        int launches, nowait, completed, drained, boosts, queues_alive;
+        uint64_t device_ns;
+        XschedQueue *last; /* made */
+} FakeLibrary;
+
+extern FakeLibrary library;
