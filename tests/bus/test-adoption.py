@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Restart with a file-descriptor store: clients are taken over, nothing registers again, nothing is lost."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+LOW = {"XSCHED_PRIORITY": "-10"}
+
+
+class Deaths(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def registered(self, clients, queues):
+        until(lambda: self.get("NClients") == clients and self.get("NQueues") == queues, "they register")
+
+    def state(self, p):
+        return self.get("State", self.call("GetClientByPID", "u", p.pid), CLIENT)
+
+    def held(self):
+        """A program at the gate, and the slot for whose sake it is held."""
+        _, high = self.tenant("high")
+        p = self.program(env=LOW)
+        high.edge(1)
+        p.tell("begin 0")
+        until(lambda: self.state(p) == "held")
+        self.assertIsNone(p.line(0))
+        return p, high
+
+
+class Adopted(Deaths):
+    keep = True
+
+    def check_same(self, restart):
+        p, high = self.held()
+        quiet = self.program(queues=2)
+        quiet.ask("run 3")
+        clients, queues = sorted(self.call("ListClients")), sorted(self.call("ListQueues"))
+        for _ in range(3):
+            restart()
+            self.assertEqual(sorted(self.call("ListClients")), clients)
+            self.assertEqual(sorted(self.call("ListQueues")), queues)
+            self.assertFalse(high.raw.hung_up())
+            # The verdicts are made again from what the pages say. What waits may pass in between, once.
+            if p.line(0) is None:
+                until(lambda: self.state(p) == "held" or p.buffer)
+                high.edge(0)
+                p.expect("tracked")
+            else:
+                high.edge(0)
+            p.ask("complete 0")
+            quiet.ask("run 3")
+            self.assertEqual(quiet.counters()["queues"], 2)
+            high.edge(1)
+            p.tell("begin 0")
+            until(lambda: self.state(p) == "held")
+        new = self.program()
+        self.assertNotIn(self.call("GetClientByPID", "u", new.pid), [c[5] for c in clients])
+        quiet.process.kill()
+        until(lambda: self.get("NClients") == 3)
+        names = {n.split("-")[0] for n in self.service.store.names()}
+        until(lambda: len({n for n in (n.split("-")[0] for n in self.service.store.names()) if n.startswith("c")}) == 3, names)
+
+    def test_after_kill(self):
+        def restart():
+            self.service.kill()
+            self.service.start()
+
+        self.check_same(restart)
+
+    def test_after_stop(self):
+        def restart():
+            self.service.stop()
+            self.service.start()
+
+        self.check_same(restart)
+
+    def test_settings_survive(self):
+        client, slot = self.tenant("job", Priority=7, Weight=50)
+        self.c.call(NAME, client.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", 9)})
+        group = client.get("Group")
+        self.service.kill()
+        self.service.start()
+        self.assertEqual((client.get("Priority"), client.get("Weight"), client.get("Group")), (9, 50, group))
+        path = self.call("GetGroup", "s", group)
+        self.assertEqual((self.get("Kind", path, GROUP), self.get("Priority", path, GROUP)), ("job", 7))
+        queue = self.call("ListQueues")[0][4]
+        self.assertEqual(self.get("Slot", queue, QUEUE), slot.number)
+
+    def test_those_who_died_meanwhile_are_not_adopted(self):
+        p, alive = self.program(), self.program()
+        self.service.kill()
+        p.process.kill()
+        p.process.wait()
+        self.service.start()
+        until(lambda: [c[1] for c in self.call("ListClients")] == [alive.pid])
+        until(lambda: len(self.service.store.names()) >= 5 and len({n.split("-")[0] for n in self.service.store.names() if n.startswith("c")}) == 1)
+
+    def test_a_store_full_of_rubbish(self):
+        p = self.program()
+        self.service.kill()
+        r, w = os.pipe()
+        self.service.store.kept += [("c1-page", r), ("nonsense", w), ("c77-page", os.memfd_create("x")), ("c-1-wake", os.dup(r))]
+        self.service.start()
+        self.registered(1, 1)
+        p.ask("run 1")
+
+    def test_an_entry_is_missing(self):
+        p = self.program()
+        self.service.kill()
+        kept = self.service.store.kept
+        lifeline = next(x for x in kept if x[0].endswith("-lifeline"))
+        kept.remove(lifeline)
+        os.close(lifeline[1])
+        self.service.start()
+        self.registered(1, 1)  # it saw the hang-up, and came back by itself
+        p.ask("run 1")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Verdicts: who is held for whom, that leases end holds, that a stopped client holds up nobody."""
+
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+LOW = {"XSCHED_PRIORITY": "-10"}
+
+
+class Verdicts(Case):
+    # The floor under the low ones has its own test.
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def held_program(self):
+        """A program of low priority whose launch waits at the gate, because the slot that is returned is ready."""
+        _, high = self.tenant("high")
+        p = self.program(env=LOW)
+        high.edge(1)
+        p.tell("begin 0")
+        path = self.call("GetClientByPID", "u", p.pid)
+        until(lambda: self.get("State", path, CLIENT) == "held", "the low one is held")
+        self.assertIsNone(p.line(0))
+        return p, high, path
+
+    def test_high_holds_low_and_lets_go(self):
+        _, low = self.tenant("low", Priority=-10)
+        client, high = self.tenant("high")
+        low.edge(1)
+        for _ in range(20):
+            high.edge(1)
+            until(lambda: low.held, "the low one is held")
+            self.assertFalse(high.held)
+            self.assertGreater(low.raw.lease_until, now_ns())
+            high.edge(0)
+            until(lambda: not low.held, "the low one is let go")
+        self.assertGreater(self.get("NPreempted", low.raw.get("Group") and self.call("GetGroup", "s", low.raw.get("Group")), GROUP), 0)
+
+    def test_a_launch_waits_at_the_gate(self):
+        p, high, path = self.held_program()
+        before = now_ns()
+        high.edge(0)
+        p.expect("tracked")
+        self.assertGreater(now_ns(), before)
+        self.assertEqual(p.counters()["waited"], 1)
+        p.ask("complete 0")
+        until(lambda: self.get("State", path, CLIENT) == "idle" or high.outstanding == 0, "it is idle")
+        self.assertEqual(self.get("LeaseExpired", path, CLIENT), 0)
+        self.assertEqual(self.get("Completed", path, CLIENT), 1)
+        self.assertGreater(self.get("HeldUSec", path, CLIENT), 0)
+
+    def test_alone_nothing_is_watched(self):
+        p = self.program(queues=4)
+        p.ask("run 1000")
+        c = p.counters()
+        self.assertEqual((c["launches"], c["tracked"], c["waited"]), (4000, 0, 0))
+        self.assertEqual((self.get("NEdges"), self.get("NVerdicts")), (0, 0))
+
+    def test_what_ran_unwatched_is_drained(self):
+        p = self.program()
+        p.ask("run 10")
+        _, low = self.tenant("low", Priority=-10)
+        low.edge(1)
+        # The program's untracked launches have completed: nobody may wait for them.
+        until(lambda: not low.held and self.get("NReady", self.call("ListDevices")[0][5], DEVICE) == 1, "the drain ends")
+
+    def test_weights_between_equals(self):
+        tenants = [self.tenant(f"w{w}", Weight=w) for w in (100, 300)]
+        groups = [self.call("GetGroup", "s", c.get("Group")) for c, _ in tenants]
+        for _, slot in tenants:
+            slot.edge(1)
+        run = lambda: [self.get("RunUSec", g, GROUP) for g in groups]
+        until(lambda: min(run()) > 0)
+        before = run()
+        until(lambda: sum(run()) - sum(before) > 1_500_000, "they have run")
+        light, heavy = (b - a for a, b in zip(before, run()))
+        self.assertAlmostEqual(heavy / (light + heavy), 0.75, delta=0.06)
+        self.assertTrue(all(s.threshold > 0 for _, s in tenants))
+
+    def test_a_group_gets_one_verdict(self):
+        token = self.job("pair", Priority=-10)[0]
+        slots = [self.raw(Job=("s", token)).queue() for _ in range(2)]
+        _, high = self.tenant("high")
+        slots[0].edge(1)
+        for _ in range(10):
+            high.edge(1)
+            until(lambda: all(s.held for s in slots), "both are held")
+            high.edge(0)
+            until(lambda: not any(s.held for s in slots), "both are let go")
+
+    def test_devices_are_separate(self):
+        _, low = self.tenant("low", "pci:0000:01:00.0", Priority=-10)
+        _, elsewhere = self.tenant("elsewhere", "pci:0000:02:00.0", Priority=-10)
+        _, high = self.tenant("high", "pci:0000:01:00.0")
+        for s in (low, elsewhere, high):
+            s.edge(1)
+        until(lambda: low.held)
+        self.assertFalse(elsewhere.held)
+
+    def test_suspend_and_resume(self):
+        client, slot = self.tenant("a")
+        p = self.program()
+        path = self.call("GetClientByPID", "u", p.pid)
+        group = self.call("GetGroup", "s", client.get("Group"))
+        for target, interface, watched in ((client.path, CLIENT, slot), (group, GROUP, slot)):
+            self.c.call(NAME, target, interface, "Suspend")
+            until(lambda: watched.held)
+            self.assertEqual(client.get("State"), "suspended")
+            self.c.call(NAME, target, interface, "Resume")
+            until(lambda: not watched.held)
+        # A suspended client that waits at the gate, and dies there; and one that lives to see the end of it.
+        for kill in (False, True):
+            self.c.call(NAME, path, CLIENT, "Suspend")
+            p.tell("begin 0")
+            self.assertIsNone(p.line(LEASE * 1.5), "a suspended client passed: its lease is not renewed")
+            if kill:
+                p.process.kill()
+            else:
+                self.c.call(NAME, path, CLIENT, "Resume")
+                p.expect("tracked|untracked")
+        until(lambda: self.get("NClients") == 1)
+
+    def test_priority_can_change_at_any_time(self):
+        first, a = self.tenant("a", Priority=1)
+        second, b = self.tenant("b", Priority=2)
+        a.edge(1)
+        b.edge(1)
+        until(lambda: a.held and not b.held)
+        self.c.set(NAME, first.path, CLIENT, "Priority", "i", 3)
+        until(lambda: b.held and not a.held)
+        self.call("SetGroup", "sta{sv}", second.get("Group"), 0, {"Priority": ("i", 4)})
+        until(lambda: a.held and not b.held)
+        self.call("ResetGroup", "st", second.get("Group"), 0)
+        until(lambda: b.held and not a.held)
+
+    def test_stopped_service_frees_within_the_lease(self):
+        p, _, path = self.held_program()
+        self.service.freeze()
+        stopped = time.monotonic()
+        p.expect("tracked")
+        waited = time.monotonic() - stopped
+        self.assertLess(waited, 3 * LEASE)  # the lease, and what a loaded machine adds
+        p.ask("complete 0")
+        self.service.thaw()
+        self.assertGreaterEqual(self.get("LeaseExpired", path, CLIENT), 1)
+        # It is held again by a service that goes on.
+        p.tell("begin 0")
+        until(lambda: self.get("State", path, CLIENT) == "held")
+
+    def test_a_lease_is_renewed(self):
+        p, high, _ = self.held_program()
+        self.assertIsNone(p.line(2.5 * LEASE))
+        high.edge(0)
+        p.expect("tracked")
+
+    def test_a_stopped_client_holds_up_nobody(self):
+        p = self.program()
+        _, low = self.tenant("low", Priority=-10)
+        path = self.call("GetClientByPID", "u", p.pid)
+        low.edge(1)
+        until(lambda: self.get("NReady", self.call("ListDevices")[0][5], DEVICE) == 1)
+        p.ask("begin 0")
+        until(lambda: low.held, "the low one is held")
+        p.process.kill(signal.SIGSTOP)
+        until(lambda: not low.held, "nobody waits for the stopped one")
+        p.process.kill(signal.SIGCONT)
+        p.ask("complete 0")
+        p.ask("begin 0")
+        until(lambda: low.held, "it counts again")
+        p.process.kill()
+        until(lambda: not low.held, "a dead one holds nobody")
+
+    def test_policy_and_reload_lose_nothing(self):
+        p, high, path = self.held_program()
+        device = self.call("ListDevices")[0][5]
+        group = high.raw.get("Group")
+        for i in range(10):
+            self.call("SetPolicy", "ssta{sv}", "", self.get("Policies")[0], 0, {"TimeSliceUSec": ("t", 1000 + i)})
+            self.service.configure(f"[Scheduler]\nStarveAfter=1h\nLinger={i}us\n")
+            self.call("Reload")
+            self.assertEqual(self.get("TimeSliceUSec", device, DEVICE), 1000 + i)
+            self.assertIsNone(p.line(0))
+        self.assertEqual((self.get("Priority", path, CLIENT), high.raw.get("Group")), (-10, group))
+        for wrong in ("nonsense", "[Scheduler]\nTimeSlice=fast\n"):
+            self.service.configure(wrong)
+            try:
+                self.call("Reload")
+            except Exception:  # said by an error, or in the log: either is right
+                pass
+        self.service.process.kill(signal.SIGHUP)
+        self.assert_error(ERROR + "NoSuchPolicy", self.call, "SetPolicy", "ssta{sv}", "", "none", 0, {})
+        self.assertEqual(self.get("State", path, CLIENT), "held")
+        high.edge(0)
+        p.expect("tracked")
+
+
+class Floor(Case):
+    config = "[Scheduler]\nStarveAfter=50ms\nStarveRun=10ms\n"
+
+    def test_nobody_starves(self):
+        _, low = self.tenant("low", Priority=-10)
+        _, high = self.tenant("high")
+        low.edge(1)
+        high.edge(1)
+        for _ in range(3):
+            until(lambda: low.held, nap=0.0005)
+            until(lambda: not low.held, "the low one has its turn", nap=0.0005)
+        group = self.call("GetGroup", "s", low.raw.get("Group"))
+        until(lambda: self.get("RunUSec", group, GROUP) > 0)
+        self.assertGreater(self.get("WaitUSec", group, GROUP), self.get("RunUSec", group, GROUP))
+
+
+if __name__ == "__main__":
+    main()

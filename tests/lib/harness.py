@@ -1,0 +1,601 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What tests of whole programs stand on: a private bus of either kind, xschedd, a file-descriptor store, clients.
+
+Everything started here dies with the test (PR_SET_PDEATHSIG) and is waited for. Nothing sleeps in place of an event; where
+the other side has none to give (a word in a page, a line in /proc), until() looks again and again up to DEADLINE, which is
+far beyond any honest delay on a loaded machine.
+"""
+
+import array
+import faulthandler
+import fcntl
+import mmap
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import dbus
+
+DEADLINE = 60.0
+TEST_FILE_DEADLINE = float(os.environ.get("TEST_FILE_DEADLINE", 280))  # then every thread says where it hangs
+NAME = "org.xsched.Scheduler"
+PATH = "/org/xsched/Scheduler"
+MANAGER = "org.xsched.Scheduler"
+CLIENT, QUEUE, GROUP, DEVICE = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group", "Device"))
+ERROR = f"{NAME}.Error."
+INVALID_ARGS = "org.freedesktop.DBus.Error.InvalidArgs"
+ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied"
+
+LEASE = 1.0  # PAGE_LEASE_NS
+NOBODY = 65534
+
+BUS_KINDS = ("daemon", "broker")
+bus_kind = "daemon"
+
+
+def until(condition, what="the condition", deadline=DEADLINE, nap=0.002):
+    """Looks at what has no event. Returns what the condition returned."""
+    end = time.monotonic() + deadline
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"timed out: {what}")
+        time.sleep(nap)
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+# --- processes ---
+
+
+class Process:
+    """A child that dies with this one. `fds` come out as 3, 4, ...; with listen, as systemd passes them."""
+
+    def __init__(self, argv, env=None, fds=(), names=None, stdin=None, stdout=None, stderr=None):
+        env = {**os.environ, **(env or {})}
+        command = ["setpriv", "--pdeathsig", "KILL", "--"]
+        if names is not None:
+            env.update(LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=":".join(names))
+            command += ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"]
+        # By way of high numbers, so that no duplicate lands on one that is still to be duplicated.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 4096) for fd in fds]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, stderr)) if fd is not None]
+        actions += [(os.POSIX_SPAWN_DUP2, h, 3 + i) for i, h in enumerate(high)]
+        self.pid = os.posix_spawnp(command[0], command + argv, env, file_actions=actions)
+        for h in high:
+            os.close(h)
+        self.pidfd = os.pidfd_open(self.pid)
+        self.status = None
+
+    def kill(self, sig=signal.SIGKILL):
+        if self.status is None:
+            signal.pidfd_send_signal(self.pidfd, sig)
+
+    def ended(self):
+        return self.status is not None or bool(select.select([self.pidfd], [], [], 0)[0])
+
+    def wait(self, timeout=DEADLINE):
+        if self.status is None:
+            if not select.select([self.pidfd], [], [], timeout)[0]:
+                raise AssertionError(f"process {self.pid} does not end")
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            os.close(self.pidfd)
+        return self.status
+
+    def end(self):
+        self.kill()
+        self.wait()
+
+
+def proc(pid, name):
+    with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def count_fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def rss_kb(pid):
+    return int(re.search(r"RssAnon:\s+(\d+)", proc(pid, "status"))[1])
+
+
+# --- the bus ---
+
+_DAEMON_CONF = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>{kind}</type>
+  <listen>unix:path={path}</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <allow own="*"/>
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow receive_sender="*" eavesdrop="true"/>
+  </policy>
+  <limit name="max_connections_per_user">100000</limit>
+  <limit name="max_completed_connections">100000</limit>
+  <limit name="max_incomplete_connections">10000</limit>
+  <limit name="max_replies_per_connection">100000</limit>
+  <limit name="max_match_rules_per_connection">100000</limit>
+</busconfig>
+"""
+
+
+class Bus:
+    def __init__(self, directory, kind=None):
+        self.kind = kind or bus_kind
+        path = os.path.join(directory, "bus")
+        self.address = f"unix:path={path}"
+        (self._start_daemon if self.kind == "daemon" else self._start_broker)(directory, path)
+        os.chmod(path, 0o777)
+
+    def _start_daemon(self, directory, path):
+        conf = os.path.join(directory, "bus.conf")
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write(_DAEMON_CONF.format(kind="session", path=path))
+        r, w = os.pipe()
+        log = open(os.path.join(directory, "bus.log"), "wb")  # it complains when it may not have its fds
+        self.process = Process(["dbus-daemon", "--nofork", "--nopidfile", f"--config-file={conf}", "--print-address=3"], fds=[w], stderr=log.fileno())
+        os.close(w)
+        log.close()
+        with open(r, encoding="utf-8") as f:
+            if not f.readline():
+                raise AssertionError("dbus-daemon does not start")
+
+    def _start_broker(self, directory, path):
+        """dbus-broker without its launcher (which wants a journal and a systemd): we are the controller."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listener.bind(path)
+        listener.listen(4096)
+        ours, theirs = socket.socketpair()
+        limits = {"max-bytes": 1 << 30, "max-fds": 1 << 17, "max-matches": 1 << 17, "max-objects": 1 << 20}
+        self.process = Process(
+            ["dbus-broker", "--controller", "3", "--machine-id", "0123456789abcdef" * 2]
+            + [f"--{k}={v}" for k, v in limits.items()],
+            fds=[theirs.fileno()],
+        )
+        theirs.close()
+        batch = "bta(btbs)a(btssssuutt)a(btssssuutt)"
+        policy = f"(a(u({batch}))a(buu({batch}))a(ss)bs)"
+        anything = (True, 1, "", "", "", "", 0, 0, 0, (1 << 64) - 1)
+        everybody = (0xFFFFFFFF, (True, 1, [(True, 1, True, "")], [anything], [anything]))
+        self.controller = dbus.Connection(ours, hello=False)
+        self.controller.call(
+            None, "/org/bus1/DBus/Broker", "org.bus1.DBus.Broker", "AddListener", "ohv",
+            "/org/bus1/DBus/Listener/0", listener.fileno(), (policy, ([everybody], [], [], False, "session")),
+        )
+        listener.close()
+
+    def connect(self):
+        return dbus.Connection(self.address)
+
+    def end(self):
+        self.process.end()
+        if self.kind == "broker":
+            self.controller.close()
+
+
+# --- the service ---
+
+
+class Store:
+    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps what is to be kept, and knows when the service is ready."""
+
+    def __init__(self, directory, keep):
+        self.keep, self.kept, self.state = keep, [], set()
+        self.lock = threading.Condition()
+        self.path = os.path.join(directory, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        os.chmod(self.path, 0o777)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while True:
+            try:
+                data, aux, _, _ = self.socket.recvmsg(8192, socket.CMSG_SPACE(253 * 4), socket.MSG_CMSG_CLOEXEC)
+            except OSError:
+                return
+            fds = array.array("i")
+            for _, _, raw in aux:
+                fds.frombytes(raw[: len(raw) // 4 * 4])
+            if data == b"END":
+                return
+            self._take(dict(line.split("=", 1) for line in data.decode().splitlines() if "=" in line), list(fds))
+
+    def _take(self, fields, fds):
+        with self.lock:
+            name = fields.get("FDNAME", "stored")
+            if self.keep and fields.get("FDSTORE") == "1":
+                self.kept += [(name, fd) for fd in fds]
+                fds = []
+            if fields.get("FDSTOREREMOVE") == "1":
+                for pair in [p for p in self.kept if p[0] == name]:
+                    self.kept.remove(pair)
+                    os.close(pair[1])
+            for key in ("READY", "STOPPING", "RELOADING"):
+                if fields.get(key) == "1":
+                    self.state.add(key)
+            self.lock.notify_all()
+        for fd in fds:
+            os.close(fd)
+
+    def wait_for(self, key, process):
+        """READY=1 of this process, not of the one before."""
+        end = time.monotonic() + DEADLINE
+        with self.lock:
+            while key not in self.state:
+                if process.ended():
+                    raise AssertionError(f"xschedd ended with status {process.wait()} before {key}")
+                if time.monotonic() > end:
+                    raise AssertionError(f"xschedd never said {key}")
+                self.lock.wait(0.2)
+            self.state.discard(key)
+
+    def names(self):
+        with self.lock:
+            return [n for n, _ in self.kept]
+
+    def end(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(b"END", self.path)
+        self.thread.join()
+        self.socket.close()
+        for _, fd in self.kept:
+            os.close(fd)
+
+
+class Service:
+    def __init__(self, bus, directory, keep=False, config="", options=(), command=()):
+        self.bus, self.directory, self.options, self.command = bus, directory, list(options), list(command)
+        self.store = Store(directory, keep)
+        self.config = os.path.join(directory, "xsched.conf")
+        self.configure(config)
+        os.makedirs(os.path.join(directory, "classes.d"), exist_ok=True)
+        self.log = os.path.join(directory, "xschedd.log")
+        self.process = None
+        self.start()
+
+    def configure(self, text):
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def start(self):
+        with self.store.lock:
+            self.store.state.clear()
+            kept = list(self.store.kept)
+        with open(self.log, "ab") as log:
+            self.process = Process(
+                [*self.command, os.environ["XSCHEDD"], f"--bus-address={self.bus.address}", f"--config={self.config}", *self.options],
+                env={"NOTIFY_SOCKET": self.store.path},
+                fds=[fd for _, fd in kept],
+                names=[n for n, _ in kept] if kept else None,
+                stderr=log.fileno(),
+                stdout=log.fileno(),
+            )
+        try:
+            self.store.wait_for("READY", self.process)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n{self.messages()}") from e
+
+    def kill(self, sig=signal.SIGKILL):
+        self.process.kill(sig)
+        return self.process.wait()
+
+    def stop(self):
+        """As systemctl stop does. A service that does not end well failed the test."""
+        status = self.kill(signal.SIGTERM)
+        if status != 0:
+            raise AssertionError(f"xschedd ended with status {status}:\n{self.messages()}")
+
+    def freeze(self):
+        self.process.kill(signal.SIGSTOP)
+        until(lambda: proc(self.pid, "stat").rsplit(")", 1)[1].split()[0] == "T", "the service stops")
+
+    def thaw(self):
+        self.process.kill(signal.SIGCONT)
+
+    def messages(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def end(self):
+        if self.process.status is None:
+            self.process.kill(signal.SIGCONT)
+            self.process.end()
+        self.store.end()
+
+
+# --- clients ---
+
+
+class Program:
+    """tests/lib/test-client: the real library in a process of its own."""
+
+    def __init__(self, bus, device="pci:0000:01:00.0", queues=1, env=None, command=(), wait=True):
+        out_r, out_w = os.pipe()
+        in_r, in_w = os.pipe()
+        self.process = Process(
+            [*command, os.environ["TEST_CLIENT"], device, str(queues)],
+            env={"XSCHED_BUS_ADDRESS": bus.address, **(env or {})},
+            stdin=in_r, stdout=out_w,
+        )
+        os.close(out_w)
+        os.close(in_r)
+        self.out, self.into, self.buffer = out_r, in_w, b""
+        if wait:
+            self.expect("ready")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def line(self, timeout=DEADLINE):
+        """The next line of output; None when there is none in time."""
+        end = time.monotonic() + timeout
+        while b"\n" not in self.buffer:
+            if not select.select([self.out], [], [], max(0, end - time.monotonic()))[0]:
+                return None
+            data = os.read(self.out, 4096)
+            if not data:
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line.decode()
+
+    def expect(self, what, timeout=DEADLINE):
+        line = self.line(timeout)
+        if line is None or not re.fullmatch(what, line):
+            raise AssertionError(f"client {self.pid}: expected {what!r}, got {line!r}")
+        return line
+
+    def tell(self, text):
+        os.write(self.into, text.encode() + b"\n")
+
+    def ask(self, text, timeout=DEADLINE):
+        self.tell(text)
+        line = self.line(timeout)
+        if line is None:
+            raise AssertionError(f"client {self.pid}: no answer to {text!r}")
+        return line
+
+    def counters(self):
+        keys = ("state", "queues", "launches", "tracked", "waited")
+        return dict(zip(keys, map(int, self.ask("counters").split())))
+
+    def close_input(self):
+        os.close(self.into)
+        self.into = -1
+
+    def end(self):
+        self.process.kill(signal.SIGCONT)
+        self.process.end()
+        os.close(self.out)
+        if self.into >= 0:
+            os.close(self.into)
+
+
+HOLD = 1
+UNTRACKED = 0x80000000
+_SLOT = {  # common/page.h: name -> (offset, code)
+    "verdict": (0, "I"), "threshold": (4, "I"), "budget_us": (8, "I"), "watch": (12, "I"), "level": (16, "I"),
+    "queue_id": (24, "Q"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
+    "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
+    "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
+}
+PAGE_SIZE = 4096 + 4096 * 128
+
+
+class Slot:
+    def __init__(self, raw, number):
+        self.__dict__.update(raw=raw, number=number, base=4096 + 128 * number)
+
+    def __getattr__(self, name):
+        offset, code = _SLOT[name]
+        return struct.unpack_from(code, self.raw.page, self.base + offset)[0]
+
+    def __setattr__(self, name, value):
+        offset, code = _SLOT[name]
+        struct.pack_into(code, self.raw.page, self.base + offset, value)
+
+    @property
+    def held(self):
+        return bool(self.verdict & HOLD)
+
+    def edge(self, outstanding):
+        """Ready or idle, as a client says it: the word, then, if watched, the bit, then the eventfd."""
+        before, self.outstanding = self.outstanding, outstanding
+        if outstanding and not before:
+            self.submitted += 1
+            self.ready_since_ns = now_ns()
+        if before and not outstanding:
+            self.completed += 1
+        if bool(before) != bool(outstanding) and self.watch:
+            self.raw.mark_dirty(self.number)
+            self.raw.wake_up()
+
+
+class Raw:
+    """A client by bus calls: its page in our hands, and as many of them in one process as wanted."""
+
+    def __init__(self, connection, properties=None):
+        self.connection = connection
+        self.path, page, self.lifeline, self.wake = connection.call(
+            NAME, PATH, MANAGER, "RegisterClient", "ta{sv}", 0, properties or {}
+        )
+        self.page = mmap.mmap(page, PAGE_SIZE, mmap.MAP_SHARED)
+        os.close(page)
+        self.ids = []
+
+    def queue(self, device="pci:0000:01:00.0", **properties):
+        wanted = {"Device": ("s", device), "Backend": ("s", "test"), **properties}
+        id_, slot = self.connection.call(NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", self.path, wanted)
+        self.ids.append(id_)
+        return Slot(self, slot)
+
+    def unregister(self, index=0):
+        self.connection.call(NAME, PATH, MANAGER, "UnregisterQueue", "t", self.ids.pop(index))
+
+    def get(self, name):
+        return self.connection.get(NAME, self.path, CLIENT, name)
+
+    @property
+    def lease_until(self):
+        return struct.unpack_from("Q", self.page, 64)[0]
+
+    def mark_dirty(self, slot):
+        at = 128 + slot // 8
+        self.page[at] = self.page[at] | 1 << slot % 8
+
+    def wake_up(self):
+        try:
+            os.write(self.wake, struct.pack("Q", 1))
+        except BlockingIOError:
+            pass
+
+    def hung_up(self):
+        p = select.poll()
+        p.register(self.lifeline, select.POLLRDHUP)
+        return any(e & (select.POLLHUP | select.POLLRDHUP) for _, e in p.poll(0))
+
+    def close(self):
+        self.page.close()
+        os.close(self.lifeline)
+        os.close(self.wake)
+
+
+# --- the case ---
+
+
+class Case(unittest.TestCase):
+    """One bus and one service a test. Whatever the test does, the service it leaves must be able to end well."""
+
+    keep = False
+    config = ""
+    options = ()
+    command = ()
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="xsched-test-")
+        self.addCleanup(shutil.rmtree, self.directory)
+        os.chmod(self.directory, 0o755)
+        self.bus = Bus(self.directory)
+        self.addCleanup(self.bus.end)
+        self.service = Service(self.bus, self.directory, self.keep, self.config, self.options, self.command)
+        self.addCleanup(self.service.end)
+        self.c = self.connect()
+
+    def tearDown(self):
+        # Leaks and sanitizers speak up at the end.
+        if self.service.process.status is None:
+            self.service.thaw()
+            self.service.stop()
+
+    def connect(self):
+        c = self.bus.connect()
+        self.addCleanup(c.close)
+        return c
+
+    def program(self, *args, **kwargs):
+        p = Program(self.bus, *args, **kwargs)
+        self.addCleanup(p.end)
+        return p
+
+    def raw(self, connection=None, **properties):
+        r = Raw(connection or self.c, properties)
+        self.addCleanup(r.close)
+        return r
+
+    def job(self, name, **settings):
+        """A group of its own, for as long as this process: (token, path of the group)."""
+        codes = {"Priority": "i", "Weight": "u", "Threshold": "u", "Class": "s"}
+        pidfd = os.pidfd_open(os.getpid())
+        try:
+            return self.call("CreateJob", "sa{sv}ht", name, {k: (codes[k], v) for k, v in settings.items()}, pidfd, 0)
+        finally:
+            os.close(pidfd)
+
+    def tenant(self, name, device="pci:0000:01:00.0", **settings):
+        """A raw client in a job of its own, with one queue."""
+        client = self.raw(Job=("s", self.job(name, **settings)[0]))
+        return client, client.queue(device)
+
+    def call(self, member, signature="", *args):
+        body = self.c.call(NAME, PATH, MANAGER, member, signature, *args)
+        return body[0] if len(body) == 1 else body
+
+    def get(self, name, path=PATH, interface=MANAGER):
+        return self.c.get(NAME, path, interface, name)
+
+    def assert_error(self, name, function, *args, **kwargs):
+        with self.assertRaises(dbus.DBusError) as caught:
+            function(*args, **kwargs)
+        names = name if isinstance(name, tuple) else (name,)
+        self.assertIn(caught.exception.name, names, caught.exception.text)
+        return caught.exception
+
+    def assert_gone(self, *, clients=0, queues=0):
+        until(lambda: self.get("NClients") == clients and self.get("NQueues") == queues, "clients and queues go")
+
+    def assert_same_service(self, pid):
+        self.assertFalse(self.service.process.ended(), self.service.messages())
+        self.assertEqual(self.c.bus("GetConnectionUnixProcessID", "s", NAME), pid)
+
+
+def as_nobody(function):
+    """Runs function() in a child whose uid is nobody's; its exceptions become ours."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            function()
+            status = 0
+        except BaseException as e:  # pylint: disable=broad-except
+            import traceback
+
+            os.write(w, traceback.format_exc().encode()[:60000] or str(e).encode())
+        finally:
+            os._exit(status)
+    os.close(w)
+    with open(r, "rb") as f:
+        text = f.read().decode()
+    if os.waitpid(pid, 0)[1] != 0:
+        raise AssertionError(f"as nobody:\n{text}")
+
+
+def main():
+    """test-X.py KIND [unittest arguments]: all tests of the file on one kind of bus."""
+    global bus_kind
+    if len(sys.argv) > 1 and sys.argv[1] in BUS_KINDS:
+        bus_kind = sys.argv.pop(1)
+    program = {"daemon": "dbus-daemon", "broker": "dbus-broker"}[bus_kind]
+    if not shutil.which(program):
+        print(f"{program} is not installed")
+        sys.exit(77)
+    faulthandler.dump_traceback_later(TEST_FILE_DEADLINE, exit=True)
+    unittest.main(verbosity=2, warnings="ignore")
