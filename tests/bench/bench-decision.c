@@ -55,7 +55,7 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value) {
 static void low_main(Shared *s, XschedQueue *q) {
         uint64_t before = 0;
 
-        (void) xsched_queue_begin(q); /* never completed: this job is never idle */
+        client_stay_ready(q);
         while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
                 int tracked = xsched_queue_begin(q);
                 uint64_t now = now_ns(), idle = atomic_load_explicit(&s->high_idle_ns, memory_order_relaxed);

@@ -4,9 +4,8 @@
  * What 10,000 edges a second cost the service, with few and with many clients registered
  *
  * A client alone on a device makes no edges that anybody hears of, so the load needs a contended device: one job is always ready,
- * and a driver of higher priority becomes ready and idle 5,000 times a second. Each of the two edges changes verdicts: the dearest
- * case. The other clients are registered on the same device and idle. With --spread there is no such pair: the cycles come from all
- * clients in turn, which have equal priority.
+ * and a driver of higher priority becomes ready and idle 5,000 times a second. The other clients are registered on the same device and
+ * idle. With --spread there is no such pair: the cycles come from all clients in turn, which have equal priority.
  */
 
 #include <inttypes.h>
@@ -46,7 +45,7 @@ static int client_main(const ClientPlan *p) {
         if (streq(p->role, "driver"))
                 drive(p, s, q);
         else if (streq(p->role, "ready"))
-                (void) xsched_queue_begin(q);
+                client_stay_ready(q);
         client_wait_for_end(p);
         xsched_queue_unref(q);
         return 0;

@@ -86,6 +86,10 @@ bool client_plan(int argc, char *argv[], size_t size, ClientPlan *ret);
 /* Makes a queue on the benchmark's device, waits until it is attached, and says so. */
 XschedQueue *client_attach(const ClientPlan *p);
 
+/* Makes the queue ready for good: one launch that the service counts, and that never completes. Needs a second entity on the
+ * device: alone, nobody counts. */
+void client_stay_ready(XschedQueue *q);
+
 /* Returns when the parent closes the clients' lifetime. */
 void client_wait_for_end(const ClientPlan *p);
 

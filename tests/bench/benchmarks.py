@@ -348,7 +348,7 @@ def render_load(record):
         for d in record["data"]
     ]
     text = (
-        "The load is 5,000 cycles a second of ready and idle, on a contended device; each edge changes verdicts. XSched's "
+        "The load is 5,000 cycles a second of ready and idle, on a contended device. XSched's "
         "server, for comparison: 32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s "
         "with 48 idle ones (52 us a task).\n\n"
     )
