@@ -162,8 +162,7 @@ class ClientDies(Deaths):
         os.close(pidfd)
         self.assertEqual(self.get("NClients", group, GROUP), 1)
         self.raw(Job=("s", token))
-        os.close(r.lifeline)
-        r.lifeline = os.open("/dev/null", os.O_RDONLY)
+        r.hang_up()
         until(lambda: self.get("NClients", group, GROUP) == 1)
 
 

@@ -480,9 +480,16 @@ class Raw:
         return any(e & (select.POLLHUP | select.POLLRDHUP) for _, e in p.poll(0))
 
     def close(self):
-        self.page.close()
+        if self.lifeline >= 0:
+            self.page.close()
+            os.close(self.lifeline)
+            os.close(self.wake)
+            self.lifeline = self.wake = -1
+
+    def hang_up(self):
+        """Only the lifeline: the page and the eventfd stay in our hands."""
         os.close(self.lifeline)
-        os.close(self.wake)
+        self.lifeline = os.open("/dev/null", os.O_RDONLY)
 
 
 # --- the case ---

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Clients that do what no honest one does: the service stays, stays right for the others, and stays small."""
+
+import os
+import random
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import dbus
+from harness import *
+
+
+def misbehave(function):
+    """Runs function() for ever in a child that dies with us. Returns its pid and a pipe that ends with it."""
+    r, w = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG
+            if os.getppid() == parent:
+                function(lambda: os.write(w, b"."))
+        finally:
+            os._exit(0)
+    os.close(w)
+    os.read(r, 1)  # it has begun
+    os.close(r)
+    return pid
+
+
+class Hostile(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def setUp(self):
+        super().setUp()
+        self.service_pid = self.service.pid
+        _, self.low = self.tenant("low", Priority=-10)
+        _, self.high = self.tenant("high", Priority=10)
+        self.low.edge(1)
+
+    def tearDown(self):
+        self.assert_same_service(self.service_pid)
+        super().tearDown()
+
+    def the_others_are_scheduled(self, times=30):
+        until(lambda: not self.low.held)
+        for _ in range(times):
+            self.high.edge(1)
+            until(lambda: self.low.held, "the low one is held")
+            self.assertFalse(self.high.held)
+            self.high.edge(0)
+            until(lambda: not self.low.held, "the low one is let go")
+
+    def beside(self, function):
+        pid = misbehave(function)
+        try:
+            self.the_others_are_scheduled()
+        finally:
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+
+    def test_a_page_of_random_bytes(self):
+        client, slot = self.tenant("scribbler", Priority=-20)
+        more = [client.queue() for _ in range(15)]
+
+        def scribble(begun):
+            rng = random.Random(1)
+            begun()
+            while True:
+                client.page[:] = rng.randbytes(PAGE_SIZE)
+                for _ in range(200):
+                    at = rng.randrange(4096 + 16 * 128)
+                    client.page[at : at + 8] = rng.randbytes(8)
+                    client.wake_up()
+
+        # In random bytes it is mostly ready; being the lowest of all it is in nobody's way.
+        self.beside(scribble)
+        for s in [slot, *more]:
+            queue = next(q[4] for q in self.call("ListQueues") if self.get("Slot", q[4], QUEUE) == s.number and q[1] == self.get("Id", client.path, CLIENT))
+            for name in ("State", "Backlog", "Submitted", "Completed", "HeldUSec", "MeanUSec"):
+                self.get(name, queue, QUEUE)
+        self.call("Describe")
+        client.close()
+        until(lambda: self.get("NClients") == 2)
+
+    def test_an_eventfd_that_never_rests(self):
+        client, _ = self.tenant("flood")
+
+        def flood(begun):
+            begun()
+            one = struct.pack("Q", 1)
+            while True:
+                os.write(client.wake, one)
+
+        os.set_blocking(client.wake, True)
+        self.beside(flood)
+
+    def test_an_eventfd_with_all_bits_dirty(self):
+        client, _ = self.tenant("dirty")
+
+        def flood(begun):
+            begun()
+            while True:
+                client.page[128 : 128 + 512] = b"\xff" * 512
+                client.wake_up()
+
+        self.beside(flood)
+
+    def test_a_full_eventfd(self):
+        client, slot = self.tenant("full", Priority=20)
+        os.write(client.wake, struct.pack("Q", (1 << 64) - 2))
+        slot.edge(1)
+        until(lambda: self.low.held)
+        slot.edge(0)
+        self.the_others_are_scheduled(5)
+
+    def test_a_wake_that_blocks(self):
+        # The client owns the open file description, too: it can take O_NONBLOCK away, and read what we were told of.
+        client, slot = self.tenant("blocking")
+        os.set_blocking(client.wake, True)
+        os.set_blocking(client.lifeline, True)
+        for _ in range(50):
+            client.wake_up()
+            fcntl.fcntl(client.wake, fcntl.F_SETFL, os.O_NONBLOCK)
+            try:
+                os.read(client.wake, 8)
+            except BlockingIOError:
+                pass
+            fcntl.fcntl(client.wake, fcntl.F_SETFL, 0)
+        self.the_others_are_scheduled()
+
+    def test_a_lifeline_full_of_words(self):
+        client, _ = self.tenant("chatter")
+        s = socket.socket(fileno=os.dup(client.lifeline))
+
+        def chatter(begun):
+            begun()
+            s.setblocking(True)
+            while True:
+                s.send(b"x" * 2000)
+
+        self.beside(chatter)
+        # And one that never reads its own: nothing blocks towards it.
+        self.the_others_are_scheduled(60)
+        s.close()
+
+    def test_halves_of_a_lifeline(self):
+        client, slot = self.tenant("half", Priority=20)
+        slot.edge(1)
+        until(lambda: self.low.held)
+        socket.socket(fileno=os.dup(client.lifeline)).shutdown(socket.SHUT_WR)
+        until(lambda: self.get("NClients") == 2)
+        until(lambda: not self.low.held)
+
+    def test_edges_that_did_not_happen(self):
+        client, slot = self.tenant("liar", Priority=-20)
+        for outstanding in (1, UNTRACKED, UNTRACKED | 7, 0xFFFFFFFF, 0):
+            slot.outstanding = outstanding
+            slot.mean_ns, slot.boost, slot.ready_since_ns = 0xFFFFFFFF, 0xFFFFFFFF, (1 << 64) - 1
+            slot.submitted = slot.completed = slot.held_ns = slot.busy_ns = (1 << 64) - 1
+            slot.verdict, slot.threshold, slot.watch = 0xFFFFFFFF, 0xFFFFFFFF, 0
+            for _ in range(20):
+                for n in range(0, 4096, 7):
+                    client.mark_dirty(n)
+                client.wake_up()
+            self.the_others_are_scheduled(3)
+        self.assertEqual(self.get("NReady", self.call("ListDevices")[0][5], DEVICE), 1)
+
+    def test_boost_does_not_raise_above_its_own(self):
+        client, slot = self.tenant("boosted", Priority=-20)
+        slot.boost = 1
+        slot.edge(1)
+        self.the_others_are_scheduled(5)
+        self.high.edge(1)
+        until(lambda: slot.held and self.low.held)
+
+    def test_messages_that_are_none(self):
+        rng = random.Random(2)
+        good, _ = dbus.encode(
+            dbus.CALL, 7, {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "RegisterClient"), 6: ("s", NAME)}, "ta{sv}", (0, {"Job": ("s", "x")})
+        )
+        for i in range(150):
+            c = self.bus.connect()
+            data = bytearray(good)
+            for _ in range(rng.randrange(1, 6)):
+                data[rng.randrange(4, len(data))] = rng.randrange(256)
+            try:
+                c.send_raw(bytes(data) if i % 3 else rng.randbytes(rng.randrange(1, 400)))
+                c.send_raw(good)
+            except dbus.Disconnected:
+                pass
+            c.close()
+        self.the_others_are_scheduled(3)
+        self.assertEqual(self.get("NClients"), 2)
+
+    def test_wrong_signatures(self):
+        calls = [
+            ("RegisterClient", "s", "x"), ("RegisterClient", "", ), ("RegisterClient", "ta{ss}", 0, {"a": "b"}),
+            ("RegisterClient", "ta{sv}s", 0, {}, "more"), ("RegisterClient", "xa{sv}", -1, {}),
+            ("RegisterQueue", "sa{sv}", "/", {}), ("RegisterQueue", "oa{sv}", "/", {}), ("UnregisterQueue", "u", 1), ("UnregisterQueue", "x", -1),
+            ("Hint", "ta{si}", 0, {"Priority": 1}), ("GetClientByPIDFD", "i", 1), ("GetClientByPID", "u", 0), ("GetClientByPID", "u", 0xFFFFFFFF),
+            ("SetGroup", "sta{sv}", "x" * 100000, 0, {}), ("SetGroup", "sta{sv}", "../..", 1 << 63, {}), ("GetGroup", "s", ""),
+            ("SetPolicy", "ssta{sv}", "x", "tree", 0, {"Concurrency": ("u", 0)}),
+            ("SetPolicy", "ssta{sv}", "", "tree", 0, {"TimeSliceUSec": ("t", (1 << 64) - 1)}),
+            ("HoldPriority", "sst", "", "", 1), ("NoSuchMethod", ""), ("Explain", "s", "x"),
+        ]
+        for member, signature, *args in calls:
+            with self.subTest(member=member, args=args):
+                with self.assertRaises(dbus.DBusError):
+                    self.call(member, signature, *args)
+        pipe = os.pipe()
+        for fd in pipe:
+            for member, signature, args in (
+                ("GetClientByPIDFD", "h", (fd,)), ("Explain", "h", (fd,)), ("CreateJob", "sa{sv}ht", ("j", {}, fd, 0)),
+            ):
+                with self.assertRaises(dbus.DBusError):
+                    self.call(member, signature, *args)
+            os.close(fd)
+        self.the_others_are_scheduled(3)
+
+    def test_oversize(self):
+        before = rss_kb(self.service.pid)
+        big = "x" * (8 << 20)
+        nested = ("v", 0)
+        for _ in range(60):
+            nested = ("v", nested) if nested[1] else ("u", 1)
+        attempts = [
+            ("RegisterClient", "ta{sv}", 0, {"ShimVersion": ("s", big)}),
+            ("RegisterClient", "ta{sv}", 0, {"Job": ("s", big)}),
+            ("RegisterClient", "ta{sv}", 0, {f"k{i}": ("u", i) for i in range(100000)}),
+            ("RegisterClient", "ta{sv}", 0, {"Nested": nested}),
+            ("SetGroup", "sta{sv}", big, 0, {"Priority": ("i", 1)}),
+            ("CreateJob", "sa{sv}ht", big, {}, os.pidfd_open(os.getpid()), 0),
+            ("HoldPriority", "sst", "", big, 0),
+        ]
+        for member, signature, *args in attempts:
+            c = self.bus.connect()
+            try:
+                c.call(NAME, PATH, MANAGER, member, signature, *args)
+            except (dbus.DBusError, dbus.Disconnected):
+                pass
+            c.close()
+        self.the_others_are_scheduled(3)
+        self.assertLess(rss_kb(self.service.pid) - before, 24 << 10)
+        for c in self.call("ListClients"):
+            self.assertLess(len(self.get("ShimVersion", c[5], CLIENT)), 4096)
+
+    def test_a_caller_that_never_reads(self):
+        c = self.bus.connect()
+        c.socket.setblocking(False)
+        data, _ = dbus.encode(dbus.CALL, 9, {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "Describe"), 6: ("s", NAME)})
+        try:
+            for _ in range(3000):
+                c.socket.send(data)
+        except (BlockingIOError, BrokenPipeError):
+            pass
+        self.the_others_are_scheduled(10)
+        c.close()
+
+
+if __name__ == "__main__":
+    main()
