@@ -17,7 +17,11 @@ measured again. Without NAME all are run; --list shows their names.
   --list           names of the benchmarks
   --help           this help
 
-Needs only the standard library, and nothing that asserts an absolute time.
+Measure on a machine that does nothing else. On one that has no source tree: tools/bundle, and there
+
+  xsched-bundle/run xsched-bundle/tests/bench/benchmarks.py --results=DIR --output= demo
+
+then copy DIR's files to tests/bench/results/ and run this script with --render.
 """
 
 import datetime
@@ -95,10 +99,15 @@ def source_version():
     if bundled:
         return bundled
     try:
-        r = subprocess.run(
-            ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        version, changed = (
+            subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False).stdout.strip()
+            for words in (
+                ["describe", "--always"],
+                # What this script writes makes no difference to what it measures.
+                ["status", "--porcelain", "--untracked-files=no", ":!BENCHMARKS.md", ":!tests/bench/results"],
+            )
         )
-        return r.stdout.strip()
+        return version + ("-dirty" if changed else "")
     except OSError:
         return ""
 
@@ -171,7 +180,7 @@ def run_demo(options):
     for i in range(8):
         if i >= len(low):
             break
-        command = [demo, "--json", f"--low={low[i]}", f"--duration={2 if options.quick else 20}", *options.demo]
+        command = [demo, "--json", f"--low={low[i]}", *(["--duration=2"] if options.quick else []), *options.demo]
         result = json.loads(run(command))
         for phase in result["phases"]:
             del phase["latency"]["samples_us"]
@@ -389,7 +398,8 @@ SECTIONS = [
 INTRODUCTION = """# Benchmarks
 
 Written by `tests/bench/benchmarks.py` from `tests/bench/results/`: change it there. What counts are the ratios: both sides
-of each come from the same run on the same machine. Absolute times say something about that machine only.
+of each come from the same run on the same machine. Absolute times say something about that machine only, and where it had
+other work (its load is given), those of the far percentiles say more about that work.
 """
 
 
