@@ -8,6 +8,7 @@
 #include <linux/kfd_ioctl.h>
 
 #include "hal/kfd-abi.h"
+#include "tests/kfdsim/abi.h"
 
 #define SAME(ours, theirs)             _Static_assert((ours) == (theirs), #ours " is not " #theirs)
 #define SAME_SIZE(ours, theirs)        SAME(sizeof(ours), sizeof(struct theirs))
@@ -116,3 +117,25 @@ SAME(KFD_EXCEPTION_PROCESS_RUNTIME, EC_PROCESS_RUNTIME);
 SAME(KFD_EXCEPTION_MASK(KFD_EXCEPTION_QUEUE_NEW), KFD_EC_MASK(EC_QUEUE_NEW));
 SAME(KFD_DBG_QUEUE_ERROR, (uint32_t) KFD_DBG_QUEUE_ERROR_MASK);
 SAME(KFD_DBG_QUEUE_INVALID, (uint32_t) KFD_DBG_QUEUE_INVALID_MASK);
+
+SAME_SIZE(KfdClockCounters, kfd_ioctl_get_clock_counters_args);
+SAME_SIZE(KfdApertures, kfd_process_device_apertures);
+SAME_SIZE(KfdGetApertures, kfd_ioctl_get_process_apertures_new_args);
+SAME_SIZE(KfdMemoryPolicy, kfd_ioctl_set_memory_policy_args);
+SAME_SIZE(KfdScratchBacking, kfd_ioctl_set_scratch_backing_va_args);
+SAME_SIZE(KfdTrapHandler, kfd_ioctl_set_trap_handler_args);
+SAME_SIZE(KfdTileConfig, kfd_ioctl_get_tile_config_args);
+SAME_SIZE(KfdAcquireVm, kfd_ioctl_acquire_vm_args);
+SAME_SIZE(KfdAvailableMemory, kfd_ioctl_get_available_memory_args);
+SAME_SIZE(KfdXnackMode, kfd_ioctl_set_xnack_mode_args);
+SAME_SIZE(KfdAllocMemory, kfd_ioctl_alloc_memory_of_gpu_args);
+SAME_SIZE(KfdMapMemory, kfd_ioctl_map_memory_to_gpu_args);
+SAME_SIZE(KfdSetCuMask, kfd_ioctl_set_cu_mask_args);
+SAME_SIZE(KfdCreateEvent, kfd_ioctl_create_event_args);
+SAME_SIZE(KfdEventId, kfd_ioctl_destroy_event_args);
+SAME_SIZE(KfdEventData, kfd_event_data);
+SAME_FIELD(KfdEventData, event_id, kfd_event_data, event_id);
+SAME_SIZE(KfdWaitEvents, kfd_ioctl_wait_events_args);
+SAME(KFD_EVENTS_MAX, KFD_SIGNAL_EVENT_LIMIT);
+SAME(KFD_ALLOC_USERPTR, KFD_IOC_ALLOC_MEM_FLAGS_USERPTR);
+SAME(KFD_ALLOC_DOORBELL, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The rest of KFD's binary interface, which only the simulator speaks; see hal/kfd-abi.h
+ */
+
+#include <stdint.h>
+
+#define KFD_EVENTS_MAX 4096U
+
+typedef struct KfdClockCounters {
+        uint64_t gpu_clock_counter, cpu_clock_counter, system_clock_counter, system_clock_freq;
+        uint32_t gpu_id, pad;
+} KfdClockCounters;
+
+typedef struct KfdApertures {
+        uint64_t lds_base, lds_limit, scratch_base, scratch_limit, gpuvm_base, gpuvm_limit;
+        uint32_t gpu_id, pad;
+} KfdApertures;
+
+typedef struct KfdGetApertures {
+        uint64_t apertures_ptr;
+        uint32_t num_of_nodes, pad; /* room, then how many there are */
+} KfdGetApertures;
+
+typedef struct KfdMemoryPolicy {
+        uint64_t alternate_aperture_base, alternate_aperture_size;
+        uint32_t gpu_id, default_policy, alternate_policy, pad;
+} KfdMemoryPolicy;
+
+typedef struct KfdScratchBacking {
+        uint64_t va_addr;
+        uint32_t gpu_id, pad;
+} KfdScratchBacking;
+
+typedef struct KfdTrapHandler {
+        uint64_t tba_addr, tma_addr;
+        uint32_t gpu_id, pad;
+} KfdTrapHandler;
+
+typedef struct KfdTileConfig {
+        uint64_t tile_config_ptr, macro_tile_config_ptr;
+        uint32_t num_tile_configs, num_macro_tile_configs;
+        uint32_t gpu_id, gb_addr_config, num_banks, num_ranks;
+} KfdTileConfig;
+
+typedef struct KfdAcquireVm {
+        uint32_t drm_fd, gpu_id;
+} KfdAcquireVm;
+
+typedef struct KfdAvailableMemory {
+        uint64_t available;
+        uint32_t gpu_id, pad;
+} KfdAvailableMemory;
+
+typedef struct KfdXnackMode {
+        int32_t xnack_enabled;
+} KfdXnackMode;
+
+#define KFD_ALLOC_USERPTR  (1U << 2)
+#define KFD_ALLOC_DOORBELL (1U << 3)
+
+typedef struct KfdAllocMemory {
+        uint64_t va_addr, size, handle, mmap_offset;
+        uint32_t gpu_id, flags;
+} KfdAllocMemory;
+
+typedef struct KfdMapMemory {
+        uint64_t handle, device_ids_array_ptr;
+        uint32_t n_devices, n_success;
+} KfdMapMemory;
+
+typedef struct KfdSetCuMask {
+        uint32_t queue_id, num_cu_mask;
+        uint64_t cu_mask_ptr;
+} KfdSetCuMask;
+
+typedef struct KfdCreateEvent {
+        uint64_t event_page_offset;
+        uint32_t event_trigger_data, event_type, auto_reset, node_id, event_id, event_slot_index;
+} KfdCreateEvent;
+
+/* DESTROY_EVENT, SET_EVENT and RESET_EVENT. */
+typedef struct KfdEventId {
+        uint32_t event_id, pad;
+} KfdEventId;
+
+typedef struct KfdEventData {
+        uint64_t exception[4];
+        uint64_t ext;
+        uint32_t event_id, pad;
+} KfdEventData;
+
+#define KFD_WAIT_COMPLETE 0U
+#define KFD_WAIT_TIMEOUT  1U
+
+typedef struct KfdWaitEvents {
+        uint64_t events_ptr;
+        uint32_t num_events, wait_for_all, timeout, wait_result; /* milliseconds; UINT32_MAX: for ever */
+} KfdWaitEvents;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Injected failures: which ioctls of this process fail on purpose
+ *
+ * KFDSIM_FAIL and kfdsim_fail() take entries "NR:ERROR:COUNT[:SKIP[:late]]", several separated by ';'. After SKIP calls of ioctl number NR
+ * (0x07 is UPDATE_QUEUE) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
+ * that the firmware never answers (timeout-ms) and then fails with ETIME. "late" fails after the call has done its work, because after an
+ * error of the driver either may be so.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "kfdsim.h"
+#include "sim.h"
+
+typedef struct Entry {
+        int nr;
+        SimFailure failure;
+        int skip, count;
+} Entry;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_parsed;
+static Entry entries[16];
+static size_t n_entries;
+
+static int entry_parse(const char *text, Entry *ret) {
+        char error[16] = "", late[8] = "";
+        Entry e = {0};
+
+        if (sscanf(text, "%i:%15[^:]:%i:%i:%7s", &e.nr, error, &e.count, &e.skip, late) < 3)
+                return -EINVAL;
+        e.failure.hangs = streq(error, "hang");
+        e.failure.error = e.failure.hangs ? -ETIME : -atoi(error);
+        e.failure.late = streq(late, "late");
+        if (e.failure.error >= 0 || (!e.failure.late && late[0]))
+                return -EINVAL;
+        *ret = e;
+        return 0;
+}
+
+static int parse(const char *text) {
+        _cleanup_free_ char *copy = strdup(text);
+        char *rest = copy;
+
+        n_entries = 0;
+        for (char *item; copy && (item = strsep(&rest, ";"));)
+                if (!isempty(item)) {
+                        if (n_entries == ELEMENTSOF(entries) || entry_parse(item, entries + n_entries) < 0) {
+                                (void) fprintf(stderr, "kfdsim: failures: %s: no such entry, or too many\n",
+                                                item);
+                                return -EINVAL;
+                        }
+                        n_entries++;
+                }
+        return 0;
+}
+
+_public_
+int kfdsim_fail(const char *text) {
+        (void) pthread_mutex_lock(&lock);
+        is_parsed = true;
+        int r = parse(text);
+        (void) pthread_mutex_unlock(&lock);
+        return r;
+}
+
+SimFailure sim_failure_take(int nr) {
+        SimFailure f = {0};
+
+        (void) pthread_mutex_lock(&lock);
+        if (!is_parsed)
+                (void) parse(getenv("KFDSIM_FAIL") ?: "");
+        is_parsed = true;
+        for (size_t i = 0; i < n_entries && f.error == 0; i++) {
+                Entry *e = entries + i;
+                if (e->nr != nr || e->count <= 0)
+                        continue;
+                if (e->skip > 0)
+                        e->skip--;
+                else {
+                        e->count--;
+                        f = e->failure;
+                }
+        }
+        (void) pthread_mutex_unlock(&lock);
+        return f;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Between a program and libc: paths of KFD are led to the simulated ones, calls on its fds to the simulation
+ *
+ * An open of /dev/kfd opens a real file, devices/kfd-PID-N in the shared directory, which is unlinked at once. So the kernel keeps the fds:
+ * close, dup, fork, exec and passing them on need no care, and whose device an fd is stands in its name, wherever the fd has come to.
+ *
+ * The simulator's own calls come through here, too. They pass: their paths are none of the driver's, and while the world is being made
+ * (inside) nothing is taken for simulated, or making it would wait for itself.
+ */
+
+/* Both names of each call are defined below, so neither may be an alias of the other. */
+#undef _FILE_OFFSET_BITS
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "kfdsim.h"
+#include "sim.h"
+
+/* The definition behind ours. Looked up once; two threads that race find the same. */
+#define NEXT(name)                                                                                          \
+        ({                                                                                                  \
+                static typeof(&name) XS_CONCAT(_next_, name);                                               \
+                if (unlikely(!XS_CONCAT(_next_, name)))                                                     \
+                        XS_CONCAT(_next_, name) = (typeof(&name)) dlsym(RTLD_NEXT, #name);                  \
+                XS_CONCAT(_next_, name);                                                                    \
+        })
+
+#define PATH_SIZE 512U
+
+static __thread bool inside;
+
+static bool is_active(void) {
+        if (inside || !getenv("KFDSIM_DIR"))
+                return false;
+        inside = true;
+        bool r = sim_world() != NULL;
+        inside = false;
+        return r;
+}
+
+/* Somebody looks at who uses the device: the dead are gone. */
+static void sweep(void) {
+        inside = true;
+        sim_lock();
+        sim_processes_sweep();
+        sim_unlock();
+        inside = false;
+}
+
+/* Where a path of the driver lies in the shared directory; the path itself when it is none of the driver's. */
+static const char *redirect(const char *path, char *buffer) {
+        static const struct {
+                const char *from, *to;
+        } prefixes[] = {
+                        {"/sys/devices/virtual/kfd/kfd/", ""},
+                        {"/sys/class/kfd/kfd/", ""},
+                        {"/dev/dri", "dri"},
+        };
+        if (!path || path[0] != '/')
+                return path;
+        for (size_t i = 0; i < ELEMENTSOF(prefixes); i++) {
+                const char *rest = startswith(path, prefixes[i].from);
+                if (!rest || !is_active())
+                        continue;
+                if (startswith(rest, "proc"))
+                        sweep();
+                (void) snprintf(buffer, PATH_SIZE, "%s/%s%s", sim_dir(), prefixes[i].to, rest);
+                return buffer;
+        }
+        return path;
+}
+
+static bool is_device(const char *path) {
+        return path && streq(path, KFD_DEVICE_PATH) && is_active();
+}
+
+/* Without the file's own name: the driver's device has been there before, and is there afterwards. */
+static int open_device(int flags) {
+        static _Atomic unsigned count;
+        char path[PATH_SIZE];
+
+        sim_lock();
+        SimProcess *p = sim_process_self();
+        sim_unlock();
+        if (!p) {
+                errno = ENOMEM;
+                return -1;
+        }
+        (void) snprintf(path, sizeof(path), "%s/devices/kfd-%d-%u", sim_dir(), (int) getpid(),
+                        atomic_fetch_add(&count, 1));
+        int fd = NEXT(open)(path, O_RDWR | O_CREAT | (flags & (O_CLOEXEC | O_NONBLOCK)), 0666);
+        if (fd >= 0)
+                (void) unlink(path);
+        return fd;
+}
+
+static bool has_mode(int flags) {
+        return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+#define OPEN_MODE(flags)                                                                                    \
+        ({                                                                                                  \
+                va_list _ap;                                                                                \
+                va_start(_ap, flags);                                                                       \
+                mode_t _mode = has_mode(flags) ? va_arg(_ap, mode_t) : 0;                                   \
+                va_end(_ap);                                                                                \
+                _mode;                                                                                      \
+        })
+
+/* --- open --- */
+
+static int open_path(const char *path, int flags, mode_t mode, int (*next)(const char *, int, ...)) {
+        char buffer[PATH_SIZE];
+
+        if (is_device(path))
+                return open_device(flags);
+        return next(redirect(path, buffer), flags, mode);
+}
+
+_public_
+int open(const char *path, int flags, ...) {
+        return open_path(path, flags, OPEN_MODE(flags), NEXT(open));
+}
+
+_public_
+int open64(const char *path, int flags, ...) {
+        return open_path(path, flags, OPEN_MODE(flags), NEXT(open64));
+}
+
+int __open_2(const char *path, int flags);
+_public_
+int __open_2(const char *path, int flags) {
+        return open_path(path, flags, 0, NEXT(open));
+}
+
+int __open64_2(const char *path, int flags);
+_public_
+int __open64_2(const char *path, int flags) {
+        return open_path(path, flags, 0, NEXT(open64));
+}
+
+static int openat_path(
+                int at, const char *path, int flags, mode_t mode, int (*next)(int, const char *, int, ...)) {
+        char buffer[PATH_SIZE];
+
+        if (is_device(path))
+                return open_device(flags);
+        return next(at, redirect(path, buffer), flags, mode);
+}
+
+_public_
+int openat(int at, const char *path, int flags, ...) {
+        return openat_path(at, path, flags, OPEN_MODE(flags), NEXT(openat));
+}
+
+_public_
+int openat64(int at, const char *path, int flags, ...) {
+        return openat_path(at, path, flags, OPEN_MODE(flags), NEXT(openat64));
+}
+
+int __openat_2(int at, const char *path, int flags);
+_public_
+int __openat_2(int at, const char *path, int flags) {
+        return openat_path(at, path, flags, 0, NEXT(openat));
+}
+
+int __openat64_2(int at, const char *path, int flags);
+_public_
+int __openat64_2(int at, const char *path, int flags) {
+        return openat_path(at, path, flags, 0, NEXT(openat64));
+}
+
+_public_
+FILE *fopen(const char *path, const char *mode) {
+        char buffer[PATH_SIZE];
+        return NEXT(fopen)(redirect(path, buffer), mode);
+}
+
+_public_
+FILE *fopen64(const char *path, const char *mode) {
+        char buffer[PATH_SIZE];
+        return NEXT(fopen64)(redirect(path, buffer), mode);
+}
+
+_public_
+DIR *opendir(const char *path) {
+        char buffer[PATH_SIZE];
+        return NEXT(opendir)(redirect(path, buffer));
+}
+
+_public_
+int scandir(const char *restrict path, struct dirent ***restrict list, int (*filter)(const struct dirent *),
+                int (*compare)(const struct dirent **, const struct dirent **)) {
+        char buffer[PATH_SIZE];
+        return NEXT(scandir)(redirect(path, buffer), list, filter, compare);
+}
+
+/* --- names and attributes --- */
+
+static const char *attributes_path(const char *path, char *buffer) {
+        return is_device(path) ? "/dev/null" : redirect(path, buffer);
+}
+
+_public_
+int stat(const char *restrict path, struct stat *restrict st) {
+        char buffer[PATH_SIZE];
+        return NEXT(stat)(attributes_path(path, buffer), st);
+}
+
+_public_
+int lstat(const char *restrict path, struct stat *restrict st) {
+        char buffer[PATH_SIZE];
+        return NEXT(lstat)(attributes_path(path, buffer), st);
+}
+
+_public_
+int fstatat(int at, const char *restrict path, struct stat *restrict st, int flags) {
+        char buffer[PATH_SIZE];
+        return NEXT(fstatat)(at, attributes_path(path, buffer), st, flags);
+}
+
+_public_
+int access(const char *path, int mode) {
+        char buffer[PATH_SIZE];
+        return is_device(path) ? 0 : NEXT(access)(redirect(path, buffer), mode);
+}
+
+_public_
+int faccessat(int at, const char *path, int mode, int flags) {
+        char buffer[PATH_SIZE];
+        return is_device(path) ? 0 : NEXT(faccessat)(at, redirect(path, buffer), mode, flags);
+}
+
+/* What a link in /proc/PID/fd says of a simulated file is what it would say of the driver's. */
+static ssize_t link_name(ssize_t n, char *buffer, size_t size) {
+        static const char device[] = KFD_DEVICE_PATH;
+        char copy[PATH_SIZE];
+
+        if (n <= 0 || (size_t) n >= sizeof(copy) || !is_active())
+                return n;
+        memcpy(copy, buffer, (size_t) n);
+        copy[n] = 0;
+        const char *rest = startswith(copy, sim_dir());
+        if (!rest || !startswith(rest, "/devices/kfd-"))
+                return n;
+        n = (ssize_t) MIN(size, sizeof(device) - 1);
+        memcpy(buffer, device, (size_t) n);
+        return n;
+}
+
+_public_
+ssize_t readlink(const char *restrict path, char *restrict buffer, size_t size) {
+        return link_name(NEXT(readlink)(path, buffer, size), buffer, size);
+}
+
+_public_
+ssize_t readlinkat(int at, const char *restrict path, char *restrict buffer, size_t size) {
+        return link_name(NEXT(readlinkat)(at, path, buffer, size), buffer, size);
+}
+
+/* --- fds --- */
+
+/* Which simulated file an fd is: its path below the shared directory, or NULL. */
+static const char *device_name(int fd, char *buffer) {
+        char link[40];
+        if (fd < 0 || !is_active())
+                return NULL;
+        (void) snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = NEXT(readlink)(link, buffer, PATH_SIZE - 1);
+        if (n <= 0)
+                return NULL;
+        buffer[n] = 0;
+        const char *rest = startswith(buffer, sim_dir());
+        return rest && *rest == '/' ? rest + 1 : NULL;
+}
+
+static pid_t device_owner(int fd) {
+        PROTECT_ERRNO;
+        char buffer[PATH_SIZE];
+        const char *name = device_name(fd, buffer);
+        int pid;
+        return name && sscanf(name, "devices/kfd-%d-", &pid) == 1 ? pid : 0;
+}
+
+_public_
+int ioctl(int fd, unsigned long request, ...) {
+        va_list ap;
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+
+        pid_t owner = _IOC_TYPE(request) == KFD_IOCTL_BASE ? device_owner(fd) : 0;
+        if (owner == 0)
+                return NEXT(ioctl)(fd, request, arg);
+
+        int r = sim_ioctl(owner, request, arg);
+        if (r >= 0)
+                return r;
+        errno = -r;
+        return -1;
+}
+
+/* Memory is anonymous whatever its offset says; doorbells are the process's page on that GPU. */
+static void *map(void *addr, size_t length, int prot, int flags, int fd, uint64_t offset) {
+        char buffer[PATH_SIZE];
+
+        const char *name = device_name(fd, buffer);
+        if (!name || (!startswith(name, "devices/kfd-") && !startswith(name, "dri/")))
+                return NEXT(mmap)(addr, length, prot, flags, fd, (off_t) offset);
+        if (offset >> 62 == 3) {
+                const SimGpu *g = sim_gpu_by_id((uint32_t) (offset >> 46) & 0xffff);
+                return sim_doorbells_map(g ? sim_gpu_index(g) : UINT32_MAX, addr, length, prot, flags);
+        }
+        return NEXT(mmap)(addr, length, prot, flags | MAP_ANONYMOUS, -1, 0);
+}
+
+_public_
+void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
+        if (flags & MAP_ANONYMOUS || fd < 0)
+                return NEXT(mmap)(addr, length, prot, flags, fd, offset);
+        return map(addr, length, prot, flags, fd, (uint64_t) offset);
+}
+
+_public_
+void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
+        return mmap(addr, length, prot, flags, fd, offset);
+}
+
+static void in_child(void) {
+        sim_engine_forget();
+        sim_doorbells_forget();
+        sim_event_forget();
+}
+
+__attribute__((constructor)) static void start(void) {
+        (void) pthread_atfork(NULL, NULL, in_child);
+}
+
+_public_
+uint64_t kfdsim_maps(uint32_t gpu_id) {
+        const SimGpu *g = is_active() ? sim_gpu_by_id(gpu_id) : NULL;
+
+        return g ? atomic_load(&g->n_maps) : 0;
+}
