@@ -16,6 +16,13 @@ int bus_check_flags(uint64_t flags, sd_bus_error *error) {
         return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "Unknown flags 0x%" PRIx64, flags);
 }
 
+int bus_read_flags(sd_bus_message *message, sd_bus_error *error) {
+        uint64_t flags;
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        return r < 0 ? r : bus_check_flags(flags, error);
+}
+
 int bus_check_string(const char *name, const char *s, sd_bus_error *error) {
         if (strlen(s) <= BUS_STRING_MAX)
                 return 0;
@@ -136,6 +143,11 @@ int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus
                 return r;
         *ret = s;
         return 0;
+}
+
+int bus_read_set(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
+        int r = bus_read_flags(message, error);
+        return r < 0 ? r : bus_read_settings(m, message, ret, error);
 }
 
 int bus_read_setting(
@@ -310,6 +322,20 @@ int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *int
         if (r < 0)
                 return r;
         return sd_bus_add_node_enumerator(bus, NULL, prefix, enumerate, m);
+}
+
+int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,
+                const PolicySettings *changed, uid_t owner, const char *target, sd_bus_error *error) {
+        AuthRequest request = bus_settings_request(now, changed, owner, target);
+        return auth_check(m->auth, message, &request, error);
+}
+
+int bus_check_reset(Manager *m, sd_bus_message *message, const char *target, sd_bus_error *error) {
+        int r = bus_read_flags(message, error);
+        if (r < 0)
+                return r;
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reset", .target = target};
+        return auth_check(m->auth, message, &request, error);
 }
 
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,

@@ -16,6 +16,12 @@
 int bus_check_flags(uint64_t flags, sd_bus_error *error);
 int bus_check_string(const char *name, const char *s, sd_bus_error *error);
 
+/* Reads the last argument of many a method, and checks it. */
+int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
+
+/* The arguments of Set(): flags and settings. */
+int bus_read_set(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
+
 /* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not there. */
 int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
 
@@ -107,6 +113,9 @@ int bus_paths_take(BusPaths *p, char ***ret);
 int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *interface,
                 const sd_bus_vtable *vtable, sd_bus_object_find_t find, sd_bus_node_enumerator_t enumerate);
 
-/* As auth_check(). */
+/* The whole authorisation of Set(), Reset(), Suspend() and Resume(); as auth_check(). */
+int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,
+                const PolicySettings *changed, uid_t owner, const char *target, sd_bus_error *error);
+int bus_check_reset(Manager *m, sd_bus_message *message, const char *target, sd_bus_error *error);
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
                 sd_bus_error *error);

@@ -76,23 +76,15 @@ BUS_SETTER(set_setting) {
 BUS_METHOD(method_set) {
         Client *c = userdata;
         PolicySettings changed;
-        uint64_t flags;
-        Settings s;
         char target[64];
+        Settings s;
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        r = bus_read_settings(c->manager, message, &s, error);
+        int r = bus_read_set(c->manager, message, &s, error);
         if (r < 0)
                 return r;
         client_would_be(c, &s, &changed);
-        AuthRequest request = bus_settings_request(
-                        &c->resolved.policy, &changed, c->peer.uid, client_target(c, target));
-        r = auth_check(c->manager->auth, message, &request, error);
+        r = bus_check_set(c->manager, message, &c->resolved.policy, &changed, c->peer.uid,
+                        client_target(c, target), error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         settings_merge(&c->override, &s);
@@ -103,18 +95,9 @@ BUS_METHOD(method_set) {
 
 BUS_METHOD(method_reset) {
         Client *c = userdata;
-        uint64_t flags;
         char target[64];
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        const AuthRequest request = {
-                        .action = AUTH_MANAGE, .verb = "reset", .target = client_target(c, target)};
-        r = auth_check(c->manager->auth, message, &request, error);
+        int r = bus_check_reset(c->manager, message, client_target(c, target), error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         c->override = SETTINGS_NULL;

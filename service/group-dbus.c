@@ -76,8 +76,8 @@ static int set_override(sd_bus_message *message, Group *g, const Settings *s, sd
         PolicySettings changed;
 
         group_would_be(g, s, &changed);
-        AuthRequest request = bus_settings_request(&g->resolved.policy, &changed, group_owner(g), g->name);
-        int r = auth_check(g->manager->auth, message, &request, error);
+        int r = bus_check_set(
+                        g->manager, message, &g->resolved.policy, &changed, group_owner(g), g->name, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         settings_merge(&g->override, s);
@@ -86,10 +86,9 @@ static int set_override(sd_bus_message *message, Group *g, const Settings *s, sd
         return sd_bus_reply_method_return(message, NULL);
 }
 
+/* With the flags still to be read. */
 static int reset_override(sd_bus_message *message, Group *g, sd_bus_error *error) {
-        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reset", .target = g->name};
-
-        int r = auth_check(g->manager->auth, message, &request, error);
+        int r = bus_check_reset(g->manager, message, g->name, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         g->override = SETTINGS_NULL;
@@ -100,27 +99,14 @@ static int reset_override(sd_bus_message *message, Group *g, sd_bus_error *error
 
 BUS_METHOD(method_set) {
         Group *g = userdata;
-        uint64_t flags;
         Settings s;
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        r = bus_read_settings(g->manager, message, &s, error);
+        int r = bus_read_set(g->manager, message, &s, error);
         return r < 0 ? r : set_override(message, g, &s, error);
 }
 
 BUS_METHOD(method_reset) {
-        uint64_t flags;
-
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        return r < 0 ? r : reset_override(message, userdata, error);
+        return reset_override(message, userdata, error);
 }
 
 static int suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_error *error) {
@@ -166,16 +152,12 @@ static bool group_name_is_valid(const char *name) {
 int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         Manager *m = userdata;
         const char *name;
-        uint64_t flags;
         Settings s;
 
-        int r = sd_bus_message_read(message, "st", &name, &flags);
+        int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        r = bus_read_settings(m, message, &s, error);
+        r = bus_read_set(m, message, &s, error);
         if (r < 0)
                 return r;
 
@@ -202,12 +184,8 @@ int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
 
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         const char *name;
-        uint64_t flags;
 
-        int r = sd_bus_message_read(message, "st", &name, &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
+        int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
         Group *g = group_find(userdata, name);

@@ -86,49 +86,36 @@ BUS_SETTER(set_setting) {
 BUS_METHOD(method_set) {
         Queue *q = userdata;
         PolicySettings changed;
-        uint64_t flags;
-        Settings s;
         char target[64];
+        Settings s;
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        r = bus_read_settings(q->manager, message, &s, error);
+        int r = bus_read_set(q->manager, message, &s, error);
         if (r < 0)
                 return r;
         queue_would_be(q, &s, &changed);
-        AuthRequest request = bus_settings_request(
-                        &q->resolved.policy, &changed, q->client->peer.uid, queue_target(q, target));
-        r = auth_check(q->manager->auth, message, &request, error);
+        r = bus_check_set(q->manager, message, &q->resolved.policy, &changed, q->client->peer.uid,
+                        queue_target(q, target), error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         settings_merge(&q->override, &s);
         r = queue_apply(q);
-        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+        if (r < 0)
+                return r;
+        return sd_bus_reply_method_return(message, NULL);
 }
 
 BUS_METHOD(method_reset) {
         Queue *q = userdata;
-        uint64_t flags;
         char target[64];
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        const AuthRequest request = {
-                        .action = AUTH_MANAGE, .verb = "reset", .target = queue_target(q, target)};
-        r = auth_check(q->manager->auth, message, &request, error);
+        int r = bus_check_reset(q->manager, message, queue_target(q, target), error);
         if (r <= 0)
                 return r < 0 ? r : 1;
         q->override = SETTINGS_NULL;
         r = queue_apply(q);
-        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+        if (r < 0)
+                return r;
+        return sd_bus_reply_method_return(message, NULL);
 }
 
 static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {

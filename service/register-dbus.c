@@ -73,12 +73,8 @@ int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error
         Peer peer = PEER_NULL;
         RegisterArguments a = {0};
         Manager *m = userdata;
-        uint64_t flags;
 
-        int r = sd_bus_message_read(message, "t", &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
+        int r = bus_read_flags(message, error);
         if (r < 0)
                 return r;
         r = bus_read_properties(message, take_client_property, &a, error);
