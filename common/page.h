@@ -47,7 +47,7 @@
  *                client, however many queues are held. Bound: a service that stops for ever frees every job
  *                PAGE_LEASE_NS after its last renewal, whatever it was doing.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
- *   budget
+ *   budget, lead
  *
  * One launch of slack. A thread that read `run` (or read `watch == 0`) and then lost the CPU can still submit after
  * the verdict changed. The protocol allows that, per thread, for one launch: closing it would take a lock around the
@@ -117,7 +117,9 @@ typedef struct PageSlot {
                                      * as fit the budget: long kernels stay few, tiny kernels stay pipelined. */
         _Atomic uint32_t watch; /* PAGE_WATCH_* */
         _Atomic uint32_t level; /* PreemptLevel that a hold of this slot shall reach */
-        uint32_t _reserved0;
+        _Atomic uint32_t
+                        lead_us; /* with a threshold: how long before its oldest launch is expected to end a bounded queue may
+                                     * submit the next, so that the device does not run dry; 0: not before it has ended */
         uint64_t queue_id;
         uint8_t _pad0[PAGE_LINE - 32];
 

@@ -16,7 +16,7 @@
 
 typedef struct SlotWords {
         Verdict verdict;
-        uint32_t threshold, budget_us, watch;
+        uint32_t threshold, budget_us, lead_us, watch;
 } SlotWords;
 
 static bool grants_in_force(const Device *d) {
@@ -49,7 +49,10 @@ static SlotWords wanted_words(const Queue *q) {
         else if (e && e->policy && grants_in_force(e->device)) {
                 w.verdict = e->grant.verdict;
                 w.threshold = e->grant.threshold;
-                w.budget_us = w.threshold != 0 ? e->device->budget_us : 0;
+                if (w.threshold != 0) {
+                        w.budget_us = e->device->tuning.budget_us;
+                        w.lead_us = e->device->tuning.lead_us;
+                }
         }
         return w;
 }
@@ -102,6 +105,10 @@ static void sync_words(Queue *q, const SlotWords *w) {
         if (q->written.budget_us != w->budget_us) {
                 q->written.budget_us = w->budget_us;
                 atomic_store_explicit(&q->page_slot->budget_us, w->budget_us, memory_order_relaxed);
+        }
+        if (q->written.lead_us != w->lead_us) {
+                q->written.lead_us = w->lead_us;
+                atomic_store_explicit(&q->page_slot->lead_us, w->lead_us, memory_order_relaxed);
         }
         sync_verdict(q, w->verdict);
 }

@@ -70,7 +70,10 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("Linger", conf_type_nsec, DeviceConfig, params.linger_ns, 0, 100 * NSEC_PER_MSEC),
                 CONF_ITEM("Threshold", conf_type_uint, DeviceConfig, params.threshold, 1,
                                 SETTINGS_THRESHOLD_MAX),
-                CONF_ITEM("Budget", conf_type_usec, DeviceConfig, budget_us, 0, 1 * NSEC_PER_SEC),
+                CONF_ITEM("Budget", conf_type_usec, DeviceConfig, tuning.budget_us, 0, 1 * NSEC_PER_SEC),
+                CONF_ITEM("Lead", conf_type_usec, DeviceConfig, tuning.lead_us, 0, 1 * NSEC_PER_MSEC),
+                CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0,
+                                1 * NSEC_PER_SEC),
 };
 
 static const ConfItem limits_items[] = {
@@ -91,7 +94,7 @@ static Config defaults(void) {
         return (Config){
                         .device = {.policy = policy_all[0],
                                         .params = POLICY_CONFIG_DEFAULT,
-                                        .budget_us = 250},
+                                        .tuning = {.budget_us = 200}},
                         .limits = limits_default,
                         .log_level = LOG_INFO,
                         .log_target = LOG_TARGET_AUTO,

@@ -12,6 +12,7 @@
 
 #include "class.h"
 #include "common/conf-parser.h"
+#include "device-tuning.h"
 #include "log.h"
 #include "policy/policy.h"
 
@@ -19,7 +20,7 @@
 typedef struct DeviceConfig {
         const PolicyOps *policy;
         PolicyConfig params;
-        uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
+        DeviceTuning tuning;
 } DeviceConfig;
 
 #define CONFIG_GLOB_MAX 256U

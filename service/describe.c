@@ -203,7 +203,7 @@ static void dump_device(const Device *d, FILE *f) {
 
         fprintf(f, "  device %s: policy=%s state=%s queues=%u entities=%u active=%u ready=%u stalled=%u budget=%u",
                         d->id, d->ops->name, device_state_to_string(d->state), d->n_queues, d->n_entities,
-                        d->n_active, d->n_ready, d->n_stalled, d->budget_us);
+                        d->n_active, d->n_ready, d->n_stalled, d->tuning.budget_us);
         dump_time(f, "dispatch", d->dispatch_at, now);
         dump_time(f, "settle", d->settle_at, now);
         dump_time(f, "probe", d->probe_at, now);

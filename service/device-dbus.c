@@ -121,9 +121,9 @@ BUS_SETTER(set_property) {
 static bool settings_fit(
                 Manager *m, const char *id, const DeviceSettings *runtime, const DeviceSettings *s) {
         PolicyConfig config;
-        uint32_t budget_us;
+        DeviceTuning tuning;
 
-        const PolicyOps *ops = manager_device_config(m, id, &config, &budget_us);
+        const PolicyOps *ops = manager_device_config(m, id, &config, &tuning);
         device_settings_apply(runtime, &ops, &config);
         device_settings_apply(s, &ops, &config);
         return device_policy_accepts(ops, &config);

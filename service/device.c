@@ -111,7 +111,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         if (r < 0)
                 return r;
 
-        d->ops = manager_device_config(m, id, &d->config, &d->budget_us);
+        d->ops = manager_device_config(m, id, &d->config, &d->tuning);
         PolicyCallbacks callbacks = device_callbacks(d);
         r = d->ops->new (&d->config, &callbacks, &d->policy);
         if (r < 0)
@@ -231,11 +231,11 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
 
 int device_load_config(Device *d) {
         PolicyConfig config;
-        uint32_t budget_us;
+        DeviceTuning tuning;
 
-        const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &budget_us);
-        if (d->budget_us != budget_us) {
-                d->budget_us = budget_us;
+        const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &tuning);
+        if (memcmp(&d->tuning, &tuning, sizeof(tuning)) != 0) {
+                d->tuning = tuning;
                 arbiter_sync_device(d);
         }
         device_settings_apply(&d->runtime, &ops, &config);

@@ -8,6 +8,7 @@
  * again), up to DEVICES_IDLE_MAX of them; then the one that was used longest ago goes.
  */
 
+#include "device-tuning.h"
 #include "manager.h"
 #include "policy/policy.h"
 
@@ -36,7 +37,7 @@ struct Device {
         const PolicyOps *ops;
         Policy *policy;
         PolicyConfig config;
-        uint32_t budget_us;
+        DeviceTuning tuning;
         DeviceSettings runtime; /* stand above the configuration */
 
         Entity *entities; /* list, by device_prev/device_next */

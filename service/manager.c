@@ -99,14 +99,31 @@ int manager_request_name(Manager *m) {
         return sd_bus_request_name(m->bus, BUS_NAME, 0);
 }
 
+/* How long to look on before the next sleep: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
+static uint64_t manager_busy_poll(const Manager *m) {
+        const Device *d, *tmp;
+        uint64_t longest = 0;
+
+        HASH_ITER(hh, m->devices, d, tmp)
+                if (d->state == DEVICE_CONTENDED)
+                        longest = MAX(longest, d->tuning.busy_poll_ns);
+        return longest;
+}
+
 int manager_loop(Manager *m) {
+        uint64_t last = 0;
         int r;
 
         do {
-                r = sd_event_run(m->event, UINT64_MAX);
+                uint64_t poll = manager_busy_poll(m);
+
+                r = sd_event_run(m->event, poll > 0 && now_ns() - last < poll ? 0 : UINT64_MAX);
                 if (r < 0)
                         return r;
-                m->n_wakeups += r > 0;
+                if (r > 0) {
+                        m->n_wakeups++;
+                        last = now_ns();
+                }
         } while (sd_event_get_state(m->event) != SD_EVENT_FINISHED);
 
         int code = 0;
@@ -115,7 +132,7 @@ int manager_loop(Manager *m) {
 }
 
 const PolicyOps *manager_device_config(
-                Manager *m, const char *id, PolicyConfig *ret, uint32_t *ret_budget_us) {
+                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
         DeviceConfig c;
 
         config_device(m->config, id, &c);
@@ -126,7 +143,7 @@ const PolicyOps *manager_device_config(
         /* What was set for every device may not fit what the file says of this one. */
         bool fits = device_policy_accepts(ops, &params);
         *ret = fits ? params : c.params;
-        *ret_budget_us = c.budget_us;
+        *ret_tuning = c.tuning;
         return fits ? ops : c.policy;
 }
 

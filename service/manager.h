@@ -29,6 +29,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "device-settings.h"
+#include "device-tuning.h"
 #include "journal.h"
 #include "latency.h"
 #include "policy/policy.h"
@@ -119,7 +120,7 @@ void manager_set_config(Manager *m, Config *config);
 
 /* What the configuration says about a device. */
 const PolicyOps *manager_device_config(
-                Manager *m, const char *id, PolicyConfig *ret, uint32_t *ret_budget_us);
+                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
 
 /* Settings of the configuration's classes; for settings_resolve(), userdata is the Manager. */
 const Settings *manager_lookup_class(const char *name, void *userdata);

@@ -186,6 +186,7 @@ static void slot_init(Queue *q) {
         q->page_slot->queue_id = q->id;
         atomic_store_explicit(&q->page_slot->threshold, 0, memory_order_relaxed);
         atomic_store_explicit(&q->page_slot->budget_us, 0, memory_order_relaxed);
+        atomic_store_explicit(&q->page_slot->lead_us, 0, memory_order_relaxed);
         atomic_store_explicit(&q->page_slot->level, LEVEL_GATE, memory_order_relaxed);
         (void) page_slot_set_watch(q->page_slot, 0);
         q->written.level = LEVEL_GATE;

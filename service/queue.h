@@ -47,7 +47,7 @@ struct Queue {
         bool counted_active, counted_ready; /* as its entity counts it */
 
         struct {
-                uint32_t threshold, budget_us, watch, level;
+                uint32_t threshold, budget_us, lead_us, watch, level;
         } written;
         bool holds;     /* the word says hold */
         bool announced; /* on the bus */

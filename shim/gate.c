@@ -293,6 +293,11 @@ void gate_complete(Gate *g, uint32_t n, uint64_t device_ns) {
         gate_end(g, n + owed);
 }
 
+uint64_t gate_lead(const Gate *g) {
+        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        return MIN(atomic_load_explicit(&s->lead_us, memory_order_relaxed), UINT32_C(1000)) * NSEC_PER_USEC;
+}
+
 uint32_t gate_limit(const Gate *g) {
         const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
         uint32_t threshold = atomic_load_explicit(&s->threshold, memory_order_relaxed);

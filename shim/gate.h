@@ -141,6 +141,9 @@ void gate_complete(Gate *g, uint32_t n, uint64_t device_ns);
 /* Launches in flight at most; 0: unlimited. */
 uint32_t gate_limit(const Gate *g);
 
+/* How long before the oldest of `limit` launches is expected to end the next may follow, nanoseconds. */
+uint64_t gate_lead(const Gate *g);
+
 void gate_boost(Gate *g);
 
 /* The calling thread passes held gates from now on, counted: the control thread must not wait for itself. */

@@ -33,7 +33,6 @@
 #define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
 #define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
 #define SPINS_PER_LOOK   32U
-#define LEAD_NS          (15 * NSEC_PER_USEC) /* from the end of a wait to the device's beginning with the launch */
 #define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
@@ -80,16 +79,20 @@ static void wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
 }
 
 /* Whether the device is about to be done with the oldest one. */
-static bool is_almost_done(OpenclQueue *q) {
+static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
+        if (lead_ns == 0)
+                return false;
+
         (void) pthread_mutex_lock(&q->lock);
         uint64_t since = q->head_since_ns, mean = q->mean_ns;
         (void) pthread_mutex_unlock(&q->lock);
-        return since != 0 && mean > LEAD_NS && now_ns() - since >= mean - LEAD_NS;
+        return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
 }
 
 static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         uint64_t start = now_ns(), progress_at = start;
         uint32_t keep = limit / 2, before = atomic_load(&q->n_tracked);
+        uint64_t lead = xsched_queue_lead(q->xq);
 
         (void) opencl_next.clFlush(q->handle);
         q->keep = keep;
@@ -100,7 +103,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                 uint32_t n = atomic_load(&q->n_tracked);
                 if (n <= keep || !wait_would_end(q))
                         break;
-                if (n == keep + 1 && !q->callbacks_prompt && is_almost_done(q))
+                if (n == keep + 1 && !q->callbacks_prompt && is_almost_done(q, lead))
                         break;
 
                 uint64_t now = now_ns();

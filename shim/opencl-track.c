@@ -307,13 +307,14 @@ static void mean_learn(OpenclQueue *q, uint64_t sample) {
 }
 
 /* The device time of what was found: from one completion that left work behind to the next the device had no other. From the
- * submission to an idle device it is that and the way there: good as a first estimate, and as an upper bound. */
+ * submission to an idle device, or to a completion that was noticed late, it is that and more: good as a first estimate, and as
+ * an upper bound, so that a mean that has gone astray comes back even where completions are only ever noticed late. */
 static uint64_t harvest_time(OpenclQueue *q, const Harvest *h) {
-        uint64_t now = now_ns(), before = q->mean_ns;
+        uint64_t now = now_ns();
         bool prompt = harvest_is_prompt(q, now);
-        if (prompt && !h->unsafe && h->n_done > 0) {
+        if (!h->unsafe && h->n_done > 0) {
                 uint64_t since = q->saturated_since_ns ?: q->started_ns, each = (now - since) / h->n_done;
-                if (q->saturated_since_ns != 0 || before == 0 || each < before)
+                if ((prompt && (q->saturated_since_ns != 0 || q->mean_ns == 0)) || each < q->mean_ns)
                         mean_learn(q, each);
         }
 

@@ -259,6 +259,11 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
 }
 
 _public_
+uint64_t xsched_queue_lead(XschedQueue *q) {
+        return gate_lead(&q->gate);
+}
+
+_public_
 void xsched_queue_boost(XschedQueue *q) {
         gate_boost(&q->gate);
 }

@@ -76,6 +76,10 @@ void xsched_queue_drained(XschedQueue *q);
  * oldest before it submits the next. */
 uint32_t xsched_queue_limit(XschedQueue *q);
 
+/* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next, so that the
+ * device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be ignores it. */
+uint64_t xsched_queue_lead(XschedQueue *q);
+
 /* Another queue of this process waits for this one: until it drains, it counts with the process's own priority. */
 void xsched_queue_boost(XschedQueue *q);
 

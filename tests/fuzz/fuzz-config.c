@@ -35,13 +35,13 @@ static void check_device(const DeviceConfig *d) {
                         d->params.timeslice_ns <= 10 * NSEC_PER_SEC);
         require(d->params.linger_ns <= 100 * NSEC_PER_MSEC);
         require(d->params.starve_run_ns < d->params.starve_ns);
-        require(d->budget_us <= 1000000);
+        require(d->tuning.budget_us <= 1000000);
 }
 
 /* But for the two that must fit together: where a file says both a wrong pair and a wrong value, the pair that the first reading fell
  * back to is what the second one has for the wrong value. */
 static void check_same_device(const DeviceConfig *a, const DeviceConfig *b) {
-        require(a->policy == b->policy && a->budget_us == b->budget_us);
+        require(a->policy == b->policy && a->tuning.budget_us == b->tuning.budget_us);
         require(a->params.concurrency == b->params.concurrency &&
                         a->params.threshold == b->params.threshold);
         require(a->params.timeslice_ns == b->params.timeslice_ns &&

@@ -285,6 +285,11 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
 }
 
 _public_
+uint64_t xsched_queue_lead(XschedQueue *q) {
+        return 0;
+}
+
+_public_
 void xsched_queue_boost(XschedQueue *q) {
         atomic_fetch_add(&seen.boosts, 1);
 }

@@ -423,6 +423,10 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
         return library.track ? library.limit : 0;
 }
 
+uint64_t xsched_queue_lead(XschedQueue *q) {
+        return 0;
+}
+
 void xsched_queue_boost(XschedQueue *q) {
         library.boosts++;
 }

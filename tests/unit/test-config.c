@@ -107,12 +107,14 @@ static void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         assert_int_equal(a->params.starve_run_ns, b->params.starve_run_ns);
         assert_int_equal(a->params.linger_ns, b->params.linger_ns);
         assert_int_equal(a->params.threshold, b->params.threshold);
-        assert_int_equal(a->budget_us, b->budget_us);
+        assert_int_equal(a->tuning.budget_us, b->tuning.budget_us);
+        assert_int_equal(a->tuning.lead_us, b->tuning.lead_us);
+        assert_int_equal(a->tuning.busy_poll_ns, b->tuning.busy_poll_ns);
 }
 
 static void assert_defaults(const Config *c) {
         const DeviceConfig expected = {
-                        .policy = policy_all[0], .params = POLICY_CONFIG_DEFAULT, .budget_us = 250};
+                        .policy = policy_all[0], .params = POLICY_CONFIG_DEFAULT, .tuning = {.budget_us = 200}};
 
         assert_same_device(&c->device, &expected);
         assert_int_equal(c->limits.clients_per_user, 4096);
@@ -183,7 +185,7 @@ static void test_all_keys(void **state) {
         assert_int_equal(c->device.params.starve_run_ns, 20 * NSEC_PER_MSEC);
         assert_int_equal(c->device.params.linger_ns, 0);
         assert_int_equal(c->device.params.threshold, 8);
-        assert_int_equal(c->device.budget_us, 1000);
+        assert_int_equal(c->device.tuning.budget_us, 1000);
         assert_int_equal(c->limits.clients_per_user, 1);
         assert_int_equal(c->limits.queues_per_user, 2);
         assert_int_equal(c->limits.queues_per_client, 3);
@@ -241,7 +243,7 @@ static void test_devices(void **state) {
         assert_int_equal(d.params.threshold, 3);
         assert_int_equal(d.params.timeslice_ns, NSEC_PER_MSEC);
         assert_int_equal(d.params.concurrency, 1);
-        assert_int_equal(d.budget_us, 100);
+        assert_int_equal(d.tuning.budget_us, 100);
 
         config_device(c, "pci:0000:65:00.0", &d);
         assert_int_equal(d.params.threshold, 4);
@@ -250,7 +252,7 @@ static void test_devices(void **state) {
         config_device(c, "pci:0000:66:00.1", &d); /* the later section wins; an emptied key is not given */
         assert_int_equal(d.params.threshold, 5);
         assert_int_equal(d.params.concurrency, 2);
-        assert_int_equal(d.budget_us, 100);
+        assert_int_equal(d.tuning.budget_us, 100);
 
         config_device(c, "opencl:portable-computing-language:pthread-some-very-long-name-of-a-processor:0",
                         &d);
@@ -309,7 +311,7 @@ static void test_reload_keeps_what_was_good(void **state) {
         assert_int_equal(after->log_level, LOG_DEBUG);
         DeviceConfig d;
         config_device(after, "pci:0", &d);
-        assert_int_equal(d.budget_us, 1000);
+        assert_int_equal(d.tuning.budget_us, 1000);
         assert_int_equal(d.params.concurrency, 3);
         assert_int_equal(d.params.linger_ns, after->device.params.linger_ns); /* was never given */
         const Class *gold = config_class(after, "gold");
@@ -429,7 +431,7 @@ static void test_explicit_file(void **state) {
         Config *c = loaded;
         assert_int_equal(c->device.params.threshold, 2);
         assert_int_equal(c->device.params.concurrency, 1);
-        assert_int_equal(c->device.budget_us, 1000);
+        assert_int_equal(c->device.tuning.budget_us, 1000);
         assert_int_equal(c->classes.n, 3);
         assert_non_null(config_class(c, "mine"));
         assert_non_null(config_class(c, "vendor"));

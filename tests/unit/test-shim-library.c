@@ -42,6 +42,7 @@ static void test_exports(void **state) {
                         "xsched_queue_complete",
                         "xsched_queue_drained",
                         "xsched_queue_limit",
+                        "xsched_queue_lead",
                         "xsched_queue_boost",
                         "xsched_get_counters",
                         "xsched_hint",

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What a device's configuration says beside its policy: how much may be in flight, and how awake the service is
+ */
+
+#include <stdint.h>
+
+typedef struct DeviceTuning {
+        uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
+        uint32_t lead_us;   /* how long before a launch is expected to end the next may follow */
+        uint64_t busy_poll_ns; /* how long the service looks on for events before it sleeps, while it is contended */
+} DeviceTuning;
