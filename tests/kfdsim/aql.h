@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * AQL: packets and signals as the architected queuing language lays them out, and the simulator's kernels
+ * AQL: packets and signals as the architected queuing language lays them out, the simulator's kernels, and a client that uses them
  *
  * Layouts follow the HSA platform system architecture specification 1.2 (packets) and amd_hsa_signal.h (signals). A kernel here is a
  * duration and a proof: AqlPacket.dispatch.kernel_object points to an AqlKernel, kernarg to an AqlProof, and reserved2 is the number of
- * the dispatch, from 1. The engine proves each execution; a reader tells lost, doubled and reordered ones apart.
+ * the dispatch, from 1. The engine proves each execution; a reader tells lost, doubled, reordered and unfinished ones apart.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,16 +67,90 @@ typedef struct AqlKernel {
         uint64_t duration_ns;
 } AqlKernel;
 
-/* Written by the engine, one packet after the other; read by anybody. */
+/* Written by the engine, one packet after the other; read by anybody. Entry N % capacity of `seen` counts the executions of dispatch N; the
+ * application clears an entry before it uses it again. */
 typedef struct AqlProof {
         uint64_t n_executed;
-        uint64_t last;         /* number of the dispatch executed last */
-        uint64_t n_disordered; /* dispatches whose number was not last + 1 */
+        uint64_t highest;   /* number of a dispatch so far */
+        uint64_t n_late;    /* executed after one with a higher number, for the first time */
+        uint64_t n_doubled; /* executed again */
+        uint32_t capacity;
+        uint32_t reserved;
+        uint8_t seen[];
 } AqlProof;
 
 static inline void aql_prove(AqlProof *p, uint64_t number) {
-        if (number != __atomic_load_n(&p->last, __ATOMIC_RELAXED) + 1)
-                __atomic_fetch_add(&p->n_disordered, 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&p->last, number, __ATOMIC_RELAXED);
+        uint8_t *seen = p->seen + number % p->capacity;
+
+        if (number > p->highest)
+                __atomic_store_n(&p->highest, number, __ATOMIC_RELAXED);
+        else if (*seen > 0)
+                __atomic_fetch_add(&p->n_doubled, 1, __ATOMIC_RELAXED);
+        else
+                __atomic_fetch_add(&p->n_late, 1, __ATOMIC_RELAXED);
+        if (*seen < UINT8_MAX)
+                __atomic_fetch_add(seen, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&p->n_executed, 1, __ATOMIC_RELEASE);
+}
+
+/* --- the client: an application without a runtime, over the real libhsakmt --- */
+
+/* The n-th GPU of the system, and the process's connection to KFD. */
+typedef struct AqlDevice {
+        uint32_t node;
+        uint32_t gpu_id;
+        char pci[32]; /* "DDDD:BB:DD.F" */
+} AqlDevice;
+
+int aql_device_open(unsigned nth, AqlDevice *ret); /* -ENODEV: no such GPU */
+void aql_device_close(AqlDevice *d);
+
+/* One producer at a time, as with any AQL queue. */
+typedef struct AqlQueue AqlQueue;
+
+typedef struct AqlOptions {
+        uint32_t n_packets;  /* a power of 2, 16 at least; 0: 256 */
+        uint32_t percentage; /* as the runtime asks for it; 0: 100 */
+        bool created_stopped;
+        int priority; /* -3..3 */
+} AqlOptions;
+
+int aql_queue_create(const AqlDevice *d, const AqlOptions *o, AqlQueue **ret);
+int aql_queue_destroy(AqlQueue *q);
+int aql_queue_update(AqlQueue *q, uint32_t percentage); /* through the thunk, as a runtime does */
+
+/* Packets are seen by the GPU at the next ring. -EAGAIN: the ring is full. A dispatch returns nothing but its proof. */
+typedef struct AqlCompletion AqlCompletion;
+int aql_dispatch(AqlQueue *q, uint64_t duration_ns, AqlCompletion *done);
+int aql_barrier(AqlQueue *q, bool any, AqlCompletion *const *dependencies, size_t n, AqlCompletion *done);
+void aql_ring(AqlQueue *q);
+
+uint64_t aql_queue_backlog(const AqlQueue *q);            /* packets written and not consumed */
+uint64_t aql_queue_executed(const AqlQueue *q);           /* dispatches */
+int aql_queue_wait(const AqlQueue *q, uint64_t until_ns); /* for an empty queue; -ETIMEDOUT */
+uint32_t aql_queue_id(const AqlQueue *q);                 /* KFD's */
+
+/* Completion signals; waiting is by polling, or asleep until KFD's event. -ETIMEDOUT. */
+int aql_completion_create(const AqlDevice *d, int64_t value, bool by_event, AqlCompletion **ret);
+void aql_completion_destroy(AqlCompletion *c);
+void aql_completion_set(AqlCompletion *c, int64_t value);
+int64_t aql_completion_value(const AqlCompletion *c);
+int aql_completion_wait(AqlCompletion *c, uint64_t until_ns); /* until it is 0 or less */
+
+/* What became of a queue's dispatches. */
+typedef struct AqlReport {
+        uint64_t n_dispatched;
+        uint64_t n_executed;
+        uint64_t n_lost;       /* consumed, and never executed */
+        uint64_t n_doubled;    /* executed again */
+        uint64_t n_late;       /* executed after a later one */
+        uint64_t n_unfinished; /* not yet consumed */
+} AqlReport;
+
+AqlReport aql_queue_report(AqlQueue *q);
+
+/* Everything executed once and in order. */
+static inline bool aql_report_is_clean(const AqlReport *r) {
+        return r->n_executed == r->n_dispatched && r->n_lost == 0 && r->n_doubled == 0 && r->n_late == 0 &&
+                        r->n_unfinished == 0;
 }

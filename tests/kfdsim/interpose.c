@@ -284,6 +284,17 @@ static const char *device_name(int fd, char *buffer) {
         return rest && *rest == '/' ? rest + 1 : NULL;
 }
 
+int sim_render_number(int fd) {
+        char buffer[PATH_SIZE];
+        const char *name = device_name(fd, buffer);
+        unsigned minor;
+
+        if (!name || sscanf(name, "dri/renderD%u", &minor) != 1 || minor < SIM_RENDER_MINOR ||
+                        minor - SIM_RENDER_MINOR >= sim_world()->n_gpus)
+                return -ENODEV;
+        return (int) (minor - SIM_RENDER_MINOR);
+}
+
 static pid_t device_owner(int fd) {
         PROTECT_ERRNO;
         char buffer[PATH_SIZE];

@@ -191,6 +191,9 @@ void sim_proc_remove_queue(const SimProcess *p, const SimQueue *q);
 /* ioctl() on a simulated device that belongs to process `owner`: 0 or positive, or a negative errno. */
 int sim_ioctl(pid_t owner, unsigned long request, void *arg);
 
+/* Which GPU's render node an fd is; -ENODEV: none. */
+int sim_render_number(int fd);
+
 /* Injected failures: what is to happen to this call of that number. */
 typedef struct SimFailure {
         int error;  /* negative errno; 0: none */
