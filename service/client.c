@@ -25,7 +25,7 @@
 /* More wakes of one client than this per window are left lying until the next, where they have become one. Nobody is that quick who
  * writes the eventfd for edges only: while a wake is being handled, the following ones add up. A client that goes on for
  * CLIENT_FLOOD_WINDOWS windows in a row is cut off. */
-#define CLIENT_FLOOD_WINDOW_USEC (100 * 1000)
+#define CLIENT_FLOOD_WINDOW_USEC (UINT64_C(100) * 1000)
 #define CLIENT_FLOOD_BURST       4000U
 #define CLIENT_FLOOD_WINDOWS     20U
 

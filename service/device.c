@@ -141,7 +141,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
         if (r < 0)
                 return r;
 
-        PolicyEntity **entities = calloc(d->n_active + 1, sizeof(*entities));
+        PolicyEntity **entities = calloc(d->n_active + 1, sizeof(void *));
         if (!entities)
                 r = -ENOMEM;
         if (entities)

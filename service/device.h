@@ -24,7 +24,7 @@ typedef enum DeviceState {
         _DEVICE_STATE_MAX,
 } DeviceState;
 
-const char *device_state_to_string(DeviceState s);
+const char *device_state_to_string(DeviceState v);
 int device_state_from_string(const char *s);
 
 typedef struct Entity Entity;

@@ -23,7 +23,7 @@ typedef enum EntityKind {
         _ENTITY_KIND_MAX,
 } EntityKind;
 
-const char *entity_kind_to_string(EntityKind k);
+const char *entity_kind_to_string(EntityKind v);
 int entity_kind_from_string(const char *s);
 
 typedef struct Entity Entity;

@@ -17,7 +17,7 @@ typedef enum GroupKind {
         _GROUP_KIND_MAX,
 } GroupKind;
 
-const char *group_kind_to_string(GroupKind k);
+const char *group_kind_to_string(GroupKind v);
 int group_kind_from_string(const char *s);
 
 struct Group {

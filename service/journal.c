@@ -11,9 +11,9 @@
 
 #include "journal.h"
 
-#define JOURNAL_HEADER_SIZE 16U
-#define JOURNAL_SLACK       (64U * 1024U)
-#define JOURNAL_SIZE_MAX    (64U * 1024U * 1024U)
+#define JOURNAL_HEADER_SIZE UINT64_C(16)
+#define JOURNAL_SLACK       (UINT64_C(64) * 1024)
+#define JOURNAL_SIZE_MAX    (UINT64_C(64) * 1024 * 1024)
 
 static int write_all(int fd, const void *data, size_t size, uint64_t offset) {
         const char *p = data;

@@ -126,24 +126,30 @@ int method_list_classes(sd_bus_message *message, void *userdata, sd_bus_error *e
 }
 
 int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error) {
-        uint64_t start_time;
-        pid_t pid;
+        uint64_t start_time = 0;
+        pid_t pid = 0;
 
         int r = pidfd_get_pid(fd, &pid);
-        if (r == -EBADF)
-                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "That is not a pidfd");
+        if (r == -EBADF) {
+                (void) sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "That is not a pidfd");
+                return r;
+        }
         if (r >= 0)
                 r = process_stat(pid, NULL, &start_time);
         /* Alive after the reading: then the start time was its own. */
         if (r >= 0 && pidfd_is_alive(fd) <= 0)
                 r = -ESRCH;
-        if (r < 0)
-                return sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The process has ended");
+        if (r < 0) {
+                (void) sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The process has ended");
+                return r;
+        }
 
         Client *c = client_find_by_pid(m, pid, start_time);
-        if (!c)
-                return sd_bus_error_setf(
+        if (!c) {
+                (void) sd_bus_error_setf(
                                 error, BUS_ERROR("NoSuchClient"), "Process %d is no client", (int) pid);
+                return -ENXIO;
+        }
         *ret = c;
         return 0;
 }

@@ -21,15 +21,18 @@ void peer_done(Peer *p) {
         *p = PEER_NULL;
 }
 
-/* Reads a file of /proc whole, or its first 4 KiB. */
-static int read_proc(pid_t pid, const char *name, char buf[static 4096]) {
+/* On hosts with the old hierarchies the line that counts comes after a dozen others, each as long as a path can be in practice. */
+#define PROC_SIZE 16384U
+
+/* Reads a file of /proc whole, or as much as fits. */
+static int read_proc(pid_t pid, const char *name, char buf[static PROC_SIZE]) {
         char path[64];
 
         (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT ? -ESRCH : negative_errno();
-        ssize_t n = read(fd, buf, 4095);
+        ssize_t n = read(fd, buf, PROC_SIZE - 1);
         if (n < 0)
                 return negative_errno();
         buf[n] = '\0';
@@ -37,7 +40,7 @@ static int read_proc(pid_t pid, const char *name, char buf[static 4096]) {
 }
 
 int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
-        char buf[4096];
+        char buf[PROC_SIZE] = "";
         int r = read_proc(pid, "stat", buf);
         if (r < 0)
                 return r;
@@ -87,7 +90,7 @@ static int escape(const char *s, char **ret) {
 }
 
 static int read_cgroup(pid_t pid, char **ret) {
-        char buf[4096];
+        char buf[PROC_SIZE] = "";
         int r = read_proc(pid, "cgroup", buf);
         if (r < 0)
                 return r;
@@ -149,7 +152,7 @@ int cgroup_path_slice(const char *path, char **ret) {
 }
 
 static int read_command(pid_t pid, char **ret) {
-        char buf[4096];
+        char buf[PROC_SIZE] = "";
         int r = read_proc(pid, "comm", buf);
         if (r < 0)
                 return r;
@@ -240,8 +243,8 @@ static int sender_creds(sd_bus_message *m, pid_t *ret_pid, uid_t *ret_uid) {
 int peer_from_sender(sd_bus_message *m, Peer *ret) {
         _cleanup_(peer_done)
         Peer p = PEER_NULL;
-        pid_t pid, again;
-        uid_t uid;
+        pid_t pid = 0, again = 0;
+        uid_t uid = 0;
 
         int r = sender_creds(m, &pid, &uid);
         if (r < 0)

@@ -141,7 +141,7 @@ static int client_grow_slots(Client *c, uint32_t n) {
         n = MAX(n, roomy);
         n = MIN(n, c->page.n_slots);
 
-        Queue **slots = realloc(c->slots, n * sizeof(*slots));
+        Queue **slots = realloc(c->slots, n * sizeof(void *));
         if (!slots)
                 return -ENOMEM;
         c->slots = slots;
@@ -150,7 +150,7 @@ static int client_grow_slots(Client *c, uint32_t n) {
                 return -ENOMEM;
         c->words = words;
 
-        memset(slots + c->n_slots, 0, (n - c->n_slots) * sizeof(*slots));
+        memset(slots + c->n_slots, 0, (n - c->n_slots) * sizeof(void *));
         memset(words + c->n_slots, 0, (n - c->n_slots) * sizeof(*words));
         c->n_slots = n;
         return 0;

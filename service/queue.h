@@ -19,7 +19,7 @@ typedef enum QueueState {
         _QUEUE_STATE_MAX,
 } QueueState;
 
-const char *queue_state_to_string(QueueState s);
+const char *queue_state_to_string(QueueState v);
 int queue_state_from_string(const char *s);
 
 struct Queue {
