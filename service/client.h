@@ -12,10 +12,10 @@
  * wake and pidfd it goes to systemd's file-descriptor store (fdstore.c), and client_adopt() makes the client again from the five.
  */
 
+#include "cgroup/peer.h"
 #include "common/page.h"
 #include "group.h"
 #include "journal.h"
-#include "peer.h"
 #include "queue.h"
 
 /* What the page says. For showing only: the client can write there what it likes. */

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "cgroup/cgroup-path.h"
 #include "job.h"
 #include "manager-state.h"
 

@@ -8,7 +8,7 @@
  * the service: its holder sees the pipe break (EPIPE, POLLERR) and takes it again.
  */
 
-#include "peer.h"
+#include "cgroup/peer.h"
 #include "settings.h"
 
 #include "manager.h"

@@ -8,7 +8,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "service/peer.h"
+#include "cgroup/cgroup-path.h"
+#include "cgroup/peer.h"
 #include "tests/lib/unit.h"
 
 static pid_t spawn_sleeper(void) {

@@ -43,7 +43,3 @@ int pidfd_is_alive(int pidfd);
 
 /* Process state letter of /proc/PID/stat ('R', 'S', 'T', ...) and start time; either may be NULL. */
 int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time);
-
-/* The unit or slice at the end of a cgroup path; "" when there is none. Point into the path, or are newly allocated. */
-int cgroup_path_unit(const char *path, char **ret);
-int cgroup_path_slice(const char *path, char **ret);
