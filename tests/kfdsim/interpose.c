@@ -65,6 +65,8 @@ static const char *redirect(const char *path, char *buffer) {
                         {"/sys/devices/virtual/kfd/kfd/", ""},
                         {"/sys/class/kfd/kfd/", ""},
                         {"/dev/dri", "dri"},
+                        {"/proc/modules", "modules"},
+                        {"/sys/module/amdgpu", "module"},
         };
         if (!path || path[0] != '/')
                 return path;

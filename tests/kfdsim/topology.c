@@ -15,6 +15,8 @@
 #define LOCAL_MEMORY     (UINT64_C(16) << 30)
 #define HEAP_SYSTEM      0U
 #define HEAP_LOCAL       1U /* frame buffer, public */
+#define CACHES           2U
+#define CACHE_DATA_CU    0x9U /* data cache of a compute unit */
 #define LINK_PCIE        2U
 #define CAPABILITY_QUEUE 0x28200U /* AQL queues, doorbell type 2.0 */
 
@@ -32,6 +34,21 @@ static int put_bank(uint32_t node, uint32_t heap, uint64_t size) {
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/mem_banks/0/properties", node);
         return sim_file_put(name, "heap_type %u\nsize_in_bytes %llu\nflags 0\nwidth 256\nmem_clk_max 1600\n",
                         heap, (unsigned long long) size);
+}
+
+/* Level 1 for each compute unit's first, level 2 for all: as many as anybody asks for. */
+static int put_caches(uint32_t node) {
+        for (uint32_t i = 0; i < CACHES; i++) {
+                char name[128];
+                (void) snprintf(name, sizeof(name), "topology/nodes/%u/caches/%u/properties", node, i);
+                int r = sim_file_put(name,
+                                "processor_id_low %u\nlevel %u\nsize %u\ncache_line_size 128\ncache_lines_per_tag 1\n"
+                                "associativity 16\nlatency 0\ntype %u\nsibling_map 1\n",
+                                0x80000000U + node * 0x1000U, i + 1, i == 0 ? 16U : 8192U, CACHE_DATA_CU);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 static int put_cpu(const SimWorld *w) {
@@ -67,19 +84,21 @@ static int put_gpu(const SimGpu *g, uint32_t node) {
                 return r;
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/properties", node);
         r = sim_file_put(name,
-                        "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count 0\nio_links_count 1\np2p_links_count 0\n"
+                        "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count %u\nio_links_count 1\np2p_links_count 0\n"
                         "cpu_core_id_base 0\nsimd_id_base %u\nmax_waves_per_simd 8\nlds_size_in_kb 64\ngds_size_in_kb 0\nnum_gws 64\n"
                         "wave_front_size %u\narray_count 8\nsimd_arrays_per_engine 1\ncu_per_simd_array %u\nsimd_per_cu %u\n"
                         "max_slots_scratch_cu 32\ngfx_target_version %u\nvendor_id 4098\ndevice_id %u\nlocation_id %u\ndomain 0\n"
                         "drm_render_minor %u\nhive_id 0\nnum_sdma_engines 2\nnum_sdma_xgmi_engines 0\nnum_sdma_queues_per_engine 8\n"
                         "num_cp_queues 24\nmax_engine_clk_fcompute 1700\nlocal_mem_size %llu\nfw_version 60\ncapability %u\n"
                         "debug_prop 0\nsdma_fw_version 8\nunique_id %llu\nnum_xcc 1\nmax_engine_clk_ccompute 2500\n",
-                        g->n_cus * SIMD_PER_CU, 0x80000000U + node * 0x1000U,
+                        g->n_cus * SIMD_PER_CU, CACHES, 0x80000000U + node * 0x1000U,
                         g->gfx_target_version < 100000 ? 64U : 32U, g->n_cus / 8, SIMD_PER_CU,
                         g->gfx_target_version, g->device_id, g->location, SIM_RENDER_MINOR + node - 1,
                         (unsigned long long) LOCAL_MEMORY, CAPABILITY_QUEUE, 0x1000ULL + node);
         if (r >= 0)
                 r = put_bank(node, HEAP_LOCAL, LOCAL_MEMORY);
+        if (r >= 0)
+                r = put_caches(node);
         if (r >= 0)
                 r = put_link(node, 0, 0);
         return r;
@@ -99,5 +118,8 @@ int sim_topology_write(const SimWorld *w) {
                 if (r >= 0)
                         r = sim_file_put(name, "%s", "");
         }
+        if (r >= 0)
+                r = sim_file_put("modules", "amdgpu 1 0 - Live 0x0000000000000000\n") ?:
+                    sim_file_put("module/initstate", "live\n") ?: sim_file_put("module/holders/", "%s", "");
         return r >= 0 ? sim_file_put("devices/", "%s", "") ?: sim_file_put("proc/", "%s", "") : r;
 }
