@@ -68,7 +68,7 @@ typedef struct PolicyConfig {
 #define POLICY_CONFIG_DEFAULT                                                                               \
         ((PolicyConfig){                                                                                    \
                         .concurrency = 1,                                                                   \
-                        .timeslice_ns = 5 * NSEC_PER_MSEC,                                                  \
+                        .timeslice_ns = 20 * NSEC_PER_MSEC,                                                 \
                         .starve_ns = 1 * NSEC_PER_SEC,                                                      \
                         .starve_run_ns = 10 * NSEC_PER_MSEC,                                                \
                         .linger_ns = 300 * NSEC_PER_USEC,                                                   \

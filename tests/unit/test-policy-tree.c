@@ -15,11 +15,19 @@
 
 #include "policy-harness.h"
 
+/* The figures below are worked out for slices of 5 ms. */
+static PolicyConfig config_with_short_slices(void) {
+        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+
+        c.timeslice_ns = 5 * NSEC_PER_MSEC;
+        return c;
+}
+
 #define USEC NSEC_PER_USEC
 #define MSEC NSEC_PER_MSEC
 
 static Harness *make(uint32_t concurrency) {
-        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+        PolicyConfig c = config_with_short_slices();
 
         c.concurrency = concurrency;
         return harness_new(&c, true, 0);
@@ -52,22 +60,22 @@ static void test_find(void **state) {
 
 static void test_bad_config(void **state) {
         static const PolicyCallbacks callbacks = {};
-        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+        PolicyConfig c = config_with_short_slices();
         Policy *p = NULL;
 
         c.concurrency = 0;
         assert_int_equal(policy_tree_ops.new(&c, &callbacks, &p), -EINVAL);
-        c = POLICY_CONFIG_DEFAULT;
+        c = config_with_short_slices();
         c.timeslice_ns = 0;
         assert_int_equal(policy_tree_ops.new(&c, &callbacks, &p), -EINVAL);
         c.timeslice_ns = NSEC_INFINITY;
         assert_int_equal(policy_tree_ops.new(&c, &callbacks, &p), -EINVAL);
-        c = POLICY_CONFIG_DEFAULT;
+        c = config_with_short_slices();
         c.starve_run_ns = c.starve_ns + 1;
         assert_int_equal(policy_tree_ops.new(&c, &callbacks, &p), -EINVAL);
         assert_null(p);
 
-        c = POLICY_CONFIG_DEFAULT;
+        c = config_with_short_slices();
         assert_int_equal(policy_tree_ops.new(&c, &callbacks, &p), 0);
         c.concurrency = 0;
         assert_int_equal(policy_tree_ops.configure(p, &c, 1), -EINVAL);
@@ -232,7 +240,7 @@ static void test_advance_is_bounded(void **state) {
 
 /* A crowd of sleepers, all with something owed: the latest are remembered. The oracle knows which. */
 static void test_many_sleepers(void **state) {
-        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+        PolicyConfig c = config_with_short_slices();
 
         c.starve_ns = c.starve_run_ns = 0;
         _cleanup_(harness_freep)
@@ -327,7 +335,7 @@ static void test_starved(void **state) {
 }
 
 static void test_no_floor(void **state) {
-        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+        PolicyConfig c = config_with_short_slices();
 
         c.starve_run_ns = 0;
         _cleanup_(harness_freep)
@@ -409,7 +417,7 @@ static void test_linger_unlearns(void **state) {
 
 /* The caller was away for an hour: accounted in full, charged to nobody, and fair again at once. */
 static void test_time_jumps(void **state) {
-        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+        PolicyConfig c = config_with_short_slices();
 
         c.starve_ns = c.starve_run_ns = 0;
         _cleanup_(harness_freep)
