@@ -22,8 +22,8 @@ static bool wait_is_safe(OpenclQueue *q, cl_event event) {
         if (opencl_event_status(event) != OPENCL_EVENT_PENDING)
                 return true;
 
-        cl_command_queue handle = opencl_event_queue(event);
-        OpenclQueue *other = handle ? opencl_queue_find(handle) : NULL;
+        _cleanup_(opencl_queue_unrefp)
+        OpenclQueue *other = opencl_queue_get(opencl_event_queue(event));
         if (!other)
                 return false; /* a user event, or a queue that is nothing to us */
         if (other == q && atomic_load(&q->in_order))

@@ -110,13 +110,30 @@ void opencl_queue_unref(OpenclQueue *q) {
         (void) pthread_mutex_unlock(&registry_lock);
 }
 
-/* A pin is a reference, too: the record outlives its pins. */
-bool opencl_queue_pin(OpenclQueue *q) {
+/* Fails on a record that nobody uses. The caller may have come too late, and hold that of another queue by now. */
+static bool queue_try_ref(OpenclQueue *q) {
         uint32_t life = atomic_load(&q->life);
         do {
                 if (life == 0)
                         return false;
         } while (!atomic_compare_exchange_weak(&q->life, &life, life + 1));
+        return true;
+}
+
+OpenclQueue *opencl_queue_get(cl_command_queue handle) {
+        OpenclQueue *q = handle ? opencl_queue_find(handle) : NULL;
+        if (!q || !queue_try_ref(q))
+                return NULL;
+        if (opencl_queue_find(handle) == q)
+                return q;
+        opencl_queue_unref(q);
+        return NULL;
+}
+
+/* A pin is a reference, too: the record outlives its pins. */
+bool opencl_queue_pin(OpenclQueue *q) {
+        if (!queue_try_ref(q))
+                return false;
 
         uint32_t pins = atomic_load(&q->pins);
         do {

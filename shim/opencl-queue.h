@@ -94,6 +94,9 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
 /* The record, or NULL. Lock-free. */
 OpenclQueue *opencl_queue_find(cl_command_queue handle);
 
+/* The record with a reference, for who does not hold the application's queue: it may be released at any time. */
+OpenclQueue *opencl_queue_get(cl_command_queue handle);
+
 /* The application's references. _released() is called before the native release and returns true when the caller shall not
  * do it: somebody has pinned the handle, and will. */
 void opencl_queue_retained(cl_command_queue handle);
@@ -105,6 +108,10 @@ void opencl_queue_unpin(OpenclQueue *q);
 
 void opencl_queue_ref(OpenclQueue *q);
 void opencl_queue_unref(OpenclQueue *q);
+static inline void opencl_queue_unrefp(OpenclQueue **q) {
+        if (*q)
+                opencl_queue_unref(*q);
+}
 
 /* How many tracked launches all queues have right now: zero means that nobody need look. */
 extern _hidden_ _Atomic uint32_t opencl_n_tracked;

@@ -382,14 +382,16 @@ uint64_t opencl_last_seq(OpenclQueue *q) {
 }
 
 void opencl_harvest_event(cl_event event) {
+        _cleanup_(opencl_queue_unrefp)
+        OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t = {};
-        OpenclQueue *q = opencl_queue_find(opencl_event_queue(event));
         if (q && opencl_track_find(q, event, &t))
                 opencl_harvest(q, t.seq);
 }
 
 bool opencl_event_is_tracked(cl_event event) {
+        _cleanup_(opencl_queue_unrefp)
+        OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t;
-        OpenclQueue *q = opencl_queue_find(opencl_event_queue(event));
         return q && opencl_track_find(q, event, &t);
 }

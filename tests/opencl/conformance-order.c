@@ -275,8 +275,9 @@ static void CL_CALLBACK relay(cl_event event, cl_int status, void *userdata) {
         if (left <= 0)
                 return;
         CHECK_CL(launch_step(r->queue, r->a, left, 0, NULL, &next));
-        CHECK_CL(clSetEventCallback(next, CL_COMPLETE, relay, r));
+        /* Last: it may call back at once, and when the last of all has been called, the queue goes. */
         CHECK_CL(clFlush(r->queue));
+        CHECK_CL(clSetEventCallback(next, CL_COMPLETE, relay, r));
 }
 
 static void callbacks_that_enqueue(void) {
