@@ -65,41 +65,42 @@ static void keep_loaded(const void *function) {
 }
 
 _public_
-cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value, size_t *size_ret) {
+cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param_name, size_t param_value_size, void *param_value,
+                size_t *param_value_size_ret) {
         static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
         static const char name[] = "xsched";
-        const void *answer = what == CL_LAYER_API_VERSION ? (const void *) &version : name;
-        size_t n = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
+        const void *answer = param_name == CL_LAYER_API_VERSION ? (const void *) &version : name;
+        size_t n = param_name == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
 
-        if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME)
+        if (param_name != CL_LAYER_API_VERSION && param_name != CL_LAYER_NAME)
                 return CL_INVALID_VALUE;
-        if (value && size < n)
+        if (param_value && param_value_size < n)
                 return CL_INVALID_VALUE;
-        if (value)
-                memcpy(value, answer, n);
-        if (size_ret)
-                *size_ret = n;
+        if (param_value)
+                memcpy(param_value, answer, n);
+        if (param_value_size_ret)
+                *param_value_size_ret = n;
         return CL_SUCCESS;
 }
 
 _public_
-cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_ret,
-                const cl_icd_dispatch **dispatch_ret) {
+cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
+                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret) {
         PROTECT_ERRNO;
-        if (!target || !n_ret || !dispatch_ret || n == 0)
+        if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret || num_entries == 0)
                 return CL_INVALID_VALUE;
-        if (is_hooked(target, n))
+        if (is_hooked(target_dispatch, num_entries))
                 return CL_INVALID_VALUE; /* this loader has us already, and goes on without a second time */
 
         /* For the life of the process: the loader may look into it at any time. */
-        cl_icd_dispatch *dispatch = malloc(MAX(n * sizeof(OpenclFunction), sizeof(*dispatch)));
+        cl_icd_dispatch *dispatch = malloc(MAX(num_entries * sizeof(OpenclFunction), sizeof(*dispatch)));
         if (!dispatch)
                 return CL_OUT_OF_HOST_MEMORY;
 
-        keep_loaded(*(void *const *) target);
-        opencl_hook_dispatch(target, n, dispatch);
+        keep_loaded(*(void *const *) target_dispatch);
+        opencl_hook_dispatch(target_dispatch, num_entries, dispatch);
 
-        *n_ret = n;
-        *dispatch_ret = dispatch;
+        *num_entries_ret = num_entries;
+        *layer_dispatch_ret = dispatch;
         return CL_SUCCESS;
 }

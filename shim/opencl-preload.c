@@ -178,15 +178,20 @@ static cl_command_queue no_queue(cl_int *errcode) {
 
 /* clang-format off */
 FORWARD(cl_int, clEnqueueBarrier, (cl_command_queue queue), (queue), CL_INVALID_OPERATION)
-FORWARD(cl_int, clEnqueueWaitForEvents, (cl_command_queue queue, cl_uint n, const cl_event *events),
-        (queue, n, events), CL_INVALID_OPERATION)
+FORWARD(cl_int, clEnqueueWaitForEvents,
+        (cl_command_queue command_queue, cl_uint num_events, const cl_event *event_list),
+        (command_queue, num_events, event_list), CL_INVALID_OPERATION)
 FORWARD(cl_int, clFinish, (cl_command_queue queue), (queue), CL_INVALID_COMMAND_QUEUE)
-FORWARD(cl_int, clWaitForEvents, (cl_uint n, const cl_event *events), (n, events), CL_INVALID_EVENT)
-FORWARD(cl_int, clGetEventInfo, (cl_event event, cl_event_info what, size_t size, void *value, size_t *size_ret),
-        (event, what, size, value, size_ret), CL_INVALID_EVENT)
+FORWARD(cl_int, clWaitForEvents, (cl_uint num_events, const cl_event *event_list), (num_events, event_list),
+        CL_INVALID_EVENT)
+FORWARD(cl_int, clGetEventInfo,
+        (cl_event event, cl_event_info param_name, size_t param_value_size, void *param_value,
+         size_t *param_value_size_ret),
+        (event, param_name, param_value_size, param_value, param_value_size_ret), CL_INVALID_EVENT)
 FORWARD(cl_int, clSetEventCallback,
-        (cl_event event, cl_int status, void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata),
-        (event, status, function, userdata), CL_INVALID_EVENT)
+        (cl_event event, cl_int command_exec_callback_type,
+         void(CL_CALLBACK *pfn_notify)(cl_event, cl_int, void *), void *user_data),
+        (event, command_exec_callback_type, pfn_notify, user_data), CL_INVALID_EVENT)
 FORWARD(cl_command_queue, clCreateCommandQueue,
         (cl_context context, cl_device_id device, cl_command_queue_properties properties, cl_int *errcode),
         (context, device, properties, errcode), no_queue(errcode))

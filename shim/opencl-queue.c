@@ -16,9 +16,9 @@
 #define SLAB_QUEUES 16U
 
 /* What is in force before the first queue, in a child after fork, and when memory runs out: knows nothing. */
-static struct {
+static union {
         OpenclTable table;
-        OpenclTableEntry entry;
+        char room[sizeof(OpenclTable) + sizeof(OpenclTableEntry)];
 } table_empty;
 
 _Atomic(OpenclTable *) opencl_table = &table_empty.table;
@@ -189,6 +189,7 @@ static OpenclTable *table_with_room(void) {
         if (!t)
                 return NULL;
         t->mask = size - 1;
+        t->older = old;
         for (size_t i = 0; i <= old->mask; i++) {
                 OpenclQueue *q = atomic_load(&old->entries[i].queue);
                 if (q)

@@ -35,11 +35,12 @@ typedef struct OpenclTracked {
 } OpenclTracked;
 
 /* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to call
- * (PoCL does when a command fails): then nobody waits for it any more, and it is lost with its few bytes. */
+ * (PoCL does when a command fails): then nobody waits for it any more, and its few bytes are given up. */
 typedef struct OpenclSentinel {
         _Atomic(OpenclQueue *)
-                        queue; /* taken by whoever ends it: the callback, or who found that it will not come */
+                        queue; /* taken by who ends it: the callback, or who finds that none will come */
         uint64_t seq;          /* of the launch it hangs on */
+        struct OpenclSentinel *next_lost;
 } OpenclSentinel;
 
 struct OpenclQueue {
@@ -126,6 +127,7 @@ typedef struct OpenclTableEntry {
 typedef struct OpenclTable {
         size_t mask;
         size_t n_keys;
+        struct OpenclTable *older; /* kept, because a reader may still be in it */
         OpenclTableEntry entries[];
 } OpenclTable;
 

@@ -139,17 +139,25 @@ static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *user
                 (void) pthread_mutex_unlock(&q->lock);
                 opencl_harvest(q, s->seq);
                 opencl_queue_unref(q);
+                free(s);
         }
-        free(s);
 }
+
+/* Those whose callback may never come, or may yet. */
+static _Atomic(OpenclSentinel *) lost_sentinels;
 
 /* Its launch has failed, and runtimes forget to call then. Called with the lock held; the caller has a reference, too. */
 static void sentinel_give_up(OpenclSentinel **sentinel) {
-        OpenclQueue *q = *sentinel ? atomic_exchange(&(*sentinel)->queue, NULL) : NULL;
-        if (q) {
-                *sentinel = NULL;
-                opencl_queue_unref(q);
-        }
+        OpenclSentinel *s = *sentinel;
+        OpenclQueue *q = s ? atomic_exchange(&s->queue, NULL) : NULL;
+        if (!q)
+                return;
+        *sentinel = NULL;
+        opencl_queue_unref(q);
+
+        s->next_lost = atomic_load(&lost_sentinels);
+        while (!atomic_compare_exchange_weak(&lost_sentinels, &s->next_lost, s))
+                ;
 }
 
 /* Hangs a sentinel on the launch at `index`. Called and left with the lock held; the event stays ours meanwhile, because we are
@@ -173,10 +181,8 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
         }
 
         (void) pthread_mutex_lock(&q->lock);
-        if (!armed) {
+        if (!armed)
                 sentinel_give_up(sentinel);
-                free(s);
-        }
 }
 
 static void sentinels_arm(OpenclQueue *q) {

@@ -13,7 +13,8 @@
 #include "sim-opencl.h"
 #include "tests/lib/unit.h"
 
-static const cl_icd_dispatch *cl; /* as the loader calls us */
+static const cl_icd_dispatch *cl;              /* as the loader calls us */
+static const cl_icd_dispatch *other_tables[2]; /* of other loaders; never freed, as in a real one */
 
 static int setup_group(void **state) {
         cl_uint n = 0;
@@ -89,26 +90,28 @@ static void test_table_lengths(void **state) {
                 OpenclFunction later[3];
         } target = {.known = sim_dispatch,
                         .later = {(OpenclFunction) setup, (OpenclFunction) teardown, NULL}};
-        const cl_icd_dispatch *d = NULL;
+        const cl_icd_dispatch *d, *unset = NULL;
         cl_uint n = 0;
 
         /* Of the time of OpenCL 1.0: no entry behind that for the kernel launch. */
         cl_uint old = OPENCL_ENTRY(clEnqueueNDRangeKernel) + 1;
-        assert_int_equal(clInitLayer(old, &sim_dispatch, &n, &d), CL_SUCCESS);
+        assert_int_equal(clInitLayer(old, &sim_dispatch, &n, &other_tables[0]), CL_SUCCESS);
+        d = other_tables[0];
         assert_int_equal(n, old);
         assert_ptr_not_equal(d->clEnqueueNDRangeKernel, sim_dispatch.clEnqueueNDRangeKernel);
         assert_ptr_equal(d->clFlush, sim_dispatch.clFlush);
 
-        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES + 3, &target.known, &n, &d), CL_SUCCESS);
+        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES + 3, &target.known, &n, &other_tables[1]), CL_SUCCESS);
+        d = other_tables[1];
         assert_int_equal(n, OPENCL_N_ENTRIES + 3);
         for (size_t i = 0; i < 3; i++)
                 assert_ptr_equal(((const OpenclFunction *) (d + 1))[i], target.later[i]);
         assert_null(d->clEnqueueTask); /* the runtime has none */
 
-        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES, d, &n, &d),
-                        CL_INVALID_VALUE); /* twice on each other */
-        assert_int_equal(clInitLayer(0, &sim_dispatch, &n, &d), CL_INVALID_VALUE);
-        assert_int_equal(clInitLayer(10, NULL, &n, &d), CL_INVALID_VALUE);
+        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES, d, &n, &unset), CL_INVALID_VALUE); /* on itself */
+        assert_int_equal(clInitLayer(0, &sim_dispatch, &n, &unset), CL_INVALID_VALUE);
+        assert_int_equal(clInitLayer(10, NULL, &n, &unset), CL_INVALID_VALUE);
+        assert_null(unset);
 }
 
 /* --- launches --- */
