@@ -144,7 +144,8 @@ PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t
                 if (atomic_load_explicit(&s->verdict, memory_order_seq_cst) == word)
                         result = PAGE_WAIT_EXPIRED;
         } else {
-                atomic_store_explicit(&s->applied, word, memory_order_relaxed);
+                if (atomic_load_explicit(&s->level, memory_order_relaxed) < LEVEL_DEQUEUE)
+                        atomic_store_explicit(&s->applied, word, memory_order_relaxed);
                 struct timespec until = ns_to_timespec(lease);
                 (void) futex(&s->verdict, FUTEX_WAIT_BITSET, word, &until, FUTEX_BITSET_MATCH_ANY);
         }

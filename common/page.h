@@ -46,6 +46,11 @@
  *                extended. The lease stands in the header and not in the slot, so that renewing it is one write per
  *                client, however many queues are held. Bound: a service that stops for ever frees every job
  *                PAGE_LEASE_NS after its last renewal, whatever it was doing.
+ *   level        A slot with level DEQUEUE or more is held in the driver, too, by the client's control thread. It sleeps, so after
+ *                a change of such a slot's verdict (or of its level while held) the service sends the one-byte datagram 'l'. The
+ *                control thread reads level, verdict and lease, calls the driver, and stores the verdict word in `applied` when the
+ *                driver has done it: `applied` of such a slot is the control thread's alone. It wakes by itself when the lease runs out,
+ *                and lets go.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
  *
@@ -127,7 +132,7 @@ typedef struct PageSlot {
         _Atomic uint32_t
                         outstanding; /* launches not known complete, and PAGE_OUTSTANDING_UNTRACKED; 0 is idle */
         _Atomic uint32_t waiters;   /* threads waiting at the gate */
-        _Atomic uint32_t applied;   /* verdict word that a thread last acted on */
+        _Atomic uint32_t applied;   /* verdict word that a thread last acted on; see "level" above */
         _Atomic uint32_t boost;     /* non-zero: another queue of this process waits for this one */
         _Atomic uint64_t submitted; /* launches let through */
         _Atomic uint64_t completed; /* launches seen complete (only tracked ones are seen) */
@@ -273,6 +278,11 @@ static inline bool page_slot_count_untracked(PageSlot *s) {
 
 static inline void page_mark_dirty(PageHeader *h, uint32_t slot) {
         atomic_fetch_or_explicit(&h->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_seq_cst);
+}
+
+/* Whether holds count at this time. */
+static inline bool page_hold_is_valid(const PageHeader *h, uint64_t now) {
+        return atomic_load_explicit(&h->lease_until_ns, memory_order_seq_cst) > now;
 }
 
 /* PAGE_WAIT_*: why a wait at the gate ended. */

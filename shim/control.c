@@ -49,6 +49,7 @@ void control_set_queue_state(Control *c, XschedQueue *q, QueueState state) {
 }
 
 void control_finish_queue(Control *c, XschedQueue *q) {
+        hold_forget_queue(c, q);
         control_unlink(c, q);
         queue_recycle(q);
 }
@@ -83,6 +84,8 @@ void control_attach_queue(Control *c, XschedQueue *q, uint64_t id, uint32_t slot
 
         q->id = id;
         q->slot = slot;
+        q->apply_due = q->apply;
+        q->refused = 0;
         c->by_slot[slot] = q;
         control_set_queue_state(c, q, QUEUE_ATTACHED);
         control_drain(q, r > 0);
@@ -130,12 +133,26 @@ static void control_bury(Control *c, XschedQueue *q) {
         control_finish_queue(c, q);
 }
 
+/* There is no call to say another level: the queue is registered anew. */
+static void control_tell_levels(Control *c) {
+        for (XschedQueue *q = c->queues[QUEUE_ATTACHED], *next; c->n_stoppable > 0 && q; q = next) {
+                next = q->next;
+                if (likely(!atomic_load_explicit(&q->level_changed, memory_order_relaxed)))
+                        continue;
+                atomic_store_explicit(&q->level_changed, false, memory_order_seq_cst);
+                control_unseat(c, q);
+                link_forget_queue(c, q->id);
+                control_set_queue_state(c, q, QUEUE_NEW);
+        }
+}
+
 /* A queue that was made and dropped since the last turn is in both lists. */
 static void control_take_queues(Control *c) {
         XschedQueue *dead = queue_take_dead(), *fresh = queue_take_new();
 
         for (XschedQueue *q = fresh, *next; q; q = next) {
                 next = q->new_next;
+                c->n_stoppable += q->apply != NULL;
                 control_link(c, q, QUEUE_NEW);
         }
         for (XschedQueue *q = dead, *next; q; q = next) {
@@ -147,7 +164,7 @@ static void control_take_queues(Control *c) {
 /* --- the loop --- */
 
 static int control_wait(Control *c) {
-        uint64_t now = now_ns(), next = link_next_ns(c);
+        uint64_t now = now_ns(), next = MIN(link_next_ns(c), hold_next_ns(c));
         struct timespec left = ns_to_timespec(ns_sub(next, now));
         int events = c->bus ? sdbus.sd_bus_get_events(c->bus) : 0;
         struct pollfd fds[] = {
@@ -177,7 +194,9 @@ void *control_main(void *unused) {
 
         for (link_init(c);;) {
                 control_take_queues(c);
+                control_tell_levels(c);
                 link_turn(c);
+                hold_turn(c);
                 if (control_wait(c))
                         link_lifeline(c);
         }

@@ -8,7 +8,8 @@
  * connection is to be tried again. It registers the process and its queues, seats their gates in the page, calls drain(),
  * and opens all gates when the service goes.
  *
- * control.c is the thread and the queues' way through their states; link.c is the connection: bus, registration, page, lifeline.
+ * control.c is the thread and the queues' way through their states; link.c is the connection: bus, registration, page, lifeline; hold.c
+ * brings the queues of backends that can stop submitted work to what the page says.
  */
 
 #include "shim/queue.h"
@@ -57,6 +58,11 @@ typedef struct Control {
         XschedQueue *queues[_QUEUE_STATE_MAX];
         XschedQueue *by_slot[PAGE_SLOTS_MAX];
         uint64_t n_attached;
+
+        /* hold.c: one batch */
+        uint64_t n_stoppable; /* queues with apply() */
+        XschedQueue *batch[PAGE_SLOTS_MAX];
+        void *batch_userdata[PAGE_SLOTS_MAX];
 } Control;
 
 /* Entry point of the thread; the argument is not used. Returns only when there is no libsystemd. */
@@ -69,6 +75,11 @@ void control_finish_queue(Control *c, XschedQueue *q); /* dead, and in no hands 
 void control_detach_all(Control *c);                   /* every gate open, every queue new */
 void control_retry_refused(Control *c);
 void control_drain_all(Control *c);
+
+/* hold.c */
+void hold_turn(Control *c);                         /* every queue to its verdict, a batch per device */
+void hold_forget_queue(Control *c, XschedQueue *q); /* lets go a queue that goes */
+uint64_t hold_next_ns(const Control *c); /* when hold_turn() is to be called again; NSEC_INFINITY */
 
 /* link.c */
 void link_init(Control *c);

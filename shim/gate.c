@@ -311,6 +311,15 @@ uint32_t gate_limit(const Gate *g) {
         return (uint32_t) CLAMP(budget / mean, (uint64_t) threshold, (uint64_t) UINT32_MAX);
 }
 
+bool gate_is_held(const Gate *g) {
+        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        if (likely(!slot_is_held(s)))
+                return false;
+
+        const GateSeat *seat = atomic_load_explicit(&g->seat, memory_order_seq_cst);
+        return seat && page_hold_is_valid(seat->header, now_ns());
+}
+
 void gate_boost(Gate *g) {
         PROTECT_ERRNO;
         GateSeat *seat = gate_pin(g);

@@ -112,6 +112,14 @@ static inline bool gate_wants_drain(Gate *g) {
                         PAGE_OUTSTANDING_UNTRACKED;
 }
 
+static inline bool gate_is_watched(const Gate *g) {
+        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) != 0;
+}
+
+/* Whether a launch would wait now. */
+bool gate_is_held(const Gate *g);
+
 typedef enum GateWait {
         GATE_WAIT,   /* as long as the queue is held */
         GATE_NOWAIT, /* be counted, and pass */

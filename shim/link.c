@@ -103,6 +103,7 @@ static void link_down(Control *c) {
 
         link_set_state(c, LINK_DOWN);
         control_detach_all(c);
+        hold_turn(c);
 
         int lifeline = client_fd(CLIENT_FD_LIFELINE);
         client_set_fd(CLIENT_FD_LIFELINE, -EBADF);
@@ -222,6 +223,11 @@ static int link_register_queue(Control *c, XschedQueue *q) {
                 r = append_string(m, "Label", q->label);
         if (r >= 0 && q->priority_hint < 0)
                 r = sdbus.sd_bus_message_append(m, "{sv}", "PriorityHint", "i", q->priority_hint);
+        if (r >= 0 && q->apply)
+                r = sdbus.sd_bus_message_append(m, "{sv}", "Level", "u", (uint32_t) q->level);
+        if (r >= 0 && q->kfd_gpu_id != 0)
+                r = sdbus.sd_bus_message_append(m, "{sv}{sv}", "KfdGpuId", "u", q->kfd_gpu_id, "KfdQueueId",
+                                "u", q->kfd_queue_id);
         if (r >= 0)
                 r = sdbus.sd_bus_message_close_container(m);
         if (r >= 0)
@@ -551,8 +557,10 @@ void link_lifeline(Control *c) {
                         return;
                 }
         }
-        if (nudged)
-                control_drain_all(c);
+        if (!nudged)
+                return;
+        hold_turn(c);
+        control_drain_all(c);
 }
 
 uint64_t link_next_ns(const Control *c) {

@@ -75,6 +75,7 @@ void queue_recycle(XschedQueue *q) {
                 q->destroy(q->userdata);
         q->destroy = NULL;
         q->drain = NULL;
+        q->apply = NULL;
 
         gate_take(&q->gate, &c);
         atomic_fetch_add_explicit(&retired.launches, c.launches, memory_order_relaxed);
@@ -123,6 +124,8 @@ void queue_forget_all(void) {
         for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
                 gate_reset(&q->gate, false);
                 q->drain = NULL;
+                q->apply = NULL;
+                q->held = false;
                 q->state = QUEUE_LOOSE;
                 q->dead = false;
                 q->prev = q->next = NULL;
@@ -154,6 +157,14 @@ static int queue_fill(XschedQueue *q, const XschedQueueInfo *info) {
         q->drain = info->drain;
         q->destroy = info->destroy;
         q->userdata = info->userdata;
+        q->level = info->apply ? MIN(info->level, (uint32_t) LEVEL_INTERRUPT) : 0;
+        q->apply = info->apply;
+        q->level_changed = false;
+        q->kfd_gpu_id = info->kfd_gpu_id;
+        q->kfd_queue_id = info->kfd_queue_id;
+        q->held = q->apply_due = false;
+        q->refused = 0;
+        q->retry_at_ns = 0;
         q->state = QUEUE_LOOSE;
         q->dead = false;
         return 0;
@@ -266,4 +277,23 @@ uint64_t xsched_queue_lead(XschedQueue *q) {
 _public_
 void xsched_queue_boost(XschedQueue *q) {
         gate_boost(&q->gate);
+}
+
+_public_
+int xsched_queue_get_state(XschedQueue *q) {
+        return (gate_is_watched(&q->gate) ? XSCHED_QUEUE_WATCHED : 0) |
+                        (gate_is_held(&q->gate) ? XSCHED_QUEUE_HELD : 0);
+}
+
+_public_
+void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
+        uint32_t old = atomic_load_explicit(&q->level, memory_order_relaxed);
+
+        while (level < old)
+                if (atomic_compare_exchange_weak_explicit(
+                                    &q->level, &old, level, memory_order_seq_cst, memory_order_relaxed)) {
+                        atomic_store_explicit(&q->level_changed, true, memory_order_seq_cst);
+                        client_kick();
+                        return;
+                }
 }

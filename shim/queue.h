@@ -42,6 +42,11 @@ struct XschedQueue {
         void (*drain)(XschedQueue *q, void *userdata);
         void (*destroy)(void *userdata);
         void *userdata;
+        int (*apply)(XschedQueue *const *queues, void *const *userdata, uint32_t n, int held);
+        uint32_t kfd_gpu_id, kfd_queue_id;
+
+        _Atomic uint32_t level;     /* PreemptLevel that apply() reaches; only ever lowered */
+        _Atomic bool level_changed; /* the service has been told another one */
 
         XschedQueue *all_next; /* for ever */
         XschedQueue *new_next; /* in queue_take_new()'s list */
@@ -53,6 +58,11 @@ struct XschedQueue {
         bool dead;
         uint64_t id;
         uint32_t slot;
+        uint32_t word;            /* the slot's verdict when apply() was called */
+        bool held;                /* by apply() */
+        bool apply_due;           /* whatever `held` says */
+        uint32_t refused;         /* verdict word whose hold failed; 0: none */
+        uint64_t retry_at_ns;     /* letting go has failed */
         XschedQueue *prev, *next; /* in the list of its state, unless loose */
 };
 

@@ -50,6 +50,21 @@ typedef struct XschedQueueInfo {
         /* Called once, on any thread, when the last reference is gone and drain() will not be called again: the place to free
          * `userdata`. May come late, and at the end of the process not at all. May be NULL. */
         void (*destroy)(void *userdata);
+
+        /* For a backend that can stop what has been submitted already. `level` says how far it does so by itself: 2, what has not
+         * started; 3, running work, too; 1: only the gate, unless the service, by the word of an administrator, asks for more.
+         *
+         * apply() stops (`held`) or lets go n queues of one device; it is called on the control thread, one batch per device and
+         * change. All or nothing when it holds: on failure every queue that ran before runs again. Called with `held` 0 for a queue that
+         * is not stopped, too: first when a queue gets its place in the page, and when the service goes. The control thread lets go
+         * every queue whose lease runs out, whatever the service does, and calls again after a failure to let go. Returns 0 or a
+         * negative errno. `userdata[i]` belongs to `queues[i]`. NULL: a hold is the gate. */
+        uint32_t level;
+        int (*apply)(XschedQueue *const *queues, void *const *userdata, uint32_t n, int held);
+
+        /* Backend "kfd": what the kernel calls the device (never 0) and the queue. */
+        uint32_t kfd_gpu_id;
+        uint32_t kfd_queue_id;
 } XschedQueueInfo;
 
 /* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret, or
@@ -82,6 +97,18 @@ uint64_t xsched_queue_lead(XschedQueue *q);
 
 /* Another queue of this process waits for this one: until it drains, it counts with the process's own priority. */
 void xsched_queue_boost(XschedQueue *q);
+
+typedef enum XschedQueueState {
+        XSCHED_QUEUE_WATCHED = 1 << 0, /* the service wants to hear when the queue turns ready or idle */
+        XSCHED_QUEUE_HELD = 1 << 1,    /* xsched_queue_begin() would wait */
+} XschedQueueState;
+
+/* What the service wants of the queue right now: a set of XschedQueueState. For a backend that sees launches only by looking. Fit for
+ * signal handlers. */
+int xsched_queue_get_state(XschedQueue *q);
+
+/* A hold of this queue reaches no further than `level` from now on: the backend has found out. */
+void xsched_queue_lower_level(XschedQueue *q, uint32_t level);
 
 typedef enum XschedState {
         XSCHED_STATE_OFF,        /* disabled by XSCHED_DISABLE=1, or no queue was made yet */

@@ -96,6 +96,12 @@ static void take_queue_property(void *userdata, const char *key, const char *con
                 keep(s->label, sizeof(s->label), v);
         else if (streq(key, "PriorityHint"))
                 must(sd_bus_message_read(m, "i", &s->priority_hint));
+        else if (streq(key, "Level"))
+                must(sd_bus_message_read(m, "u", &s->level));
+        else if (streq(key, "KfdGpuId"))
+                must(sd_bus_message_read(m, "u", &s->kfd_gpu_id));
+        else if (streq(key, "KfdQueueId"))
+                must(sd_bus_message_read(m, "u", &s->kfd_queue_id));
         else if (!streq(key, "DeviceName"))
                 abort();
 }

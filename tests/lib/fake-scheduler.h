@@ -31,6 +31,7 @@ typedef struct FakeScheduler {
         unsigned n_clients;
         char device[64], backend[64], label[64]; /* of the last queue */
         int32_t priority_hint;
+        uint32_t level, kfd_gpu_id, kfd_queue_id;
         unsigned n_hints;
         int32_t hint_priority;
         uint32_t hint_weight, hint_threshold;

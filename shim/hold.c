@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Holds beyond the gate: what the control thread does for queues whose backend can stop submitted work
+ *
+ * One rule, looked at anew in every turn: a queue is to be stopped when it has a slot, and that slot says hold, with a level that asks for it,
+ * under a lease that has not run out. Whatever is not so is to run. So no event has to be remembered: a nudge, the end of a lease, the
+ * loss of the service and the death of a queue are all the same turn.
+ *
+ * No queue stays stopped longer than its lease, because the thread's sleep ends with the lease of any queue that is stopped
+ * (hold_next_ns()), and because letting go is tried until it works. A service that comes back after its lease ran out holds
+ * again without a nudge: while a slot says hold in vain, the thread looks at the lease at the rate at which it would be renewed.
+ */
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "shim/client.h"
+#include "shim/control.h"
+
+#define RETRY_NS (20 * NSEC_PER_MSEC)
+
+/* The verdict word if it asks for a stop, lease aside; else 0. */
+static uint32_t hold_ordered(const PageSlot *s) {
+        uint32_t word = atomic_load_explicit(&s->verdict, memory_order_seq_cst);
+        uint32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
+
+        return word & PAGE_VERDICT_HOLD && level >= LEVEL_DEQUEUE ? word : 0;
+}
+
+static PageSlot *hold_slot(const Control *c, const XschedQueue *q) {
+        return q->state == QUEUE_ATTACHED && c->page.header && !q->dead ? page_slot(&c->page, q->slot)
+                                                                        : NULL;
+}
+
+static bool hold_wanted(const Control *c, const XschedQueue *q, uint64_t now) {
+        const PageSlot *s = hold_slot(c, q);
+        uint32_t word = s ? hold_ordered(s) : 0;
+
+        return word != 0 && word != q->refused && page_hold_is_valid(c->page.header, now);
+}
+
+static bool hold_is_due(const Control *c, const XschedQueue *q, bool wanted, uint64_t now) {
+        if (!q->apply || q->retry_at_ns > now)
+                return false;
+        return wanted != q->held || (q->apply_due && hold_slot(c, q));
+}
+
+/* `applied` gets the word as of before the call: it may have changed meanwhile, and then the turn is not over. */
+static void hold_done(const Control *c, XschedQueue *q, bool held) {
+        PageSlot *s = hold_slot(c, q);
+
+        q->held = held;
+        q->apply_due = false;
+        q->retry_at_ns = 0;
+        if (!held)
+                q->refused = 0;
+        if (s)
+                atomic_store_explicit(&s->applied, q->word, memory_order_seq_cst);
+}
+
+static void hold_failed(XschedQueue *q, bool held) {
+        q->apply_due = false;
+        if (held)
+                q->refused = q->word; /* until the service says something else */
+        else {
+                q->held = true; /* as far as anybody knows */
+                q->retry_at_ns = now_ns() + RETRY_NS;
+        }
+}
+
+static void hold_apply(Control *c, uint32_t n, bool held) {
+        for (uint32_t i = 0; i < n; i++) {
+                const PageSlot *s = hold_slot(c, c->batch[i]);
+                c->batch[i]->word = s ? atomic_load_explicit(&s->verdict, memory_order_seq_cst) : 0;
+        }
+        int r = c->batch[0]->apply(c->batch, c->batch_userdata, n, held);
+        if (r < 0)
+                client_debug("xsched: cannot %s %u queues of %s: %s", held ? "hold" : "let go", n,
+                                c->batch[0]->device, strerrordesc_np(-r));
+        for (uint32_t i = 0; i < n; i++)
+                if (r >= 0)
+                        hold_done(c, c->batch[i], held);
+                else
+                        hold_failed(c->batch[i], held);
+}
+
+static void hold_collect(Control *c, QueueState state, bool held, uint64_t now, uint32_t *n) {
+        for (XschedQueue *q = c->queues[state]; q && *n < ELEMENTSOF(c->batch); q = q->next) {
+                if (hold_wanted(c, q, now) != held || !hold_is_due(c, q, held, now))
+                        continue;
+                if (*n > 0 && (q->apply != c->batch[0]->apply || !streq(q->device, c->batch[0]->device)))
+                        continue;
+                c->batch[*n] = q;
+                c->batch_userdata[(*n)++] = q->userdata;
+        }
+}
+
+/* One batch. Returns false when nothing was due. */
+static bool hold_step(Control *c, bool held) {
+        uint64_t now = now_ns();
+        uint32_t n = 0;
+
+        for (QueueState s = 0; s < _QUEUE_STATE_MAX; s++)
+                hold_collect(c, s, held, now, &n);
+        if (n > 0)
+                hold_apply(c, n, held);
+        return n > 0;
+}
+
+/* Each step takes queues out of those that are due, unless the service changes its mind again and again. */
+#define STEPS_MAX 1000U
+
+void hold_turn(Control *c) {
+        if (likely(c->n_stoppable == 0))
+                return;
+        for (unsigned i = 0; i < STEPS_MAX; i++)
+                if (!hold_step(c, false) && !hold_step(c, true))
+                        return;
+}
+
+void hold_forget_queue(Control *c, XschedQueue *q) {
+        if (!q->apply)
+                return;
+        if (q->held)
+                (void) q->apply(&q, &q->userdata, 1, false);
+        q->held = false;
+        c->n_stoppable--;
+}
+
+uint64_t hold_next_ns(const Control *c) {
+        uint64_t next = NSEC_INFINITY, now = c->n_stoppable > 0 ? now_ns() : 0;
+
+        for (QueueState state = 0; c->n_stoppable > 0 && state < _QUEUE_STATE_MAX; state++)
+                for (const XschedQueue *q = c->queues[state]; q; q = q->next) {
+                        const PageSlot *s = q->apply ? hold_slot(c, q) : NULL;
+                        if (q->apply && q->retry_at_ns > 0)
+                                next = MIN(next, q->retry_at_ns);
+                        if (!s || hold_ordered(s) == 0)
+                                continue;
+                        uint64_t lease = atomic_load_explicit(
+                                        &c->page.header->lease_until_ns, memory_order_seq_cst);
+                        next = MIN(next, lease > now ? lease : now + PAGE_LEASE_RENEW_NS);
+                }
+        return next;
+}
