@@ -6,12 +6,14 @@
 
 #include "hal/hal.h"
 #include "common/macro.h"
+#include "hal/kfd.h"
 #include "hal/opencl.h"
 
 static const HalOps *const backends[] = {
                 &hal_null_ops,
                 &hal_fake_ops,
                 &hal_opencl_ops,
+                &hal_kfd_ops,
 };
 
 const HalOps *hal_find(const char *name) {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * KFD's topology, as far as scheduling needs it
+ *
+ * Read from sysfs, which every kernel with KFD has and which needs no library: the process side asks in the middle of an application's own
+ * call, where bringing up libhsakmt a second time is out of the question. What a kernel does not say is 0.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KFD_TOPOLOGY_PATH "/sys/devices/virtual/kfd/kfd/topology"
+
+typedef struct KfdNode {
+        uint32_t node;
+        uint32_t gpu_id;
+        uint32_t gfx_version; /* 90010 is gfx90a: major * 10000 + minor * 100 + stepping */
+        uint32_t n_cus;
+        uint32_t n_xcc; /* at least 1 */
+        uint32_t capability;
+        uint32_t domain;
+        uint32_t location; /* PCI bus, device, function: 8, 5 and 3 bits */
+        uint32_t render_minor;
+        uint32_t save_size; /* CWSR: bytes that the waves of one queue take at most, per XCC */
+} KfdNode;
+
+/* Returns 0, -ENXIO when no node has that id, or what reading sysfs gave. `root`: KFD_TOPOLOGY_PATH, but for tests. */
+int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret);
+
+/* The node's GPU; -ENXIO for a node without, -ENOENT when there is no such node: the end of the list. */
+int kfd_topology_read(const char *root, uint32_t node, KfdNode *ret);
+
+/* Whether firmware schedules the queues one by one (MES, gfx11 and later) and not in lists of all (HWS). */
+static inline bool kfd_node_has_mes(const KfdNode *n) {
+        return n->gfx_version >= 110000;
+}
+
+/* Doorbells of 8 bytes, whose place in the page stands in the offset that CREATE_QUEUE returns. */
+static inline bool kfd_node_has_wide_doorbells(const KfdNode *n) {
+        return n->gfx_version >= 90000;
+}
+
+#define KFD_DEVICE_ID_MAX sizeof("pci:00000000:ff:1f.7")
+#define KFD_GFX_NAME_MAX  sizeof("gfx429496ffff")
+
+/* "pci:0000:65:00.0", the id that all processes agree on; and "gfx90a". */
+void kfd_node_device_id(const KfdNode *n, char ret[static KFD_DEVICE_ID_MAX]);
+void kfd_node_gfx_name(const KfdNode *n, char ret[static KFD_GFX_NAME_MAX]);
+
+/* The driver's parameter cwsr_enable: 1, 0, or -ENOENT. */
+int kfd_cwsr_enabled(void);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The KFD backend: see kfd.h for what a hold means here
+ */
+
+#include "hal/kfd.h"
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "hal/kfd-abi.h"
+
+/* A signal that interrupts a call comes once, or a few times. */
+#define INTERRUPTS_MAX 100U
+
+static KfdHalQueue *kfd_queue(const HalQueue *q) {
+        return container_of((HalQueue *) q, KfdHalQueue, hal);
+}
+
+void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device) {
+        *q = (KfdHalQueue){.hal.ops = &hal_kfd_ops, .device = device, .percentage = KFD_PERCENTAGE_MAX};
+}
+
+PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves) {
+        if (kfd_node_has_mes(node) || !kfd_node_has_wide_doorbells(node))
+                return LEVEL_GATE;
+        return saves_waves ? LEVEL_INTERRUPT : LEVEL_DEQUEUE;
+}
+
+uint32_t kfd_hal_effective(uint32_t requested, bool held) {
+        return held ? requested & ~UINT32_C(0xff) : requested;
+}
+
+static int kfd_update(const KfdHalQueue *q, bool held) {
+        KfdUpdateQueue a = {
+                        .ring_base_address = q->ring,
+                        .queue_id = q->id,
+                        .ring_size = q->ring_size,
+                        .queue_percentage = kfd_hal_effective(q->percentage, held),
+                        .queue_priority = q->priority,
+        };
+        PROTECT_ERRNO;
+
+        for (unsigned i = 0; i < INTERRUPTS_MAX; i++) {
+                if (q->ioctl(q->fd, KFD_IOC_UPDATE_QUEUE, &a) >= 0)
+                        return 0;
+                if (errno != EINTR && errno != EAGAIN)
+                        return negative_errno();
+        }
+        return -EAGAIN;
+}
+
+/* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. */
+static void kfd_ring(const KfdHalQueue *q) {
+        uint64_t write;
+
+        if (!q->doorbell || !q->write_index)
+                return;
+        write = atomic_load_explicit(q->write_index, memory_order_seq_cst);
+        if (write > 0)
+                atomic_store_explicit(q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? write - 1 : write,
+                                memory_order_seq_cst);
+}
+
+/* To the kernel a queue that the application itself has stopped is the same held and not. */
+static bool kfd_must_call(const KfdHalQueue *q) {
+        return q->unsure || (q->percentage & 0xff) != 0;
+}
+
+static int kfd_set(KfdHalQueue *q, bool held) {
+        int r = kfd_must_call(q) ? kfd_update(q, held) : 0;
+        if (r < 0)
+                return r;
+
+        q->unsure = false;
+        if (!held && (q->percentage & 0xff) != 0)
+                kfd_ring(q);
+        return 0;
+}
+
+int kfd_hal_reapply(KfdHalQueue *q) {
+        q->unsure = true;
+        return kfd_set(q, q->hal.held);
+}
+
+/* EIO: a reset is under way. ETIME: the hardware did not stop in time. EACCES: the queue was reset. None passes by calling again. */
+static void kfd_note_failure(KfdHalDevice *d, int r) {
+        if (r != -EIO && r != -ETIME && r != -EACCES)
+                return;
+        if (d->level > LEVEL_GATE)
+                d->level = LEVEL_GATE;
+        d->degraded = true;
+        d->error = r;
+}
+
+static int kfd_apply(HalQueue *hal, bool held) {
+        KfdHalQueue *q = kfd_queue(hal);
+
+        int r = kfd_set(q, held);
+        if (r < 0) {
+                kfd_note_failure(q->device, r);
+                (void) kfd_hal_reapply(q);
+        }
+        return r;
+}
+
+/* Those that are said to be there already, and may be not. */
+static int kfd_settle(HalQueue *const *queues, size_t n, bool held) {
+        int result = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                KfdHalQueue *q = kfd_queue(queues[i]);
+                int r = q->unsure && q->hal.held == held ? kfd_hal_reapply(q) : 0;
+                if (r < 0 && result == 0)
+                        result = r;
+        }
+        return result;
+}
+
+static int kfd_batch(HalQueue *const *queues, size_t n, bool held) {
+        if (n == 0)
+                return 0;
+
+        uint64_t start = now_ns();
+        bool changes = false;
+        for (size_t i = 0; i < n; i++)
+                changes |= queues[i]->held != held && kfd_must_call(kfd_queue(queues[i]));
+        int unsettled = kfd_settle(queues, n, held), r = hal_apply_each(queues, n, held, kfd_apply);
+
+        HalCosts *costs = &kfd_queue(queues[0])->device->costs;
+        uint64_t *estimate = held ? &costs->hold_ns : &costs->release_ns;
+        if (r >= 0 && changes)
+                *estimate = hal_learn_cost(*estimate, now_ns() - start);
+        return r < 0 ? r : unsettled;
+}
+
+static int kfd_hold(HalQueue *const *queues, size_t n) {
+        return kfd_batch(queues, n, true);
+}
+
+static int kfd_release(HalQueue *const *queues, size_t n) {
+        return kfd_batch(queues, n, false);
+}
+
+/* In this order, so that no packet counts that ends in between. */
+static int kfd_backlog(const HalQueue *hal, uint64_t *ret) {
+        const KfdHalQueue *q = kfd_queue(hal);
+
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index)
+                return -EOPNOTSUPP;
+        uint64_t write = atomic_load_explicit(q->write_index, memory_order_acquire);
+        uint64_t read = atomic_load_explicit(q->read_index, memory_order_acquire);
+        *ret = ns_sub(write, read);
+        return 0;
+}
+
+static void kfd_costs(const HalQueue *hal, HalCosts *ret) {
+        *ret = kfd_queue(hal)->device->costs;
+}
+
+const HalOps hal_kfd_ops = {
+                .name = "kfd",
+                .traits =
+                                {
+                                                .max_level = LEVEL_INTERRUPT,
+                                                .callers = HAL_CALLER_PROCESS,
+                                                .partial_failure = true,
+                                                .inherit = HAL_INHERIT_RUN,
+                                },
+                .hold = kfd_hold,
+                .release = kfd_release,
+                .backlog = kfd_backlog,
+                .costs = kfd_costs,
+};

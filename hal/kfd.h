@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The KFD backend, from inside the process that owns the queues: a hold unmaps the queue
+ *
+ * hold() is UPDATE_QUEUE with percentage 0; release() is UPDATE_QUEUE with what the application asked for, and then one more ring of the
+ * doorbell, because one rung while the queue was unmapped may have gone unseen. The kernel saves the running waves when it can (CWSR:
+ * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
+ *
+ * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves the kernel's state
+ * unknown; the backend then applies the old state once more, and if that fails, too, every later call starts with it.
+ *
+ * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: level GATE, nothing is unmapped there any more. A release is
+ * tried whatever the level is.
+ */
+
+#include <stdatomic.h>
+
+#include "hal/hal.h"
+#include "hal/kfd-topology.h"
+
+typedef struct KfdHalDevice {
+        PreemptLevel level;
+        bool degraded;
+        int error; /* what degraded it */
+        HalCosts costs;
+} KfdHalDevice;
+
+typedef struct KfdHalQueue {
+        HalQueue hal;
+        KfdHalDevice *device;
+
+        /* As the libc function: -1 and errno. The file is the one that the queue was made with. */
+        int (*ioctl)(int fd, unsigned long request, ...);
+        int fd;
+
+        uint32_t id;
+        uint32_t type; /* KfdQueueType */
+        uint64_t ring;
+        uint32_t ring_size;
+        uint32_t percentage; /* what the application asked for */
+        uint32_t priority;
+        bool unsure;
+
+        const _Atomic uint64_t *write_index, *read_index;
+        _Atomic uint64_t *doorbell; /* NULL: none that we can ring */
+} KfdHalQueue;
+
+extern const HalOps hal_kfd_ops;
+
+/* Running. `level` comes from kfd_hal_level(). */
+void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device);
+
+/* What a hold of a queue on this device does. MES devices: the gate only, because there are open reports of hangs on exactly the message that
+ * unmaps; what the administrator allows beyond is the service's word, see PageSlot.level. */
+PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves);
+
+/* The percentage word that the kernel is to see: bits above the low 8 are not about time. */
+uint32_t kfd_hal_effective(uint32_t requested, bool held);
+
+/* Brings the kernel to what `held`, percentage and priority say, whatever it was. */
+int kfd_hal_reapply(KfdHalQueue *q);
