@@ -154,7 +154,7 @@ class Connection:
         self._line(b"AGREE_UNIX_FD")
         self.socket.sendall(b"BEGIN\r\n")
         self.buffer, self.fds, self.serial = b"", [], 0
-        self.signals, self.replies = collections.deque(), {}
+        self.signals, self.replies, self.parsed = collections.deque(), {}, []
         self.name = self.bus("Hello") if hello else None
 
     def _line(self, expected):
@@ -178,6 +178,11 @@ class Connection:
 
     def __exit__(self, *exc):
         self.close()
+
+    def taken(self):
+        """The descriptors of all messages so far; they are the caller's."""
+        fds, self.parsed = self.parsed, []
+        return fds
 
     # --- out ---
 
@@ -235,6 +240,7 @@ class Connection:
         fields = dict(r.get("a(yv)"))
         n_fds = fields.get(9, 0)
         fds, self.fds = self.fds[:n_fds], self.fds[n_fds:]
+        self.parsed += fds
         body = Reader(self.buffer[n_head : n_head + n_body], fds)
         m = Message(self.buffer[1], serial, fields.get(5), fields.get(1), fields.get(2), fields.get(3),
                     fields.get(4), fields.get(7), [body.get(t) for t in split(fields.get(8, ""))], fds)

@@ -570,16 +570,21 @@ class Case(unittest.TestCase):
         self.assertEqual(self.c.bus("GetConnectionUnixProcessID", "s", NAME), pid)
 
 
-def as_nobody(function):
-    """Runs function() in a child whose uid is nobody's; its exceptions become ours."""
+def become_nobody():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def in_child(function, prepare=None):
+    """Runs function() in a process of its own; its exceptions become ours."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            if prepare:
+                prepare()
             function()
             status = 0
         except BaseException as e:  # pylint: disable=broad-except
@@ -592,7 +597,11 @@ def as_nobody(function):
     with open(r, "rb") as f:
         text = f.read().decode()
     if os.waitpid(pid, 0)[1] != 0:
-        raise AssertionError(f"as nobody:\n{text}")
+        raise AssertionError(f"in the child:\n{text}")
+
+
+def as_nobody(function):
+    in_child(function, become_nobody)
 
 
 def main():
