@@ -239,10 +239,12 @@ init {
 }
 
 #ifdef LIVENESS
-#define WRONG (service == ALIVE && watching && !client_dead && believed != READY)
+#define WRONG                                                                                               \
+        (service == ALIVE &&                                                                                \
+                        ((watching && !client_dead && believed != READY) || (client_dead && believed)))
 #define STUCK (service == ALIVE && watching && !client_dead && untracked)
-/* A service that lives and goes on watching learns of every edge; and what ran uncounted before it watched is drained. */
+/* A service that lives learns of every edge while it watches, and of the client's end; and what ran uncounted before it watched is
+ * drained. */
 ltl learnt { [](WRONG -> <>!WRONG) }
 ltl drained { [](STUCK -> <>!STUCK) }
-ltl forgotten { [](client_dead && service == ALIVE -> <>(!believed)) }
 #endif

@@ -275,7 +275,9 @@ init {
                 :: stored = false
                 fi;
                 run Thread(0);
+#ifndef LIVENESS /* that one of two is waited for in vain would be a safety matter: see set_run() */
                 run Thread(1);
+#endif
                 run Service();
                 run Fate();
                 run Control();
