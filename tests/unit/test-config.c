@@ -113,8 +113,9 @@ static void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
 }
 
 static void assert_defaults(const Config *c) {
-        const DeviceConfig expected = {
-                        .policy = policy_all[0], .params = POLICY_CONFIG_DEFAULT, .tuning = {.budget_us = 200}};
+        const DeviceConfig expected = {.policy = policy_all[0],
+                        .params = POLICY_CONFIG_DEFAULT,
+                        .tuning = {.budget_us = 200}};
 
         assert_same_device(&c->device, &expected);
         assert_int_equal(c->limits.clients_per_user, 4096);
