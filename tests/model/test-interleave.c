@@ -47,14 +47,18 @@ static uint64_t fake_now(void);
 #undef atomic_fetch_or_explicit
 #undef atomic_fetch_and_explicit
 
-#define atomic_load_explicit(p, order)        (step(), loaded(p), __atomic_load_n((p), __ATOMIC_SEQ_CST))
-#define atomic_store_explicit(p, v, order)    (step(), stored(p), __atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
-#define atomic_exchange_explicit(p, v, order) (step(), __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+/* The builtins of clang want pointers to what is not _Atomic; the comma loses the qualifier. */
+#define PLAIN(p) ((__typeof__((void) 0, *(p)) *) (p))
+
+#define atomic_load_explicit(p, order) (step(), loaded(p), __atomic_load_n(PLAIN(p), __ATOMIC_SEQ_CST))
+#define atomic_store_explicit(p, v, order)                                                                  \
+        (step(), stored(p), __atomic_store_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_exchange_explicit(p, v, order) (step(), __atomic_exchange_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_add_explicit(p, v, order)                                                              \
-        (step(), stored(p), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
-#define atomic_fetch_sub_explicit(p, v, order) (step(), __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST))
-#define atomic_fetch_or_explicit(p, v, order)  (step(), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
-#define atomic_fetch_and_explicit(p, v, order) (step(), __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
+        (step(), stored(p), __atomic_fetch_add(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_fetch_sub_explicit(p, v, order) (step(), __atomic_fetch_sub(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_fetch_or_explicit(p, v, order)  (step(), __atomic_fetch_or(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_fetch_and_explicit(p, v, order) (step(), __atomic_fetch_and(PLAIN(p), (v), __ATOMIC_SEQ_CST))
 #define syscall                                fake_futex
 #define now_ns                                 fake_now
 
