@@ -3,8 +3,10 @@
 /*
  * The service while nobody needs it: how often it wakes up, and how much memory it takes
  *
- * Twice: with clients that are registered and idle, and with one of them launching without pause, alone. In both cases the answer
- * should be never. Asking wakes the service up, too: what one question costs is measured first, and left out.
+ * Three times: with clients that are registered and idle; with one of them alone launching now and then, as a server does; and with
+ * one of them alone keeping the device busy, as training does. In the first and the last case the answer should be never; a server's
+ * requests are heard of as long as others might come in between. Asking wakes the service up, too: what one question costs is
+ * measured first, and left out.
  */
 
 #include <inttypes.h>
@@ -16,20 +18,51 @@
 #define SETTLE_NS   (2 * NSEC_PER_SEC)
 #define ANSWERED_NS (100 * NSEC_PER_MSEC)
 #define N_QUESTIONS 5U
+#define STREAM_NS   (100 * NSEC_PER_USEC)
+#define REQUEST_NS  (10 * NSEC_PER_MSEC)
+
+typedef enum Case {
+        CASE_IDLE,
+        CASE_REQUESTS,
+        CASE_STREAM,
+        _CASE_MAX,
+} Case;
+
+static const char *const case_name[_CASE_MAX] = {
+                [CASE_IDLE] = "idle",
+                [CASE_STREAM] = "stream",
+                [CASE_REQUESTS] = "requests",
+};
+
+static const char *const case_text[_CASE_MAX] = {
+                [CASE_IDLE] = "all idle",
+                [CASE_STREAM] = "one always busy",
+                [CASE_REQUESTS] = "one busy now and then",
+};
 
 typedef struct Shared {
-        _Atomic uint32_t launch, stop;
+        _Atomic uint32_t now; /* Case */
+        _Atomic uint32_t stop;
         _Atomic uint64_t n_launches;
 } Shared;
 
 static void launch_all_the_time(Shared *s, XschedQueue *q) {
+        uint32_t in_flight = 0;
+
         while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
-                if (atomic_load_explicit(&s->launch, memory_order_relaxed)) {
-                        if (xsched_queue_begin(q) == XSCHED_TRACKED)
-                                xsched_queue_complete(q, 1, 0);
+                Case now = (Case) atomic_load_explicit(&s->now, memory_order_relaxed);
+
+                if (now != CASE_IDLE) {
+                        in_flight += xsched_queue_begin(q) == XSCHED_TRACKED;
                         atomic_fetch_add_explicit(&s->n_launches, 1, memory_order_relaxed);
                 }
-                sleep_until_ns(now_ns() + 20 * NSEC_PER_USEC);
+                /* A stream has its next launch submitted before the last one ends. */
+                uint32_t keep = now == CASE_STREAM;
+                if (in_flight > keep) {
+                        xsched_queue_complete(q, in_flight - keep, 0);
+                        in_flight = keep;
+                }
+                sleep_until_ns(now_ns() + (now == CASE_STREAM ? STREAM_NS : REQUEST_NS));
         }
 }
 
@@ -97,29 +130,29 @@ int main(int argc, char *argv[]) {
         clients_wait(&clients);
 
         uint64_t pss_kb = process_pss_kb(service.pid);
-        Quiet idle = measure(&service, s, seconds);
-        atomic_store(&s->launch, 1);
-        Quiet busy = measure(&service, s, seconds);
-
+        Quiet quiet[_CASE_MAX];
+        for (unsigned i = 0; i < _CASE_MAX; i++) {
+                atomic_store(&s->now, i);
+                quiet[i] = measure(&service, s, seconds);
+                if (i != CASE_IDLE && quiet[i].launches == 0)
+                        bench_die("the busy client launched nothing: nothing was measured");
+        }
         atomic_store(&s->stop, 1);
         clients_done(&clients);
         service_close(&service);
-        if (busy.launches == 0)
-                bench_die("the busy client launched nothing: nothing was measured");
 
-        if (bench_flag(argc, argv, "--json"))
-                printf("{\"seconds\": %u, \"clients\": %u, \"idle_wakeups\": %" PRIu64
-                       ", \"idle_switches\": %" PRIu64 ", \"alone_wakeups\": %" PRIu64
-                       ", \"alone_switches\": %" PRIu64 ", \"alone_launches\": %" PRIu64
-                       ", \"pss_empty_kb\": %" PRIu64 ", \"pss_kb\": %" PRIu64 "}\n",
-                                seconds, N_CLIENTS, idle.wakeups, idle.switches, busy.wakeups, busy.switches,
-                                busy.launches, pss_empty_kb, pss_kb);
-        else
-                printf("%u idle clients, %u s: %" PRIu64 " wake-ups, %" PRIu64 " context switches\n"
-                       "one of them launching alone, %" PRIu64 " launches in %u s: %" PRIu64
-                       " wake-ups, %" PRIu64 " context switches\n"
-                       "memory (Pss): %" PRIu64 " KiB without clients, %" PRIu64 " KiB with %u\n",
-                                N_CLIENTS, seconds, idle.wakeups, idle.switches, busy.launches, seconds,
-                                busy.wakeups, busy.switches, pss_empty_kb, pss_kb, N_CLIENTS);
+        bool json = bench_flag(argc, argv, "--json");
+        printf(json ? "{\"seconds\": %u, \"clients\": %u, " : "in %u s, with %u clients\n", seconds,
+                        N_CLIENTS);
+        for (unsigned i = 0; i < _CASE_MAX; i++)
+                printf(json ? "\"%s\": {\"launches\": %" PRIu64 ", \"wakeups\": %" PRIu64
+                              ", \"switches\": %" PRIu64 "}, "
+                            : "%-22s %8" PRIu64 " launches %8" PRIu64 " wake-ups %8" PRIu64
+                              " context switches\n",
+                                json ? case_name[i] : case_text[i], quiet[i].launches, quiet[i].wakeups,
+                                quiet[i].switches);
+        printf(json ? "\"pss_empty_kb\": %" PRIu64 ", \"pss_kb\": %" PRIu64 "}\n"
+                    : "memory (Pss): %" PRIu64 " KiB without clients, %" PRIu64 " KiB with\n",
+                        pss_empty_kb, pss_kb);
         return 0;
 }

@@ -367,10 +367,12 @@ def render_load(record):
 
 def render_idle(record):
     d = record["data"]
-    rows = [
-        [f"{d['clients']} idle clients", "", d["idle_wakeups"], d["idle_switches"]],
-        ["one of them launching, alone", d["alone_launches"], d["alone_wakeups"], d["alone_switches"]],
-    ]
+    names = {
+        "idle": f"{d['clients']} idle clients",
+        "requests": "one of them busy now and then, alone",
+        "stream": "one of them always busy, alone",
+    }
+    rows = [[text, d[key]["launches"] or "", d[key]["wakeups"], d[key]["switches"]] for key, text in names.items()]
     text = table([f"in {d['seconds']} s", "launches", "wake-ups", "context switches"], rows)
     text += f"\nMemory (Pss): {d['pss_empty_kb']} KiB without clients, {d['pss_kb']} KiB with {d['clients']}.\n\n"
     return text + provenance(record)
