@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The KFD layer: this process's queues on /dev/kfd
+ *
+ * Four files. kfd-libc.c stands in front of libc and sees which fds are KFD's; kfd-queue.c keeps a record of every queue, answers the
+ * application's own calls about them, and is called by libxsched when a verdict is to be applied; kfd-poll.c finds out from the queues' indices
+ * when they are ready and idle; kfd-hsa.c is the gate in front of doorbells.
+ *
+ * One lock (kfd_lock()) covers records and the calls into the driver about them, so that the kernel's state of a queue and the record never
+ * part: the kernel serialises these calls per process anyhow. No launch takes it. A thread that is interrupted under the lock by a signal
+ * handler passes its handler's calls on as they are.
+ *
+ * A queue that is made while others of its device are held starts held, and follows them: it has no verdict of its own yet. It is let go
+ * with the last of them, or by its own first verdict.
+ *
+ * After fork() the child starts from nothing: the kernel does not let it use its parent's queues. In a child of vfork(), which runs in the
+ * parent's memory, nothing is recorded.
+ */
+
+#include <stdatomic.h>
+
+#include "hal/kfd-abi.h"
+#include "hal/kfd.h"
+#include "include/xsched/xsched.h"
+
+typedef struct KfdGpu {
+        KfdNode node;
+        KfdHalDevice hal;
+        char device[KFD_DEVICE_ID_MAX];
+        char name[KFD_GFX_NAME_MAX];
+        _Atomic uint64_t *doorbells; /* our own mapping of the process's page; NULL: none */
+        size_t doorbells_size;
+        unsigned context; /* that it was mapped for */
+        struct KfdGpu *next;
+} KfdGpu;
+
+typedef struct KfdQueue {
+        KfdHalQueue hal; /* first: an array of these is an array of HalQueue */
+        KfdGpu *gpu;
+        unsigned context;    /* see kfd-libc.c: the file that it was made with */
+        XschedQueue *xsched; /* NULL: not scheduled */
+        bool gone;
+        bool follows;
+        struct KfdQueue *next;
+
+        /* kfd-poll.c */
+        _Atomic bool hooked;      /* its doorbell passes kfd-hsa.c, which counts launches */
+        _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
+        bool tracking;            /* launches are counted by looking at the write index */
+        bool draining;
+        uint64_t drain_to;
+        uint64_t seen_write;
+        uint64_t seen_read;
+        uint64_t mark_ns; /* since when the device works on what comes to its end next */
+} KfdQueue;
+
+/* False in a signal handler that has interrupted this very thread under the lock. */
+bool kfd_lock(void);
+void kfd_unlock(void);
+static inline void kfd_unlockp(const bool *locked) {
+        if (*locked)
+                kfd_unlock();
+}
+
+/* The application's calls, as ioctl(): 0 or more, or -1 and errno. */
+int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg);
+int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg);
+int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg);
+
+/* The rest is under the lock. The list of all that are not gone: */
+KfdQueue *kfd_queues(void);
+KfdQueue *kfd_queue_by_ring(uint64_t ring);
+
+/* The file that the queues were made with is about to be closed for the last time. */
+void kfd_context_end(unsigned context);
+void kfd_queues_after_fork(void);
+
+/* kfd-libc.c, for the others: what is next behind this library, and the driver by way of a context. */
+int kfd_next_ioctl(int fd, unsigned long request, void *arg);
+int kfd_context_ioctl(int context, unsigned long request, ...);
+int kfd_context_fd(unsigned context);
+
+/* kfd-poll.c; kick and drain under the lock, wake without. */
+void kfd_poll_start(void);
+void kfd_poll_drain(KfdQueue *q);
+void kfd_poll_kick(void);
+void kfd_poll_launched(void); /* `pending` went up; fit for signal handlers */
+void kfd_poll_after_fork(void);
+
+/* kfd-hsa.c */
+void kfd_hsa_forget(const KfdQueue *q);
+void kfd_hsa_after_fork(void);
