@@ -82,6 +82,7 @@ class Client:
             [*argv, "--", TEST_CLIENT, device, str(queues)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         if self.line() != "ready":
+            self.end()
             raise AssertionError(f"{self.unit}: not ready\n{log_tail()}")
 
     def line(self):

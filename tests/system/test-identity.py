@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where a process belongs: services, scopes, user managers, delegated trees; and that it is scheduled as its unit is."""
+
+import json
+import os
+import subprocess
+
+import inside
+from inside import CLIENT, GROUP, NAME, TEST_CLIENT, DEVICE_ID, Case, run, show, until
+
+
+class Identity(Case):
+    def check(self, client, group, unit, slice_, path=None):
+        path = path or self.client_of(client)
+        self.assertEqual(
+            [self.get(p, path, CLIENT) for p in ("Group", "Unit", "Slice")],
+            [group, unit, slice_],
+        )
+        listed = json.loads(run("xschedctl", "--json=short", "list-groups"))
+        self.assertIn(group, [g["group"] for g in listed], listed)
+        found = next(g for g in self.call("ListGroups")[0] if g[0] == group)
+        self.assertEqual(self.get("Unit", found[-1], GROUP), unit)
+
+    def test_service(self):
+        self.check(self.client(unit="train.service"), "/system.slice/train.service", "train.service", "system.slice")
+
+    def test_service_in_a_slice_of_slices(self):
+        c = self.client("--slice=gpu-batch-night.slice", unit="night@7.service")
+        group = "/gpu.slice/gpu-batch.slice/gpu-batch-night.slice/night@7.service"
+        self.check(c, group, "night@7.service", "gpu-batch-night.slice")
+
+    def test_escaped_names(self):
+        c = self.client(unit="a\\x2db\\x20c.service")
+        self.check(c, "/system.slice/a\\x2db\\x20c.service", "a\\x2db\\x20c.service", "system.slice")
+
+    def test_scope(self):
+        c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=adhoc.scope", "--slice=gpu-batch.slice"])
+        self.check(c, "/gpu.slice/gpu-batch.slice/adhoc.scope", "adhoc.scope", "gpu-batch.slice", self.only_client())
+
+    def only_client(self):
+        clients = self.call("ListClients")[0]
+        self.assertEqual(len(clients), 1, clients)
+        return clients[0][-1]
+
+    def test_delegated_tree(self):
+        """What a unit makes below itself are groups of their own, and still of that unit."""
+        inner = 'mkdir -p /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2 && echo 0 > ' \
+            '/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2/cgroup.procs && exec "$@"'
+        c = self.client(command=[
+            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=slurmd.service", "-p", "Delegate=yes",
+            "--", "sh", "-c", inner, "sh", "env",
+        ])
+        self.check(c, "/system.slice/slurmd.service/job_1/step_2", "slurmd.service", "system.slice", self.only_client())
+
+    def test_user_manager(self):
+        """user@UID.service is the unit of the system manager; the unit within it is what counts."""
+        run("useradd", "--create-home", "carol")
+        uid = run("id", "-u", "carol").strip()
+        run("loginctl", "enable-linger", "carol")
+        until(lambda: show(f"user@{uid}.service", "ActiveState") == "active", "the user's manager")
+        c = self.client(command=[
+            "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}",
+            "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--unit=mine.service",
+        ])
+        group = f"/user.slice/user-{uid}.slice/user@{uid}.service/app.slice/mine.service"
+        path = self.only_client()
+        self.assertEqual(self.get("Group", path, CLIENT), group)
+        self.assertEqual(self.get("UID", path, CLIENT), int(uid))
+        self.check(c, group, "mine.service", "app.slice", path)
+        c.end()
+        run("loginctl", "disable-linger", "carol")
+
+    def test_processes_of_one_unit_are_one_group(self):
+        a = self.client(unit="pair.service")
+        pid = int(show("pair.service", "MainPID"))
+        b = subprocess.Popen([TEST_CLIENT, DEVICE_ID, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             preexec_fn=lambda: self.join("/system.slice/pair.service"))
+        self.assertEqual(b.stdout.readline().strip(), "ready")
+        groups = [g for g in self.call("ListGroups")[0] if "pair" in g[0]]
+        self.assertEqual(len(groups), 1)
+        self.assertEqual(self.get("NClients", groups[0][-1], GROUP), 2)
+        self.assertNotEqual(b.pid, pid)
+        b.communicate()
+        until(lambda: self.get("NClients", groups[0][-1], GROUP) == 1, "it to go")
+        self.assertEqual(a.ask("run 1"), "ran")
+
+    @staticmethod
+    def join(cgroup):
+        with open(f"/sys/fs/cgroup{cgroup}/cgroup.procs", "w", encoding="utf-8") as f:
+            f.write(str(os.getpid()))
+
+
+class Order(Case):
+    """Settings of units, made with busctl alone, decide who goes first."""
+
+    def group(self, unit):
+        return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
+
+    def held(self, client):
+        return self.get("State", self.client_of(client), CLIENT) == "held"
+
+    def check_first(self, first, second):
+        """While the first is on the device the second waits at its gate, and not the other way round."""
+        self.assertIn(first.ask("begin 0"), ("tracked", "untracked"))
+        second.tell("begin 0")
+        until(lambda: self.held(second), f"{second.unit} to be held for {first.unit}")
+        self.assertEqual(first.ask("complete 0"), "completed")
+        self.assertEqual(second.line(), "tracked")
+        # Now the second is on the device, and the first is let in all the same.
+        self.assertEqual(first.ask("begin 0"), "tracked")
+        self.assertEqual(second.ask("complete 0"), "completed")
+        second.tell("begin 0")
+        until(lambda: self.held(second), f"{second.unit} to be held again")
+        self.assertEqual(first.ask("complete 0"), "completed")
+        self.assertEqual(second.line(), "tracked")
+        self.assertEqual(second.ask("complete 0"), "completed")
+
+    def test_busctl_set_property(self):
+        a, b = self.client(unit="a.service"), self.client(unit="b.service")
+        for first, second in ((a, b), (b, a)):
+            run("busctl", "set-property", NAME, self.group(first.unit), GROUP, "Priority", "i", "10")
+            run("busctl", "set-property", NAME, self.group(second.unit), GROUP, "Priority", "i", "--", "-10")
+            self.check_first(first, second)
+
+    def test_set_before_it_starts(self):
+        """A setting that was made for a unit waits for it."""
+        run("busctl", "call", NAME, inside.PATH, NAME, "SetGroup", "sta{sv}", "/system.slice/later.service", "0", "1", "Priority", "i", "10")
+        early = self.client(unit="early.service")
+        later = self.client(unit="later.service")
+        self.check_first(later, early)
+
+
+if __name__ == "__main__":
+    inside.main()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Who may do what, asked of the real polkitd by users that exist."""
+
+import os
+
+import inside
+from inside import CLIENT, GROUP, NAME, Case, run, show, until
+
+RULE = "/etc/polkit-1/rules.d/10-xsched-test.rules"
+DENIED = "[Aa]ccess denied|Not authorised|Interactive authorisation required"
+
+
+class Polkit(Case):
+    @classmethod
+    def setUpClass(cls):
+        for user in ("alice", "bob", "oscar"):
+            run("useradd", "--create-home", user)
+        run("systemctl", "start", "polkit")
+
+    def setUp(self):
+        super().setUp()
+        self.alice = self.client("--uid=alice")
+        self.object = self.client_of(self.alice)
+        self.pid = show(self.alice.unit, "MainPID")
+
+    def as_user(self, user, *argv, allowed):
+        """The exit status says whether it was allowed; a refusal has to say so."""
+        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--", *argv]
+        if allowed:
+            return run(*argv)
+        done = inside.subprocess.run(argv, capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout + done.stderr, DENIED)
+        return done.stderr
+
+    def set_priority(self, user, value, allowed, path=None, interface=CLIENT):
+        before = self.get("Priority", path or self.object, interface)
+        self.as_user(user, "busctl", "set-property", NAME, path or self.object, interface, "Priority", "i", "--", str(value), allowed=allowed)
+        self.assertEqual(self.get("Priority", path or self.object, interface), value if allowed else before)
+
+    def test_polkitd_is_the_real_one(self):
+        self.assertEqual(show("polkit", "ActiveState"), "active")
+        actions = run("pkaction").split()
+        for action in ("register", "manage-own", "manage", "suspend"):
+            self.assertIn(f"org.xsched.{action}", actions)
+
+    def test_client_of_its_own(self):
+        uid = int(run("id", "-u", "alice"))
+        self.assertEqual(self.get("UID", self.object, CLIENT), uid)
+        self.set_priority("alice", -5, True)
+        self.set_priority("alice", -9, True)
+        self.set_priority("alice", -8, False)  # what was lowered is not raised again
+        self.set_priority("alice", 5, False)
+
+    def test_client_of_another(self):
+        self.set_priority("bob", -5, False)
+        self.set_priority("bob", 5, False)
+
+    def test_xschedctl_says_what_is_missing(self):
+        self.as_user("alice", "xschedctl", "set", self.pid, "priority=-3", allowed=True)
+        said = self.as_user("alice", "xschedctl", "set", self.pid, "priority=3", allowed=False)
+        self.assertIn("access denied", said)
+        self.as_user("bob", "xschedctl", "set", self.pid, "weight=50", allowed=False)
+        self.assertEqual(self.get("Priority", self.object, CLIENT), -3)
+
+    def test_suspend_is_for_administrators(self):
+        for user in ("alice", "bob"):
+            self.as_user(user, "xschedctl", "suspend", self.pid, allowed=False)
+        self.assertFalse(self.get("Suspended", self.object, CLIENT))
+        run("xschedctl", "suspend", self.pid)
+        self.assertTrue(self.get("Suspended", self.object, CLIENT))
+        self.as_user("alice", "xschedctl", "resume", self.pid, allowed=False)
+        run("xschedctl", "resume", self.pid)
+
+    def test_groups_and_devices(self):
+        device = self.call("ListDevices")[0][0][-1]
+        self.as_user("alice", "busctl", "set-property", NAME, device, f"{NAME}.Device", "Concurrency", "u", "2", allowed=False)
+        group = next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit))
+        self.set_priority("bob", -5, False, group, GROUP)
+        self.set_priority("alice", 5, False, group, GROUP)
+        self.as_user("alice", "xschedctl", "reload", allowed=False)
+
+    def test_rule_of_the_administrator(self):
+        self.set_priority("oscar", 7, False)
+        with open(RULE, "w", encoding="utf-8") as f:
+            f.write(
+                'polkit.addRule(function(action, subject) {\n'
+                '  if (action.id == "org.xsched.manage" && subject.user == "oscar") return polkit.Result.YES;\n'
+                '  if (action.id == "org.xsched.manage-own" && subject.user == "bob") return polkit.Result.NO;\n'
+                "});\n"
+            )
+        self.addCleanup(os.unlink, RULE)
+        os.chmod(RULE, 0o644)
+        self.restart_polkit()
+        self.set_priority("oscar", 7, True)
+        self.set_priority("alice", 8, False)
+        bob = self.client("--uid=bob")
+        self.set_priority("bob", -1, False, self.client_of(bob))
+
+    def test_without_polkit(self):
+        """The fall-back: root everything, everybody else only lowers what is his own."""
+        run("systemctl", "mask", "--runtime", "--now", "polkit")
+        self.addCleanup(self.restart_polkit)
+        self.addCleanup(run, "systemctl", "unmask", "--runtime", "polkit")
+        self.set_priority("alice", -4, True)
+        self.set_priority("alice", 4, False)
+        self.set_priority("bob", -9, False)
+        run("xschedctl", "set", self.pid, "priority=9")
+
+    def restart_polkit(self):
+        run("systemctl", "restart", "polkit")
+        until(lambda: show("polkit", "ActiveState") == "active", "polkitd")
+
+
+if __name__ == "__main__":
+    inside.main()
