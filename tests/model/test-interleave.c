@@ -70,7 +70,7 @@ static uint64_t fake_now(void);
 
 #define SIDES_MAX  5
 #define STEPS_MAX  512
-#define STACK_SIZE (64 * 1024)
+#define STACK_SIZE ((size_t) 64 * 1024)
 
 typedef struct Side {
         void (*main)(void);
