@@ -54,8 +54,10 @@ static void hold_done(const Control *c, XschedQueue *q, bool held) {
         q->retry_at_ns = 0;
         if (!held)
                 q->refused = 0;
+        /* A word that says hold is not applied once its lease has run out. */
         if (s)
-                atomic_store_explicit(&s->applied, q->word, memory_order_seq_cst);
+                atomic_store_explicit(&s->applied, held ? q->word : q->word & ~PAGE_VERDICT_HOLD,
+                                memory_order_seq_cst);
 }
 
 static void hold_failed(XschedQueue *q, bool held) {
