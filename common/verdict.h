@@ -24,5 +24,5 @@ typedef enum PreemptLevel {
         _LEVEL_MAX,
 } PreemptLevel;
 
-const char *preempt_level_to_string(PreemptLevel l);
+const char *preempt_level_to_string(PreemptLevel v);
 int preempt_level_from_string(const char *s);
