@@ -126,7 +126,8 @@ static inline void restore_errno(const int *saved) {
 
 /* errno as a negative error, and never 0: a library that failed without saying why still failed. */
 static inline int negative_errno(void) {
-        return errno > 0 ? -errno : -EIO;
+        int r = -errno;
+        return r < 0 ? r : -EIO;
 }
 
 static inline bool streq(const char *a, const char *b) {
