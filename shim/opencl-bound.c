@@ -95,7 +95,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         uint64_t lead = xsched_queue_lead(q->xq);
 
         (void) opencl_next.clFlush(q->handle);
-        q->keep = keep;
+        atomic_store(&q->keep, keep);
         atomic_fetch_add(&q->bound_waiters, 1);
         for (;;) {
                 uint32_t seen = atomic_load(&q->progress);

@@ -77,7 +77,7 @@ struct OpenclQueue {
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;
-        uint32_t keep;          /* bound waiters: how many may stay in flight */
+        _Atomic uint32_t keep;  /* bound waiters: how many may stay in flight */
         _Atomic uint32_t grace; /* doublings of the bound, after waits that led nowhere */
 
         OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */

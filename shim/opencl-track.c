@@ -189,11 +189,12 @@ static void sentinels_arm(OpenclQueue *q) {
         if (n_in_flight(q) > 0 && !q->idle)
                 sentinel_arm(q, &q->idle, q->n - 1);
 
-        /* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those. */
-        if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || n_in_flight(q) <= q->keep ||
-                        q->wake)
+        /* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those. Read once: waiters with
+         * another bound may come meanwhile. */
+        size_t keep = atomic_load(&q->keep);
+        if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || n_in_flight(q) <= keep || q->wake)
                 return;
-        size_t index = q->n - q->keep - 1;
+        size_t index = q->n - keep - 1;
         if (!q->idle || q->idle->seq > q->tracked[index].seq)
                 sentinel_arm(q, &q->wake, index);
 }
