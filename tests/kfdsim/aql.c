@@ -196,7 +196,7 @@ int aql_queue_update(AqlQueue *q, uint32_t percentage) {
         HSAKMT_STATUS s = hsaKmtUpdateQueue(q->id, percentage, HSA_QUEUE_PRIORITY_NORMAL, q->ring,
                         q->n_packets * sizeof(AqlPacket), NULL);
 
-        return s == HSAKMT_STATUS_SUCCESS ? 0 : -EIO;
+        return s == HSAKMT_STATUS_SUCCESS ? 0 : negative_errno();
 }
 
 static uint64_t queue_read_index(const AqlQueue *q) {
@@ -282,6 +282,10 @@ int aql_queue_wait(const AqlQueue *q, uint64_t until_ns) {
                 (void) usleep(POLL_US);
         }
         return 0;
+}
+
+AqlProof *aql_queue_proof(AqlQueue *q) {
+        return q->proof;
 }
 
 /* The thunk hands out a pointer to its own record, whose first member is KFD's number. */

@@ -117,7 +117,7 @@ typedef struct AqlOptions {
 
 int aql_queue_create(const AqlDevice *d, const AqlOptions *o, AqlQueue **ret);
 int aql_queue_destroy(AqlQueue *q);
-int aql_queue_update(AqlQueue *q, uint32_t percentage); /* through the thunk, as a runtime does */
+int aql_queue_update(AqlQueue *q, uint32_t percentage); /* through the thunk; a negative errno */
 
 /* Packets are seen by the GPU at the next ring. -EAGAIN: the ring is full. A dispatch returns nothing but its proof. */
 typedef struct AqlCompletion AqlCompletion;
@@ -128,7 +128,8 @@ void aql_ring(AqlQueue *q);
 uint64_t aql_queue_backlog(const AqlQueue *q);            /* packets written and not consumed */
 uint64_t aql_queue_executed(const AqlQueue *q);           /* dispatches */
 int aql_queue_wait(const AqlQueue *q, uint64_t until_ns); /* for an empty queue; -ETIMEDOUT */
-uint32_t aql_queue_id(const AqlQueue *q);                 /* KFD's */
+AqlProof *aql_queue_proof(AqlQueue *q);
+uint32_t aql_queue_id(const AqlQueue *q); /* KFD's */
 
 /* Completion signals; waiting is by polling, or asleep until KFD's event. -ETIMEDOUT. */
 int aql_completion_create(const AqlDevice *d, int64_t value, bool by_event, AqlCompletion **ret);

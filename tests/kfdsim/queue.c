@@ -117,7 +117,7 @@ static uint32_t queues_set_mapped(const SimProcess *p, const SimQueue *only) {
 
 int sim_queues_apply(SimProcess *p, SimQueue *only) {
         SimWorld *w = sim_world();
-        uint32_t number = p->number, changed = queues_set_mapped(p, only);
+        uint32_t number = p->number, changed = queues_set_mapped(p, only), paying = changed;
         int r = 0;
 
         for (size_t i = 0; i < SIM_QUEUES_MAX && p->number == number; i++) {
@@ -126,9 +126,12 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
                                 !atomic_load(&q->mapped))
                         r = queue_wait_stopped(q, p) ?: r;
         }
+        /* Firmware is not asked whether anything is new: an update costs, whatever it changes. Only MES is told of single queues. */
+        if (only && only->flags & SIM_QUEUE_UPDATED && !w->gpus[only->gpu].mes)
+                paying |= 1U << only->gpu;
         sim_unlock();
         for (uint32_t i = 0; i < w->n_gpus; i++)
-                if (changed & (1U << i))
+                if (paying & (1U << i))
                         gpu_pay(w->gpus + i);
         sim_lock();
         return r;
@@ -218,7 +221,10 @@ static int queue_update(SimProcess *p, const KfdUpdateQueue *a) {
 
         q->percentage = a->queue_percentage & 0xff;
         q->priority = a->queue_priority;
-        return sim_queues_apply(p, q);
+        q->flags |= SIM_QUEUE_UPDATED;
+        r = sim_queues_apply(p, q);
+        q->flags &= ~(unsigned) SIM_QUEUE_UPDATED;
+        return r;
 }
 
 static int queue_destroy(SimProcess *p, const KfdDestroyQueue *a) {

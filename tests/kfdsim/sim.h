@@ -108,6 +108,7 @@ typedef enum SimQueueFlags {
         SIM_QUEUE_NEW = 1 << 0,       /* EC_QUEUE_NEW is set */
         SIM_QUEUE_SUSPENDED = 1 << 1, /* by DBG_TRAP */
         SIM_QUEUE_DYING = 1 << 2,     /* DESTROY_QUEUE waits until it is resumed */
+        SIM_QUEUE_UPDATED = 1 << 3,   /* UPDATE_QUEUE is about it */
 } SimQueueFlags;
 
 /* What the engine does with a queue: see queue.c on how an unmap stops it. */
