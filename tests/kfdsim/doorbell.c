@@ -64,15 +64,25 @@ void *sim_doorbells_map(uint32_t gpu, void *addr, size_t size, int prot, int fla
         return page_map(getpid(), gpu, addr, size, prot, flags);
 }
 
-void sim_doorbell_silence(const SimProcess *p, const SimQueue *q) {
+uint64_t sim_doorbell_take(const SimProcess *p, const SimQueue *q) {
         bool own = p->pid == getpid();
         _Atomic uint64_t *cells = own ? sim_doorbells(q->gpu)
                                       : page_map(p->pid, q->gpu, NULL, SIM_DOORBELL_PAGE,
                                                         PROT_READ | PROT_WRITE, MAP_SHARED);
 
         if (!cells || cells == MAP_FAILED)
-                return;
-        atomic_store(cells + q->doorbell, SIM_DOORBELL_SILENT);
+                return SIM_DOORBELL_SILENT;
+        uint64_t v = atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT);
         if (!own)
                 (void) munmap((void *) (uintptr_t) cells, SIM_DOORBELL_PAGE);
+        return v;
+}
+
+void sim_queue_ring(SimQueue *q, uint64_t value) {
+        uint64_t rung = atomic_load(&q->rung);
+
+        if (value == SIM_DOORBELL_SILENT)
+                return;
+        while (value + 1 > rung && !atomic_compare_exchange_weak(&q->rung, &rung, value + 1))
+                ;
 }

@@ -50,9 +50,7 @@ static void queue_poll_doorbell(SimQueue *q) {
                 sim_packet_look(q);
         if (!cells || !atomic_load(&q->mapped) || atomic_load(cells + q->doorbell) == SIM_DOORBELL_SILENT)
                 return;
-        uint64_t v = atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT);
-        if (v != SIM_DOORBELL_SILENT && v + 1 > atomic_load(&q->rung))
-                atomic_store(&q->rung, v + 1);
+        sim_queue_ring(q, atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT));
 }
 
 static void gpu_thaw(SimGpu *g) {
@@ -85,6 +83,8 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
                                         o->cwsr && sim_turn_is_wanted(g, e->number) ? MIN(end, quantum)
                                                                                     : end);
                 uint64_t reached = MIN(end, now_ns());
+                if (o->cwsr && atomic_load(&g->holder) != e->number)
+                        reached = MIN(reached, atomic_load(&g->turn_since_ns)); /* taken away meanwhile */
                 e->clock = MAX(e->clock, reached);
                 q->remaining_ns = end - e->clock;
         }

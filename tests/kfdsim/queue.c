@@ -40,7 +40,7 @@ static bool queue_may_run(const SimQueue *q, const SimProcess *p) {
 /* Strict: what was rung while the queue was unmapped is gone. Otherwise the hardware looks at the write index again. */
 static void queue_map(const SimProcess *p, SimQueue *q) {
         if (sim_world()->options.strict)
-                sim_doorbell_silence(p, q);
+                (void) sim_doorbell_take(p, q);
         else
                 atomic_store(&q->is_looked_at, true);
         atomic_store(&q->mapped, true);
@@ -106,8 +106,10 @@ static uint32_t queues_set_mapped(const SimProcess *p, const SimQueue *only) {
                 changed |= 1U << q->gpu;
                 if (queue_may_run(q, p))
                         queue_map(p, q);
-                else
+                else {
                         atomic_store(&q->mapped, false);
+                        sim_queue_ring(q, sim_doorbell_take(p, q)); /* rung before, and not yet heard */
+                }
         }
         for (uint32_t i = 0; i < w->n_gpus; i++)
                 if (changed & (1U << i))
@@ -201,7 +203,7 @@ static int queue_create(SimProcess *p, KfdCreateQueue *a) {
                         .doorbell = id,
                         .flags = SIM_QUEUE_NEW,
         };
-        sim_doorbell_silence(p, q);
+        (void) sim_doorbell_take(p, q);
         sim_proc_add_queue(p, q);
         atomic_fetch_add(&p->queues_changed, 1);
         sim_engine_start(q->gpu);

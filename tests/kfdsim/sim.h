@@ -220,7 +220,8 @@ int sim_queues_apply(SimProcess *p, SimQueue *only);
 void *sim_doorbells_map(uint32_t gpu, void *addr, size_t size, int prot, int flags);
 _Atomic uint64_t *sim_doorbells(uint32_t gpu);
 void sim_doorbells_forget(void);
-void sim_doorbell_silence(const SimProcess *p, const SimQueue *q); /* of any process */
+uint64_t sim_doorbell_take(const SimProcess *p, const SimQueue *q); /* of any process; silent afterwards */
+void sim_queue_ring(SimQueue *q, uint64_t value);
 
 /* Raises an event of this process: id as in CREATE_EVENT. */
 void sim_event_raise(uint32_t id);

@@ -33,10 +33,13 @@ void sim_turn_want(SimGpu *g, uint32_t self, bool wants) {
 
         if (wants == !!(atomic_load(word) & bit))
                 return;
-        if (wants)
-                atomic_fetch_or(word, bit);
-        else
+        if (!wants) {
                 atomic_fetch_and(word, ~bit);
+                return;
+        }
+        atomic_fetch_or(word, bit);
+        if (atomic_load(&g->holder) != self)
+                sim_gpu_notify(g); /* from now on the holder's quantum counts */
 }
 
 /* The next process after `self` that wants the turn, in the order of their numbers; `self` comes last. */
@@ -80,6 +83,7 @@ bool sim_turn_take(SimGpu *g, uint32_t self, uint64_t max_ns) {
                 if (holder != SIM_NO_PROCESS)
                         sim_turn_want(g, holder, false);
                 atomic_store(&g->turn_since_ns, now);
+                sim_gpu_notify(g);
                 return true;
         }
         sim_gpu_wait(g, seen, MIN(stale, now + max_ns));

@@ -110,6 +110,7 @@ static int options_parse(SimOptions *o, const char *text) {
 static int world_make(SimWorld *w) {
         pthread_mutexattr_t a;
 
+        memset(w, 0, sizeof(*w)); /* somebody may have died on the way here */
         w->options = (SimOptions){.strict = true,
                         .cwsr = true,
                         .api_minor = 17,
@@ -155,6 +156,7 @@ static int world_map(SimWorld **ret) {
         if (w == MAP_FAILED)
                 return negative_errno();
         int r = w->magic == SIM_MAGIC ? 0 : world_make(w);
+        (void) flock(fd, LOCK_UN); /* the mapping keeps the file open, and its lock with it */
         if (r < 0) {
                 (void) munmap(w, sizeof(*w));
                 return r;
