@@ -88,7 +88,7 @@ def machine():
     return {
         "cpu": cpu.group(1) if cpu else platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
+        "kernel": re.match(r"\d+(\.\d+)*", platform.release()).group(),
         "system": distribution.group(1) if distribution else platform.system(),
         "load": os.getloadavg()[0],
     }
