@@ -81,7 +81,7 @@ def main():
     device = Device()
     print('parent', device.compute(7))
     print('child that does nothing', fork(lambda: 0))
-    print('child that exits through libc', fork(lambda: os.execv('/bin/sh', ['sh', '-c', 'exit 3'])))
+    print('child that is a shell', fork(lambda: os.execv('/bin/sh', ['sh', '-c', 'exit 3'])))
     print('child that is a new program', fork(lambda: os.execv(sys.executable, [sys.executable, __file__, 'child'])))
     print('parent', device.compute(8))
     write_counters()
