@@ -78,8 +78,12 @@ static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
 }
 
 static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
+        uint64_t ns = q->hal.hal.held ? 0 : ns_sub(t->now_ns, q->mark_ns);
+
         atomic_fetch_sub(&q->pending, n);
-        xsched_queue_complete(q->xsched, n, q->hal.hal.held ? 0 : ns_sub(t->now_ns, q->mark_ns));
+        xsched_queue_complete(q->xsched, n, ns);
+        if (ns > 0)
+                atomic_store(&q->mean_ns, hal_learn_cost(atomic_load(&q->mean_ns), ns / n));
         q->mark_ns = t->now_ns;
         t->moved = true;
 }
@@ -94,11 +98,14 @@ static void queue_stop_tracking(KfdQueue *q) {
 
 static void queue_look(KfdQueue *q, Turn *t) {
         uint32_t pending = atomic_load(&q->pending);
+
+        if (q->hooked)
+                q->tracking = false;
         if (pending == 0 && !q->tracking && !q->draining)
                 return;
 
         uint64_t write = atomic_load(q->hal.write_index), read = atomic_load(q->hal.read_index);
-        if (q->tracking && !q->hooked) {
+        if (q->tracking) {
                 queue_see(q, write, t);
                 pending = atomic_load(&q->pending);
         }

@@ -46,14 +46,17 @@ typedef struct KfdQueue {
         struct KfdQueue *next;
 
         /* kfd-poll.c */
-        _Atomic bool hooked;      /* its doorbell passes kfd-hsa.c, which counts launches */
+        _Atomic bool hooked; /* its doorbell passes kfd-hsa.c, which counts launches */
+        _Atomic uint64_t
+                        rung; /* doorbells so far have announced packets below this index; those that were counted */
+        _Atomic uint64_t mean_ns; /* of the last launches */
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */
         bool draining;
         uint64_t drain_to;
         uint64_t seen_write;
         uint64_t seen_read;
-        uint64_t mark_ns; /* since when the device works on what comes to its end next */
+        _Atomic uint64_t mark_ns; /* since when the device works on what comes to its end next */
 } KfdQueue;
 
 /* False in a signal handler that has interrupted this very thread under the lock. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * load-local MODULE [ARGUMENT...]: calls test_main() of a module that is loaded privately, as Python loads its extensions
+ */
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+
+int main(int argc, char *argv[]) {
+        void *handle = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+        void *f = handle ? dlsym(handle, "test_main") : NULL;
+
+        if (!f) {
+                (void) fprintf(stderr, "load-local: %s\n", dlerror());
+                return 1;
+        }
+        return ((int (*)(int, char **))(uintptr_t) f)(argc, argv);
+}

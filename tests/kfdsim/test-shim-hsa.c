@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The KFD layer under Debian's own HSA runtime: doorbells are found, counted, and wait at the gate
+ *
+ * A module, loaded privately by load-local together with the runtime that it is linked to. To be run with libxsched-kfd.so and libkfdsim.so
+ * preloaded; the service does what the test says.
+ */
+
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "aql.h"
+#include "include/xsched/xsched.h"
+#include "tests/lib/deadline.h"
+#include "tests/lib/fake-scheduler.h"
+#include "tests/lib/private-bus.h"
+
+#define CHECK(condition)                                                                                    \
+        do {                                                                                                \
+                if (!(condition)) {                                                                         \
+                        (void) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);              \
+                        _exit(1);                                                                           \
+                }                                                                                           \
+        } while (false)
+
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define PROOF_MAX 4096U
+
+static FakeScheduler *s;
+static FakeClient *client;
+static hsa_queue_t *queue;
+static AqlKernel kernel = {.magic = AQL_KERNEL_MAGIC, .duration_ns = 300 * NSEC_PER_USEC};
+static AqlProof *proof;
+static uint64_t n_dispatched;
+
+static XschedCounters counters(void) {
+        XschedCounters c = {.size = sizeof(c)};
+
+        CHECK(xsched_get_counters(&c) == 0);
+        return c;
+}
+
+static hsa_status_t take_gpu(hsa_agent_t agent, void *userdata) {
+        hsa_device_type_t type;
+
+        CHECK(hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type) == HSA_STATUS_SUCCESS);
+        if (type != HSA_DEVICE_TYPE_GPU)
+                return HSA_STATUS_SUCCESS;
+        *(hsa_agent_t *) userdata = agent;
+        return HSA_STATUS_INFO_BREAK;
+}
+
+static void dispatch(void) {
+        uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
+        AqlPacket *p = (AqlPacket *) queue->base_address + index % queue->size;
+
+        p->setup = 1;
+        p->dispatch.workgroup[0] = p->dispatch.workgroup[1] = p->dispatch.workgroup[2] = 1;
+        p->dispatch.grid[0] = p->dispatch.grid[1] = p->dispatch.grid[2] = 1;
+        p->dispatch.kernel_object = (uintptr_t) &kernel;
+        p->dispatch.kernarg = (uintptr_t) proof;
+        p->dispatch.reserved2 = __atomic_add_fetch(&n_dispatched, 1, __ATOMIC_SEQ_CST);
+        p->completion_signal = 0;
+        __atomic_store_n(&p->header, AQL_DISPATCH, __ATOMIC_RELEASE);
+        hsa_signal_store_screlease(queue->doorbell_signal, (int64_t) index);
+}
+
+static bool is_done(void) {
+        return __atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) ==
+                        __atomic_load_n(&n_dispatched, __ATOMIC_SEQ_CST);
+}
+
+static void finish(void) {
+        CHECK(poll_until(is_done()));
+        CHECK(proof->n_doubled == 0 && proof->n_late == 0);
+}
+
+static uint32_t our_slot;
+
+static PageSlot *slot(void) {
+        return fake_slot(client->f, our_slot);
+}
+
+/* Each queue counts one launch that may have been there before it was known. */
+static bool find_slot(uint64_t submitted) {
+        for (our_slot = 0; s->n_clients > 0 && our_slot < 16; our_slot++)
+                if (atomic_load(&slot()->submitted) == submitted)
+                        return true;
+        return false;
+}
+
+static void start(void) {
+        hsa_agent_t gpu = {0};
+
+        s = fake_scheduler_new(getenv("XSCHED_BUS_ADDRESS"));
+        fake_scheduler_own(s);
+        client = s->clients;
+        proof = calloc(1, sizeof(AqlProof) + PROOF_MAX);
+        CHECK(proof);
+        proof->capacity = PROOF_MAX;
+        CHECK(hsa_init() == HSA_STATUS_SUCCESS);
+        CHECK(hsa_iterate_agents(take_gpu, &gpu) == HSA_STATUS_INFO_BREAK);
+        CHECK(hsa_queue_create(gpu, 256, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue) ==
+                        HSA_STATUS_SUCCESS);
+
+        /* The runtime has queues of its own, too: ours is the one whose doorbell passes. */
+        dispatch();
+        finish();
+        CHECK(scheduler_until(s, find_slot(2)));
+}
+
+static void watch(void) {
+        (void) page_slot_set_watch(slot(), WATCH_ALL);
+        fake_client_nudge(client);
+        CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+}
+
+/* --- cases --- */
+
+/* Nobody contends: seen, and that is all. */
+static void case_open(void) {
+        start();
+        for (int i = 0; i < 20; i++)
+                dispatch();
+        finish();
+        CHECK(atomic_load(&slot()->submitted) == 22);
+        CHECK(counters().tracked == 0);
+        CHECK(hsa_queue_destroy(queue) == HSA_STATUS_SUCCESS);
+        CHECK(scheduler_until(s, client->n_gone == 1));
+}
+
+static void case_edges(void) {
+        start();
+        dispatch();
+        watch();
+        finish();
+        (void) fake_take_edge(client->f, our_slot);
+        for (int i = 0; i < 10; i++) {
+                uint64_t completed = atomic_load(&slot()->completed);
+                dispatch();
+                CHECK(fake_take_edge(client->f, our_slot)); /* by the doorbell, not by looking */
+                dispatch();
+                CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+                CHECK(is_done() && atomic_load(&slot()->completed) == completed + 2);
+        }
+        finish();
+        CHECK(atomic_load(&slot()->mean_ns) >= kernel.duration_ns / 2);
+}
+
+static void *dispatch_thread(void *unused) {
+        dispatch();
+        return NULL;
+}
+
+static void hold(void) {
+        atomic_store(&slot()->level, LEVEL_GATE);
+        fake_hold(client->f, our_slot, NSEC_INFINITY);
+}
+
+static void case_gate(void) {
+        pthread_t threads[4];
+        start();
+        watch();
+
+        hold();
+        for (size_t i = 0; i < ELEMENTSOF(threads); i++)
+                CHECK(pthread_create(threads + i, NULL, dispatch_thread, NULL) == 0);
+        CHECK(poll_until(atomic_load(&slot()->waiters) == ELEMENTSOF(threads)));
+        CHECK(proof->n_executed == 1);
+        fake_run(client->f, our_slot);
+        for (size_t i = 0; i < ELEMENTSOF(threads); i++)
+                CHECK(pthread_join(threads[i], NULL) == 0);
+        finish();
+        CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+        CHECK(counters().waited == ELEMENTSOF(threads));
+}
+
+static void on_signal(int unused) {
+        dispatch();
+}
+
+static void case_signal_handler(void) {
+        start();
+        watch();
+        dispatch();
+        finish();
+        CHECK(signal(SIGUSR1, on_signal) != SIG_ERR);
+        hold();
+        CHECK(raise(SIGUSR1) == 0); /* returns */
+        finish();
+        CHECK(counters().waited == 0);
+}
+
+static bool on_callback(hsa_signal_value_t value, void *userdata) {
+        dispatch();
+        return false;
+}
+
+static void case_callback(void) {
+        hsa_signal_t signal;
+        start();
+        watch();
+        dispatch();
+        finish();
+        CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
+        CHECK(hsa_amd_signal_async_handler(signal, HSA_SIGNAL_CONDITION_EQ, 0, on_callback, NULL) ==
+                        HSA_STATUS_SUCCESS);
+        hold();
+        hsa_signal_store_relaxed(signal, 0);
+        CHECK(poll_until(__atomic_load_n(&n_dispatched, __ATOMIC_SEQ_CST) == 3));
+        finish();
+        CHECK(counters().waited == 0);
+}
+
+static void case_bound(void) {
+        start();
+        watch();
+        atomic_store(&slot()->threshold, 3);
+        for (int i = 0; i < 40; i++) {
+                dispatch();
+                uint64_t write = hsa_queue_load_write_index_scacquire(queue);
+                CHECK(write - hsa_queue_load_read_index_scacquire(queue) <= 3);
+        }
+        finish();
+
+        /* A barrier waits for what a later launch of this very thread would do: the bound gives way. */
+        uint64_t index = hsa_queue_add_write_index_relaxed(queue, 3);
+        hsa_signal_t signal;
+        CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
+        for (uint64_t i = index; i < index + 3; i++) {
+                AqlPacket *p = (AqlPacket *) queue->base_address + i % queue->size;
+                memset(&p->barrier, 0, sizeof(p->barrier));
+                p->barrier.dependency[0] = signal.handle;
+                p->completion_signal = 0;
+                __atomic_store_n(&p->header, AQL_BARRIER_AND, __ATOMIC_RELEASE);
+                hsa_signal_store_screlease(queue->doorbell_signal, (int64_t) i);
+        }
+        dispatch();
+        hsa_signal_store_relaxed(signal, 0);
+        finish();
+}
+
+/* --- running the cases --- */
+
+typedef struct Case {
+        const char *name;
+        void (*run)(void);
+} Case;
+
+static const Case cases[] = {
+#define CASE(name)                                                                                          \
+        { #name, case_##name }
+                CASE(open),
+                CASE(edges),
+                CASE(gate),
+                CASE(signal_handler),
+                CASE(callback),
+                CASE(bound),
+};
+
+static bool spawn_case(const char *module, const Case *c) {
+        PrivateBus b;
+
+        if (private_bus_start(&b) < 0) {
+                puts("no dbus-daemon");
+                exit(77);
+        }
+        pid_t child = fork();
+        if (child == 0) {
+                (void) alarm(60);
+                setenv("XSCHED_BUS_ADDRESS", b.address, true);
+                execl("/proc/self/exe", "load-local", module, c->name, (char *) NULL);
+                _exit(127);
+        }
+        int status = -1;
+        (void) waitpid(child, &status, 0);
+        private_bus_stop(&b);
+        printf("%s %s\n", status == 0 ? "ok    " : "FAILED", c->name);
+        fflush(stdout);
+        return status == 0;
+}
+
+int test_main(int argc, char *argv[]);
+
+_public_
+int test_main(int argc, char *argv[]) {
+        unsigned failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                if (argc == 2)
+                        failed += !spawn_case(argv[1], cases + i);
+                else if (streq(argv[2], cases[i].name)) {
+                        if (!getenv("XSCHED_BUS_ADDRESS"))
+                                return !spawn_case(argv[1], cases + i);
+                        cases[i].run();
+                        _exit(0); /* nothing is ever torn down */
+                }
+        return failed > 0;
+}
