@@ -119,6 +119,9 @@ static bool has_mode(int flags) {
                 _mode;                                                                                      \
         })
 
+/* The system's headers name parameters in their own way. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 /* --- open --- */
 
 static int open_path(const char *path, int flags, mode_t mode, int (*next)(const char *, int, ...)) {
@@ -348,6 +351,8 @@ _public_
 void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
         return mmap(addr, length, prot, flags, fd, offset);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 static void in_child(void) {
         sim_engine_forget();

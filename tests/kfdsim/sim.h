@@ -22,11 +22,12 @@
  *
  * What it does not model
  *   - instructions: a kernel is a duration and a proof (a real code object "runs" for a default time and does nothing);
- *   - SDMA packets are consumed and ignored; PM4 queues never run;
+ *   - SDMA and PM4 queues: they can be made, unmapped and destroyed, and never run (so a runtime's copies do not end);
  *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority is remembered and
  *     has no effect;
  *   - with cwsr=0 an unmap waits for the dispatch of its own queue only, while a real HWS waits for everybody's;
  *   - memory: every allocation is host memory, and every address is the CPU's; running out of it, eviction and SVM do not happen;
+ *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process only;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
  *   - nothing of it says how long anything takes on real hardware.
@@ -209,7 +210,7 @@ int sim_memory_ioctl(SimProcess *p, KfdNr nr, void *arg);
 int sim_event_ioctl(SimProcess *p, KfdNr nr, void *arg);
 int sim_criu_ioctl(SimProcess *p, KfdCriu *a);
 int sim_debug_ioctl(KfdDbgTrap *a);
-void sim_debug_sweep(SimProcess *p); /* under the lock: lets go of a process whose debugger has died */
+void sim_debug_sweep(SimProcess *t); /* under the lock: lets go of a process whose debugger has died */
 int sim_runtime_ioctl(SimProcess *p, KfdRuntimeEnable *a);
 
 /* In sim_process_enter(), under the lock, which is given up while it waits. Brings `mapped` of those of the process's queues (or of `only`)

@@ -209,8 +209,8 @@ static int settings_set(Settings *s, int option, const char *value) {
 
         switch (option) {
         case 'r':
-                s->latency = streq(value, "latency");
-                return s->latency || streq(value, "batch") ? 0 : -EINVAL;
+                s->latency = streq_ptr(value, "latency");
+                return s->latency || streq_ptr(value, "batch") ? 0 : -EINVAL;
         case 'g':
                 s->gpu = (unsigned) n;
                 return 0;

@@ -147,7 +147,7 @@ static void case_events(void) {
         check(aql_completion_create(&d, 1, true, &c) == 0);
         for (unsigned i = 0; i < 50; i++) {
                 aql_completion_set(c, 1);
-                check(aql_dispatch(q, (i % 5) * 100000, c) == 0);
+                check(aql_dispatch(q, UINT64_C(100000) * (i % 5), c) == 0);
                 aql_ring(q);
                 check(aql_completion_wait(c, now_ns() + TEST_DEADLINE_NS) == 0 &&
                                 aql_queue_executed(q) == i + 1);

@@ -155,7 +155,7 @@ static void case_cycles(void) {
                 random = random * 1664525 + 1013904223;
                 AqlQueue *x = q[random >> 16 & 1];
                 for (unsigned k = 0; k < (random >> 20 & 7); k++)
-                        (void) aql_dispatch(x, (random >> 24) * 1000, NULL);
+                        (void) aql_dispatch(x, UINT64_C(1000) * (random >> 24), NULL);
                 aql_ring(x);
                 check(aql_queue_update(x, 0) == 0);
                 uint64_t n = aql_queue_executed(x);

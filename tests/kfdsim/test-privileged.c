@@ -163,7 +163,7 @@ static int trap(const Debugger *d, KfdDbgTrapOp op, KfdDbgTrap *t) {
 }
 
 static void attach(Debugger *d, pid_t target) {
-        KfdRuntimeInfo info;
+        KfdRuntimeInfo info = {.runtime_state = UINT32_MAX};
         int p[2];
 
         *d = (Debugger){.fd = open(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC), .target = target};
@@ -273,7 +273,7 @@ static void case_runtime_waits(void) {
         _Atomic int *stage = shared_new(sizeof(*stage));
         struct timespec nap = {.tv_nsec = 50000000};
         pid_t pid = child_start(enable_runtime, stage);
-        KfdRuntimeInfo info;
+        KfdRuntimeInfo info = {.runtime_state = UINT32_MAX};
         int p[2];
 
         check(poll_until(*stage == 1));

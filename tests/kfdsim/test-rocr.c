@@ -119,7 +119,7 @@ static void test_barriers(hsa_queue_t *q, unsigned agent) {
 
 static void test_dispatches(hsa_queue_t *q, unsigned agent) {
         static const AqlKernel kernel = {.magic = AQL_KERNEL_MAGIC, .duration_ns = 20000};
-        AqlProof *proof = calloc(1, sizeof(*proof) + 2 * N_DISPATCHES);
+        AqlProof *proof = calloc(1, sizeof(*proof) + 2 * (size_t) N_DISPATCHES);
         hsa_signal_t done, none = {0};
         bool ok = proof;
 

@@ -143,6 +143,32 @@ static void case_fork(void) {
         queue_close_clean(q);
 }
 
+/* exec leaves nothing behind once the new program uses the device: its queues start at number 0, and those of before are gone. */
+static void exec_self(void *userdata) {
+        AqlDevice d = device_open(0);
+        char self[] = "/proc/self/exe", role[] = "--after-exec", *argv[] = {self, role, NULL};
+
+        (void) queue_open(&d);
+        AqlQueue *q = queue_open(&d);
+        check(aql_queue_id(q) == 1 && aql_dispatch(q, NSEC_PER_SEC, NULL) == 0);
+        aql_ring(q);
+        (void) execv(self, argv);
+}
+
+static int after_exec(void) {
+        AqlDevice d = device_open(0);
+        AqlQueue *q = queue_open(&d);
+
+        check(aql_queue_id(q) == 0 && aql_dispatch(q, 1000, NULL) == 0);
+        aql_ring(q);
+        queue_close_clean(q);
+        return EXIT_SUCCESS;
+}
+
+static void case_exec(void) {
+        check(child_wait(child_start(exec_self, NULL)) == 0);
+}
+
 static void case_quiet(void) {
         Busy *b = shared_new(2 * sizeof(*b));
 
@@ -162,7 +188,10 @@ int main(int argc, char *argv[]) {
                         {"stopped-holder", NULL, NULL, case_stopped_holder},
                         {"many-processes", NULL, NULL, case_many_processes},
                         {"fork", NULL, NULL, case_fork},
+                        {"exec", NULL, NULL, case_exec},
                         {"one-leaves", NULL, NULL, case_quiet},
         };
+        if (argc > 1 && streq(argv[1], "--after-exec"))
+                return after_exec();
         return sim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }
