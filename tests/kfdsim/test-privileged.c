@@ -228,16 +228,22 @@ static void case_debug(void) {
         busy_stop(b, pid);
 }
 
+typedef struct DebuggerStart {
+        pid_t target;
+        uint32_t queue_id;
+        _Atomic bool done;
+} DebuggerStart;
+
 static void debug_and_wait(void *userdata) {
-        Busy *b = userdata;
-        KfdQueueSnapshot s;
+        DebuggerStart *s = userdata;
+        KfdQueueSnapshot snapshot;
         Debugger d;
 
-        attach(&d, (pid_t) b->gpu);
-        (void) see_queues(&d, &s, 1);
-        uint32_t id = b->queue_id;
+        attach(&d, s->target);
+        (void) see_queues(&d, &snapshot, 1);
+        uint32_t id = s->queue_id;
         check(suspend(&d, &id) == 1);
-        b->ready = true;
+        s->done = true;
         for (;;)
                 (void) pause();
 }
@@ -246,10 +252,11 @@ static void case_debugger_death(void) {
         pid_t pid;
         Busy *b = debugged_start(&pid);
 
-        b->gpu = (unsigned) pid;
-        b->ready = false;
-        pid_t debugger = child_start(debug_and_wait, b);
-        check(poll_until(b->ready) && busy_stands_still(b));
+        DebuggerStart *s = shared_new(sizeof(*s));
+        s->target = pid;
+        s->queue_id = b->queue_id;
+        pid_t debugger = child_start(debug_and_wait, s);
+        check(poll_until(s->done) && busy_stands_still(b));
         check(child_kill(debugger) == -SIGKILL);
         check(busy_goes_on(b));
         busy_stop(b, pid);
