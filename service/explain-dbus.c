@@ -45,6 +45,9 @@ static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey
 static const char *layer_why(SettingsSource source) {
         static const char *const table[_SETTINGS_SOURCE_MAX] = {
                         [SETTINGS_FROM_DEFAULT] = "by default",
+                        [SETTINGS_FROM_SLICE] = "inherited from",
+                        [SETTINGS_FROM_UNIT] = "by a property of",
+                        [SETTINGS_FROM_UNIT_FILE] = "by [X-XSched] in",
                         [SETTINGS_FROM_CLASS] = "by class",
                         [SETTINGS_FROM_JOB] = "set with",
                         [SETTINGS_FROM_HOLD] = "held for the process",

@@ -43,6 +43,7 @@ static void group_apply(Group *g) {
         Manager *m = g->manager;
 
         group_settings_changed(g);
+        groups_below_changed(g);
         group_gc(g);
         manager_state_changed(m);
         arbiter_flush(m);

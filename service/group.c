@@ -20,6 +20,7 @@ DEFINE_STRING_TABLE_LOOKUP(group_kind, GroupKind);
 static Group *group_done(Group *g) {
         if (!g)
                 return NULL;
+        origin_unref(g->origin);
         free(g->name);
         free(g->path);
         free(g->unit);
@@ -34,6 +35,8 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->override};
         if (g->job)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->origin)
+                n += origin_layers(g->origin, layers + n);
         layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
         return n;
 }
@@ -60,6 +63,15 @@ void group_settings_changed(Group *g) {
                                 "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
 }
 
+void groups_below_changed(const Group *g) {
+        Manager *m = g->manager;
+        Group *below, *tmp;
+
+        HASH_ITER(hh, m->groups, below, tmp)
+                if (below != g && below->origin && origin_inherits_from(below->origin, g->name))
+                        group_settings_changed(below);
+}
+
 int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Group **ret) {
         _cleanup_(group_donep)
         Group *g = calloc(1, sizeof(*g));
@@ -75,6 +87,11 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Gr
         int r = sd_bus_path_encode(BUS_PATH "/group", name, &g->path);
         if (r < 0)
                 return r;
+        if (kind == GROUP_CGROUP && name[0] == '/') {
+                r = origin_get(m, name, &g->origin);
+                if (r < 0)
+                        return r;
+        }
         group_resolve(g);
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);

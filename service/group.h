@@ -9,6 +9,7 @@
  */
 
 #include "entity.h"
+#include "origin.h"
 #include "settings.h"
 
 typedef enum GroupKind {
@@ -25,7 +26,8 @@ struct Group {
         GroupKind kind;
         char *name, *path; /* path: on the bus */
         char *unit;
-        Job *job; /* GROUP_JOB, while there is one */
+        Job *job;              /* GROUP_JOB, while there is one */
+        struct Origin *origin; /* GROUP_CGROUP, when it is named by its path */
 
         Settings override; /* SetGroup, Group.Set */
         SettingsResolved resolved;
@@ -54,11 +56,14 @@ Group *group_gc(Group *g);
 /* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
 void group_settings_changed(Group *g);
 
+/* After a change of the override of a group that others may inherit from. */
+void groups_below_changed(const Group *g);
+
 void group_set_suspended(Group *g, bool suspended);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 
 /* The layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
-#define GROUP_LAYERS_MAX 3U /* override, job, default */
+#define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
 /* By its object. > 0 and *ret when it is there, else 0. */

@@ -86,6 +86,10 @@ int manager_attach_bus(Manager *m, sd_bus *bus) {
         if (r < 0)
                 return r;
         m->bus = sd_bus_ref(bus);
+        r = origins_attach(m, bus);
+        if (r < 0)
+                return r;
+        origins_refresh(m);
         return 0;
 }
 
@@ -168,6 +172,7 @@ void manager_settings_changed(Manager *m) {
 void manager_set_config(Manager *m, Config *config) {
         config_free(m->config);
         m->config = config;
+        origins_refresh(m);
         manager_settings_changed(m);
 }
 

@@ -18,6 +18,9 @@ DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
 
 static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_DEFAULT] = "default",
+                [SETTINGS_FROM_SLICE] = "slice",
+                [SETTINGS_FROM_UNIT] = "unit",
+                [SETTINGS_FROM_UNIT_FILE] = "unit-file",
                 [SETTINGS_FROM_CLASS] = "class",
                 [SETTINGS_FROM_JOB] = "job",
                 [SETTINGS_FROM_HOLD] = "hold",

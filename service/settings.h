@@ -71,11 +71,14 @@ bool settings_class_name_is_valid(const char *name);
 
 typedef enum SettingsSource {
         SETTINGS_FROM_DEFAULT,
-        SETTINGS_FROM_CLASS,    /* a class that was named by a match or is the configured default */
-        SETTINGS_FROM_JOB,      /* CreateJob */
-        SETTINGS_FROM_HOLD,     /* HoldPriority */
-        SETTINGS_FROM_OVERRIDE, /* set over the bus */
-        SETTINGS_FROM_WISH,     /* lowered by the process itself */
+        SETTINGS_FROM_SLICE,     /* inherited from a cgroup above */
+        SETTINGS_FROM_UNIT,      /* properties of the unit, as systemd tells them */
+        SETTINGS_FROM_UNIT_FILE, /* [X-XSched] of the unit's files */
+        SETTINGS_FROM_CLASS,     /* a class that was named by a match or is the configured default */
+        SETTINGS_FROM_JOB,       /* CreateJob */
+        SETTINGS_FROM_HOLD,      /* HoldPriority */
+        SETTINGS_FROM_OVERRIDE,  /* set over the bus */
+        SETTINGS_FROM_WISH,      /* lowered by the process itself */
         _SETTINGS_SOURCE_MAX,
 } SettingsSource;
 

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Origins
+ */
+
+#include <ctype.h>
+
+#include "arbiter.h"
+#include "common/conf-parser.h"
+#include "config.h"
+#include "log.h"
+#include "messages.h"
+#include "origin.h"
+
+#define SECTION "X-XSched"
+
+/* --- [X-XSched] --- */
+
+typedef struct Section {
+        Settings settings;
+        char class[SETTINGS_CLASS_MAX];
+        uint64_t given;
+} Section;
+
+/* In the order of SettingsKey, so that `given` is also the mask of Settings. */
+static const ConfItem section_items[] = {
+                [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, Section, settings.priority,
+                                POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
+                [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, Section, settings.weight,
+                                POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
+                [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Section, settings.threshold, 0,
+                                SETTINGS_THRESHOLD_MAX),
+                [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
+};
+
+static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
+        static const Section defaults = {
+                        .settings = {.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT}};
+        Section *s = userdata;
+
+        *ret = (ConfTarget){.data = s, .defaults = &defaults, .set = &s->given};
+        return 0;
+}
+
+static const ConfSection sections[] = {
+                {.name = SECTION,
+                                .items = section_items,
+                                .n_items = ELEMENTSOF(section_items),
+                                .open = section_open},
+};
+
+/* Settings of the file, onto those of the files before. Whether it had any. */
+static bool read_section(const char *path, Section *section) {
+        const ConfContext context = {
+                        .sections = sections,
+                        .n_sections = ELEMENTSOF(sections),
+                        .userdata = section,
+                        .report = config_log_problem,
+        };
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+
+        int r = unit_file_read_section(path, SECTION, &data, &size);
+        if (r == -ENOENT)
+                return false;
+        if (r >= 0 && memmem(data, size, "[" SECTION "]", strlen("[" SECTION "]")))
+                r = conf_parse_buffer(&context, path, data, size);
+        else if (r >= 0)
+                return false;
+        if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
+                                "%s: its [" SECTION "] could not be read: %m", path);
+        return r >= 0;
+}
+
+static void read_files(Origin *o, char **files) {
+        Section section = {0};
+
+        for (char **f = files; f && *f; f++) {
+                if (!read_section(*f, &section))
+                        continue;
+                free(o->file_detail);
+                o->file_detail = strdup(*f);
+        }
+        o->file = section.settings;
+        o->file.mask = (unsigned) section.given & ~(1U << SETTINGS_CLASS);
+        if (!isempty(section.class) && settings_set_class(&o->file, section.class) < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = -EINVAL),
+                                "%s: '%s' is no name for a class, ignored", strempty(o->file_detail),
+                                section.class);
+}
+
+/* --- XSCHED_CLASS=, ... --- */
+
+static void read_assignment(Origin *o, const char *assignment) {
+        const char *equals = strchr(assignment, '='), *name = assignment + strlen("XSCHED_");
+        char key[16];
+        size_t n = (size_t) (equals - name);
+
+        if (n == 0 || n >= sizeof(key))
+                return;
+        for (size_t i = 0; i < n; i++)
+                key[i] = (char) (i == 0 ? name[i] : tolower((unsigned char) name[i]));
+        key[n] = '\0';
+        int r = settings_set_string(&o->property, key, equals + 1);
+        if (r == -ENOENT)
+                return; /* XSCHED_DEBUG and the like are the shim's */
+        if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: %s is ignored, it has to be %s", o->unit, assignment,
+                                settings_key_range((SettingsKey) settings_key_from_string(key)));
+}
+
+/* What a process's own environment says as well comes second: log fields are written for us only. */
+static void read_properties(Origin *o, const UnitFacts *facts) {
+        o->property = SETTINGS_NULL;
+        for (char **s = facts->environment; s && *s; s++)
+                read_assignment(o, *s);
+        for (char **s = facts->log_fields; s && *s; s++)
+                read_assignment(o, *s);
+}
+
+/* --- reading --- */
+
+static bool is_below(const Origin *o, const Origin *above) {
+        for (; o; o = o->parent)
+                if (o == above)
+                        return true;
+        return false;
+}
+
+bool origin_inherits_from(const Origin *o, const char *name) {
+        for (o = o->parent; o; o = o->parent)
+                if (streq(o->path, name) || streq_ptr(o->unit, name))
+                        return true;
+        return false;
+}
+
+static void origin_changed(Origin *o) {
+        Manager *m = o->manager;
+        Group *g, *tmp;
+
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (is_below(g->origin, o))
+                        group_settings_changed(g);
+        arbiter_flush(m);
+}
+
+static void on_facts(const UnitFacts *facts, void *userdata) {
+        Origin *o = userdata;
+        const Settings file = o->file, property = o->property;
+
+        read_files(o, facts->files);
+        read_properties(o, facts);
+        if (memcmp(&file, &o->file, sizeof(file)) != 0 ||
+                        memcmp(&property, &o->property, sizeof(property)) != 0)
+                origin_changed(o);
+}
+
+void origin_refresh(Origin *o) {
+        Manager *m = o->manager;
+
+        if (!o->unit || !m->bus)
+                return;
+        o->query = unit_query_free(o->query);
+        int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
+        if (r < 0)
+                log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
+}
+
+void origins_refresh(Manager *m) {
+        Origin *o, *tmp;
+
+        HASH_ITER(hh, m->origins, o, tmp)
+                origin_refresh(o);
+}
+
+static int on_reloading(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        int under_way;
+
+        if (sd_bus_message_read(m, "b", &under_way) >= 0 && !under_way)
+                origins_refresh(userdata);
+        return 0;
+}
+
+/* Without a subscription systemd says nothing; without a systemd there is nothing to be said. */
+static int on_subscribed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        return 0;
+}
+
+int origins_attach(Manager *m, sd_bus *bus) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *subscribe = NULL;
+
+        int r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+                        "org.freedesktop.systemd1.Manager", "Reloading", on_reloading, NULL, m);
+        if (r >= 0)
+                r = sd_bus_message_new_method_call(bus, &subscribe, "org.freedesktop.systemd1",
+                                "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager",
+                                "Subscribe");
+        if (r >= 0)
+                r = sd_bus_message_set_auto_start(subscribe, false);
+        if (r >= 0)
+                r = sd_bus_call_async(bus, NULL, subscribe, on_subscribed, NULL, 0);
+        return r;
+}
+
+/* --- life --- */
+
+static Origin *origin_free(Origin *o) {
+        if (!o)
+                return NULL;
+        if (o->hh.tbl)
+                HASH_DEL(o->manager->origins, o);
+        unit_query_free(o->query);
+        origin_unref(o->parent);
+        free(o->path);
+        free(o->unit);
+        free(o->file_detail);
+        free(o);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Origin *, origin_free);
+
+Origin *origin_unref(Origin *o) {
+        if (o && --o->n_refs == 0)
+                origin_free(o);
+        return NULL;
+}
+
+static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **ret) {
+        _cleanup_(origin_freep)
+        Origin *o = calloc(1, sizeof(*o));
+
+        if (!o)
+                return -ENOMEM;
+        o->manager = m;
+        o->n_refs = 1;
+        o->path = strdup(cgroup);
+        if (!o->path)
+                return -ENOMEM;
+        int r = cgroup_path_is_unit(cgroup, &o->unit);
+        if (r < 0)
+                return r;
+        HASH_ADD_KEYPTR(hh, m->origins, o->path, strlen(o->path), o);
+        o->parent = parent;
+        origin_refresh(o);
+        *ret = TAKE_PTR(o);
+        return 0;
+}
+
+static int get_parent(Manager *m, const char *cgroup, Origin **ret) {
+        const char *slash = strrchr(cgroup, '/');
+
+        *ret = NULL;
+        if (!slash || streq(cgroup, "/"))
+                return 0;
+        _cleanup_free_ char *parent = strndup(cgroup, slash == cgroup ? 1 : (size_t) (slash - cgroup));
+        return parent ? origin_get(m, parent, ret) : -ENOMEM;
+}
+
+/* As deep as the path is long: a path from the kernel, with fewer than PATH_MAX / 2 components. */
+int origin_get(Manager *m, const char *cgroup, Origin **ret) {
+        Origin *o, *parent;
+
+        HASH_FIND_STR(m->origins, cgroup, o);
+        if (o) {
+                o->n_refs++;
+                *ret = o;
+                return 0;
+        }
+        int r = get_parent(m, cgroup, &parent);
+        if (r < 0)
+                return r;
+        r = origin_new(m, cgroup, parent, ret);
+        if (r < 0)
+                origin_unref(parent);
+        return r;
+}
+
+/* --- layers --- */
+
+static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail,
+                const Settings *s) {
+        if (settings_is_empty(s))
+                return n;
+        layers[n] = (SettingsLayer){source, detail, s};
+        return n + 1;
+}
+
+/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path. */
+static const Group *origin_group(const Origin *o) {
+        Group *g = NULL;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        if (!g && o->unit)
+                HASH_FIND_STR(o->manager->groups, o->unit, g);
+        return g;
+}
+
+size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
+        size_t n = 0, depth = 0;
+
+        for (const Origin *i = o; i && depth < ORIGIN_DEPTH; i = i->parent, depth++) {
+                bool own = i == o;
+                const Group *g = own ? NULL : origin_group(i);
+
+                if (g)
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, g->name, &g->override);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
+                                &i->file);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
+                                &i->property);
+        }
+        return n;
+}

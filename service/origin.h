@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Origins: what stands with a cgroup, and settles how its processes are scheduled
+ *
+ * One origin for the cgroup of each group, and for each cgroup above it; they make a tree, kept alive by the groups. An origin holds
+ * what the carriers say: the unit's files and the unit's properties, as systemd tells them. The origin's own come first, then what
+ * its parents say, up to the root: that is how a slice's settings are inherited.
+ *
+ * Everything is read when the origin is made, when systemd has reloaded its files, and when the configuration is read again. systemd
+ * answers later: a group that has just been made is scheduled by what is known, and by what was meant a moment after.
+ */
+
+#include "cgroup/unit-query.h"
+#include "manager.h"
+#include "settings.h"
+
+typedef struct Origin Origin;
+
+struct Origin {
+        Manager *manager;
+        Origin *parent;
+        char *path; /* of the cgroup */
+        char *unit; /* NULL when it is none of the system's manager */
+        unsigned n_refs;
+
+        Settings file, property;
+        char *file_detail; /* the last file that said something */
+        UnitQuery *query;
+
+        UT_hash_handle hh;
+};
+
+int origin_get(Manager *m, const char *cgroup, Origin **ret);
+Origin *origin_unref(Origin *o);
+
+/* Reads everything again. */
+void origin_refresh(Origin *o);
+void origins_refresh(Manager *m);
+
+/* Follows systemd's reloads. */
+int origins_attach(Manager *m, sd_bus *bus);
+
+/* The layers of the origin, and of those above it, strongest first. */
+#define ORIGIN_LAYERS     3U /* of each: override of a parent, file, property */
+#define ORIGIN_DEPTH      8U /* what lies deeper inherits from the nearest eight, and the root */
+#define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH)
+size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
+
+/* Whether one of those above is the cgroup, or the unit, of this name. */
+bool origin_inherits_from(const Origin *o, const char *name);

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where settings come from: each carrier by the real thing, who wins over whom, and what explain says of it."""
+
+import os
+
+import inside
+from inside import CLIENT, GROUP, Case, run, show, until
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+class Carriers(Case):
+    @classmethod
+    def setUpClass(cls):
+        for name, priority in (("low", -7), ("lower", -8), ("high", 7)):
+            write(f"/etc/xsched/classes.d/{name}.class", f"[Class]\nPriority={priority}\n")
+        run("systemctl", "restart", "xsched")
+
+    def setUp(self):
+        super().setUp()
+        self.started = []
+
+    def tearDown(self):
+        for name in self.started:
+            run("systemctl", "stop", name)
+        super().tearDown()
+
+    def group(self, unit):
+        return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
+
+    def settings(self, client):
+        group = self.group(client.unit)
+        return tuple(self.get(p, group, GROUP) for p in ("Priority", "Class", "PolicySource"))
+
+    def check(self, client, *expected):
+        """systemd's answers come a moment after the client."""
+        until(lambda: self.settings(client) == expected, f"{expected}, not {self.settings(client)}")
+        self.assertEqual(self.get("Priority", self.client_of(client), CLIENT), expected[0])
+
+    def check_explained(self, client, *expected):
+        """Lines of the chain about the priority, strongest first, without what is built in."""
+        chain = [i for i in self.explain(int(show(client.unit, "MainPID"))) if i["detail"].startswith("Priority:")]
+        self.assertEqual([(i["source"], i["value"]) for i in chain[: len(expected)]], list(expected), chain)
+        return chain
+
+    def test_log_extra_fields(self):
+        c = self.client("-p", "LogExtraFields=XSCHED_CLASS=low", "-p", "LogExtraFields=OTHER=1")
+        self.check(c, -7, "low", "unit")
+        chain = self.check_explained(c, ("unit", -7))
+        self.assertNotEqual(chain[0]["detail"], "")
+
+    def test_environment(self):
+        c = self.client("-p", "Environment=XSCHED_CLASS=high XSCHED_WEIGHT=33")
+        self.check(c, 7, "high", "unit")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 33)
+
+    def test_environment_of_the_process_raises_nothing(self):
+        """Only what systemd says counts: a process that puts it into its own environment can lower, and no more."""
+        c = self.client(unit="liar.service", command=[
+            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=liar.service",
+            "--", "env", "XSCHED_CLASS=high", "sh", "-c", 'shift; exec "$@"', "sh",
+        ])
+        self.assertEqual(c.ask("run 1"), "ran")
+        self.assertEqual(self.settings(c)[0], 0)
+        self.assertEqual(self.get("Priority", self.call("ListClients")[0][0][-1], CLIENT), 0)
+
+    def test_bad_values_are_named(self):
+        c = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=1000", "-p", "LogExtraFields=XSCHED_WEIGHT=50", unit="bad.service")
+        until(lambda: self.get("Weight", self.group(c.unit), GROUP) == 50, "the good one to apply")
+        self.assertEqual(self.settings(c)[0], 0)
+        said = [m["MESSAGE"] for m in inside.journal("_SYSTEMD_UNIT=xsched.service") if "bad.service" in m["MESSAGE"]]
+        self.assertTrue(any("XSCHED_PRIORITY=1000" in m and "-255..255" in m for m in said), said)
+
+    def service_file(self, name, section):
+        """Its section begins in line 6."""
+        write(
+            f"/run/systemd/system/{name}",
+            f"[Service]\nStandardInput=file:/run/client.in\nExecStart={inside.TEST_CLIENT} {inside.DEVICE_ID} \\\n1\n\n{section}",
+        )
+
+    def start(self, name):
+        """A unit with a file: its client runs until it is stopped."""
+        if not os.path.exists("/run/client.in"):
+            os.mkfifo("/run/client.in")
+        fd = os.open("/run/client.in", os.O_RDWR)
+        self.addCleanup(os.close, fd)
+        run("systemctl", "daemon-reload")
+        run("systemctl", "start", name)
+        self.started.append(name)
+        until(lambda: any(g[0].endswith("/" + name) for g in self.call("ListGroups")[0]), f"{name} to register")
+
+        class Unit:
+            unit = name
+
+        return Unit
+
+    def test_unit_file(self):
+        self.service_file("filed.service", "[X-XSched]\nPriority=11\nWeight=321\n")
+        c = self.start("filed.service")
+        self.check(c, 11, "default", "unit-file")
+        chain = self.check_explained(c, ("unit-file", 11))
+        self.assertIn("/run/systemd/system/filed.service", chain[0]["detail"])
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 321)
+
+    def test_drop_ins_of_every_kind(self):
+        """Unit, template and prefix drop-ins, by systemd's own precedence; daemon-reload is enough."""
+        self.service_file("drop-a@.service", "[X-XSched]\nPriority=1\n")
+        c = self.start("drop-a@x.service")
+        self.check(c, 1, "default", "unit-file")
+        for path, priority in (("drop-.service.d", 2), ("drop-a@.service.d", 3), ("drop-a@x.service.d", 4)):
+            write(f"/run/systemd/system/{path}/50.conf", f"[Unit]\nDescription=x\n[X-XSched]\nPriority={priority}\n")
+            run("systemctl", "daemon-reload")
+            until(lambda p=path: p in show(c.unit, "DropInPaths"), "systemd to have it")
+        # Files of one name: the most specific directory's counts.
+        self.check(c, 4, "default", "unit-file")
+        write("/run/systemd/system/drop-a@x.service.d/60.conf", "[X-XSched]\nPriority=\nClass=low\n")
+        run("systemctl", "daemon-reload")
+        self.check(c, -7, "low", "unit-file")
+
+    def test_bad_line_of_a_unit_file(self):
+        self.service_file("line.service", "[X-XSched]\nPriority=soon\nWeight=77\n")
+        c = self.start("line.service")
+        until(lambda: self.get("Weight", self.group(c.unit), GROUP) == 77, "the good line to apply")
+        said = [m["MESSAGE"] for m in inside.journal("_SYSTEMD_UNIT=xsched.service")]
+        self.assertTrue(any("/run/systemd/system/line.service:7" in m for m in said), said)
+
+    def test_unit_file_over_properties(self):
+        self.service_file("both.service", "LogExtraFields=XSCHED_CLASS=low\n[X-XSched]\nPriority=5\n")
+        c = self.start("both.service")
+        until(lambda: self.settings(c)[0] == 5, "the file's priority")
+        self.check_explained(c, ("unit-file", 5), ("unit", -7))
+
+    def test_override_over_everything(self):
+        c = self.client("-p", "LogExtraFields=XSCHED_CLASS=low", unit="over.service")
+        self.check(c, -7, "low", "unit")
+        run("xschedctl", "set", "over.service", "priority=3")
+        self.check(c, 3, "low", "override")
+        self.check_explained(c, ("override", 3), ("unit", -7))
+        run("xschedctl", "reset", "over.service")
+        self.check(c, -7, "low", "unit")
+
+    def test_slices_hand_down(self):
+        """What the slice says holds for all below it, and the nearer slice is stronger."""
+        inside.drop_in("hand.slice", "50", "[X-XSched]\nPriority=-3\nWeight=44\n")
+        c = self.client("--slice=hand-down.slice")
+        self.check(c, -3, "default", "slice")
+        inside.drop_in("hand-down.slice", "50", "[X-XSched]\nClass=lower\n")
+        self.check(c, -8, "lower", "slice")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 44)
+        own = self.client("--slice=hand-down.slice", "-p", "LogExtraFields=XSCHED_CLASS=low")
+        self.check(own, -7, "low", "unit")
+        self.check_explained(own, ("unit", -7), ("slice", -8), ("slice", -3))
+
+    def test_override_of_a_slice(self):
+        """busctl and xschedctl set slices, before or after there is anything in them."""
+        c = self.client("--slice=set-me.slice")
+        self.check(c, 0, "default", "default")
+        run("xschedctl", "set", "set.slice", "priority=-2")
+        self.check(c, -2, "default", "slice")
+        late = self.client("--slice=set-me.slice")
+        self.check(late, -2, "default", "slice")
+        run("xschedctl", "reset", "set.slice")
+        self.check(c, 0, "default", "default")
+
+    def test_all_of_it_after_a_restart(self):
+        c = self.client("-p", "LogExtraFields=XSCHED_CLASS=high")
+        self.check(c, 7, "high", "unit")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.check(c, 7, "high", "unit")
+
+
+if __name__ == "__main__":
+    inside.main()
