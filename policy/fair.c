@@ -305,8 +305,10 @@ static FairNode *fair_queue_eligible(FairQueue *q) {
 
 /* Fills free slots; with whoever is least early if nobody is eligible, for a slot must not stay empty. */
 static void fair_queue_fill(FairQueue *q, uint32_t slots) {
-        while (q->n_running < slots && q->waiting.n > 0)
-                fair_queue_start(q, fair_queue_eligible(q) ?: fair_node_of(avl_first(&q->waiting)));
+        FairNode *n;
+
+        while (q->n_running < slots && (n = fair_queue_eligible(q) ?: fair_node_of(avl_first(&q->waiting))))
+                fair_queue_start(q, n);
 }
 
 void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {

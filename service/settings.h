@@ -28,7 +28,7 @@ typedef enum SettingsKey {
 } SettingsKey;
 
 /* The names on the bus and in files: "Priority", ... */
-const char *settings_key_to_string(SettingsKey k);
+const char *settings_key_to_string(SettingsKey v);
 int settings_key_from_string(const char *s);
 
 typedef struct Settings {
@@ -82,7 +82,7 @@ typedef enum SettingsSource {
         _SETTINGS_SOURCE_MAX,
 } SettingsSource;
 
-const char *settings_source_to_string(SettingsSource s);
+const char *settings_source_to_string(SettingsSource v);
 int settings_source_from_string(const char *s);
 
 /* One layer, strongest first in the array that settings_resolve() takes. */
