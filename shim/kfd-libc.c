@@ -236,6 +236,8 @@ int kfd_context_ioctl(int context, unsigned long request, ...) {
         return kfd_next_ioctl(kfd_context_fd((unsigned) context), request, arg);
 }
 
+/* Parameters of what stands in front of a libc function have the names of the libc header. */
+
 /* --- opening --- */
 
 static bool is_device(const char *path) {
@@ -261,23 +263,23 @@ static int opened(const char *path, int fd) {
         })
 
 _public_
-int open(const char *path, int flags, ...) {
-        return opened(path, next_open()(path, flags, MODE(flags)));
+int open(const char *file, int oflag, ...) {
+        return opened(file, next_open()(file, oflag, MODE(oflag)));
 }
 
 _public_
-int open64(const char *path, int flags, ...) {
-        return opened(path, next_open64()(path, flags, MODE(flags)));
+int open64(const char *file, int oflag, ...) {
+        return opened(file, next_open64()(file, oflag, MODE(oflag)));
 }
 
 _public_
-int openat(int at, const char *path, int flags, ...) {
-        return opened(path, next_openat()(at, path, flags, MODE(flags)));
+int openat(int fd, const char *file, int oflag, ...) {
+        return opened(file, next_openat()(fd, file, oflag, MODE(oflag)));
 }
 
 _public_
-int openat64(int at, const char *path, int flags, ...) {
-        return opened(path, next_openat64()(at, path, flags, MODE(flags)));
+int openat64(int fd, const char *file, int oflag, ...) {
+        return opened(file, next_openat64()(fd, file, oflag, MODE(oflag)));
 }
 
 /* What <fcntl.h> makes of a call without a mode when a program is built with _FORTIFY_SOURCE. */
@@ -320,20 +322,20 @@ static void forget_range(unsigned first, unsigned last) {
 }
 
 _public_
-int close_range(unsigned first, unsigned last, int flags) {
+int close_range(unsigned fd, unsigned max_fd, int flags) {
         if (!(flags & (int) CLOSE_RANGE_CLOEXEC))
-                forget_range(first, last);
-        return next_close_range() ? next_close_range()(first, last, flags)
-                                  : (int) syscall(SYS_close_range, first, last, flags);
+                forget_range(fd, max_fd);
+        return next_close_range() ? next_close_range()(fd, max_fd, flags)
+                                  : (int) syscall(SYS_close_range, fd, max_fd, flags);
 }
 
 _public_
-void closefrom(int first) {
-        forget_range((unsigned) MAX(first, 0), FDS_MAX - 1);
+void closefrom(int lowfd) {
+        forget_range((unsigned) MAX(lowfd, 0), FDS_MAX - 1);
         if (next_closefrom())
-                next_closefrom()(first);
+                next_closefrom()(lowfd);
         else
-                (void) syscall(SYS_close_range, (unsigned) MAX(first, 0), UINT32_MAX, 0);
+                (void) syscall(SYS_close_range, (unsigned) MAX(lowfd, 0), UINT32_MAX, 0);
 }
 
 _public_
@@ -355,13 +357,13 @@ static int copied_to(int from, int to, int r) {
 }
 
 _public_
-int dup2(int from, int to) {
-        return copied_to(from, to, next_dup2()(from, to));
+int dup2(int fd, int fd2) {
+        return copied_to(fd, fd2, next_dup2()(fd, fd2));
 }
 
 _public_
-int dup3(int from, int to, int flags) {
-        return copied_to(from, to, next_dup3()(from, to, flags));
+int dup3(int fd, int fd2, int flags) {
+        return copied_to(fd, fd2, next_dup3()(fd, fd2, flags));
 }
 
 static int fcntl_done(int fd, int command, int r) {
@@ -380,13 +382,13 @@ static int fcntl_done(int fd, int command, int r) {
         })
 
 _public_
-int fcntl(int fd, int command, ...) {
-        return fcntl_done(fd, command, next_fcntl()(fd, command, ARGUMENT(command)));
+int fcntl(int fd, int cmd, ...) {
+        return fcntl_done(fd, cmd, next_fcntl()(fd, cmd, ARGUMENT(cmd)));
 }
 
 _public_
-int fcntl64(int fd, int command, ...) {
-        return fcntl_done(fd, command, next_fcntl64()(fd, command, ARGUMENT(command)));
+int fcntl64(int fd, int cmd, ...) {
+        return fcntl_done(fd, cmd, next_fcntl64()(fd, cmd, ARGUMENT(cmd)));
 }
 
 /* --- ioctl --- */
