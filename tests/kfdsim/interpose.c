@@ -133,13 +133,13 @@ static int open_path(const char *path, int flags, mode_t mode, int (*next)(const
 }
 
 _public_
-int open(const char *path, int flags, ...) {
-        return open_path(path, flags, OPEN_MODE(flags), NEXT(open));
+int open(const char *file, int oflag, ...) {
+        return open_path(file, oflag, OPEN_MODE(oflag), NEXT(open));
 }
 
 _public_
-int open64(const char *path, int flags, ...) {
-        return open_path(path, flags, OPEN_MODE(flags), NEXT(open64));
+int open64(const char *file, int oflag, ...) {
+        return open_path(file, oflag, OPEN_MODE(oflag), NEXT(open64));
 }
 
 int __open_2(const char *path, int flags);
@@ -164,13 +164,13 @@ static int openat_path(
 }
 
 _public_
-int openat(int at, const char *path, int flags, ...) {
-        return openat_path(at, path, flags, OPEN_MODE(flags), NEXT(openat));
+int openat(int fd, const char *file, int oflag, ...) {
+        return openat_path(fd, file, oflag, OPEN_MODE(oflag), NEXT(openat));
 }
 
 _public_
-int openat64(int at, const char *path, int flags, ...) {
-        return openat_path(at, path, flags, OPEN_MODE(flags), NEXT(openat64));
+int openat64(int fd, const char *file, int oflag, ...) {
+        return openat_path(fd, file, oflag, OPEN_MODE(oflag), NEXT(openat64));
 }
 
 int __openat_2(int at, const char *path, int flags);
@@ -186,28 +186,29 @@ int __openat64_2(int at, const char *path, int flags) {
 }
 
 _public_
-FILE *fopen(const char *path, const char *mode) {
+FILE *fopen(const char *filename, const char *modes) {
         char buffer[PATH_SIZE];
-        return NEXT(fopen)(redirect(path, buffer), mode);
+        return NEXT(fopen)(redirect(filename, buffer), modes);
 }
 
 _public_
-FILE *fopen64(const char *path, const char *mode) {
+FILE *fopen64(const char *filename, const char *modes) {
         char buffer[PATH_SIZE];
-        return NEXT(fopen64)(redirect(path, buffer), mode);
+        return NEXT(fopen64)(redirect(filename, buffer), modes);
 }
 
 _public_
-DIR *opendir(const char *path) {
+DIR *opendir(const char *name) {
         char buffer[PATH_SIZE];
-        return NEXT(opendir)(redirect(path, buffer));
+        return NEXT(opendir)(redirect(name, buffer));
 }
 
 _public_
-int scandir(const char *restrict path, struct dirent ***restrict list, int (*filter)(const struct dirent *),
-                int (*compare)(const struct dirent **, const struct dirent **)) {
+int scandir(const char *restrict dir, struct dirent ***restrict namelist,
+                int (*selector)(const struct dirent *),
+                int (*cmp)(const struct dirent **, const struct dirent **)) {
         char buffer[PATH_SIZE];
-        return NEXT(scandir)(redirect(path, buffer), list, filter, compare);
+        return NEXT(scandir)(redirect(dir, buffer), namelist, selector, cmp);
 }
 
 /* --- names and attributes --- */
@@ -217,33 +218,33 @@ static const char *attributes_path(const char *path, char *buffer) {
 }
 
 _public_
-int stat(const char *restrict path, struct stat *restrict st) {
+int stat(const char *restrict file, struct stat *restrict buf) {
         char buffer[PATH_SIZE];
-        return NEXT(stat)(attributes_path(path, buffer), st);
+        return NEXT(stat)(attributes_path(file, buffer), buf);
 }
 
 _public_
-int lstat(const char *restrict path, struct stat *restrict st) {
+int lstat(const char *restrict file, struct stat *restrict buf) {
         char buffer[PATH_SIZE];
-        return NEXT(lstat)(attributes_path(path, buffer), st);
+        return NEXT(lstat)(attributes_path(file, buffer), buf);
 }
 
 _public_
-int fstatat(int at, const char *restrict path, struct stat *restrict st, int flags) {
+int fstatat(int fd, const char *restrict file, struct stat *restrict buf, int flag) {
         char buffer[PATH_SIZE];
-        return NEXT(fstatat)(at, attributes_path(path, buffer), st, flags);
+        return NEXT(fstatat)(fd, attributes_path(file, buffer), buf, flag);
 }
 
 _public_
-int access(const char *path, int mode) {
+int access(const char *name, int type) {
         char buffer[PATH_SIZE];
-        return is_device(path) ? 0 : NEXT(access)(redirect(path, buffer), mode);
+        return is_device(name) ? 0 : NEXT(access)(redirect(name, buffer), type);
 }
 
 _public_
-int faccessat(int at, const char *path, int mode, int flags) {
+int faccessat(int fd, const char *file, int type, int flag) {
         char buffer[PATH_SIZE];
-        return is_device(path) ? 0 : NEXT(faccessat)(at, redirect(path, buffer), mode, flags);
+        return is_device(file) ? 0 : NEXT(faccessat)(fd, redirect(file, buffer), type, flag);
 }
 
 /* What a link in /proc/PID/fd says of a simulated file is what it would say of the driver's. */
@@ -264,13 +265,13 @@ static ssize_t link_name(ssize_t n, char *buffer, size_t size) {
 }
 
 _public_
-ssize_t readlink(const char *restrict path, char *restrict buffer, size_t size) {
-        return link_name(NEXT(readlink)(path, buffer, size), buffer, size);
+ssize_t readlink(const char *restrict path, char *restrict buf, size_t len) {
+        return link_name(NEXT(readlink)(path, buf, len), buf, len);
 }
 
 _public_
-ssize_t readlinkat(int at, const char *restrict path, char *restrict buffer, size_t size) {
-        return link_name(NEXT(readlinkat)(at, path, buffer, size), buffer, size);
+ssize_t readlinkat(int fd, const char *restrict path, char *restrict buf, size_t len) {
+        return link_name(NEXT(readlinkat)(fd, path, buf, len), buf, len);
 }
 
 /* --- fds --- */
@@ -341,15 +342,15 @@ static void *map(void *addr, size_t length, int prot, int flags, int fd, uint64_
 }
 
 _public_
-void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
+void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset) {
         if (flags & MAP_ANONYMOUS || fd < 0)
-                return NEXT(mmap)(addr, length, prot, flags, fd, offset);
-        return map(addr, length, prot, flags, fd, (uint64_t) offset);
+                return NEXT(mmap)(addr, len, prot, flags, fd, offset);
+        return map(addr, len, prot, flags, fd, (uint64_t) offset);
 }
 
 _public_
-void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
-        return mmap(addr, length, prot, flags, fd, offset);
+void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset) {
+        return mmap(addr, len, prot, flags, fd, offset);
 }
 
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
