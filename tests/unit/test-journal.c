@@ -106,8 +106,8 @@ static void test_memory_is_given_back(void **state) {
                 assert_int_equal(journal_commit(&j), 0);
         }
         assert_int_equal(fstat(j.fd, &st), 0);
-        assert_true(st.st_size > 200 * 1024);
-        assert_in_range(st.st_blocks * 512, 1, 100 * 1024);
+        assert_true(st.st_size > 200L * 1024);
+        assert_in_range(st.st_blocks * 512, 1, 100UL * 1024);
         journal_done(&j);
 }
 
