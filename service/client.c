@@ -63,6 +63,7 @@ static void client_resolve(Client *c) {
 
         size_t n = client_layers(c, layers);
         settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
+        origin_lower(c->group->origin, &c->resolved);
         bool lowered = settings_lower(&c->resolved, &c->wish, manager_lookup_class, c->manager);
         c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
 }

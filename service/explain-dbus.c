@@ -48,6 +48,7 @@ static const char *layer_why(SettingsSource source) {
                         [SETTINGS_FROM_SLICE] = "inherited from",
                         [SETTINGS_FROM_UNIT] = "by a property of",
                         [SETTINGS_FROM_UNIT_FILE] = "by [X-XSched] in",
+                        [SETTINGS_FROM_ATTRIBUTE] = "by user.xsched.* of",
                         [SETTINGS_FROM_CLASS] = "by class",
                         [SETTINGS_FROM_JOB] = "set with",
                         [SETTINGS_FROM_HOLD] = "held for the process",

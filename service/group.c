@@ -46,6 +46,7 @@ static void group_resolve(Group *g) {
 
         size_t n = group_layers(g, layers);
         settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
+        origin_lower(g->origin, &g->resolved);
 }
 
 void group_settings_changed(Group *g) {

@@ -5,8 +5,10 @@
  */
 
 #include <ctype.h>
+#include <sys/inotify.h>
 
 #include "arbiter.h"
+#include "cgroup/cgroup-attr.h"
 #include "common/conf-parser.h"
 #include "config.h"
 #include "log.h"
@@ -121,6 +123,87 @@ static void read_properties(Origin *o, const UnitFacts *facts) {
                 read_assignment(o, *s);
 }
 
+/* --- user.xsched.* --- */
+
+static void read_attr(const char *key, const char *value, void *userdata) {
+        Origin *o = userdata;
+        char name[16] = "";
+
+        /* "priority" in the attribute's name, "Priority" everywhere else. */
+        if (strlen(key) < sizeof(name)) {
+                memcpy(name, key, strlen(key));
+                name[0] = (char) toupper((unsigned char) name[0]);
+        }
+        int r = settings_set_string(&o->attr, name, value);
+        if (r == -ENOENT)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: attribute user.xsched.%.32s is none of ours, ignored", o->path, key);
+        else if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: user.xsched.%s=%s is ignored, it has to be %s", o->path, key, value,
+                                settings_key_range((SettingsKey) settings_key_from_string(name)));
+}
+
+/* Said once for each change, when somebody tried: attributes that would raise have no effect. */
+static void log_refused(const Origin *o) {
+        const SettingsLayer layer = {SETTINGS_FROM_ATTRIBUTE, NULL, &o->lowered};
+        const PolicySettings usual = POLICY_SETTINGS_DEFAULT;
+        SettingsResolved r;
+
+        settings_resolve(&layer, 1, manager_lookup_class, o->manager, &r);
+        if (!settings_policy_is_lower_or_equal(&r.policy, &usual))
+                log_event(LOG_NOTICE, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = -EPERM),
+                                "%s: attributes user.xsched.* of a directory that is not root's only lower, what raises is ignored",
+                                o->path);
+}
+
+/* Whether anything changed. */
+static bool read_attrs(Origin *o) {
+        const Settings attr = o->attr, lowered = o->lowered;
+        _cleanup_free_ char *directory = NULL;
+        uid_t owner = 0;
+
+        o->attr = o->lowered = SETTINGS_NULL;
+        int r = cgroup_directory(o->path, &directory);
+        if (r >= 0)
+                r = cgroup_attr_read(directory, read_attr, o, &owner);
+        if (r >= 0 && owner != 0) {
+                o->lowered = o->attr;
+                o->attr = SETTINGS_NULL;
+        }
+        if (memcmp(&lowered, &o->lowered, sizeof(lowered)) != 0) {
+                log_refused(o);
+                return true;
+        }
+        return memcmp(&attr, &o->attr, sizeof(attr)) != 0;
+}
+
+static void origin_changed(Origin *o);
+
+static int on_inotify(sd_event_source *s, const struct inotify_event *e, void *userdata) {
+        Origin *o = userdata;
+
+        if (e->mask & (IN_IGNORED | IN_DELETE_SELF)) {
+                o->inotify = sd_event_source_disable_unref(o->inotify);
+                return 0;
+        }
+        if (read_attrs(o))
+                origin_changed(o);
+        return 0;
+}
+
+/* Watched first, read second: nothing gets lost in between. */
+static void watch_attrs(Origin *o) {
+        _cleanup_free_ char *directory = NULL;
+
+        int r = cgroup_directory(o->path, &directory);
+        if (r >= 0)
+                r = sd_event_add_inotify(o->manager->event, &o->inotify, directory,
+                                IN_ATTRIB | IN_DELETE_SELF | IN_ONLYDIR, on_inotify, o);
+        if (r < 0 && r != -ENOENT)
+                log_warning_errno(r, "Failed to watch the attributes of %s: %m", o->path);
+}
+
 /* --- reading --- */
 
 static bool is_below(const Origin *o, const Origin *above) {
@@ -158,7 +241,7 @@ static void on_facts(const UnitFacts *facts, void *userdata) {
                 origin_changed(o);
 }
 
-void origin_refresh(Origin *o) {
+static void origin_ask(Origin *o) {
         Manager *m = o->manager;
 
         if (!o->unit || !m->bus)
@@ -167,6 +250,12 @@ void origin_refresh(Origin *o) {
         int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
         if (r < 0)
                 log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
+}
+
+void origin_refresh(Origin *o) {
+        if (read_attrs(o))
+                origin_changed(o);
+        origin_ask(o);
 }
 
 void origins_refresh(Manager *m) {
@@ -214,6 +303,7 @@ static Origin *origin_free(Origin *o) {
         if (o->hh.tbl)
                 HASH_DEL(o->manager->origins, o);
         unit_query_free(o->query);
+        sd_event_source_disable_unref(o->inotify);
         origin_unref(o->parent);
         free(o->path);
         free(o->unit);
@@ -245,7 +335,9 @@ static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **r
                 return r;
         HASH_ADD_KEYPTR(hh, m->origins, o->path, strlen(o->path), o);
         o->parent = parent;
-        origin_refresh(o);
+        watch_attrs(o);
+        (void) read_attrs(o);
+        origin_ask(o);
         *ret = TAKE_PTR(o);
         return 0;
 }
@@ -308,10 +400,18 @@ size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_
 
                 if (g)
                         n = add_layer(layers, n, SETTINGS_FROM_SLICE, g->name, &g->override);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->attr);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
                                 &i->file);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
                                 &i->property);
         }
         return n;
+}
+
+void origin_lower(const Origin *o, SettingsResolved *r) {
+        for (; o; o = o->parent)
+                (void) settings_lower_by(
+                                r, &o->lowered, SETTINGS_FROM_ATTRIBUTE, manager_lookup_class, o->manager);
 }

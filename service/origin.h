@@ -5,7 +5,7 @@
  * Origins: what stands with a cgroup, and settles how its processes are scheduled
  *
  * One origin for the cgroup of each group, and for each cgroup above it; they make a tree, kept alive by the groups. An origin holds
- * what the carriers say: the unit's files and the unit's properties, as systemd tells them. The origin's own come first, then what
+ * what the carriers say: extended attributes of the cgroup's directory, the unit's files, and the unit's properties, as systemd tells them. The origin's own come first, then what
  * its parents say, up to the root: that is how a slice's settings are inherited.
  *
  * Everything is read when the origin is made, when systemd has reloaded its files, and when the configuration is read again. systemd
@@ -26,6 +26,9 @@ struct Origin {
         unsigned n_refs;
 
         Settings file, property;
+        Settings attr;    /* where root owns the directory */
+        Settings lowered; /* where another user does: these only lower */
+        sd_event_source *inotify;
         char *file_detail; /* the last file that said something */
         UnitQuery *query;
 
@@ -43,9 +46,12 @@ void origins_refresh(Manager *m);
 int origins_attach(Manager *m, sd_bus *bus);
 
 /* The layers of the origin, and of those above it, strongest first. */
-#define ORIGIN_LAYERS     3U /* of each: override of a parent, file, property */
+#define ORIGIN_LAYERS     4U /* of each: override of a parent, attributes, file, property */
 #define ORIGIN_DEPTH      8U /* what lies deeper inherits from the nearest eight, and the root */
 #define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH)
+/* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. */
+void origin_lower(const Origin *o, SettingsResolved *r);
+
 size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
 /* Whether one of those above is the cgroup, or the unit, of this name. */

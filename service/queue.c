@@ -58,6 +58,7 @@ static void queue_resolve(Queue *q) {
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         size_t n = client_layers(c, layers + 1);
         settings_resolve(layers, n + 1, manager_lookup_class, q->manager, &q->resolved);
+        origin_lower(c->group->origin, &q->resolved);
         (void) settings_lower(&q->resolved, &c->wish, manager_lookup_class, q->manager);
 
         if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {

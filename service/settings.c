@@ -21,6 +21,7 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_SLICE] = "slice",
                 [SETTINGS_FROM_UNIT] = "unit",
                 [SETTINGS_FROM_UNIT_FILE] = "unit-file",
+                [SETTINGS_FROM_ATTRIBUTE] = "attribute",
                 [SETTINGS_FROM_CLASS] = "class",
                 [SETTINGS_FROM_JOB] = "job",
                 [SETTINGS_FROM_HOLD] = "hold",
@@ -187,40 +188,45 @@ static uint64_t threshold_rank(uint32_t t) {
         return t == 0 ? UINT64_MAX : t;
 }
 
-static bool lower_numbers(SettingsResolved *r, const Settings *s) {
+static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource source) {
         bool changed = false;
 
         if (settings_has(s, SETTINGS_PRIORITY) && s->priority < r->policy.priority) {
                 r->policy.priority = s->priority;
-                r->from[SETTINGS_PRIORITY] = SETTINGS_FROM_WISH;
+                r->from[SETTINGS_PRIORITY] = source;
                 changed = true;
         }
         if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
                 r->policy.weight = s->weight;
-                r->from[SETTINGS_WEIGHT] = SETTINGS_FROM_WISH;
+                r->from[SETTINGS_WEIGHT] = source;
                 changed = true;
         }
         if (settings_has(s, SETTINGS_THRESHOLD) &&
                         threshold_rank(s->threshold) < threshold_rank(r->policy.threshold)) {
                 r->policy.threshold = s->threshold;
-                r->from[SETTINGS_THRESHOLD] = SETTINGS_FROM_WISH;
+                r->from[SETTINGS_THRESHOLD] = source;
                 changed = true;
         }
         return changed;
 }
 
-bool settings_lower(
-                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
-        bool changed = lower_numbers(r, wish);
+bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
+                settings_class_lookup_t lookup, void *userdata) {
+        bool changed = lower_numbers(r, wish, source);
 
         if (settings_has(wish, SETTINGS_CLASS) && lookup) {
                 const Settings *class = lookup(wish->class, userdata);
-                if (class && lower_numbers(r, class))
+                if (class && lower_numbers(r, class, source))
                         changed = true;
         }
         if (changed)
-                r->source = SETTINGS_FROM_WISH;
+                r->source = source;
         return changed;
+}
+
+bool settings_lower(
+                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
+        return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
 }
 
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {

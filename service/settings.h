@@ -74,6 +74,7 @@ typedef enum SettingsSource {
         SETTINGS_FROM_SLICE,     /* inherited from a cgroup above */
         SETTINGS_FROM_UNIT,      /* properties of the unit, as systemd tells them */
         SETTINGS_FROM_UNIT_FILE, /* [X-XSched] of the unit's files */
+        SETTINGS_FROM_ATTRIBUTE, /* user.xsched.* of the cgroup's directory */
         SETTINGS_FROM_CLASS,     /* a class that was named by a match or is the configured default */
         SETTINGS_FROM_JOB,       /* CreateJob */
         SETTINGS_FROM_HOLD,      /* HoldPriority */
@@ -110,6 +111,10 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
  * class by its values. Returns whether anything changed. */
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
+
+/* The same, for what lowers without being a wish of the process. */
+bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
+                settings_class_lookup_t lookup, void *userdata);
 
 /* Whether a is nowhere above b: neither priority, nor weight, nor threshold. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);

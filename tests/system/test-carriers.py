@@ -166,6 +166,50 @@ class Carriers(Case):
         run("xschedctl", "reset", "set.slice")
         self.check(c, 0, "default", "default")
 
+    def set_attr(self, directory, **attributes):
+        for key, value in attributes.items():
+            os.setxattr(directory, f"user.xsched.{key}", str(value).encode())
+
+    def test_attributes_by_root(self):
+        """In force at once, stronger than what systemd says, and gone when they are removed."""
+        c = self.client("-p", "LogExtraFields=XSCHED_CLASS=low", unit="attr.service")
+        self.check(c, -7, "low", "unit")
+        directory = "/sys/fs/cgroup/system.slice/attr.service"
+        self.set_attr(directory, priority=9, weight=12)
+        self.check(c, 9, "low", "attribute")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 12)
+        self.check_explained(c, ("attribute", 9), ("unit", -7))
+        os.removexattr(directory, "user.xsched.priority")
+        until(lambda: self.settings(c)[0] == -7, "the unit's priority again")
+
+    def test_attributes_of_a_slice(self):
+        c = self.client("--slice=attr-nested.slice")
+        self.set_attr("/sys/fs/cgroup/attr.slice", **{"class": "lower"})
+        self.check(c, -8, "lower", "slice")
+
+    def test_bad_attributes_are_named(self):
+        c = self.client(unit="badattr.service")
+        self.set_attr("/sys/fs/cgroup/system.slice/badattr.service", priority="soon", weight=9)
+        until(lambda: self.get("Weight", self.group(c.unit), GROUP) == 9, "the good one to apply")
+        self.assertEqual(self.settings(c)[0], 0)
+        said = [m["MESSAGE"] for m in inside.journal("_SYSTEMD_UNIT=xsched.service")]
+        self.assertTrue(any("user.xsched.priority=soon" in m for m in said), said)
+
+    def test_attributes_by_a_user(self):
+        """Who owns the directory, and is not root, lowers; what would raise is refused, and logged."""
+        c = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-2", "--uid=nobody", "-p", "Delegate=yes", unit="own.service")
+        self.check(c, -2, "default", "unit")
+        directory = "/sys/fs/cgroup/system.slice/own.service"
+        self.assertEqual(os.stat(directory).st_uid, 65534)
+        set_as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "/usr/bin/python3", "-c",
+                         "import os, sys; os.setxattr(sys.argv[1], 'user.xsched.priority', sys.argv[2].encode())", directory]
+        run(*set_as_nobody, "20")
+        until(lambda: any("only lower" in m["MESSAGE"] and "own.service" in m["MESSAGE"]
+                          for m in inside.journal("_SYSTEMD_UNIT=xsched.service")), "the refusal in the journal")
+        self.check(c, -2, "default", "unit")
+        run(*set_as_nobody, "-5")
+        self.check(c, -5, "default", "attribute")
+
     def test_all_of_it_after_a_restart(self):
         c = self.client("-p", "LogExtraFields=XSCHED_CLASS=high")
         self.check(c, 7, "high", "unit")

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Extended attributes of a cgroup's directory
+ */
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+
+#include "cgroup/cgroup-attr.h"
+
+#define PREFIX    "user.xsched."
+#define LIST_MAX  ((size_t) 64 * 1024)
+#define VALUE_MAX ((size_t) 64)
+
+/* Where systemd mounts it: by itself, or beside the old controllers. */
+int cgroup_directory(const char *cgroup, char **ret) {
+        static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+        struct statfs fs;
+
+        for (size_t i = 0; i < ELEMENTSOF(mounts); i++) {
+                char *path;
+
+                if (statfs(mounts[i], &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+                        continue;
+                if (asprintf(&path, "%s%s", mounts[i], cgroup) < 0)
+                        return -ENOMEM;
+                *ret = path;
+                return 0;
+        }
+        return -ENOENT;
+}
+
+static void read_one(int fd, const char *name, cgroup_attr_t found, void *userdata) {
+        char value[VALUE_MAX + 1];
+
+        ssize_t n = fgetxattr(fd, name, value, VALUE_MAX);
+        if (n < 0 && errno != ERANGE)
+                return; /* gone meanwhile */
+        /* What is too long, or no text, is no value of ours, and the caller says so. */
+        if (n < 0 || memchr(value, '\0', (size_t) n))
+                n = 0;
+        value[n] = '\0';
+        found(name + strlen(PREFIX), value, userdata);
+}
+
+int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata, uid_t *ret_owner) {
+        _cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return negative_errno();
+
+        _cleanup_free_ char *names = malloc(LIST_MAX);
+        if (!names)
+                return -ENOMEM;
+        ssize_t n = flistxattr(fd, names, LIST_MAX);
+        for (ssize_t i = 0; i < n; i += (ssize_t) strlen(names + i) + 1)
+                if (startswith(names + i, PREFIX))
+                        read_one(fd, names + i, found, userdata);
+        *ret_owner = st.st_uid;
+        return 0;
+}
