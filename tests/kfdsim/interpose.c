@@ -119,8 +119,7 @@ static bool has_mode(int flags) {
                 _mode;                                                                                      \
         })
 
-/* The system's headers name parameters in their own way. */
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+/* Parameters of what stands in front of a libc function have the names of the libc header. */
 
 /* --- open --- */
 
@@ -352,8 +351,6 @@ _public_
 void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset) {
         return mmap(addr, len, prot, flags, fd, offset);
 }
-
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 static void in_child(void) {
         sim_engine_forget();
