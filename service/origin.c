@@ -5,6 +5,7 @@
  */
 
 #include <ctype.h>
+#include <stdio.h>
 #include <sys/inotify.h>
 
 #include "arbiter.h"
@@ -130,10 +131,8 @@ static void read_attr(const char *key, const char *value, void *userdata) {
         char name[16] = "";
 
         /* "priority" in the attribute's name, "Priority" everywhere else. */
-        if (strlen(key) < sizeof(name)) {
-                memcpy(name, key, strlen(key));
-                name[0] = (char) toupper((unsigned char) name[0]);
-        }
+        (void) snprintf(name, sizeof(name), "%s", key);
+        name[0] = (char) toupper((unsigned char) name[0]);
         int r = settings_set_string(&o->attr, name, value);
         if (r == -ENOENT)
                 log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
