@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The HAL's conformance suite over the KFD backend, on simulated GPUs
+ *
+ * Queues and work are the AQL client's. What the backend needs to know of a queue passes this program's own ioctl() on its way to the driver.
+ */
+
+#undef _FILE_OFFSET_BITS
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "aql.h"
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "hal/kfd-abi.h"
+#include "hal/kfd.h"
+#include "kfdsim.h"
+#include "tests/lib/hal-suite.h"
+#include "tests/lib/unit.h"
+
+#define PACKETS        16384U
+#define DOORBELLS_SIZE 8192U
+#define LONG_NS        (5 * NSEC_PER_MSEC)
+#define INTERRUPTS     100 /* more than the backend puts up with */
+
+typedef struct TestQueue {
+        KfdHalQueue q;
+        AqlQueue *aql;
+} TestQueue;
+
+static AqlDevice device;
+static KfdHalDevice hal_device;
+static KfdCreateQueue created;
+static int created_fd;
+static unsigned n_queues;
+
+static int next_ioctl(int fd, unsigned long request, ...) {
+        static int (*next)(int, unsigned long, ...);
+        va_list ap;
+
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+        if (!next)
+                next = (int (*)(int, unsigned long, ...))(uintptr_t) dlsym(RTLD_NEXT, "ioctl");
+        return next(fd, request, arg);
+}
+
+_public_
+int ioctl(int fd, unsigned long request, ...) {
+        va_list ap;
+
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+        int r = next_ioctl(fd, request, arg);
+        if (r >= 0 && kfd_ioctl_nr(request) == KFD_NR_CREATE_QUEUE) {
+                memcpy(&created, arg, MIN(sizeof(created), (size_t) _IOC_SIZE(request)));
+                created_fd = fd;
+        }
+        return r;
+}
+
+static TestQueue *test_queue(HalQueue *q) {
+        KfdHalQueue *kfd = container_of(q, KfdHalQueue, hal);
+        return container_of(kfd, TestQueue, q);
+}
+
+static void *device_new(void) {
+        hal_device = (KfdHalDevice){.level = LEVEL_INTERRUPT};
+        assert_int_equal(aql_device_open(0, &device), 0);
+        return &device;
+}
+
+static void device_free(void *unused) {
+        aql_device_close(&device);
+}
+
+static HalQueue *queue_new(void *unused) {
+        TestQueue *t = calloc(1, sizeof(*t));
+        assert_non_null(t);
+        assert_int_equal(aql_queue_create(&device, &(AqlOptions){.n_packets = PACKETS}, &t->aql), 0);
+
+        n_queues++;
+        kfd_hal_init(&t->q, &hal_device);
+        t->q.ioctl = next_ioctl;
+        t->q.fd = created_fd;
+        t->q.id = created.queue_id;
+        t->q.type = created.queue_type;
+        t->q.ring = created.ring_base_address;
+        t->q.ring_size = created.ring_size;
+        t->q.percentage = created.queue_percentage;
+        t->q.priority = created.queue_priority;
+        t->q.write_index = (const _Atomic uint64_t *) (uintptr_t) created.write_pointer_address;
+        t->q.read_index = (const _Atomic uint64_t *) (uintptr_t) created.read_pointer_address;
+        char *page = mmap(NULL, DOORBELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, created_fd,
+                        (off_t) (created.doorbell_offset & ~(uint64_t) (DOORBELLS_SIZE - 1)));
+        assert_ptr_not_equal(page, MAP_FAILED);
+        t->q.doorbell = (_Atomic uint64_t *) (void *) (page +
+                        (created.doorbell_offset & (DOORBELLS_SIZE - 1)));
+        return &t->q.hal;
+}
+
+static void queue_free(HalQueue *q) {
+        TestQueue *t = test_queue(q);
+
+        n_queues--;
+        (void) munmap((void *) ((uintptr_t) t->q.doorbell & ~(uintptr_t) 4095), DOORBELLS_SIZE);
+        assert_int_equal(aql_queue_destroy(t->aql), 0);
+        free(t);
+}
+
+static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
+        TestQueue *t = test_queue(q);
+        uint64_t n = aql_queue_report(t->aql).n_dispatched;
+
+        assert_int_equal(aql_dispatch(t->aql, duration_ns, NULL), 0);
+        aql_ring(t->aql);
+        return n;
+}
+
+/* Queues of one process come one after the other on a simulated GPU, each until it is empty: a time that is to show progress of all has to
+ * be as long as all of them together. */
+static void run(void *unused, uint64_t ns) {
+        struct timespec ts = ns_to_timespec(ns >= LONG_NS ? ns * n_queues : ns);
+        (void) nanosleep(&ts, NULL);
+}
+
+/* In order, so those executed are the first ones. */
+static unsigned times_done(HalQueue *q, uint64_t n) {
+        AqlReport r = aql_queue_report(test_queue(q)->aql);
+
+        assert_int_equal(r.n_doubled, 0);
+        assert_int_equal(r.n_late, 0);
+        assert_int_equal(r.n_lost, 0);
+        return n < r.n_executed;
+}
+
+static uint64_t progress(HalQueue *q) {
+        return aql_queue_executed(test_queue(q)->aql);
+}
+
+static void inject(void *unused, unsigned after, int error) {
+        char text[64] = "";
+
+        if (error < 0)
+                (void) snprintf(text, sizeof(text), "%d:%d:%d:%u", KFD_NR_UPDATE_QUEUE,
+                                error == -EAGAIN ? EINTR : -error, error == -EAGAIN ? INTERRUPTS : 1, after);
+        assert_int_equal(kfdsim_fail(text), 0);
+}
+
+static const HalDriver driver = {
+                .ops = &hal_kfd_ops,
+                .device_new = device_new,
+                .device_free = device_free,
+                .queue_new = queue_new,
+                .queue_free = queue_free,
+                .submit = submit,
+                .run = run,
+                .times_done = times_done,
+                .progress = progress,
+                .inject = inject,
+};
+
+int main(void) {
+        return kfdsim_fail ? hal_suite_run(&driver) : 1;
+}
