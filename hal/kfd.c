@@ -49,16 +49,18 @@ static int kfd_update(const KfdHalQueue *q, bool held) {
         return -EAGAIN;
 }
 
-/* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. */
+/* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. The application may ring at the same time: if the
+ * index has moved, ours, which is older, may have come last, and is corrected. */
 static void kfd_ring(const KfdHalQueue *q) {
-        uint64_t write;
+        uint64_t write, rung = 0;
 
         if (!q->doorbell || !q->write_index)
                 return;
-        write = atomic_load_explicit(q->write_index, memory_order_seq_cst);
-        if (write > 0)
+        while ((write = atomic_load_explicit(q->write_index, memory_order_seq_cst)) != rung) {
                 atomic_store_explicit(q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? write - 1 : write,
                                 memory_order_seq_cst);
+                rung = write;
+        }
 }
 
 /* To the kernel a queue that the application itself has stopped is the same held and not. */

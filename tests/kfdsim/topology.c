@@ -18,7 +18,7 @@
 #define CACHES           2U
 #define CACHE_DATA_CU    0x9U /* data cache of a compute unit */
 #define LINK_PCIE        2U
-#define CAPABILITY_QUEUE 0x28200U /* AQL queues, doorbell type 2.0 */
+#define CAPABILITY_QUEUE 0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
 
 static int put_link(uint32_t node, uint32_t link, uint32_t to) {
         char name[128];
