@@ -20,23 +20,29 @@
 #include "hal/kfd-abi.h"
 #include "hal/kfd.h"
 #include "kfdsim.h"
+#include "tests/lib/deadline.h"
 #include "tests/lib/hal-suite.h"
 #include "tests/lib/unit.h"
 
 #define PACKETS        16384U
 #define DOORBELLS_SIZE 8192U
+#define QUEUES_MAX     16U
+#define SCALE          4U
 #define LONG_NS        (5 * NSEC_PER_MSEC)
 #define INTERRUPTS     100 /* more than the backend puts up with */
 
 typedef struct TestQueue {
         KfdHalQueue q;
         AqlQueue *aql;
+        uint64_t n;
+        uint64_t durations[PACKETS];
 } TestQueue;
 
 static AqlDevice device;
 static KfdHalDevice hal_device;
 static KfdCreateQueue created;
 static int created_fd;
+static TestQueue *test_queues[QUEUES_MAX];
 static unsigned n_queues;
 
 static int next_ioctl(int fd, unsigned long request, ...) {
@@ -86,7 +92,8 @@ static HalQueue *queue_new(void *unused) {
         assert_non_null(t);
         assert_int_equal(aql_queue_create(&device, &(AqlOptions){.n_packets = PACKETS}, &t->aql), 0);
 
-        n_queues++;
+        assert_in_range(n_queues, 0, QUEUES_MAX - 1);
+        test_queues[n_queues++] = t;
         kfd_hal_init(&t->q, &hal_device);
         t->q.ioctl = next_ioctl;
         t->q.fd = created_fd;
@@ -109,26 +116,45 @@ static HalQueue *queue_new(void *unused) {
 static void queue_free(HalQueue *q) {
         TestQueue *t = test_queue(q);
 
-        n_queues--;
+        for (unsigned i = 0; i < n_queues; i++)
+                if (test_queues[i] == t)
+                        test_queues[i] = test_queues[--n_queues];
         (void) munmap((void *) ((uintptr_t) t->q.doorbell & ~(uintptr_t) 4095), DOORBELLS_SIZE);
         assert_int_equal(aql_queue_destroy(t->aql), 0);
         free(t);
 }
 
-static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
-        TestQueue *t = test_queue(q);
-        uint64_t n = aql_queue_report(t->aql).n_dispatched;
+static uint64_t work_left(const TestQueue *t) {
+        uint64_t work = 0;
 
-        assert_int_equal(aql_dispatch(t->aql, duration_ns, NULL), 0);
-        aql_ring(t->aql);
-        return n;
+        for (uint64_t n = aql_queue_executed(t->aql); !t->q.hal.held && n < t->n; n++)
+                work += t->durations[n];
+        return work;
 }
 
-/* Queues of one process come one after the other on a simulated GPU, each until it is empty: a time that is to show progress of all has to
- * be as long as all of them together. */
+static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
+        TestQueue *t = test_queue(q);
+
+        assert_in_range(t->n, 0, PACKETS - 1);
+        assert_int_equal(aql_dispatch(t->aql, duration_ns * SCALE, NULL), 0);
+        aql_ring(t->aql);
+        t->durations[t->n] = duration_ns;
+        return t->n++;
+}
+
+/* Simulated time is real time, and the machine has other things to do: whatever the GPU is to finish in this time is waited for. Queues of one
+ * process come one after the other, each until it is empty: a time that is to show progress of all has to be as long as all of them together. */
 static void run(void *unused, uint64_t ns) {
-        struct timespec ts = ns_to_timespec(ns >= LONG_NS ? ns * n_queues : ns);
+        struct timespec ts = ns_to_timespec((ns >= LONG_NS ? ns * n_queues : ns) * SCALE);
+        uint64_t work = 0;
+
         (void) nanosleep(&ts, NULL);
+        for (unsigned i = 0; i < n_queues; i++)
+                work += work_left(test_queues[i]);
+        for (unsigned i = 0; work <= ns && i < n_queues; i++)
+                if (!test_queues[i]->q.hal.held)
+                        assert_int_equal(
+                                        aql_queue_wait(test_queues[i]->aql, now_ns() + TEST_DEADLINE_NS), 0);
 }
 
 /* In order, so those executed are the first ones. */
