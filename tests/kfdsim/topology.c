@@ -11,14 +11,15 @@
 
 #include "sim.h"
 
-#define SIMD_PER_CU      4U
-#define LOCAL_MEMORY     (UINT64_C(16) << 30)
-#define HEAP_SYSTEM      0U
-#define HEAP_LOCAL       1U /* frame buffer, public */
-#define CACHES           2U
-#define CACHE_DATA_CU    0x9U /* data cache of a compute unit */
-#define LINK_PCIE        2U
-#define CAPABILITY_QUEUE 0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
+#define SIMD_PER_CU   4U
+#define LOCAL_MEMORY  (UINT64_C(16) << 30)
+#define HEAP_SYSTEM   0U
+#define HEAP_LOCAL    1U /* frame buffer, public */
+#define CACHES        2U
+#define CACHE_DATA_CU 0x9U /* data cache of a compute unit */
+#define LINK_PCIE     2U
+#define CAPABILITY_QUEUE                                                                                    \
+        0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
 
 static int put_link(uint32_t node, uint32_t link, uint32_t to) {
         char name[128];
