@@ -5,6 +5,8 @@
  * that is not recomputed from the raw history.
  */
 
+#include <assert.h>
+
 #include "policy-naive.h"
 
 #define SCALE     10000
@@ -80,6 +82,7 @@ static uint64_t weight_of(const Policy *p, int tier) {
 }
 
 static int64_t floor_div(wide_t a, wide_t b) {
+        assert(b > 0);
         return (int64_t) (a >= 0 ? a / b : -((-a + b - 1) / b));
 }
 
@@ -431,6 +434,7 @@ static uint64_t next_choice(Policy *p, int tier) {
                 else if (e->remembered && e->tier == tier)
                         distance += (wide_t) e->weight * e->lag;
         }
+        assert(rate > 0);
         uint64_t t = (uint64_t) ((distance * weight + rate - 1) / rate);
         t = MAX(t, (uint64_t) 1);
         return MAX(left, t);
