@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <utlist.h>
 
 #include "arbiter.h"
@@ -125,11 +126,25 @@ static int on_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata
         return 0;
 }
 
+/*
+ * Takes what the eventfd counted. The client has the same open file description: it can read first, and it can take
+ * O_NONBLOCK away at any moment, so that no look at the flag would do. RWF_NOWAIT holds for this one read, whatever the
+ * description says; a kernel before 5.8 does not know it for an eventfd.
+ */
+static bool client_take_wakes(Client *c) {
+        uint64_t n;
+        const struct iovec v = {.iov_base = &n, .iov_len = sizeof(n)};
+
+        ssize_t l = preadv2(c->wake, &v, 1, -1, RWF_NOWAIT);
+        if (l < 0 && errno == EOPNOTSUPP)
+                l = read(c->wake, &n, sizeof(n));
+        return l == (ssize_t) sizeof(n);
+}
+
 static int on_wake(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
         Client *c = userdata;
-        uint64_t n;
 
-        if (read(fd, &n, sizeof(n)) != (ssize_t) sizeof(n))
+        if (!client_take_wakes(c))
                 return 0; /* somebody else read it: its own fault */
         (void) arbiter_client_woke(c);
         arbiter_flush(c->manager);

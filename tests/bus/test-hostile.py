@@ -121,17 +121,22 @@ class Hostile(Case):
 
     def test_a_wake_that_blocks(self):
         # The client owns the open file description, too: it can take O_NONBLOCK away, and read what we were told of.
-        client, slot = self.tenant("blocking")
-        os.set_blocking(client.wake, True)
+        # Both at any moment, so also between the service's being told and its reading; what it does for others comes between.
+        client, _ = self.tenant("blocking")
+        others = [self.tenant(f"other-{n}", Priority=-20)[0] for n in range(8)]
         os.set_blocking(client.lifeline, True)
-        for _ in range(50):
-            client.wake_up()
-            fcntl.fcntl(client.wake, fcntl.F_SETFL, os.O_NONBLOCK)
+        for n in range(2000):
+            os.set_blocking(client.wake, False)
+            for c in (*others, client):
+                c.wake_up()
+            for _ in range(n % 50):
+                os.getppid()
             try:
                 os.read(client.wake, 8)
             except BlockingIOError:
                 pass
-            fcntl.fcntl(client.wake, fcntl.F_SETFL, 0)
+            os.set_blocking(client.wake, True)
+            self.assertEqual(self.get("NClients"), 11, "the service answers")
         self.the_others_are_scheduled()
 
     def test_a_lifeline_full_of_words(self):
