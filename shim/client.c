@@ -5,13 +5,13 @@
  */
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "common/thread-util.h"
 #include "shim/client.h"
 #include "shim/control.h"
 #include "shim/queue.h"
@@ -273,24 +273,6 @@ void client_control_failed(void) {
         client_reap();
 }
 
-static int client_spawn(size_t stack_size) {
-        pthread_attr_t attr;
-        pthread_t thread;
-        sigset_t all;
-
-        sigfillset(&all);
-        int r = pthread_attr_init(&attr);
-        if (r > 0)
-                return -r;
-        (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        (void) pthread_attr_setsigmask_np(&attr, &all);
-        if (stack_size > 0)
-                (void) pthread_attr_setstacksize(&attr, stack_size);
-        r = pthread_create(&thread, &attr, control_main, NULL);
-        (void) pthread_attr_destroy(&attr);
-        return -r;
-}
-
 static int client_start_control(void) {
         if (client_fd(CLIENT_FD_KICK) < 0) {
                 int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -299,10 +281,7 @@ static int client_start_control(void) {
                 client_set_fd(CLIENT_FD_KICK, fd);
         }
 
-        int r = client_spawn(CONTROL_STACK_SIZE);
-        if (r == -EINVAL) /* the application's thread-local variables alone are larger */
-                r = client_spawn(0);
-        return r;
+        return thread_start(control_main, CONTROL_STACK_SIZE);
 }
 
 void client_after_queue(void) {

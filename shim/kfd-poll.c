@@ -14,11 +14,11 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "common/thread-util.h"
 #include "common/time-util.h"
 #include "shim/kfd-queue.h"
 
@@ -167,32 +167,11 @@ static void *poll_main(void *unused) {
         return NULL;
 }
 
-static int poll_spawn(size_t stack_size) {
-        pthread_attr_t attr;
-        pthread_t thread;
-        sigset_t all;
-
-        sigfillset(&all);
-        int r = pthread_attr_init(&attr);
-        if (r > 0)
-                return -r;
-        (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        (void) pthread_attr_setsigmask_np(&attr, &all);
-        if (stack_size > 0)
-                (void) pthread_attr_setstacksize(&attr, stack_size);
-        r = pthread_create(&thread, &attr, poll_main, NULL);
-        (void) pthread_attr_destroy(&attr);
-        return -r;
-}
-
 /* With the first queue, because the first launch may be in a signal handler. */
 void kfd_poll_start(void) {
         if (poll.started)
                 return;
-        int r = poll_spawn(STACK_SIZE);
-        if (r == -EINVAL) /* the application's thread-local variables alone are larger */
-                r = poll_spawn(0);
-        poll.started = r >= 0;
+        poll.started = thread_start(poll_main, STACK_SIZE) >= 0;
 }
 
 void kfd_poll_after_fork(void) {
