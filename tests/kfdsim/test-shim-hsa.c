@@ -11,22 +11,11 @@
 #include <hsa/hsa_ext_amd.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
 
 #include "aql.h"
 #include "include/xsched/xsched.h"
-#include "tests/lib/deadline.h"
+#include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
-#include "tests/lib/private-bus.h"
-
-#define CHECK(condition)                                                                                    \
-        do {                                                                                                \
-                if (!(condition)) {                                                                         \
-                        (void) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);              \
-                        _exit(1);                                                                           \
-                }                                                                                           \
-        } while (false)
 
 #define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
 #define PROOF_MAX 4096U
@@ -100,7 +89,7 @@ static bool find_slot(uint64_t submitted) {
 static void start(void) {
         hsa_agent_t gpu = {0};
 
-        s = fake_scheduler_new(getenv("XSCHED_BUS_ADDRESS"));
+        s = fake_scheduler_new(bus.address);
         fake_scheduler_own(s);
         client = s->clients;
         proof = calloc(1, sizeof(AqlProof) + PROOF_MAX);
@@ -251,60 +240,20 @@ static void case_bound(void) {
         finish();
 }
 
-/* --- running the cases --- */
-
-typedef struct Case {
-        const char *name;
-        void (*run)(void);
-} Case;
-
-static const Case cases[] = {
-#define CASE(name)                                                                                          \
-        { #name, case_##name }
-                CASE(open),
-                CASE(edges),
-                CASE(gate),
-                CASE(signal_handler),
-                CASE(callback),
-                CASE(bound),
-};
-
-static bool spawn_case(const char *module, const Case *c) {
-        PrivateBus b;
-
-        if (private_bus_start(&b) < 0) {
-                puts("no dbus-daemon");
-                exit(77);
-        }
-        pid_t child = fork();
-        if (child == 0) {
-                (void) alarm(60);
-                setenv("XSCHED_BUS_ADDRESS", b.address, true);
-                execl("/proc/self/exe", "load-local", module, c->name, (char *) NULL);
-                _exit(127);
-        }
-        int status = -1;
-        (void) waitpid(child, &status, 0);
-        private_bus_stop(&b);
-        printf("%s %s\n", status == 0 ? "ok    " : "FAILED", c->name);
-        fflush(stdout);
-        return status == 0;
-}
-
 int test_main(int argc, char *argv[]);
 
+/* argv[1] is this module. */
 _public_
 int test_main(int argc, char *argv[]) {
-        unsigned failed = 0;
+        static const BusCase cases[] = {
+                        CASE(open),
+                        CASE(edges),
+                        CASE(gate),
+                        CASE(signal_handler),
+                        CASE(callback),
+                        CASE(bound),
+        };
+        const char *self[] = {argv[0], argv[1], NULL};
 
-        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
-                if (argc == 2)
-                        failed += !spawn_case(argv[1], cases + i);
-                else if (streq(argv[2], cases[i].name)) {
-                        if (!getenv("XSCHED_BUS_ADDRESS"))
-                                return !spawn_case(argv[1], cases + i);
-                        cases[i].run();
-                        _exit(0); /* nothing is ever torn down */
-                }
-        return failed > 0;
+        return bus_cases_run(cases, ELEMENTSOF(cases), self, argc > 2 ? argv[2] : NULL);
 }

@@ -4,13 +4,9 @@
  * libxsched in a process: what the cases share
  */
 
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "shim-cases.h"
-
-PrivateBus bus;
 
 FakeScheduler *scheduler(void) {
         FakeScheduler *s = fake_scheduler_new(bus.address);
@@ -78,57 +74,12 @@ void count_drain(XschedQueue *q, void *userdata) {
 
 /* --- running the cases --- */
 
-static int run_case(const Case *c) {
-        bus.pid = (pid_t) strtol(strempty(getenv("TEST_BUS_PID")), NULL, 10);
-        (void) snprintf(bus.address, sizeof(bus.address), "%s", strempty(getenv("XSCHED_BUS_ADDRESS")));
-        c->run();
-        fflush(NULL);
-        _exit(0);
-}
+int run_cases(const BusCase *cases, size_t n, int argc, char *argv[]) {
+        const char *self[] = {argv[0], NULL};
 
-/* A new bus for each: some end it. */
-static bool spawn_case(const Case *c) {
-        char pid[32];
-        PrivateBus b;
-
-        if (private_bus_start(&b) < 0) {
-                puts("no dbus-daemon");
-                exit(77);
-        }
-        (void) snprintf(pid, sizeof(pid), "%d", (int) b.pid);
-
-        pid_t child = fork();
-        if (child == 0) {
-                (void) alarm(60);
-                setenv("TEST_BUS_PID", pid, true);
-                setenv("XSCHED_BUS_ADDRESS", b.address, true);
-                setenv("XSCHED_JOB", "token", true);
-                setenv("XSCHED_CLASS", "batch", true);
-                setenv("XSCHED_PRIORITY", "-7", true);
-                setenv("XSCHED_WEIGHT", "50", true);
-                /* Forks with threads are what is tested here, and nothing is ever torn down. */
-                setenv("TSAN_OPTIONS", "die_after_fork=0:halt_on_error=1", true);
-                setenv("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1", true);
-                if (c->environment)
-                        putenv((char *) c->environment);
-                execl("/proc/self/exe", program_invocation_name, c->name, (char *) NULL);
-                _exit(127);
-        }
-        int status = -1;
-        (void) waitpid(child, &status, 0);
-        private_bus_stop(&b);
-        printf("%s %s\n", status == 0 ? "ok    " : "FAILED", c->name);
-        fflush(stdout);
-        return status == 0;
-}
-
-int run_cases(const Case *cases, size_t n, int argc, char *argv[]) {
-        unsigned failed = 0;
-
-        for (size_t i = 0; i < n; i++)
-                if (argc == 1)
-                        failed += !spawn_case(&cases[i]);
-                else if (streq(argv[1], cases[i].name))
-                        return getenv("TEST_BUS_PID") ? run_case(&cases[i]) : !spawn_case(&cases[i]);
-        return failed > 0;
+        CHECK(setenv("XSCHED_JOB", "token", true) == 0);
+        CHECK(setenv("XSCHED_CLASS", "batch", true) == 0);
+        CHECK(setenv("XSCHED_PRIORITY", "-7", true) == 0);
+        CHECK(setenv("XSCHED_WEIGHT", "50", true) == 0);
+        return bus_cases_run(cases, n, self, argv[1]);
 }

@@ -3,30 +3,15 @@
 
 /*
  * libxsched in a process, against a service that does what the test says, over a bus of the test's own
- *
- * Each case runs in a process of its own, because that is what a client is: one per process, and never torn down. The
- * program calls itself for it, so that the library's constructor sees the case's environment.
  */
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "include/xsched/xsched.h"
-#include "tests/lib/deadline.h"
+#include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
-#include "tests/lib/private-bus.h"
-
-#define CHECK(condition)                                                                                    \
-        do {                                                                                                \
-                if (!(condition)) {                                                                         \
-                        (void) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);              \
-                        _exit(1);                                                                           \
-                }                                                                                           \
-        } while (false)
 
 #define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
-
-extern PrivateBus bus; /* of the running case */
 
 FakeScheduler *scheduler(void);
 XschedQueue *queue(XschedQueueInfo info);
@@ -49,14 +34,5 @@ typedef struct Launcher {
 void launch(Launcher *l, XschedQueue *q);
 bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n);
 
-typedef struct Case {
-        const char *name;
-        void (*run)(void);
-        const char *environment; /* one variable */
-} Case;
-
-#define CASE(name, ...)                                                                                     \
-        { #name, case_##name, ##__VA_ARGS__ }
-
 /* main(): all of them, or the one that is named. */
-int run_cases(const Case *cases, size_t n, int argc, char *argv[]);
+int run_cases(const BusCase *cases, size_t n, int argc, char *argv[]);

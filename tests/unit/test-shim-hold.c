@@ -128,7 +128,7 @@ static void case_stop_failure(void) {
         CHECK(scheduler_until(s, s->level == LEVEL_GATE));
 }
 
-static const Case cases[] = {
+static const BusCase cases[] = {
                 CASE(stop),
                 CASE(stop_lease),
                 CASE(stop_failure),

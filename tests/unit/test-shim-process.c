@@ -266,7 +266,7 @@ static void case_disabled(void) {
         CHECK(counters().launches == 1);
 }
 
-static const Case cases[] = {
+static const BusCase cases[] = {
                 CASE(fork),
                 CASE(fork_lifeline),
                 CASE(fork_in_the_middle),

@@ -312,7 +312,7 @@ static void case_hints(void) {
         CHECK(s->hint_priority == -100);
 }
 
-static const Case cases[] = {
+static const BusCase cases[] = {
                 CASE(register),
                 CASE(arguments),
                 CASE(unregister),
