@@ -4,8 +4,6 @@
  * Peers
  */
 
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,48 +22,6 @@ void peer_done(Peer *p) {
 
 /* On hosts with the old hierarchies the line that counts comes after a dozen others, each as long as a path can be in practice. */
 #define PROC_SIZE 16384U
-
-/* Reads a file of /proc whole, or as much as fits. */
-static int read_proc(pid_t pid, const char *name, char buf[static PROC_SIZE]) {
-        char path[64];
-
-        (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return errno == ENOENT ? -ESRCH : negative_errno();
-        ssize_t n = read(fd, buf, PROC_SIZE - 1);
-        if (n < 0)
-                return negative_errno();
-        buf[n] = '\0';
-        return (int) n;
-}
-
-int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
-        char buf[PROC_SIZE] = "";
-        int r = read_proc(pid, "stat", buf);
-        if (r < 0)
-                return r;
-
-        /* The command may hold spaces and parentheses; what follows the last one is ours. */
-        char *p = strrchr(buf, ')');
-        if (!p || p[1] != ' ')
-                return -EPROTO;
-        p += 2;
-        char state = *p;
-
-        /* The state is field 3, the start time field 22. */
-        for (int field = 3; field < 22; field++) {
-                p = strchr(p, ' ');
-                if (!p)
-                        return -EPROTO;
-                p++;
-        }
-        if (ret_state)
-                *ret_state = state;
-        if (ret_start_time)
-                *ret_start_time = strtoull(p, NULL, 10);
-        return 0;
-}
 
 /* The bus takes UTF-8 only, and a cgroup may have any name. */
 static int escape(const char *s, char **ret) {
@@ -92,7 +48,7 @@ static int escape(const char *s, char **ret) {
 
 static int read_cgroup(pid_t pid, char **ret) {
         char buf[PROC_SIZE] = "";
-        int r = read_proc(pid, "cgroup", buf);
+        int r = process_read(pid, "cgroup", buf, sizeof(buf));
         if (r < 0)
                 return r;
 
@@ -111,7 +67,7 @@ static int read_cgroup(pid_t pid, char **ret) {
 
 static int read_command(pid_t pid, char **ret) {
         char buf[PROC_SIZE] = "";
-        int r = read_proc(pid, "comm", buf);
+        int r = process_read(pid, "comm", buf, sizeof(buf));
         if (r < 0)
                 return r;
         buf[strcspn(buf, "\n")] = '\0';
@@ -127,17 +83,6 @@ static int read_uid(pid_t pid, uid_t *ret) {
                 return errno == ENOENT ? -ESRCH : negative_errno();
         *ret = st.st_uid;
         return 0;
-}
-
-int pidfd_is_alive(int pidfd) {
-        struct pollfd p = {.fd = pidfd, .events = POLLIN};
-
-        int r = poll(&p, 1, 0);
-        if (r < 0)
-                return negative_errno();
-        if (p.revents & POLLNVAL)
-                return -EBADF;
-        return r == 0;
 }
 
 /* Everything about the process behind p->pidfd, whose number is p->pid. */

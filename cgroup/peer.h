@@ -14,6 +14,7 @@
 #include <systemd/sd-bus.h>
 
 #include "common/macro.h"
+#include "common/process.h"
 
 typedef struct Peer {
         pid_t pid;
@@ -39,7 +40,3 @@ int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret);
 
 /* The process behind a pidfd, by /proc/self/fdinfo. -EBADF when it is no pidfd, -ESRCH when the process is gone. */
 int pidfd_get_pid(int pidfd, pid_t *ret);
-int pidfd_is_alive(int pidfd);
-
-/* Process state letter of /proc/PID/stat ('R', 'S', 'T', ...) and start time; either may be NULL. */
-int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Processes, as /proc tells of them
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#include "common/macro.h"
+#include "common/process.h"
+
+#define STAT_SIZE   1024U
+#define STATUS_SIZE 4096U
+
+static int read_file(const char *path, char *buf, size_t size) {
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return negative_errno();
+        ssize_t n = read(fd, buf, size - 1);
+        if (n < 0)
+                return negative_errno();
+        buf[n] = '\0';
+        return (int) n;
+}
+
+int process_read(pid_t pid, const char *name, char *buf, size_t size) {
+        char path[64];
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
+        int r = read_file(path, buf, size);
+        return r == -ENOENT ? -ESRCH : r;
+}
+
+int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
+        char buf[STAT_SIZE] = "";
+        int r = process_read(pid, "stat", buf, sizeof(buf));
+        if (r < 0)
+                return r;
+
+        /* The command may hold spaces and parentheses; what follows the last one is ours. */
+        char *p = strrchr(buf, ')');
+        if (!p || p[1] != ' ')
+                return -EPROTO;
+        p += 2;
+        char state = *p;
+
+        /* The state is field 3, the start time field 22. */
+        for (int field = 3; field < 22; field++) {
+                p = strchr(p, ' ');
+                if (!p)
+                        return -EPROTO;
+                p++;
+        }
+        if (ret_state)
+                *ret_state = state;
+        if (ret_start_time)
+                *ret_start_time = strtoull(p, NULL, 10);
+        return 0;
+}
+
+int process_tracer(pid_t pid, pid_t *ret) {
+        static const char key[] = "\nTracerPid:";
+        char buf[STATUS_SIZE] = "";
+
+        int r = process_read(pid, "status", buf, sizeof(buf));
+        if (r < 0)
+                return r;
+        const char *s = strstr(buf, key);
+        if (!s)
+                return -EPROTO;
+        *ret = (pid_t) strtol(s + sizeof(key) - 1, NULL, 10);
+        return 0;
+}
+
+int pidfd_is_alive(int pidfd) {
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+        int r = poll(&p, 1, 0);
+        if (r < 0)
+                return negative_errno();
+        if (p.revents & POLLNVAL)
+                return -EBADF;
+        return r == 0;
+}
+
+int process_open(pid_t pid, uint64_t *ret_start_time) {
+        uint64_t start;
+
+        if (pid <= 0)
+                return -ESRCH;
+        _cleanup_close_ int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (pidfd < 0)
+                return negative_errno();
+        int r = process_stat(pid, NULL, &start);
+        if (r < 0)
+                return r;
+        r = pidfd_is_alive(pidfd);
+        if (r <= 0)
+                return r < 0 ? r : -ESRCH;
+        *ret_start_time = start;
+        return TAKE_FD(pidfd);
+}
+
+int boot_id_read(char ret[static BOOT_ID_SIZE]) {
+        char buf[BOOT_ID_SIZE + 1];
+
+        int r = read_file("/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
+        if (r < 0)
+                return r;
+        buf[strcspn(buf, "\n")] = '\0';
+        if (strlen(buf) != BOOT_ID_SIZE - 1)
+                return -EPROTO;
+        memcpy(ret, buf, BOOT_ID_SIZE);
+        return 0;
+}
