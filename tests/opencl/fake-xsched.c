@@ -53,7 +53,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER, arrived = PTHREAD_COND_INITIALIZER;
 static bool held, ending;
 static atomic_bool watched;
 static XschedQueue *queues[QUEUES_MAX];
@@ -89,6 +89,9 @@ static void drain_all(void) {
 static void *service(void *unused) {
         unsigned seed = fake.seed;
         (void) pthread_mutex_lock(&lock);
+        /* The first hold lasts until it has held somebody: however the threads are scheduled, one launch waits. */
+        while (held && seen.waited == 0 && !ending)
+                (void) pthread_cond_wait(&arrived, &lock);
         while (!ending) {
                 (void) pthread_mutex_unlock(&lock);
                 struct timespec ts = ns_to_timespec((uint64_t) rand_r(&seed) % SPELL_NS);
@@ -124,6 +127,7 @@ static bool configured(const char *word, const char **ret_value) {
 static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         released = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
+        arrived = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
         held = false;
         memset(&seen, 0, sizeof(seen));
         n_queues = 0;
@@ -145,11 +149,14 @@ static void start(void) {
         (void) configured("seed", &value);
         fake.seed = (unsigned) strtoul(value, NULL, 10);
         atomic_store(&watched, configured("track", NULL));
+        held = fake.hold && atomic_load(&watched);
         if (!registered)
                 (void) pthread_atfork(NULL, NULL, fork_child);
         registered = true;
         if ((fake.hold || fake.flip) && pthread_create(&thread, NULL, service, NULL) == 0)
                 (void) pthread_detach(thread);
+        else
+                held = false;
 }
 
 static long outstanding_sum(void) {
@@ -163,6 +170,7 @@ __attribute__((destructor)) static void report(void) {
         const char *path = getenv("XSCHED_FAKE_REPORT");
         (void) pthread_mutex_lock(&lock);
         ending = true;
+        (void) pthread_cond_broadcast(&arrived);
         (void) pthread_mutex_unlock(&lock);
         if (!path)
                 return;
@@ -246,8 +254,10 @@ static int begin(XschedQueue *q, bool wait) {
         }
 
         (void) pthread_mutex_lock(&lock);
-        if (held)
+        if (held) {
                 atomic_fetch_add(&seen.waited, 1);
+                (void) pthread_cond_broadcast(&arrived);
+        }
         while (held)
                 (void) pthread_cond_wait(&released, &lock);
         (void) pthread_mutex_unlock(&lock);
