@@ -76,6 +76,11 @@ typedef struct KfdSetCuMask {
         uint64_t cu_mask_ptr;
 } KfdSetCuMask;
 
+typedef struct KfdWaveState {
+        uint64_t ctl_stack_address;
+        uint32_t ctl_stack_used_size, save_area_used_size, queue_id, pad;
+} KfdWaveState;
+
 typedef struct KfdCreateEvent {
         uint64_t event_page_offset;
         uint32_t event_trigger_data, event_type, auto_reset, node_id, event_id, event_slot_index;

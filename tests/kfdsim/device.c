@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "abi.h"
 #include "sim.h"
@@ -16,7 +17,8 @@
 #define NR_DBG_REGISTER     0x0d
 #define NR_DBG_WAVE_CONTROL 0x10
 #define CAP_CRIU            40 /* CAP_CHECKPOINT_RESTORE */
-#define ARGUMENT_MAX        256U
+#define ARGUMENT_MAX        (1U << _IOC_SIZEBITS)
+#define ARGUMENT_KNOWN      256U /* at least what the longest structure takes */
 
 static bool has_capability(int capability) {
         struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -25,6 +27,22 @@ static bool has_capability(int capability) {
         if (syscall(SYS_capget, &h, d) < 0)
                 return false;
         return d[capability / 32].effective & (1U << (capability % 32));
+}
+
+int sim_copy_in(void *to, uint64_t from, size_t size) {
+        const struct iovec local = {to, size}, remote = {(void *) (uintptr_t) from, size};
+
+        return size == 0 || process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size ? 0
+                                                                                                   : -EFAULT;
+}
+
+int sim_copy_out(uint64_t to, const void *from, size_t size) {
+        const struct iovec local = {(void *) (uintptr_t) from, size},
+                           remote = {(void *) (uintptr_t) to, size};
+
+        return size == 0 || process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size
+                        ? 0
+                        : -EFAULT;
 }
 
 static int get_version(void *arg) {
@@ -94,22 +112,46 @@ static int call_process(pid_t owner, KfdNr nr, void *arg) {
         return f.error < 0 ? f.error : r;
 }
 
-/* As the driver does: of the caller's structure as much as both sides know is copied, in and out. */
-static int call_copied(pid_t owner, unsigned long request, void *arg) {
-        uint64_t copy[ARGUMENT_MAX / sizeof(uint64_t)] = {0};
-        size_t size = MIN((size_t) _IOC_SIZE(request), sizeof(copy));
+/* Which way an argument goes is the driver's own knowledge; the caller's bits for it are not looked at. */
+static unsigned direction(KfdNr nr) {
+        switch (nr) {
+        case KFD_NR_GET_VERSION:
+        case KFD_NR_GET_PROCESS_APERTURES:
+                return _IOC_READ;
+        case KFD_NR_SET_MEMORY_POLICY:
+        case KFD_NR_UPDATE_QUEUE:
+        case KFD_NR_DESTROY_EVENT:
+        case KFD_NR_SET_EVENT:
+        case KFD_NR_RESET_EVENT:
+        case KFD_NR_SET_TRAP_HANDLER:
+        case KFD_NR_ACQUIRE_VM:
+        case KFD_NR_FREE_MEMORY:
+        case KFD_NR_SET_CU_MASK:
+                return _IOC_WRITE;
+        default:
+                return _IOC_READ | _IOC_WRITE;
+        }
+}
 
-        if (_IOC_DIR(request) & _IOC_WRITE)
-                memcpy(copy, arg, size);
-        int r = call_process(owner, (KfdNr) _IOC_NR(request), copy);
-        if (_IOC_DIR(request) & _IOC_READ)
-                memcpy(arg, copy, size);
+/* As the driver does: what the caller leaves out reads as 0, what it has beyond comes back as it was, and the result is copied out whatever
+ * the call said. */
+static int call_copied(pid_t owner, unsigned long request, void *arg) {
+        uint64_t copy[ARGUMENT_MAX / sizeof(uint64_t)];
+        KfdNr nr = (KfdNr) _IOC_NR(request);
+        size_t size = _IOC_SIZE(request);
+
+        memset(copy, 0, MAX(size, (size_t) ARGUMENT_KNOWN));
+        if (direction(nr) & _IOC_WRITE && sim_copy_in(copy, (uintptr_t) arg, size) < 0)
+                return -EFAULT;
+        int r = call_process(owner, nr, copy);
+        if (direction(nr) & _IOC_READ && sim_copy_out((uintptr_t) arg, copy, size) < 0)
+                return -EFAULT;
         return r;
 }
 
 int sim_ioctl(pid_t owner, unsigned long request, void *arg) {
         PROTECT_ERRNO;
-        int nr = kfd_ioctl_nr(request);
+        int nr = (int) _IOC_NR(request); /* whatever the type */
         int end = sim_world()->options.api_minor >= KFD_API_DBG_TRAP ? _KFD_NR_END : KFD_NR_EXPORT_DMABUF;
 
         if (nr < KFD_NR_GET_VERSION || nr >= end)

@@ -79,9 +79,13 @@ static int event_set(uint32_t id, bool signaled) {
 }
 
 static int events_wait(KfdWaitEvents *a) {
-        const KfdEventData *data = (void *) (uintptr_t) a->events_ptr;
+        _cleanup_free_ KfdEventData *data = calloc(MAX(a->num_events, 1U), sizeof(*data));
         uint64_t until = a->timeout == UINT32_MAX ? NSEC_INFINITY : now_ns() + a->timeout * NSEC_PER_MSEC;
 
+        if (!data || a->num_events > KFD_EVENTS_MAX)
+                return -ENOMEM;
+        if (sim_copy_in(data, a->events_ptr, a->num_events * sizeof(*data)) < 0)
+                return -EFAULT;
         for (;;) {
                 uint32_t n = 0;
                 for (uint32_t i = 0; i < a->num_events; i++) {

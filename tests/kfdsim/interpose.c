@@ -308,6 +308,12 @@ static pid_t device_owner(int fd) {
         return name && sscanf(name, "devices/kfd-%d-", &pid) == 1 ? pid : 0;
 }
 
+/* A driver sees every request but those that the kernel answers for all files. */
+static bool is_for_driver(unsigned long request) {
+        return request != FIOCLEX && request != FIONCLEX && request != FIONBIO && request != FIOASYNC &&
+                        request != FIOQSIZE;
+}
+
 _public_
 int ioctl(int fd, unsigned long request, ...) {
         va_list ap;
@@ -315,7 +321,7 @@ int ioctl(int fd, unsigned long request, ...) {
         void *arg = va_arg(ap, void *);
         va_end(ap);
 
-        pid_t owner = _IOC_TYPE(request) == KFD_IOCTL_BASE ? device_owner(fd) : 0;
+        pid_t owner = is_for_driver(request) ? device_owner(fd) : 0;
         if (owner == 0)
                 return NEXT(ioctl)(fd, request, arg);
 

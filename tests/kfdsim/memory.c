@@ -32,14 +32,22 @@ static int apertures(KfdGetApertures *a) {
         return 0;
 }
 
-static int allocate(KfdAllocMemory *a) {
-        static _Atomic uint64_t next = 1;
+/* A handle is a GPU and a number. That a number has been freed is not remembered. */
+static _Atomic uint32_t next_handle = 1;
 
+static bool handle_is_valid(uint64_t handle) {
+        uint32_t number = (uint32_t) handle;
+
+        return sim_gpu_by_id((uint32_t) (handle >> 32)) && number > 0 && number < atomic_load(&next_handle);
+}
+
+static int allocate(KfdAllocMemory *a) {
         if (a->size == 0 || !sim_gpu_by_id(a->gpu_id))
                 return -EINVAL;
-        a->handle = atomic_fetch_add(&next, 1);
+        uint32_t number = atomic_fetch_add(&next_handle, 1);
+        a->handle = (uint64_t) a->gpu_id << 32 | number;
         if (!(a->flags & (KFD_ALLOC_USERPTR | KFD_ALLOC_DOORBELL)))
-                a->mmap_offset = a->handle << 12;
+                a->mmap_offset = (uint64_t) number << 12;
         return 0;
 }
 
@@ -52,8 +60,17 @@ static int tile_config(KfdTileConfig *a) {
 }
 
 static int map_memory(KfdMapMemory *a) {
+        uint32_t devices[SIM_GPUS_MAX];
+
+        if (a->n_devices == 0 || a->n_success > a->n_devices)
+                return -EINVAL;
+        if (sim_copy_in(devices, a->device_ids_array_ptr,
+                            MIN(a->n_devices, SIM_GPUS_MAX) * sizeof(*devices)) < 0)
+                return -EFAULT;
+        if (!handle_is_valid(a->handle))
+                return -EINVAL;
         a->n_success = a->n_devices;
-        return a->n_devices > 0 ? 0 : -EINVAL;
+        return 0;
 }
 
 int sim_memory_ioctl(SimProcess *p, KfdNr nr, void *arg) {
@@ -81,7 +98,7 @@ int sim_memory_ioctl(SimProcess *p, KfdNr nr, void *arg) {
         case KFD_NR_ALLOC_MEMORY:
                 return allocate(arg);
         case KFD_NR_FREE_MEMORY:
-                return 0;
+                return handle_is_valid(*(uint64_t *) arg) ? 0 : -EINVAL;
         case KFD_NR_MAP_MEMORY:
         case KFD_NR_UNMAP_MEMORY:
                 return map_memory(arg);

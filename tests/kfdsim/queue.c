@@ -17,8 +17,10 @@
 #include "abi.h"
 #include "sim.h"
 
-#define SPIN_NS     (100 * NSEC_PER_USEC) /* short waits are exact */
-#define PATIENCE_NS (5 * NSEC_PER_MSEC)
+#define NOT_SUPPORTED 524 /* the kernel's own ENOTSUPP */
+#define CU_MASK_MAX   1024U
+#define SPIN_NS       (100 * NSEC_PER_USEC) /* short waits are exact */
+#define PATIENCE_NS   (5 * NSEC_PER_MSEC)
 
 bool sim_queue_is_of(const SimQueue *q, const SimProcess *p) {
         return q->process == p->number && q->process != SIM_NO_PROCESS && q->id != SIM_QUEUE_GONE;
@@ -139,11 +141,18 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
         return r;
 }
 
-static int properties_check(uint32_t percentage, uint32_t priority, uint32_t ring_size) {
+/* Of the user's half of the addresses; whether there is memory shows later. */
+static bool is_user_address(uint64_t address) {
+        return address >> 47 == 0;
+}
+
+static int properties_check(uint32_t percentage, uint32_t priority, uint64_t ring, uint32_t ring_size) {
         if ((percentage & 0xff) > KFD_PERCENTAGE_MAX)
                 return -EINVAL;
         if (priority > KFD_PRIORITY_MAX)
                 return -EINVAL;
+        if (!is_user_address(ring))
+                return -EFAULT;
         if (ring_size != 0 && (ring_size & (ring_size - 1)) != 0)
                 return -EINVAL;
         return 0;
@@ -164,10 +173,16 @@ static SimQueue *queue_new(const SimProcess *p, uint32_t gpu) {
 }
 
 static int queue_create_check(const KfdCreateQueue *a) {
-        int r = properties_check(a->queue_percentage, a->queue_priority, a->ring_size);
+        int r = properties_check(a->queue_percentage, a->queue_priority, a->ring_base_address, a->ring_size);
         if (r < 0)
                 return r;
-        if (a->queue_type > KFD_QUEUE_SDMA_BY_ENGINE || (a->ring_base_address == 0 && a->ring_size != 0))
+        if (!is_user_address(a->read_pointer_address) || !is_user_address(a->write_pointer_address) ||
+                        !is_user_address(a->eop_buffer_address) ||
+                        !is_user_address(a->ctx_save_restore_address))
+                return -EFAULT;
+        if (a->queue_type > KFD_QUEUE_SDMA_BY_ENGINE)
+                return -NOT_SUPPORTED;
+        if (a->ring_base_address == 0 && a->ring_size != 0)
                 return -EINVAL;
         if (!sim_gpu_by_id(a->gpu_id))
                 return -EINVAL;
@@ -214,7 +229,7 @@ static int queue_create(SimProcess *p, KfdCreateQueue *a) {
 }
 
 static int queue_update(SimProcess *p, const KfdUpdateQueue *a) {
-        int r = properties_check(a->queue_percentage, a->queue_priority, a->ring_size);
+        int r = properties_check(a->queue_percentage, a->queue_priority, a->ring_base_address, a->ring_size);
         if (r < 0)
                 return r;
         SimQueue *q = sim_queue_find(p, a->queue_id);
@@ -250,6 +265,20 @@ static int queue_destroy(SimProcess *p, const KfdDestroyQueue *a) {
         return 0;
 }
 
+static int queue_set_cu_mask(const SimProcess *p, const KfdSetCuMask *a) {
+        uint32_t mask[CU_MASK_MAX / 32];
+
+        if (a->num_cu_mask % 32 != 0 || a->num_cu_mask == 0)
+                return -EINVAL;
+        if (sim_copy_in(mask, a->cu_mask_ptr, MIN(a->num_cu_mask, CU_MASK_MAX) / 8) < 0)
+                return -EFAULT;
+        return sim_queue_find(p, a->queue_id) ? 0 : -EFAULT;
+}
+
+static int queue_wave_state(const SimProcess *p, const KfdWaveState *a) {
+        return sim_queue_find(p, a->queue_id) ? -EINVAL : -EFAULT;
+}
+
 int sim_queue_ioctl(SimProcess *p, KfdNr nr, void *arg) {
         int r = 0;
 
@@ -266,7 +295,10 @@ int sim_queue_ioctl(SimProcess *p, KfdNr nr, void *arg) {
                 r = queue_destroy(p, arg);
                 break;
         case KFD_NR_SET_CU_MASK:
-                r = sim_queue_find(p, ((KfdSetCuMask *) arg)->queue_id) ? 0 : -EFAULT;
+                r = queue_set_cu_mask(p, arg);
+                break;
+        case KFD_NR_GET_QUEUE_WAVE_STATE:
+                r = queue_wave_state(p, arg);
                 break;
         default:
                 r = -EINVAL;

@@ -193,6 +193,10 @@ void sim_proc_remove_queue(const SimProcess *p, const SimQueue *q);
 /* ioctl() on a simulated device that belongs to process `owner`: 0 or positive, or a negative errno. */
 int sim_ioctl(pid_t owner, unsigned long request, void *arg);
 
+/* Between the simulator and the caller's memory, as the kernel copies: 0, or -EFAULT. */
+int sim_copy_in(void *to, uint64_t from, size_t size);
+int sim_copy_out(uint64_t to, const void *from, size_t size);
+
 /* Which GPU's render node an fd is; -ENODEV: none. */
 int sim_render_number(int fd);
 

@@ -131,6 +131,7 @@ SAME_SIZE(KfdXnackMode, kfd_ioctl_set_xnack_mode_args);
 SAME_SIZE(KfdAllocMemory, kfd_ioctl_alloc_memory_of_gpu_args);
 SAME_SIZE(KfdMapMemory, kfd_ioctl_map_memory_to_gpu_args);
 SAME_SIZE(KfdSetCuMask, kfd_ioctl_set_cu_mask_args);
+SAME_SIZE(KfdWaveState, kfd_ioctl_get_queue_wave_state_args);
 SAME_SIZE(KfdCreateEvent, kfd_ioctl_create_event_args);
 SAME_SIZE(KfdEventId, kfd_ioctl_destroy_event_args);
 SAME_SIZE(KfdEventData, kfd_event_data);
