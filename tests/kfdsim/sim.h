@@ -26,7 +26,8 @@
  *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority is remembered and
  *     has no effect;
  *   - with cwsr=0 an unmap waits for the dispatch of its own queue only, while a real HWS waits for everybody's;
- *   - memory: every allocation is host memory, and every address is the CPU's; running out of it, eviction and SVM do not happen;
+ *   - memory: every allocation is host memory, and every address is the CPU's; running out of it, eviction and SVM do not happen; memory that
+ *     was freed may be freed and mapped again;
  *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process only;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
