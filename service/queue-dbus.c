@@ -147,6 +147,8 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Backend", "s", NULL, offsetof(Queue, backend), BUS_CONST),
                 SD_BUS_PROPERTY("Label", "s", NULL, offsetof(Queue, label), BUS_CONST),
                 SD_BUS_PROPERTY("Slot", "u", NULL, offsetof(Queue, slot), BUS_CONST),
+                SD_BUS_PROPERTY("KfdGpuId", "u", NULL, offsetof(Queue, kfd_gpu_id), BUS_CONST),
+                SD_BUS_PROPERTY("KfdQueueId", "u", NULL, offsetof(Queue, kfd_queue_id), BUS_CONST),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(

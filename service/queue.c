@@ -266,6 +266,8 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
                         .backend = strdup(strempty(p->backend)),
                         .label = strdup(strempty(p->label)),
                         .priority_hint = MIN(p->priority_hint, 0),
+                        .kfd_gpu_id = p->kfd_gpu_id,
+                        .kfd_queue_id = p->kfd_queue_id,
         };
         if (!q->backend || !q->label || asprintf(&q->path, BUS_PATH "/queue/%" PRIu64, id) < 0)
                 return -ENOMEM;

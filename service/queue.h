@@ -32,7 +32,8 @@ struct Queue {
         uint32_t slot;
         PageSlot *page_slot;
         char *backend, *label;
-        int priority_hint; /* 0 or below */
+        int priority_hint;                 /* 0 or below */
+        uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
 
         Settings override; /* Queue.Set */
         Settings wish;     /* Hint */
@@ -59,6 +60,7 @@ struct Queue {
 typedef struct QueueParameters {
         const char *device, *device_name, *backend, *label;
         int priority_hint;
+        uint32_t kfd_gpu_id, kfd_queue_id;
 } QueueParameters;
 
 /* -EDQUOT: a quota; -ENOSPC: no slot is free; -EINVAL: the device's name. */

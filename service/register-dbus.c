@@ -48,6 +48,13 @@ static int read_string(sd_bus_message *message, const char *key, const char *sig
         return r < 0 ? r : bus_check_string(key, *ret, error);
 }
 
+static int read_u32(sd_bus_message *message, const char *key, const char *signature, uint32_t *ret,
+                sd_bus_error *error) {
+        if (!streq(signature, "u"))
+                return wrong_type(key, "u", signature, error);
+        return sd_bus_message_read(message, "u", ret);
+}
+
 /* A newer shim may say more than we know: what is unknown is passed over. */
 static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
@@ -164,6 +171,10 @@ static int take_queue_property(sd_bus_message *message, const char *key, const c
                 return read_string(message, key, signature, &p->backend, error);
         if (streq(key, "Label"))
                 return read_string(message, key, signature, &p->label, error);
+        if (streq(key, "KfdGpuId"))
+                return read_u32(message, key, signature, &p->kfd_gpu_id, error);
+        if (streq(key, "KfdQueueId"))
+                return read_u32(message, key, signature, &p->kfd_queue_id, error);
         if (streq(key, "PriorityHint")) {
                 int32_t hint;
                 if (!streq(signature, "i"))

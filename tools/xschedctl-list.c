@@ -121,6 +121,8 @@ static const PropertyColumn queue_columns[] = {
                 PLAIN("", "backend", "Backend", COLUMN_JSON),
                 PLAIN("LABEL", "label", "Label", COLUMN_ELASTIC),
                 PLAIN("", "slot", "Slot", COLUMN_JSON),
+                PLAIN("", "kfd_gpu", "KfdGpuId", COLUMN_JSON),
+                PLAIN("", "kfd_queue", "KfdQueueId", COLUMN_JSON),
                 STATE("STATE", "state", "State"),
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),

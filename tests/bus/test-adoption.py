@@ -80,6 +80,7 @@ class Adopted(Deaths):
 
     def test_settings_survive(self):
         client, slot = self.tenant("job", Priority=7, Weight=50)
+        client.queue(KfdGpuId=("u", 4711), KfdQueueId=("u", 3))
         self.c.call(NAME, client.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", 9)})
         group = client.get("Group")
         self.service.kill()
@@ -87,8 +88,9 @@ class Adopted(Deaths):
         self.assertEqual((client.get("Priority"), client.get("Weight"), client.get("Group")), (9, 50, group))
         path = self.call("GetGroup", "s", group)
         self.assertEqual((self.get("Kind", path, GROUP), self.get("Priority", path, GROUP)), ("job", 7))
-        queue = self.call("ListQueues")[0][4]
+        queue, kfd = (q[4] for q in sorted(self.call("ListQueues")))
         self.assertEqual(self.get("Slot", queue, QUEUE), slot.number)
+        self.assertEqual([self.get(p, kfd, QUEUE) for p in ("KfdGpuId", "KfdQueueId")], [4711, 3])
 
     def test_those_who_died_meanwhile_are_not_adopted(self):
         p, alive = self.program(), self.program()

@@ -51,6 +51,7 @@ class Registration(Case):
         self.assert_error(INVALID_ARGS, register, Backend=("s", ""))
         self.assert_error(INVALID_ARGS, register, PriorityHint=("i", 1))
         self.assert_error(INVALID_ARGS, register, PriorityHint=("t", 1))
+        self.assert_error(INVALID_ARGS, register, KfdQueueId=("i", 1))
         self.assert_error(INVALID_ARGS, self.call, "RegisterQueue", "oa{sv}", r.path, {"Backend": ("s", "test")})
         for path in ("/", PATH, PATH + "/client/0", PATH + "/client/99", PATH + "/client/1x",
                      PATH + "/client/18446744073709551617", PATH + "/queue/1"):
@@ -59,7 +60,9 @@ class Registration(Case):
             self.assert_error(ERROR + "NoSuchQueue", self.call, "UnregisterQueue", "t", id_)
         register(PriorityHint=("i", -(1 << 31)))
         register(Label=("s", "x"), SomethingNew=("a{sv}", {"y": ("t", 1)}))
-        self.assertEqual(self.get("NQueues"), 2)
+        id_, _ = register(KfdGpuId=("u", 0xFFFF), KfdQueueId=("u", 3))
+        self.assertEqual([self.get(p, f"{PATH}/queue/{id_}", QUEUE) for p in ("KfdGpuId", "KfdQueueId")], [0xFFFF, 3])
+        self.assertEqual(self.get("NQueues"), 3)
 
     def test_settings_are_checked(self):
         r = self.raw()
