@@ -115,13 +115,12 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
         OpenclQueue *q = userdata;
         cl_event marker = NULL;
 
-        if (!opencl_queue_pin(q))
-                return; /* released: the service hears of that instead */
-
-        if (q->xq == xq &&
-                        !(enqueue_marker(q->handle, &marker) == CL_SUCCESS &&
-                                        opencl_track(q, marker, OPENCL_TRACK_DRAIN)))
-                xsched_queue_drained(
-                                xq); /* nothing can tell us when: better idle too early than busy for ever */
-        opencl_queue_unpin(q);
+        bool pinned = opencl_queue_pin(q);
+        /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
+         * hears at the same time that it is gone. */
+        if (!pinned || q->xq != xq || enqueue_marker(q->handle, &marker) != CL_SUCCESS ||
+                        !opencl_track(q, marker, OPENCL_TRACK_DRAIN))
+                xsched_queue_drained(xq);
+        if (pinned)
+                opencl_queue_unpin(q);
 }
