@@ -35,6 +35,21 @@ int cgroup_directory(const char *cgroup, char **ret) {
         return -ENOENT;
 }
 
+int cgroup_owner(const char *cgroup, uid_t *ret) {
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+
+        int r = cgroup_directory(cgroup, &path);
+        if (r < 0)
+                return r;
+        if (lstat(path, &st) < 0)
+                return negative_errno();
+        if (!S_ISDIR(st.st_mode))
+                return -ENOTDIR;
+        *ret = st.st_uid;
+        return 0;
+}
+
 static void read_one(int fd, const char *name, cgroup_attr_t found, void *userdata) {
         char value[VALUE_MAX + 1];
 

@@ -18,5 +18,8 @@ typedef void (*cgroup_attr_t)(const char *key, const char *value, void *userdata
 /* The directory of a cgroup below the v2 hierarchy, wherever that is mounted; -ENOENT when it is nowhere. */
 int cgroup_directory(const char *cgroup, char **ret);
 
+/* Who owns that directory: root, or the user whom the cgroup was delegated to. */
+int cgroup_owner(const char *cgroup, uid_t *ret);
+
 /* -ENOENT when the directory is gone; attributes that a file system does not have are none. */
 int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata, uid_t *ret_owner);

@@ -34,7 +34,8 @@ int process_read(pid_t pid, const char *name, char *buf, size_t size) {
         return r == -ENOENT ? -ESRCH : r;
 }
 
-int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
+/* State, parent and start time: fields 3, 4 and 22. */
+static int read_stat(pid_t pid, char *ret_state, pid_t *ret_parent, uint64_t *ret_start_time) {
         char buf[STAT_SIZE] = "";
         int r = process_read(pid, "stat", buf, sizeof(buf));
         if (r < 0)
@@ -45,19 +46,44 @@ int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
         if (!p || p[1] != ' ')
                 return -EPROTO;
         p += 2;
-        char state = *p;
-
-        /* The state is field 3, the start time field 22. */
+        *ret_state = *p;
         for (int field = 3; field < 22; field++) {
                 p = strchr(p, ' ');
                 if (!p)
                         return -EPROTO;
                 p++;
+                if (field == 3)
+                        *ret_parent = (pid_t) strtol(p, NULL, 10);
         }
+        *ret_start_time = strtoull(p, NULL, 10);
+        return 0;
+}
+
+int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
+        uint64_t start_time = 0;
+        pid_t parent = 0;
+        char state = 0;
+
+        int r = read_stat(pid, &state, &parent, &start_time);
+        if (r < 0)
+                return r;
         if (ret_state)
                 *ret_state = state;
         if (ret_start_time)
-                *ret_start_time = strtoull(p, NULL, 10);
+                *ret_start_time = start_time;
+        return 0;
+}
+
+int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time) {
+        uint64_t start_time = 0;
+        pid_t parent = 0;
+        char state;
+
+        int r = read_stat(pid, &state, &parent, &start_time);
+        if (r < 0)
+                return r;
+        *ret_parent = parent;
+        *ret_start_time = start_time;
         return 0;
 }
 

@@ -18,6 +18,9 @@ int process_read(pid_t pid, const char *name, char *buf, size_t size);
 /* Process state letter of /proc/PID/stat ('R', 'S', 'T', ...) and start time; either may be NULL. */
 int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time);
 
+/* The parent, and the start time of the process itself. */
+int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time);
+
 /* The thread that traces the process; 0: none. */
 int process_tracer(pid_t pid, pid_t *ret);
 

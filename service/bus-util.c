@@ -10,10 +10,22 @@
 #include "bus-util.h"
 #include "job.h"
 
-int bus_check_flags(uint64_t flags, sd_bus_error *error) {
+int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {
+        flags &= ~known;
         if (flags == 0)
                 return 0;
         return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "Unknown flags 0x%" PRIx64, flags);
+}
+
+int bus_check_flags(uint64_t flags, sd_bus_error *error) {
+        return bus_check_known_flags(flags, 0, error);
+}
+
+int bus_peer_error(int r, sd_bus_error *error) {
+        if (r == -ESRCH)
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "The calling process is gone, or cannot be seen from here");
+        return r;
 }
 
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error) {

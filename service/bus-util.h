@@ -14,7 +14,11 @@
 
 /* Refuses bits that nobody has defined. */
 int bus_check_flags(uint64_t flags, sd_bus_error *error);
+int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error);
 int bus_check_string(const char *name, const char *s, sd_bus_error *error);
+
+/* What is said when the caller's process could not be looked at. */
+int bus_peer_error(int r, sd_bus_error *error);
 
 /* Reads the last argument of many a method, and checks it. */
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);

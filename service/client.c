@@ -55,7 +55,8 @@ size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_
         size_t n = 0;
 
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        if (!c->hold_lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
         return n + group_layers(c->group, layers + n);
 }
 
@@ -64,7 +65,10 @@ static void client_resolve(Client *c) {
 
         size_t n = client_layers(c, layers);
         settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
-        origin_lower(c->group->origin, &c->resolved);
+        group_lower(c->group, &c->resolved);
+        if (c->hold_lowers)
+                (void) settings_lower_by(&c->resolved, &c->hold, SETTINGS_FROM_HOLD, manager_lookup_class,
+                                c->manager);
         bool lowered = settings_lower(&c->resolved, &c->wish, manager_lookup_class, c->manager);
         c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
 }
@@ -377,7 +381,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         }
         client_join(c, g);
         c->wish = p->wish;
-        hold_find(m, &c->peer, &c->hold);
+        hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
         client_resolve(c);
         r = client_serialize(c);
         if (r < 0)

@@ -50,6 +50,7 @@ struct Client {
         Settings override; /* Client.Set */
         Settings wish;     /* of the process itself */
         Settings hold;     /* HoldPriority: a class, or empty */
+        bool hold_lowers;  /* and no more than that */
         SettingsResolved resolved;
         bool own; /* an entity of its own, see client_settings_changed() */
         bool suspended;

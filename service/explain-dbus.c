@@ -73,8 +73,34 @@ static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer 
         return r;
 }
 
+/* What applies last and only lowers: the process itself, and what its user may say. */
+#define LOWERING_MAX 3U
+
+static size_t lowering_layers(const Client *c, SettingsLayer layers[static LOWERING_MAX]) {
+        const Job *j = c->group->job;
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
+        if (c->hold_lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        if (j && j->lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, c->group->name, &j->settings};
+        return n;
+}
+
+/* Those that decided the key, or those that did not. */
+static int explain_lowering(sd_bus_message *reply, const Client *c, const SettingsLayer *layers, size_t n,
+                SettingsKey k, bool decided) {
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                if ((c->resolved.from[k] == layers[i].source) == decided)
+                        r = explain_layer(reply, c->manager, layers + i, k);
+        return r;
+}
+
 static int append_chain(sd_bus_message *reply, const Client *c) {
-        SettingsLayer layers[CLIENT_LAYERS_MAX];
+        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[LOWERING_MAX];
         const Settings usual = {
                         .mask = 7,
                         .priority = POLICY_PRIORITY_DEFAULT,
@@ -86,14 +112,13 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
         size_t n = client_layers(c, layers);
         layers[0].detail = self;
 
+        size_t n_lowering = lowering_layers(c, lowering);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                const SettingsLayer wish = {SETTINGS_FROM_WISH, NULL, &c->wish};
-                bool lowered = c->resolved.from[k] == SETTINGS_FROM_WISH;
-                int r = lowered ? explain_layer(reply, c->manager, &wish, k) : 0;
+                int r = explain_lowering(reply, c, lowering, n_lowering, k, true);
                 for (size_t i = 0; r >= 0 && i < n; i++)
                         r = explain_layer(reply, c->manager, layers + i, k);
-                if (r >= 0 && !lowered)
-                        r = explain_layer(reply, c->manager, &wish, k);
+                if (r >= 0)
+                        r = explain_lowering(reply, c, lowering, n_lowering, k, false);
                 if (r >= 0 && k != SETTINGS_CLASS)
                         r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
                 if (r < 0)

@@ -33,12 +33,19 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
         size_t n = 0;
 
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->override};
-        if (g->job)
+        if (g->job && !g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
         if (g->origin)
-                n += origin_layers(g->origin, layers + n);
+                n += origin_layers(g->origin, g->kind == GROUP_JOB, layers + n);
         layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
         return n;
+}
+
+void group_lower(const Group *g, SettingsResolved *r) {
+        origin_lower(g->origin, r);
+        if (g->job && g->job->lowers)
+                (void) settings_lower_by(
+                                r, &g->job->settings, SETTINGS_FROM_JOB, manager_lookup_class, g->manager);
 }
 
 static void group_resolve(Group *g) {
@@ -46,7 +53,7 @@ static void group_resolve(Group *g) {
 
         size_t n = group_layers(g, layers);
         settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
-        origin_lower(g->origin, &g->resolved);
+        group_lower(g, &g->resolved);
 }
 
 void group_settings_changed(Group *g) {
@@ -68,12 +75,18 @@ void groups_below_changed(const Group *g) {
         Manager *m = g->manager;
         Group *below, *tmp;
 
-        HASH_ITER(hh, m->groups, below, tmp)
-                if (below != g && below->origin && origin_inherits_from(below->origin, g->name))
+        HASH_ITER(hh, m->groups, below, tmp) {
+                if (below == g || !below->origin)
+                        continue;
+                if (origin_inherits_from(below->origin, g->name) ||
+                                (below->kind == GROUP_JOB && streq(below->origin->path, g->name)))
                         group_settings_changed(below);
+        }
 }
 
-int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Group **ret) {
+/* `cgroup`: where its settings begin, when there is one. */
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
+                Group **ret) {
         _cleanup_(group_donep)
         Group *g = calloc(1, sizeof(*g));
 
@@ -88,8 +101,8 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Gr
         int r = sd_bus_path_encode(BUS_PATH "/group", name, &g->path);
         if (r < 0)
                 return r;
-        if (kind == GROUP_CGROUP && name[0] == '/') {
-                r = origin_get(m, name, &g->origin);
+        if (cgroup) {
+                r = origin_get(m, cgroup, &g->origin);
                 if (r < 0)
                         return r;
         }
@@ -134,7 +147,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
         int r = cgroup_path_unit(cgroup, &unit);
         if (r < 0)
                 return r;
-        r = group_new(m, GROUP_CGROUP, cgroup, unit, &g);
+        r = group_new(m, GROUP_CGROUP, cgroup, unit, cgroup[0] == '/' ? cgroup : NULL, &g);
         if (r < 0)
                 return r;
         group_inherit_unit(g);

@@ -26,8 +26,8 @@ struct Group {
         GroupKind kind;
         char *name, *path; /* path: on the bus */
         char *unit;
-        Job *job;              /* GROUP_JOB, while there is one */
-        struct Origin *origin; /* GROUP_CGROUP, when it is named by its path */
+        Job *job;              /* while there is one: of a GROUP_JOB always */
+        struct Origin *origin; /* of the cgroup; of a job, of the cgroup that it was made in; NULL when there is none */
 
         Settings override; /* SetGroup, Group.Set */
         SettingsResolved resolved;
@@ -44,7 +44,8 @@ struct Group {
 
 /* Finds or makes the group of a cgroup, or makes a job's. */
 int group_get(Manager *m, const char *cgroup, Group **ret);
-int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, Group **ret);
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
+                Group **ret);
 Group *group_free(Group *g);
 
 /* By name, by cgroup path, or by unit name. NULL when there is none. */
@@ -65,6 +66,9 @@ void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 /* The layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
+
+/* What applies last, and only ever lowers: by owners of cgroups, and by jobs. */
+void group_lower(const Group *g, SettingsResolved *r);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int group_from_path(Manager *m, const char *path, Group **ret);

@@ -12,25 +12,62 @@
 #include "hold.h"
 #include "user.h"
 
-void hold_find(Manager *m, const Peer *peer, Settings *ret) {
+#define DEPTH_MAX 256U /* of processes that start processes */
+
+/* A parent that ended meanwhile leaves its children to another: then they are nobody's descendants. What a user starts with other rights
+ * is not his. */
+static bool is_descendant(const Peer *peer, const Hold *h) {
+        pid_t pid = peer->pid;
+
+        if (h->uid != 0 && peer->uid != h->uid)
+                return false;
+        for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
+                uint64_t start_time;
+                pid_t parent;
+
+                if (process_parent(pid, &parent, &start_time) < 0)
+                        return false;
+                if (pid == h->pid && start_time == h->start_time)
+                        return true;
+                if (parent <= 1)
+                        return false;
+                pid = parent;
+        }
+        return false;
+}
+
+static bool hold_is_for(const Hold *h, const Peer *peer) {
+        if (h->pid == peer->pid && h->start_time == peer->start_time)
+                return true;
+        return h->descendants && is_descendant(peer, h);
+}
+
+void hold_find(Manager *m, const Peer *peer, Settings *ret, bool *ret_lowers) {
         const Hold *h;
 
         *ret = SETTINGS_NULL;
+        *ret_lowers = false;
         DL_FOREACH(m->holds, h)
-                if (h->pid == peer->pid && h->start_time == peer->start_time) {
+                if (hold_is_for(h, peer)) {
                         *ret = h->settings;
+                        *ret_lowers = h->lowers;
                         return;
                 }
 }
 
-/* The process's clients have more or less of a claim now. */
-static void hold_apply(Manager *m, pid_t pid, uint64_t start_time) {
+/* Those that a hold is for have more or less of a claim now. Also when it is gone: a client keeps what another one gives it. */
+static void holds_apply(Manager *m) {
         Client *c, *tmp;
 
         HASH_ITER(hh, m->clients, c, tmp) {
-                if (c->peer.pid != pid || c->peer.start_time != start_time)
+                Settings hold;
+                bool lowers;
+
+                hold_find(m, &c->peer, &hold, &lowers);
+                if (memcmp(&hold, &c->hold, sizeof(hold)) == 0 && lowers == c->hold_lowers)
                         continue;
-                hold_find(m, &c->peer, &c->hold);
+                c->hold = hold;
+                c->hold_lowers = lowers;
                 client_settings_changed(c);
         }
         arbiter_flush(m);
@@ -45,6 +82,7 @@ Hold *hold_free(Hold *h) {
                 DL_DELETE(h->manager->holds, h);
                 user_give(h->manager, h->uid, USER_JOBS);
         }
+        free(h->command);
         free(h->reason);
         free(h);
         return NULL;
@@ -54,15 +92,13 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Hold *, hold_free);
 static int on_hold_end(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
         Hold *h = userdata;
         Manager *m = h->manager;
-        pid_t pid = h->pid;
-        uint64_t start_time = h->start_time;
 
         hold_free(h);
-        hold_apply(m, pid, start_time);
+        holds_apply(m);
         return 0;
 }
 
-int hold_new(Manager *m, const Peer *peer, const Settings *settings, const char *reason, int *ret_fd) {
+int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd) {
         _cleanup_(hold_freep)
         Hold *h = calloc(1, sizeof(*h));
         _cleanup_close_ int theirs = -EBADF;
@@ -75,11 +111,14 @@ int hold_new(Manager *m, const Peer *peer, const Settings *settings, const char 
                         .pid = peer->pid,
                         .start_time = peer->start_time,
                         .uid = peer->uid,
-                        .settings = *settings,
-                        .reason = strdup(strempty(reason)),
+                        .command = strdup(peer->command),
+                        .settings = p->settings,
+                        .lowers = p->lowers,
+                        .descendants = p->descendants,
+                        .reason = strdup(strempty(p->reason)),
                         .fd = -EBADF,
         };
-        if (!h->reason)
+        if (!h->command || !h->reason)
                 return -ENOMEM;
         if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
                 return negative_errno();
@@ -96,7 +135,7 @@ int hold_new(Manager *m, const Peer *peer, const Settings *settings, const char 
                 return r;
         DL_PREPEND(m->holds, h);
         TAKE_PTR(h);
-        hold_apply(m, peer->pid, peer->start_time);
+        holds_apply(m);
         *ret_fd = TAKE_FD(theirs);
         return 0;
 }

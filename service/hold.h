@@ -18,16 +18,25 @@ struct Hold {
         pid_t pid; /* of the process that it is for */
         uint64_t start_time;
         uid_t uid;
+        char *command;
         Settings settings; /* names the class */
+        bool lowers;       /* the class only lowers what a process has without it */
+        bool descendants;  /* for what the process starts, too */
         char *reason;
         int fd;
         sd_event_source *source;
         Hold *prev, *next; /* the newest first */
 };
 
+typedef struct HoldParameters {
+        const char *reason;
+        Settings settings;
+        bool lowers, descendants;
+} HoldParameters;
+
 /* The fd for the holder in ret_fd. -EDQUOT: the user's quota. */
-int hold_new(Manager *m, const Peer *peer, const Settings *settings, const char *reason, int *ret_fd);
+int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd);
 Hold *hold_free(Hold *h);
 
 /* The settings of the newest hold for a process; SETTINGS_NULL when there is none. */
-void hold_find(Manager *m, const Peer *peer, Settings *ret);
+void hold_find(Manager *m, const Peer *peer, Settings *ret, bool *ret_lowers);

@@ -4,6 +4,7 @@
  * Jobs
  */
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ Job *job_free(Job *j) {
         }
         if (j->group) {
                 j->group->job = NULL;
-                group_gc(j->group);
+                if (group_gc(j->group) && !m->stopping)
+                        group_settings_changed(j->group);
         }
         free(j);
         if (listed)
@@ -85,8 +87,7 @@ static int job_watch(Job *j, int pidfd) {
         return 0;
 }
 
-static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, const char *group,
-                const Settings *settings, unsigned limit, Job **ret) {
+static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, unsigned limit, Job **ret) {
         _cleanup_(job_freep)
         Job *j = calloc(1, sizeof(*j));
 
@@ -96,7 +97,6 @@ static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, const
                         .manager = m,
                         .id = id,
                         .uid = uid,
-                        .settings = *settings,
                         .pidfd = -EBADF,
         };
         (void) snprintf(j->token, sizeof(j->token), "%s", token);
@@ -104,40 +104,63 @@ static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, const
         if (r < 0)
                 return r;
         HASH_ADD_STR(m->jobs, token, j);
-
-        r = group_new(m, GROUP_JOB, group, NULL, &j->group);
-        if (r < 0)
-                return r;
-        j->group->job = j;
-        group_settings_changed(j->group);
         *ret = TAKE_PTR(j);
         return 0;
 }
 
-int job_new(Manager *m, const char *name, const Settings *settings, uid_t uid, int pidfd, Job **ret) {
+/* `group` NULL: a new one. */
+static int job_join(Job *j, Group *group, const char *name, const char *cgroup, const Settings *settings,
+                bool lowers) {
+        Group *g = group;
+
+        if (!g) {
+                int r = group_new(j->manager, GROUP_JOB, name, NULL, isempty(cgroup) ? NULL : cgroup, &g);
+                if (r < 0)
+                        return r;
+        }
+        j->settings = *settings;
+        j->lowers = lowers;
+        j->group = g;
+        g->job = j;
+        group_settings_changed(g);
+        return 0;
+}
+
+/* The process that it is for. */
+static int job_begin(Job *j, int fd) {
+        _cleanup_close_ int pidfd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+        if (pidfd < 0)
+                return negative_errno();
+        int r = pidfd_get_pid(pidfd, &j->pid);
+        if (r < 0)
+                return r;
+        r = process_stat(j->pid, NULL, &j->start_time);
+        if (r < 0)
+                return r;
+        r = job_watch(j, pidfd);
+        if (r < 0)
+                return r;
+        TAKE_FD(pidfd);
+        return 0;
+}
+
+int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret) {
         _cleanup_(job_freep)
         Job *j = NULL;
-        char token[JOB_TOKEN_SIZE], group[JOB_NAME_MAX + 32];
-        pid_t pid;
+        char token[JOB_TOKEN_SIZE], name[JOB_NAME_MAX + 32];
 
-        int r = pidfd_get_pid(pidfd, &pid);
+        int r = make_token(token);
         if (r < 0)
                 return r;
-        uint64_t start_time;
-        r = process_stat(pid, NULL, &start_time);
+        r = job_make(m, m->next_job_id, token, p->uid, m->config->limits.jobs_per_user, &j);
         if (r < 0)
                 return r;
-        r = make_token(token);
+        r = job_begin(j, pidfd);
         if (r < 0)
                 return r;
-
-        (void) snprintf(group, sizeof(group), "job:%" PRIu64 ":%s", m->next_job_id, name);
-        r = job_make(m, m->next_job_id, token, uid, group, settings, m->config->limits.jobs_per_user, &j);
-        if (r < 0)
-                return r;
-        j->pid = pid;
-        j->start_time = start_time;
-        r = job_watch(j, pidfd);
+        (void) snprintf(name, sizeof(name), "job:%" PRIu64 ":%s", j->id, strempty(p->name));
+        r = job_join(j, p->group, name, p->cgroup, &p->settings, p->lowers);
         if (r < 0)
                 return r;
         m->next_job_id++;
@@ -150,27 +173,43 @@ Job *job_find(Manager *m, const char *token, uid_t uid) {
         Job *j;
 
         HASH_FIND_STR(m->jobs, token, j);
-        return j && j->uid == uid ? j : NULL;
+        return j && j->uid == uid && j->group->kind == GROUP_JOB ? j : NULL;
 }
 
-int job_restore(Manager *m, uint64_t id, const char *token, uid_t uid, const char *group,
-                const Settings *settings, pid_t pid, uint64_t start_time, Job **ret) {
+/* The group of a cgroup; NULL for a job's own. */
+static int find_cgroup(Manager *m, const char *group, Group **ret) {
+        *ret = NULL;
+        if (startswith(group, "job:"))
+                return group_find(m, group) ? -EBADMSG : 0;
+        if (group[0] != '/')
+                return -EBADMSG;
+        int r = group_get(m, group, ret);
+        return r >= 0 && (*ret)->job ? -EBADMSG : r;
+}
+
+int job_restore(Manager *m, const JobKept *k, Job **ret) {
         _cleanup_(job_freep)
         Job *j = NULL;
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
+        Group *g;
 
-        if (id == 0 || strlen(token) != JOB_TOKEN_SIZE - 1 || !startswith(group, "job:") ||
-                        group_find(m, group))
+        if (k->id == 0 || strlen(k->token) != JOB_TOKEN_SIZE - 1)
                 return -EBADMSG;
-        int r = job_make(m, id, token, uid, group, settings, UINT_MAX, &j);
+        int r = find_cgroup(m, k->group, &g);
         if (r < 0)
                 return r;
-        j->pid = pid;
-        j->start_time = start_time;
-        m->next_job_id = MAX(m->next_job_id, id + 1);
+        r = job_make(m, k->id, k->token, k->uid, UINT_MAX, &j);
+        if (r < 0)
+                return r;
+        r = job_join(j, g, k->group, k->cgroup, &k->settings, k->lowers);
+        if (r < 0)
+                return r;
+        j->pid = k->pid;
+        j->start_time = k->start_time;
+        m->next_job_id = MAX(m->next_job_id, k->id + 1);
 
-        if (pid > 0 && peer_from_pid(pid, &peer) >= 0 && peer.start_time == start_time) {
+        if (k->pid > 0 && peer_from_pid(k->pid, &peer) >= 0 && peer.start_time == k->start_time) {
                 r = job_watch(j, peer.pidfd);
                 if (r < 0)
                         return r;

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Jobs: groups that somebody made on purpose, instead of by cgroup
+ * Jobs: settings that somebody made for what he starts, for as long as it is there
  *
- * Who knows the token, and has the uid that made the job, may join it. A job lives as long as the process that it was made for, or any
- * client of it: its group is then left to group_gc().
+ * A job of one kind is a group of its own: who knows the token, and has the uid that made the job, may join it. One of the other kind
+ * belongs to the group of a cgroup, and joins whoever is in that. A job lives as long as the process that it was made for, or any
+ * client of its group: the group is then left to group_gc().
  */
 
 #include "group.h"
@@ -20,7 +21,8 @@ struct Job {
         uid_t uid;
         Group *group;
         Settings settings;
-        int pidfd; /* -EBADF when the process is gone */
+        bool lowers; /* the settings only lower what the group would have without them */
+        int pidfd;   /* -EBADF when the process is gone */
         pid_t pid;
         uint64_t start_time;
         sd_event_source *pidfd_source;
@@ -30,17 +32,35 @@ struct Job {
 /* [a-zA-Z0-9._:@+-] and at most JOB_NAME_MAX - 1 long: it becomes part of a group's name. */
 bool job_name_is_valid(const char *name);
 
-/* Takes pidfd (on success). -EDQUOT: the user's quota. */
-int job_new(Manager *m, const char *name, const Settings *settings, uid_t uid, int pidfd, Job **ret);
+typedef struct JobParameters {
+        Group *group;       /* of a cgroup; NULL: a group of its own */
+        const char *name;   /* of that */
+        const char *cgroup; /* and where it is made: that cgroup's settings are below the job's */
+        Settings settings;
+        bool lowers;
+        uid_t uid;
+} JobParameters;
+
+/* Copies pidfd. -EDQUOT: the user's quota. */
+int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret);
 Job *job_free(Job *j);
 
 /* NULL when there is none, or it is somebody else's. */
 Job *job_find(Manager *m, const char *token, uid_t uid);
 
-/* The job again, after a restart: same token, id and group. `pidfd` is opened by number and start time; a process that ended
- * meanwhile leaves a job that lives by its clients. */
-int job_restore(Manager *m, uint64_t id, const char *token, uid_t uid, const char *group,
-                const Settings *settings, pid_t pid, uint64_t start_time, Job **ret);
+/* The job again, after a restart. `pidfd` is opened by number and start time; a process that ended meanwhile leaves a job that lives by
+ * its clients. */
+typedef struct JobKept {
+        uint64_t id;
+        const char *token, *group, *cgroup;
+        uid_t uid;
+        Settings settings;
+        bool lowers;
+        pid_t pid;
+        uint64_t start_time;
+} JobKept;
+
+int job_restore(Manager *m, const JobKept *k, Job **ret);
 
 /* Ends the job when its process is gone and its group has no clients. */
 void job_gc(Job *j);

@@ -7,10 +7,7 @@
 #include "config.h"
 #include "manager-dbus.h"
 
-/* Opens a reply that is one array, appends its elements, sends it. */
-typedef int (*append_t)(Manager *m, sd_bus_message *reply);
-
-static int reply_list(sd_bus_message *message, Manager *m, const char *contents, append_t append) {
+int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bus_append_t append) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *reply = NULL;
 
@@ -102,27 +99,27 @@ static int append_classes(Manager *m, sd_bus_message *reply) {
 }
 
 int method_list_devices(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(ssssuo)", append_devices);
+        return bus_reply_list(message, userdata, "(ssssuo)", append_devices);
 }
 
 int method_list_clients(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(tuusso)", append_clients);
+        return bus_reply_list(message, userdata, "(tuusso)", append_clients);
 }
 
 int method_list_queues(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(ttsso)", append_queues);
+        return bus_reply_list(message, userdata, "(ttsso)", append_queues);
 }
 
 int method_list_groups(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(ssiuo)", append_groups);
+        return bus_reply_list(message, userdata, "(ssiuo)", append_groups);
 }
 
 int method_list_policies(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(ss)", append_policies);
+        return bus_reply_list(message, userdata, "(ss)", append_policies);
 }
 
 int method_list_classes(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return reply_list(message, userdata, "(ssa{sv})", append_classes);
+        return bus_reply_list(message, userdata, "(ssa{sv})", append_classes);
 }
 
 int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error) {

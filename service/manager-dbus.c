@@ -107,6 +107,8 @@ static const sd_bus_vtable manager_vtable[] = {
                                 SD_BUS_RESULT("s", token, "o", group), method_create_job, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("HoldPriority", SD_BUS_ARGS("s", class, "s", reason, "t", flags),
                                 SD_BUS_RESULT("h", hold), method_hold_priority, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListHolds", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(uusssb)", holds),
+                                method_list_holds, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("h", pidfd), SD_BUS_RESULT("a(ssv)", chain),
                                 method_explain, BUS_ANY_USER),

@@ -14,10 +14,17 @@ int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error
 int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_unregister_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* job-dbus.c */
 int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_list_holds(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
 /* list-dbus.c */
+/* Opens a reply that is one array, appends its elements, sends it. */
+typedef int (*bus_append_t)(Manager *m, sd_bus_message *reply);
+int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bus_append_t append);
+
 int method_list_devices(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_clients(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_queues(sd_bus_message *message, void *userdata, sd_bus_error *error);

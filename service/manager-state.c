@@ -39,7 +39,9 @@ static int fill_job(const Job *j, json_object *o) {
         JSON_TRY(json_add_string(o, "token", j->token));
         JSON_TRY(json_add_u64(o, "uid", j->uid));
         JSON_TRY(json_add_string(o, "group", j->group->name));
+        JSON_TRY(json_add_string(o, "cgroup", j->group->origin ? j->group->origin->path : NULL));
         JSON_TRY(json_add_settings(o, "settings", &j->settings));
+        JSON_TRY(json_add_bool(o, "lowers", j->lowers));
         JSON_TRY(json_add_int(o, "pid", (int) j->pid));
         return json_add_u64(o, "start_time", j->start_time);
 }
@@ -147,13 +149,20 @@ static int restore_device(Manager *m, json_object *o) {
 }
 
 static int restore_job(Manager *m, json_object *o) {
-        Settings settings;
+        JobKept k = {
+                        .id = json_get_u64(o, "id"),
+                        .token = json_get_string(o, "token"),
+                        .group = json_get_string(o, "group"),
+                        .cgroup = json_get_string(o, "cgroup"),
+                        .uid = (uid_t) json_get_u64(o, "uid"),
+                        .lowers = json_get_bool(o, "lowers"),
+                        .pid = (pid_t) json_get_int(o, "pid"),
+                        .start_time = json_get_u64(o, "start_time"),
+        };
         Job *j;
 
-        json_get_settings(o, "settings", &settings);
-        return job_restore(m, json_get_u64(o, "id"), json_get_string(o, "token"),
-                        (uid_t) json_get_u64(o, "uid"), json_get_string(o, "group"), &settings,
-                        (pid_t) json_get_int(o, "pid"), json_get_u64(o, "start_time"), &j);
+        json_get_settings(o, "settings", &k.settings);
+        return job_restore(m, &k, &j);
 }
 
 /* After the jobs: a job's group is there already, and only gets its override back. */

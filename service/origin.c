@@ -390,11 +390,11 @@ static const Group *origin_group(const Origin *o) {
         return g;
 }
 
-size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
+size_t origin_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
         size_t n = 0, depth = 0;
 
         for (const Origin *i = o; i && depth < ORIGIN_DEPTH; i = i->parent, depth++) {
-                bool own = i == o;
+                bool own = i == o && !inherited;
                 const Group *g = own ? NULL : origin_group(i);
 
                 if (g)

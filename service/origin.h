@@ -52,7 +52,8 @@ int origins_attach(Manager *m, sd_bus *bus);
 /* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. */
 void origin_lower(const Origin *o, SettingsResolved *r);
 
-size_t origin_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
+/* `inherited`: for somebody who is none of the cgroup, and is given what it has. */
+size_t origin_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
 /* Whether one of those above is the cgroup, or the unit, of this name. */
 bool origin_inherits_from(const Origin *o, const char *name);

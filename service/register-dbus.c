@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU process calls: registering itself and its queues, wishes, jobs, holds
+ * What a GPU process calls: registering itself and its queues, and its wishes
  */
 
 #include <fcntl.h>
@@ -9,18 +9,10 @@
 
 #include "arbiter.h"
 #include "config.h"
-#include "hold.h"
 #include "job.h"
 #include "log.h"
 #include "manager-dbus.h"
 #include "messages.h"
-
-static int peer_error(int r, sd_bus_error *error) {
-        if (r == -ESRCH)
-                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
-                                "The calling process is gone, or cannot be seen from here");
-        return r;
-}
 
 static void log_refused(const Peer *p, int r, const char *what) {
         log_event(LOG_NOTICE, r == -EDQUOT ? MESSAGE_QUOTA : MESSAGE_CLIENT_REFUSED,
@@ -92,7 +84,7 @@ int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error
                 return r < 0 ? r : 1;
         r = peer_from_sender(message, &peer);
         if (r < 0)
-                return peer_error(r, error);
+                return bus_peer_error(r, error);
 
         ClientParameters p = {
                         .sender = sd_bus_message_get_sender(message),
@@ -138,7 +130,7 @@ static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_erro
                 return 0;
         int r = peer_from_sender(message, &peer);
         if (r < 0)
-                return peer_error(r, error);
+                return bus_peer_error(r, error);
         if (peer.pid == c->peer.pid && peer.start_time == c->peer.start_time)
                 return 0;
         return sd_bus_error_setf(
@@ -257,7 +249,7 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
 
         int r = peer_from_sender(message, &peer);
         if (r < 0)
-                return peer_error(r, error);
+                return bus_peer_error(r, error);
         bool found = false;
         HASH_ITER(hh, m->clients, c, tmp) {
                 if (c->peer.pid != peer.pid || c->peer.start_time != peer.start_time)
@@ -298,121 +290,4 @@ int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error) {
                 return r;
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
-}
-
-/* --- jobs and holds --- */
-
-/* Settings for something of the caller's own that does not exist yet: nothing in it may exceed the default class. */
-static int check_own_settings(Manager *m, sd_bus_message *message, const Settings *s, uid_t uid,
-                const char *target, sd_bus_error *error) {
-        const SettingsLayer layers[] = {
-                        {SETTINGS_FROM_JOB, NULL, s},
-                        {SETTINGS_FROM_DEFAULT, NULL, &m->default_layer},
-        };
-        SettingsResolved wanted, usual;
-
-        settings_resolve(layers, 2, manager_lookup_class, m, &wanted);
-        settings_resolve(layers + 1, 1, manager_lookup_class, m, &usual);
-        AuthRequest request = bus_settings_request(&usual.policy, &wanted.policy, uid, target);
-        return auth_check(m->auth, message, &request, error);
-}
-
-static int check_pidfd(int fd, uid_t uid, sd_bus_error *error) {
-        _cleanup_(peer_done)
-        Peer peer = PEER_NULL;
-        pid_t pid;
-
-        int r = pidfd_get_pid(fd, &pid);
-        if (r == -EBADF)
-                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "That is not a pidfd");
-        if (r >= 0)
-                r = peer_from_pid(pid, &peer);
-        if (r < 0)
-                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "The process has ended");
-        if (uid != 0 && peer.uid != uid)
-                return sd_bus_error_set(error, BUS_ERROR("NotOwner"), "That is another user's process");
-        return 0;
-}
-
-int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        Manager *m = userdata;
-        const char *name;
-        Settings s;
-        uint64_t flags;
-        uid_t uid;
-        Job *j;
-        int fd;
-
-        int r = sd_bus_message_read(message, "s", &name);
-        if (r < 0)
-                return r;
-        r = bus_read_settings(m, message, &s, error);
-        if (r < 0)
-                return r;
-        r = sd_bus_message_read(message, "ht", &fd, &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        if (!job_name_is_valid(name))
-                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "A job's name is made of letters, digits and '._:@+-', and shorter than %u",
-                                JOB_NAME_MAX);
-        r = auth_sender_uid(message, &uid);
-        if (r < 0)
-                return r;
-        r = check_pidfd(fd, uid, error);
-        if (r < 0)
-                return r;
-        r = check_own_settings(m, message, &s, uid, name, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-
-        _cleanup_close_ int pidfd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        if (pidfd < 0)
-                return negative_errno();
-        r = job_new(m, name, &s, uid, pidfd, &j);
-        if (r < 0)
-                return bus_error_from_errno(r, error);
-        TAKE_FD(pidfd);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
-}
-
-int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        _cleanup_(peer_done)
-        Peer peer = PEER_NULL;
-        _cleanup_close_ int fd = -EBADF;
-        const char *class, *reason;
-        Settings s = SETTINGS_NULL;
-        Manager *m = userdata;
-        uint64_t flags;
-
-        int r = sd_bus_message_read(message, "sst", &class, &reason, &flags);
-        if (r < 0)
-                return r;
-        r = bus_check_flags(flags, error);
-        if (r < 0)
-                return r;
-        r = bus_check_string("The reason", reason, error);
-        if (r < 0)
-                return r;
-        if (settings_set_class(&s, class) < 0)
-                return sd_bus_error_set(
-                                error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
-        r = bus_check_class(m, &s, error);
-        if (r < 0)
-                return r;
-        r = peer_from_sender(message, &peer);
-        if (r < 0)
-                return peer_error(r, error);
-        r = check_own_settings(m, message, &s, peer.uid, class, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-
-        r = hold_new(m, &peer, &s, reason, &fd);
-        if (r < 0)
-                return bus_error_from_errno(r, error);
-        return sd_bus_reply_method_return(message, "h", fd);
 }
