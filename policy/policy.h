@@ -32,6 +32,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "common/verdict.h"
+#include "policy/preemption.h"
 
 #define POLICY_PRIORITY_MIN     (-255)
 #define POLICY_PRIORITY_MAX     255
@@ -48,6 +49,10 @@ typedef struct PolicySettings {
         int priority;       /* POLICY_PRIORITY_MIN..MAX, higher runs first */
         uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */
         uint32_t threshold; /* in-flight bound while others have a claim; 0: the device's default */
+
+        /* How a hold is carried out: the caller's business, no policy looks at it. */
+        Preemption preemption;
+        bool gang;
 } PolicySettings;
 
 #define POLICY_SETTINGS_DEFAULT                                                                             \

@@ -70,6 +70,8 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                         [SETTINGS_PRIORITY] = "i",
                         [SETTINGS_WEIGHT] = "u",
                         [SETTINGS_THRESHOLD] = "u",
+                        [SETTINGS_PREEMPTION] = "s",
+                        [SETTINGS_GANG] = "b",
                         [SETTINGS_CLASS] = "s",
         };
         int k = settings_key_from_string(key);
@@ -79,12 +81,18 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
                                 "%s must be of type '%s', not '%s'", key, types[k], signature);
 
-        if (k == SETTINGS_CLASS) {
+        if (k == SETTINGS_CLASS || k == SETTINGS_PREEMPTION) {
                 const char *name;
                 int r = sd_bus_message_read(message, "s", &name);
                 if (r < 0)
                         return r;
-                return settings_set_class(s, name) < 0 ? invalid_setting(key, error) : 0;
+                r = k == SETTINGS_CLASS ? settings_set_class(s, name) : settings_set_preemption(s, name);
+                return r < 0 ? invalid_setting(key, error) : 0;
+        }
+        if (k == SETTINGS_GANG) {
+                int b;
+                int r = sd_bus_message_read(message, "b", &b);
+                return r < 0 ? r : settings_set_gang(s, b);
         }
 
         int64_t v = 0;
@@ -184,6 +192,11 @@ int bus_append_settings(sd_bus_message *reply, const Settings *s) {
                 r = sd_bus_message_append(reply, "{sv}", "Weight", "u", s->weight);
         if (r >= 0 && settings_has(s, SETTINGS_THRESHOLD))
                 r = sd_bus_message_append(reply, "{sv}", "Threshold", "u", s->threshold);
+        if (r >= 0 && settings_has(s, SETTINGS_PREEMPTION))
+                r = sd_bus_message_append(
+                                reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
+        if (r >= 0 && settings_has(s, SETTINGS_GANG))
+                r = sd_bus_message_append(reply, "{sv}", "Gang", "b", (int) s->gang);
         if (r >= 0 && settings_has(s, SETTINGS_CLASS))
                 r = sd_bus_message_append(reply, "{sv}", "Class", "s", s->class);
         return r < 0 ? r : sd_bus_message_close_container(reply);

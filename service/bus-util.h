@@ -93,6 +93,11 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
         BUS_GETTER(get_threshold) {                                                                         \
                 const Type *_x = userdata;                                                                  \
                 return sd_bus_message_append(reply, "u", _x->resolved.policy.threshold);                    \
+        }                                                                                                   \
+        BUS_GETTER(get_preemption) {                                                                        \
+                const Type *_x = userdata;                                                                  \
+                return sd_bus_message_append(                                                               \
+                                reply, "s", preemption_to_string(_x->resolved.policy.preemption));          \
         }
 
 #define BUS_CONST    SD_BUS_VTABLE_PROPERTY_CONST

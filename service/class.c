@@ -11,6 +11,16 @@
 
 #define CLASS_SUFFIX ".class"
 
+static int type_preemption(const char *value, const ConfItem *item, void *data) {
+        int r = preemption_from_string(value);
+        if (r < 0)
+                return -EINVAL;
+        *(Preemption *) data = (Preemption) r;
+        return 0;
+}
+
+const ConfType conf_type_preemption = {"one of auto, off, 1, 2, 3 and privileged", type_preemption, NULL};
+
 /* The items stand in the order of SettingsKey, so that Class.given is also the mask of Settings. */
 static const ConfItem class_items[] = {
                 [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, Class, settings.priority,
@@ -19,11 +29,12 @@ static const ConfItem class_items[] = {
                                 POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
                 [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Class, settings.threshold, 0,
                                 SETTINGS_THRESHOLD_MAX),
+                [SETTINGS_PREEMPTION] = CONF_ITEM(
+                                "Preemption", conf_type_preemption, Class, settings.preemption, 0, 0),
+                [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Class, settings.gang, 0, 0),
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
 };
-#define CLASS_SETTINGS_MASK                                                                                 \
-        (UINT64_C(1) << SETTINGS_PRIORITY | UINT64_C(1) << SETTINGS_WEIGHT |                                \
-                        UINT64_C(1) << SETTINGS_THRESHOLD)
+#define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 
 static const Class class_defaults = {
                 .settings = {.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT},

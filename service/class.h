@@ -37,6 +37,9 @@ void classes_done(Classes *c);
 
 const Class *classes_find(const Classes *c, const char *name);
 
+/* Preemption, by its name. */
+extern const ConfType conf_type_preemption;
+
 /* [Class], for the test that compares it with the manual page. */
 extern const ConfSection class_sections[];
 extern const size_t class_sections_n;

@@ -56,6 +56,11 @@ BUS_GETTER(get_lease_expired) {
 
 BUS_SETTINGS_GETTERS(Client)
 
+BUS_GETTER(get_gang) {
+        const Client *x = userdata;
+        return sd_bus_message_append(reply, "b", (int) x->resolved.policy.gang);
+}
+
 BUS_GETTER(get_class) {
         const Client *x = userdata;
         return sd_bus_message_append(reply, "s", x->resolved.class);
@@ -144,6 +149,9 @@ static const sd_bus_vtable client_vtable[] = {
                                 "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Gang", "b", get_gang, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),

@@ -81,7 +81,8 @@ void client_settings_changed(Client *c) {
         client_changed(c);
         if (c->announced)
                 (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
-                                "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
+                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
+                                "PolicySource", NULL);
 }
 
 void client_sync(Client *c) {

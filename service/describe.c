@@ -22,6 +22,8 @@ static int add_settings(json_object *o, const SettingsResolved *s) {
         JSON_TRY(json_add_int(o, "priority", s->policy.priority));
         JSON_TRY(json_add_u64(o, "weight", s->policy.weight));
         JSON_TRY(json_add_u64(o, "threshold", s->policy.threshold));
+        JSON_TRY(json_add_string(o, "preemption", preemption_to_string(s->policy.preemption)));
+        JSON_TRY(json_add_bool(o, "gang", s->policy.gang));
         return json_add_string(o, "source", settings_source_to_string(s->source));
 }
 
@@ -44,6 +46,8 @@ static int describe_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_u64(o, "starve_run_usec", d->config.starve_run_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "linger_usec", d->config.linger_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "threshold", d->config.threshold));
+        JSON_TRY(json_add_string(o, "preemption", preemption_to_string(d->tuning.preemption)));
+        JSON_TRY(json_add_bool(o, "allow_mes_preemption", d->tuning.allow_mes));
         JSON_TRY(json_add_u64(o, "entities", d->n_entities));
         JSON_TRY(json_add_u64(o, "ready", d->n_ready));
         return json_add_u64(o, "preempted", d->n_preempted);

@@ -36,6 +36,27 @@ BUS_GETTER(get_threshold) {
         return sd_bus_message_append(reply, "u", d->config.threshold);
 }
 
+BUS_GETTER(get_preemption) {
+        const Device *d = userdata;
+        return sd_bus_message_append(reply, "s", preemption_to_string(d->tuning.preemption));
+}
+
+static int take_preemption(
+                sd_bus_message *message, const char *signature, DeviceSettings *s, sd_bus_error *error) {
+        const char *name;
+
+        if (!streq(signature, "s"))
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
+                                "Preemption must be of type 's', not '%s'", signature);
+        int r = sd_bus_message_read(message, "s", &name);
+        if (r < 0)
+                return r;
+        if (device_settings_set_preemption(s, name) < 0)
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Preemption must be %s",
+                                settings_key_range(SETTINGS_PREEMPTION));
+        return 0;
+}
+
 static int take_device_key(sd_bus_message *message, const char *key, const char *signature, void *userdata,
                 sd_bus_error *error) {
         const DeviceKey *k = device_key_find(key);
@@ -43,6 +64,8 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
         uint64_t v = 0;
         uint32_t u = 0;
 
+        if (streq(key, "Preemption"))
+                return take_preemption(message, signature, s, error);
         if (!k)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
         if (signature[0] != k->type || signature[1] != '\0')
@@ -223,6 +246,10 @@ static const sd_bus_vtable device_vtable[] = {
                                 BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY("Threshold", "u", get_threshold, set_property, 0,
                                 BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_property, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_PROPERTY("AllowMESPreemption", "b", bus_get_bool, offsetof(Device, tuning.allow_mes),
+                                BUS_CHANGES),
                 SD_BUS_PROPERTY("LingerUSec", "t", bus_get_usec, offsetof(Device, config.linger_ns),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("StarveUSec", "t", bus_get_usec, offsetof(Device, config.starve_ns),

@@ -65,6 +65,15 @@ bool device_settings_has(const DeviceSettings *s, const DeviceKey *k) {
         return s->mask & key_bit(k);
 }
 
+int device_settings_set_preemption(DeviceSettings *s, const char *name) {
+        int v = preemption_from_string(name);
+        if (v < 0)
+                return -EINVAL;
+        s->preemption = (Preemption) v;
+        s->has_preemption = true;
+        return 0;
+}
+
 void device_settings_apply(const DeviceSettings *s, const PolicyOps **ops, PolicyConfig *c) {
         if (s->ops)
                 *ops = s->ops;
@@ -76,4 +85,8 @@ void device_settings_apply(const DeviceSettings *s, const PolicyOps **ops, Polic
 void device_settings_merge(DeviceSettings *s, const DeviceSettings *from) {
         device_settings_apply(from, &s->ops, &s->values);
         s->mask |= from->mask;
+        if (!from->has_preemption)
+                return;
+        s->has_preemption = true;
+        s->preemption = from->preemption;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Settings of a device that were made at run time: its policy and the policy's parameters
+ * Settings of a device that were made at run time: its policy, the policy's parameters, and how far holds reach
  *
  * Like Settings, it names some keys and leaves the others to the configuration. Pure.
  */
@@ -26,12 +26,14 @@ typedef struct DeviceSettings {
         const PolicyOps *ops; /* NULL: not named */
         PolicyConfig values;
         unsigned mask; /* 1 << index in device_keys */
+        bool has_preemption;
+        Preemption preemption;
 } DeviceSettings;
 
 #define DEVICE_SETTINGS_NULL ((DeviceSettings){0})
 
 static inline bool device_settings_is_empty(const DeviceSettings *s) {
-        return !s->ops && s->mask == 0;
+        return !s->ops && s->mask == 0 && !s->has_preemption;
 }
 
 /* A value in the unit of the bus. -ERANGE when it is out of range. */
@@ -40,6 +42,9 @@ bool device_settings_has(const DeviceSettings *s, const DeviceKey *k);
 
 /* A value of a configuration, in the unit of the bus. */
 uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c);
+
+/* By its name. -EINVAL when there is none such. */
+int device_settings_set_preemption(DeviceSettings *s, const char *name);
 
 /* The keys that `from` names replace those of *s, or the values in force. */
 void device_settings_merge(DeviceSettings *s, const DeviceSettings *from);

@@ -5,10 +5,15 @@
  * What a device's configuration says beside its policy: how much may be in flight, and how awake the service is
  */
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "policy/preemption.h"
 
 typedef struct DeviceTuning {
         uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
         uint32_t lead_us;   /* how long before a launch is expected to end the next may follow */
         uint64_t busy_poll_ns; /* how long the service looks on for events before it sleeps, while it is contended */
+        Preemption preemption; /* how far holds reach on this device */
+        bool allow_mes;        /* beyond the gate on GPUs that MES schedules, too */
 } DeviceTuning;

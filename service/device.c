@@ -229,17 +229,38 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
         return 0;
 }
 
+static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
+        return a->budget_us == b->budget_us && a->lead_us == b->lead_us &&
+                        a->busy_poll_ns == b->busy_poll_ns && a->preemption == b->preemption &&
+                        a->allow_mes == b->allow_mes;
+}
+
+static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
+        bool changed = d->tuning.preemption != tuning->preemption ||
+                        d->tuning.allow_mes != tuning->allow_mes;
+
+        if (tuning_equal(&d->tuning, tuning))
+                return;
+        d->tuning = *tuning;
+        arbiter_sync_device(d);
+        if (changed && d->manager->bus && !d->manager->restoring)
+                (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
+                                "Preemption", "AllowMESPreemption", NULL);
+}
+
 int device_load_config(Device *d) {
         PolicyConfig config;
         DeviceTuning tuning;
 
         const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &tuning);
-        if (memcmp(&d->tuning, &tuning, sizeof(tuning)) != 0) {
-                d->tuning = tuning;
-                arbiter_sync_device(d);
-        }
         device_settings_apply(&d->runtime, &ops, &config);
-        return device_set_policy(d, ops, &config);
+        if (d->runtime.has_preemption)
+                tuning.preemption = d->runtime.preemption;
+        int r = device_set_policy(d, ops, &config);
+        if (r < 0)
+                return r;
+        device_set_tuning(d, &tuning);
+        return 0;
 }
 
 int device_configure(Device *d, const DeviceSettings *s) {

@@ -16,7 +16,7 @@
 
 /* --- Explain --- */
 
-static int append_number(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
+static int append_value(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
                 const Settings *s) {
         const char *name = settings_source_to_string(source);
 
@@ -27,6 +27,11 @@ static int append_number(sd_bus_message *reply, SettingsSource source, const cha
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->weight);
         case SETTINGS_THRESHOLD:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->threshold);
+        case SETTINGS_PREEMPTION:
+                return sd_bus_message_append(
+                                reply, "(ssv)", name, detail, "s", preemption_to_string(s->preemption));
+        case SETTINGS_GANG:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "b", (int) s->gang);
         default:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "s", s->class);
         }
@@ -39,7 +44,7 @@ static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey
 
         (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why,
                         isempty(whose) ? "" : " ", strempty(whose));
-        return append_number(reply, source, detail, k, s);
+        return append_value(reply, source, detail, k, s);
 }
 
 static const char *layer_why(SettingsSource source) {
@@ -102,7 +107,7 @@ static int explain_lowering(sd_bus_message *reply, const Client *c, const Settin
 static int append_chain(sd_bus_message *reply, const Client *c) {
         SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[LOWERING_MAX];
         const Settings usual = {
-                        .mask = 7,
+                        .mask = ~(1U << SETTINGS_CLASS),
                         .priority = POLICY_PRIORITY_DEFAULT,
                         .weight = POLICY_WEIGHT_DEFAULT,
         };

@@ -56,6 +56,11 @@ static void log_settings(const Group *g, const char *what) {
 
 BUS_SETTINGS_GETTERS(Group)
 
+BUS_GETTER(get_gang) {
+        const Group *x = userdata;
+        return sd_bus_message_append(reply, "b", (int) x->resolved.policy.gang);
+}
+
 BUS_GETTER(get_class) {
         const Group *x = userdata;
         return sd_bus_message_append(reply, "s", x->resolved.class);
@@ -207,6 +212,9 @@ static const sd_bus_vtable group_vtable[] = {
                                 "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Gang", "b", get_gang, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", bus_get_bool, offsetof(Group, suspended), BUS_CHANGES),

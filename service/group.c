@@ -68,7 +68,8 @@ void group_settings_changed(Group *g) {
                 client_settings_changed(c);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
-                                "Class", "Priority", "Weight", "Threshold", "PolicySource", NULL);
+                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
+                                "PolicySource", NULL);
 }
 
 void groups_below_changed(const Group *g) {

@@ -52,6 +52,11 @@ static int fill_settings(json_object *o, const Settings *s) {
                 JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_WEIGHT), s->weight));
         if (settings_has(s, SETTINGS_THRESHOLD))
                 JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_THRESHOLD), s->threshold));
+        if (settings_has(s, SETTINGS_PREEMPTION))
+                JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_PREEMPTION),
+                                preemption_to_string(s->preemption)));
+        if (settings_has(s, SETTINGS_GANG))
+                JSON_TRY(json_add_bool(o, settings_key_to_string(SETTINGS_GANG), s->gang));
         if (settings_has(s, SETTINGS_CLASS))
                 JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_CLASS), s->class));
         return 0;
@@ -105,6 +110,10 @@ void json_get_settings(json_object *o, const char *key, Settings *ret) {
                         (void) settings_set_weight(&s, json_object_get_int64(v));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_THRESHOLD), &v))
                         (void) settings_set_threshold(&s, json_object_get_int64(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PREEMPTION), &v))
+                        (void) settings_set_preemption(&s, json_object_get_string(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_GANG), &v))
+                        (void) settings_set_gang(&s, json_object_get_boolean(v));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_CLASS), &v))
                         (void) settings_set_class(&s, json_object_get_string(v));
         }

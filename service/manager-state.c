@@ -18,6 +18,8 @@ static int fill_device_settings(const DeviceSettings *s, json_object *o) {
                 if (device_settings_has(s, device_keys + i))
                         JSON_TRY(json_add_u64(o, device_keys[i].name,
                                         device_key_get(device_keys + i, &s->values)));
+        if (s->has_preemption)
+                JSON_TRY(json_add_string(o, "Preemption", preemption_to_string(s->preemption)));
         return 0;
 }
 
@@ -134,6 +136,8 @@ static void read_device_settings(json_object *o, DeviceSettings *ret) {
         for (size_t i = 0; i < DEVICE_KEYS_N; i++)
                 if (json_object_object_get_ex(o, device_keys[i].name, &v))
                         (void) device_settings_set(ret, device_keys + i, json_object_get_uint64(v));
+        if (json_object_object_get_ex(o, "Preemption", &v))
+                (void) device_settings_set_preemption(ret, json_object_get_string(v));
 }
 
 static int restore_device(Manager *m, json_object *o) {

@@ -148,6 +148,8 @@ const PolicyOps *manager_device_config(
         bool fits = device_policy_accepts(ops, &params);
         *ret = fits ? params : c.params;
         *ret_tuning = c.tuning;
+        if (m->every_device.has_preemption)
+                ret_tuning->preemption = m->every_device.preemption;
         return fits ? ops : c.policy;
 }
 

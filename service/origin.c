@@ -34,6 +34,9 @@ static const ConfItem section_items[] = {
                                 POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
                 [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Section, settings.threshold, 0,
                                 SETTINGS_THRESHOLD_MAX),
+                [SETTINGS_PREEMPTION] = CONF_ITEM(
+                                "Preemption", conf_type_preemption, Section, settings.preemption, 0, 0),
+                [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Section, settings.gang, 0, 0),
                 [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
 };
 

@@ -50,7 +50,8 @@ static int property_request(Manager *m, sd_bus_message *message, const char *int
 
 /* Only properties that the vtables let be written come as far as to be asked about. */
 static bool is_writable(const char *interface, const char *property) {
-        static const char *const device[] = {"Policy", "Concurrency", "TimeSliceUSec", "Threshold"};
+        static const char *const device[] = {
+                        "Policy", "Concurrency", "TimeSliceUSec", "Threshold", "Preemption"};
 
         if (streq(interface, BUS_INTERFACE ".Device")) {
                 for (size_t i = 0; i < ELEMENTSOF(device); i++)
@@ -60,7 +61,7 @@ static bool is_writable(const char *interface, const char *property) {
         }
         int k = settings_key_from_string(property);
         if (streq(interface, BUS_INTERFACE ".Queue"))
-                return k >= 0 && k != SETTINGS_CLASS;
+                return k >= 0 && k != SETTINGS_CLASS && k != SETTINGS_GANG;
         return k >= 0 &&
                         (streq(interface, BUS_INTERFACE ".Group") ||
                                         streq(interface, BUS_INTERFACE ".Client"));

@@ -155,6 +155,8 @@ static const sd_bus_vtable queue_vtable[] = {
                                 "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),

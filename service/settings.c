@@ -6,12 +6,15 @@
 
 #include <limits.h>
 
+#include "common/parse-util.h"
 #include "settings.h"
 
 static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {
                 [SETTINGS_PRIORITY] = "Priority",
                 [SETTINGS_WEIGHT] = "Weight",
                 [SETTINGS_THRESHOLD] = "Threshold",
+                [SETTINGS_PREEMPTION] = "Preemption",
+                [SETTINGS_GANG] = "Gang",
                 [SETTINGS_CLASS] = "Class",
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
@@ -37,6 +40,8 @@ const char *settings_key_range(SettingsKey k) {
                         [SETTINGS_PRIORITY] = "an integer, -255..255",
                         [SETTINGS_WEIGHT] = "an integer, 1..10000",
                         [SETTINGS_THRESHOLD] = "an integer, 0..65535",
+                        [SETTINGS_PREEMPTION] = "auto, off, 1, 2, 3 or privileged",
+                        [SETTINGS_GANG] = "a boolean, yes or no",
                         [SETTINGS_CLASS] = "the name of a class, letters, digits, '.', '_' and '-'",
         };
         return (size_t) k < ELEMENTSOF(table) ? table[k] : NULL;
@@ -75,6 +80,21 @@ int settings_set_threshold(Settings *s, int64_t v) {
         return 0;
 }
 
+int settings_set_preemption(Settings *s, const char *name) {
+        int v = preemption_from_string(name);
+        if (v < 0)
+                return -EINVAL;
+        s->preemption = (Preemption) v;
+        s->mask |= BIT(SETTINGS_PREEMPTION);
+        return 0;
+}
+
+int settings_set_gang(Settings *s, bool v) {
+        s->gang = v;
+        s->mask |= BIT(SETTINGS_GANG);
+        return 0;
+}
+
 int settings_set_class(Settings *s, const char *name) {
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
@@ -85,7 +105,7 @@ int settings_set_class(Settings *s, const char *name) {
         return 0;
 }
 
-static int parse_int64(const char *text, int64_t *ret) {
+static int parse_number(const char *text, int64_t *ret) {
         char *end = NULL;
 
         if (isempty(text) || strspn(text, "+-0123456789") != strlen(text))
@@ -106,9 +126,14 @@ int settings_set_string(Settings *s, const char *key, const char *value) {
                 return -ENOENT;
         if (k == SETTINGS_CLASS)
                 return settings_set_class(s, value);
+        if (k == SETTINGS_PREEMPTION)
+                return settings_set_preemption(s, value);
+        int r = k == SETTINGS_GANG ? parse_bool(value) : 0;
+        if (k == SETTINGS_GANG)
+                return r < 0 ? r : settings_set_gang(s, r > 0);
 
         int64_t v;
-        int r = parse_int64(value, &v);
+        r = parse_number(value, &v);
         if (r < 0)
                 return r;
         switch ((SettingsKey) k) {
@@ -130,12 +155,16 @@ void settings_merge(Settings *s, const Settings *from) {
                 s->weight = from->weight;
         if (settings_has(from, SETTINGS_THRESHOLD))
                 s->threshold = from->threshold;
+        if (settings_has(from, SETTINGS_PREEMPTION))
+                s->preemption = from->preemption;
+        if (settings_has(from, SETTINGS_GANG))
+                s->gang = from->gang;
         if (settings_has(from, SETTINGS_CLASS))
                 memcpy(s->class, from->class, sizeof(s->class));
         s->mask |= from->mask;
 }
 
-/* Takes from s those numbers that nobody stronger decided. */
+/* Takes from s those values that nobody stronger decided. */
 static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, SettingsSource source) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
 
@@ -150,6 +179,14 @@ static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings 
         if (take & BIT(SETTINGS_THRESHOLD)) {
                 r->policy.threshold = s->threshold;
                 r->from[SETTINGS_THRESHOLD] = source;
+        }
+        if (take & BIT(SETTINGS_PREEMPTION)) {
+                r->policy.preemption = s->preemption;
+                r->from[SETTINGS_PREEMPTION] = source;
+        }
+        if (take & BIT(SETTINGS_GANG)) {
+                r->policy.gang = s->gang;
+                r->from[SETTINGS_GANG] = source;
         }
         if (take != 0 && *done == 0)
                 r->source = source;
@@ -207,6 +244,17 @@ static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource
                 r->from[SETTINGS_THRESHOLD] = source;
                 changed = true;
         }
+        if (settings_has(s, SETTINGS_PREEMPTION) &&
+                        !preemption_is_lower_or_equal(r->policy.preemption, s->preemption)) {
+                r->policy.preemption = s->preemption;
+                r->from[SETTINGS_PREEMPTION] = source;
+                changed = true;
+        }
+        if (settings_has(s, SETTINGS_GANG) && s->gang && !r->policy.gang) {
+                r->policy.gang = true;
+                r->from[SETTINGS_GANG] = source;
+                changed = true;
+        }
         return changed;
 }
 
@@ -231,9 +279,11 @@ bool settings_lower(
 
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
         return a->priority <= b->priority && a->weight <= b->weight &&
-                        threshold_rank(a->threshold) <= threshold_rank(b->threshold);
+                        threshold_rank(a->threshold) <= threshold_rank(b->threshold) &&
+                        preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
 }
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
-        return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold;
+        return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold &&
+                        a->preemption == b->preemption && a->gang == b->gang;
 }

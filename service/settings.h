@@ -23,6 +23,8 @@ typedef enum SettingsKey {
         SETTINGS_PRIORITY,
         SETTINGS_WEIGHT,
         SETTINGS_THRESHOLD,
+        SETTINGS_PREEMPTION,
+        SETTINGS_GANG,
         SETTINGS_CLASS,
         _SETTINGS_KEY_MAX,
 } SettingsKey;
@@ -36,6 +38,8 @@ typedef struct Settings {
         int priority;
         uint32_t weight;
         uint32_t threshold;
+        Preemption preemption;
+        bool gang;
         char class[SETTINGS_CLASS_MAX];
 } Settings;
 
@@ -49,11 +53,13 @@ static inline bool settings_is_empty(const Settings *s) {
         return s->mask == 0;
 }
 
-/* Each returns 0, or -ERANGE when the value is out of range (-EINVAL for a class name that cannot be one); *s is then
+/* Each returns 0, or -ERANGE when the value is out of range (-EINVAL for a name that cannot be one); *s is then
  * unchanged. */
 int settings_set_priority(Settings *s, int64_t v);
 int settings_set_weight(Settings *s, int64_t v);
 int settings_set_threshold(Settings *s, int64_t v);
+int settings_set_preemption(Settings *s, const char *name);
+int settings_set_gang(Settings *s, bool v);
 int settings_set_class(Settings *s, const char *name);
 
 /* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
@@ -107,8 +113,8 @@ typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userd
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata, SettingsResolved *ret);
 
-/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (0, the device's default, counts as unlimited), and a
- * class by its values. Returns whether anything changed. */
+/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (0, the device's default, counts as unlimited), a preemption
+ * that reaches further, gang, and a class by its values. Returns whether anything changed. */
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
 
@@ -116,7 +122,7 @@ bool settings_lower(
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
                 settings_class_lookup_t lookup, void *userdata);
 
-/* Whether a is nowhere above b: neither priority, nor weight, nor threshold. */
+/* Whether a is nowhere above b: neither in priority, nor weight, nor threshold, and can be held no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b);

@@ -84,6 +84,7 @@ static const PropertyColumn device_columns[] = {
                 PLAIN("CONC", "concurrency", "Concurrency", COLUMN_RIGHT),
                 USEC("SLICE", "timeslice_usec", "TimeSliceUSec", 0),
                 PLAIN("THRESH", "threshold", "Threshold", COLUMN_RIGHT),
+                PLAIN("", "preemption", "Preemption", COLUMN_JSON),
                 USEC("", "linger_usec", "LingerUSec", COLUMN_JSON),
                 USEC("", "starve_usec", "StarveUSec", COLUMN_JSON),
                 USEC("", "starve_run_usec", "StarveRunUSec", COLUMN_JSON),
@@ -103,6 +104,7 @@ static const PropertyColumn client_columns[] = {
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("", "preemption", "Preemption", COLUMN_JSON),
                 PLAIN("SOURCE", "source", "PolicySource", 0),
                 PLAIN("QUEUES", "queues", "NQueues", COLUMN_RIGHT),
                 PLAIN("", "submitted", "Submitted", COLUMN_JSON),
@@ -127,6 +129,7 @@ static const PropertyColumn queue_columns[] = {
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("", "preemption", "Preemption", COLUMN_JSON),
                 PLAIN("", "source", "PolicySource", COLUMN_JSON),
                 PLAIN("BACKLOG", "backlog", "Backlog", COLUMN_RIGHT),
                 PLAIN("SUBMITTED", "submitted", "Submitted", COLUMN_RIGHT),
@@ -144,6 +147,7 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
+                PLAIN("", "preemption", "Preemption", COLUMN_JSON),
                 PLAIN("SOURCE", "source", "PolicySource", 0),
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
                 USEC("RUN", "run_usec", "RunUSec", 0),
@@ -271,9 +275,11 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"PRIO", "priority", CELL_PLAIN, COLUMN_RIGHT},
                         {"WEIGHT", "weight", CELL_PLAIN, COLUMN_RIGHT},
                         {"THRESH", "threshold", CELL_PLAIN, COLUMN_RIGHT},
+                        {"", "preemption", CELL_PLAIN, COLUMN_JSON},
+                        {"", "gang", CELL_PLAIN, COLUMN_JSON},
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
-        static const char *const settings[] = {"Priority", "Weight", "Threshold"};
+        static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang"};
         _cleanup_(table_done)
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)
@@ -293,7 +299,7 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                 cells[0] = value_copy(class->items);
                 for (size_t k = 0; k < ELEMENTSOF(settings); k++)
                         cells[k + 1] = value_copy(object_get(&o, settings[k]));
-                cells[4] = value_copy(class->items + 1);
+                cells[1 + ELEMENTSOF(settings)] = value_copy(class->items + 1);
         }
         return table_show(c, &t, "class", "classes");
 }

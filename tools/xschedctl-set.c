@@ -29,9 +29,12 @@ static const Setting settings[] = {
                 {"priority", "Priority", 'i', false, false},
                 {"weight", "Weight", 'u', false, false},
                 {"threshold", "Threshold", 'u', false, false},
+                {"preemption", "Preemption", 's', false, false},
+                {"gang", "Gang", 'b', false, false},
                 {"concurrency", "Concurrency", 'u', false, true},
                 {"timeslice", "TimeSliceUSec", 't', true, true},
                 {"threshold", "Threshold", 'u', false, true},
+                {"preemption", "Preemption", 's', false, true},
                 {"linger", "LingerUSec", 't', true, true},
                 {"starve", "StarveUSec", 't', true, true},
                 {"starverun", "StarveRunUSec", 't', true, true},
@@ -58,6 +61,9 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
         switch (s->type) {
         case 's':
                 return sd_bus_message_append(m, "{sv}", s->name, "s", value);
+        case 'b':
+                r = parse_bool(value);
+                return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "b", r);
         case 'i':
                 r = parse_int64(value, INT32_MIN, INT32_MAX, &i);
                 return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "i", (int32_t) i);
@@ -85,7 +91,10 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
                                 object_kind_to_string(kind));
         r = append_value(m, s, equals + 1);
         if (r == -EINVAL)
-                return ctl_fail("%s: not a %s", assignment, s->is_span ? "time span, like 5ms" : "number");
+                return ctl_fail("%s: not a %s", assignment,
+                                s->is_span                       ? "time span, like 5ms"
+                                                : s->type == 'b' ? "boolean, yes or no"
+                                                                 : "number");
         if (r == -ERANGE)
                 return ctl_fail("%s: out of range", assignment);
         if (r < 0)

@@ -92,7 +92,7 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete(f'xschedctl check {self.client.pid} '), set())
 
     def test_settings(self):
-        self.assertEqual(self.complete('xschedctl set client:1 '), {'class=', 'priority=', 'weight=', 'threshold='})
+        self.assertEqual(self.complete('xschedctl set client:1 '), {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang='})
         self.assertIn('timeslice=', self.complete(f'xschedctl set device:{DEVICE} '))
         self.assertEqual(self.complete('xschedctl set client:1 class=bat'), {'batch'})
         self.assertEqual(self.complete('xschedctl set device:all policy='), {'tree'})

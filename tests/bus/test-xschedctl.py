@@ -25,7 +25,7 @@ COLUMNS = {
     'list-policies': 'POLICY=policy DESCRIPTION=description',
     'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold DESCRIPTION=description',
 }
-TEXTS = {'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
+TEXTS = {'preemption', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
          'description', 'slice', 'kind'}
 
 
@@ -166,9 +166,12 @@ class Changes(unittest.TestCase):
         self.assertEqual(ctl('set', c.pid, 'priority=-20', 'Weight=50'), '')
         row = c.row()
         self.assertEqual((row['priority'], row['weight'], row['source']), (-20, 50, 'override'))
-        ctl('set', c.target, 'THRESHOLD=3')
+        ctl('set', c.target, 'THRESHOLD=3', 'preemption=2', 'gang=yes')
         row = c.row()
-        self.assertEqual((row['priority'], row['weight'], row['threshold']), (-20, 50, 3))
+        self.assertEqual((row['priority'], row['weight'], row['threshold'], row['preemption']), (-20, 50, 3, '2'))
+        self.assertIs(ctl_json('show', c.target)['Gang'], True)
+        self.assertIn('auto, off, 1, 2, 3 or privileged', ctl('set', c.target, 'preemption=4', status=1))
+        self.assertIn('boolean', ctl('set', c.target, 'gang=perhaps', status=1))
         self.assertIn('override', ctl('explain', c.pid))
         ctl('reset', c.pid)
         self.assertEqual({k: v for k, v in c.row().items() if not k.endswith('usec')},
@@ -206,10 +209,12 @@ class Changes(unittest.TestCase):
         def device():
             return next(d for d in ctl_json('list-devices') if d['device'] == DEVICE)
         before = device()
-        self.addCleanup(ctl, 'set', f'device:{DEVICE}', 'concurrency=1', 'timeslice=5ms', f'threshold={before["threshold"]}')
-        ctl('set', f'device:{DEVICE}', 'concurrency=2', 'timeslice=1.5ms', 'policy=tree', 'threshold=4')
+        self.addCleanup(ctl, 'set', f'device:{DEVICE}', 'concurrency=1', 'timeslice=5ms', f'threshold={before["threshold"]}',
+                        'preemption=auto')
+        ctl('set', f'device:{DEVICE}', 'concurrency=2', 'timeslice=1.5ms', 'policy=tree', 'threshold=4', 'preemption=1')
         row = device()
-        self.assertEqual((row['policy'], row['concurrency'], row['timeslice_usec'], row['threshold']), ('tree', 2, 1500, 4))
+        self.assertEqual((row['policy'], row['concurrency'], row['timeslice_usec'], row['threshold'], row['preemption']),
+                         ('tree', 2, 1500, 4, '1'))
         ctl('set', 'device:all', 'TimeSliceUSec=2ms')
         row = device()
         self.assertEqual((row['concurrency'], row['timeslice_usec']), (2, 2000))

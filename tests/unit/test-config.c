@@ -110,6 +110,8 @@ static void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         assert_int_equal(a->tuning.budget_us, b->tuning.budget_us);
         assert_int_equal(a->tuning.lead_us, b->tuning.lead_us);
         assert_int_equal(a->tuning.busy_poll_ns, b->tuning.busy_poll_ns);
+        assert_int_equal(a->tuning.preemption, b->tuning.preemption);
+        assert_int_equal(a->tuning.allow_mes, b->tuning.allow_mes);
 }
 
 static void assert_defaults(const Config *c) {
@@ -173,7 +175,7 @@ static void test_shipped_file(void **state) {
 static void test_all_keys(void **state) {
         put(ETC "/xsched.conf",
                         "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
-                        "Linger=0\nThreshold=8\nBudget=1ms\n"
+                        "Linger=0\nThreshold=8\nBudget=1ms\nPreemption=3\nAllowMESPreemption=yes\n"
                         "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\n"
                         "[Log]\nLevel=debug\nTarget=console\n");
         _cleanup_(config_freep)
@@ -187,6 +189,8 @@ static void test_all_keys(void **state) {
         assert_int_equal(c->device.params.linger_ns, 0);
         assert_int_equal(c->device.params.threshold, 8);
         assert_int_equal(c->device.tuning.budget_us, 1000);
+        assert_int_equal(c->device.tuning.preemption, PREEMPTION_INTERRUPT);
+        assert_true(c->device.tuning.allow_mes);
         assert_int_equal(c->limits.clients_per_user, 1);
         assert_int_equal(c->limits.queues_per_user, 2);
         assert_int_equal(c->limits.queues_per_client, 3);
@@ -355,12 +359,12 @@ static void test_classes(void **state) {
         put(RUN "/classes.d/idle.class", "[Class]\nPriority=-100\n");
         put(ETC "/classes.d/with space.class", "[Class]\nPriority=1\n");
         put(ETC "/classes.d/bad.class",
-                        "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\n[Match]\nUnit=x\n");
+                        "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\nDeadline=9\n[Match]\nUnit=x\n");
         put(ETC "/classes.d/notes.txt", "not a class");
         _cleanup_(config_freep)
         Config *c = load(NULL);
 
-        assert_int_equal(n_problems, 6);
+        assert_int_equal(n_problems, 7);
         assert_non_null(strstr(problems,
                         ETC "/classes.d/with space.class:0: The file's name is no name for a class"));
         assert_non_null(strstr(
@@ -369,8 +373,11 @@ static void test_classes(void **state) {
                         problems, ETC "/classes.d/bad.class:3: Weight=0 is out of range (1 to 10000)"));
         assert_non_null(strstr(problems,
                         ETC "/classes.d/bad.class:4: Threshold=65536 is out of range (0 to 65535)"));
-        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:5: Unknown key Preemption="));
-        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown section [Match]"));
+        assert_non_null(strstr(problems,
+                        ETC
+                        "/classes.d/bad.class:5: Preemption=9 is not one of auto, off, 1, 2, 3 and privileged"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown key Deadline="));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:7: Unknown section [Match]"));
 
         assert_int_equal(c->classes.n, 4);
         assert_string_equal(c->classes.classes[0].name, "bad");
@@ -542,8 +549,8 @@ static void test_manual_page(void **state) {
         char config_text[4096] = "", class_text[1024] = "";
 
         assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)),
-                        16);
-        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 4);
+                        18);
+        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 6);
 
         put(ETC "/xsched.conf", config_text);
         put(ETC "/classes.d/manual.class", class_text);
@@ -552,7 +559,7 @@ static void test_manual_page(void **state) {
         assert_string_equal(problems, "");
         assert_defaults(c);
         const Class *class = config_class(c, "manual");
-        assert_int_equal(class->settings.mask, 7);
+        assert_int_equal(class->settings.mask, (1U << SETTINGS_CLASS) - 1);
         assert_int_equal(class->settings.priority, POLICY_PRIORITY_DEFAULT);
         assert_int_equal(class->settings.weight, POLICY_WEIGHT_DEFAULT);
         assert_int_equal(class->settings.threshold, 0);

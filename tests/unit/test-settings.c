@@ -139,6 +139,22 @@ static void test_wish_only_lowers(void **state) {
         assert_int_equal(r.from[SETTINGS_WEIGHT], SETTINGS_FROM_DEFAULT);
 }
 
+static void test_wish_of_preemption(void **state) {
+        SettingsResolved r = {.policy = {.preemption = PREEMPTION_GATE}};
+        unsigned n = 0;
+        Settings off = make("Preemption", "off"), further = make("Preemption", "3"),
+                 gang = make("Gang", "yes"), no_gang = make("Gang", "no");
+
+        assert_false(settings_lower(&r, &off, lookup, &n));
+        assert_int_equal(r.policy.preemption, PREEMPTION_GATE);
+        assert_true(settings_lower(&r, &further, lookup, &n));
+        assert_int_equal(r.policy.preemption, PREEMPTION_INTERRUPT);
+        assert_int_equal(r.from[SETTINGS_PREEMPTION], SETTINGS_FROM_WISH);
+        assert_true(settings_lower(&r, &gang, lookup, &n));
+        assert_false(settings_lower(&r, &no_gang, lookup, &n));
+        assert_true(r.policy.gang);
+}
+
 static void test_wish_for_a_class(void **state) {
         SettingsResolved r = {.policy = POLICY_SETTINGS_DEFAULT};
         unsigned n = 0;
@@ -174,7 +190,10 @@ static void test_ranges(void **state) {
         assert_int_equal(settings_set_class(&s,
                                          "012345678901234567890123456789012345678901234567890123456789012"),
                         0);
-        assert_int_equal(s.mask, 15);
+        assert_int_equal(settings_set_preemption(&s, "4"), -EINVAL);
+        assert_int_equal(settings_set_preemption(&s, "privileged"), 0);
+        assert_int_equal(settings_set_gang(&s, false), 0);
+        assert_int_equal(s.mask, (1U << _SETTINGS_KEY_MAX) - 1);
 }
 
 static void test_strings(void **state) {
@@ -193,6 +212,12 @@ static void test_strings(void **state) {
                         {"Weight", "-1", -ERANGE},
                         {"Weight", "0x10", -EINVAL},
                         {"Threshold", "0", 0},
+                        {"Preemption", "auto", 0},
+                        {"Preemption", "2", 0},
+                        {"Preemption", "0", -EINVAL},
+                        {"Preemption", "", -EINVAL},
+                        {"Gang", "yes", 0},
+                        {"Gang", "2", -EINVAL},
                         {"Class", "batch", 0},
                         {"Class", "no such", -EINVAL},
                         {"priority", "1", -ENOENT},
@@ -237,6 +262,16 @@ static void test_comparison(void **state) {
         a.weight = 1;
         a.priority = 1;
         assert_false(settings_policy_is_lower_or_equal(&a, &base));
+
+        /* Not to be held is above, to be held further is below. */
+        a = base;
+        a.preemption = PREEMPTION_GATE;
+        assert_false(settings_policy_is_lower_or_equal(&a, &base));
+        assert_false(settings_policy_equal(&a, &base));
+        a.preemption = PREEMPTION_PRIVILEGED;
+        a.gang = true;
+        assert_true(settings_policy_is_lower_or_equal(&a, &base));
+        assert_false(settings_policy_is_lower_or_equal(&base, &a));
 }
 
 int main(void) {
@@ -247,6 +282,7 @@ int main(void) {
                         cmocka_unit_test(test_one_class_only),
                         cmocka_unit_test(test_unknown_class_is_passed_over),
                         cmocka_unit_test(test_wish_only_lowers),
+                        cmocka_unit_test(test_wish_of_preemption),
                         cmocka_unit_test(test_wish_for_a_class),
                         cmocka_unit_test(test_ranges),
                         cmocka_unit_test(test_strings),

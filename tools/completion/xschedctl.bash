@@ -26,9 +26,9 @@ __xschedctl_settings() {
         *=*) ;;
         *)
                 if [[ $1 == device:* ]]; then
-                        printf '%s=\n' policy concurrency timeslice threshold linger starve starverun
+                        printf '%s=\n' policy concurrency timeslice threshold preemption linger starve starverun
                 else
-                        printf '%s=\n' class priority weight threshold
+                        printf '%s=\n' class priority weight threshold preemption gang
                 fi
                 ;;
         esac

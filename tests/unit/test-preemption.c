@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Preemption: which rung of the ladder a hold takes
+ */
+
+#include "common/macro.h"
+#include "policy/preemption.h"
+#include "tests/lib/unit.h"
+
+/* A process that can take its queues off, at a cost of 100 altogether. */
+static const PreemptionInput stoppable = {
+                .max_level = LEVEL_INTERRUPT,
+                .drain_ns = 1000,
+                .hold_ns = 60,
+                .release_ns = 40,
+};
+
+static PreemptLevel level(PreemptionInput in) {
+        PreemptionChoice c = preemption_choose(&in);
+
+        assert_false(c.privileged);
+        return c.level;
+}
+
+static void test_names(void **state) {
+        for (Preemption v = 0; v < _PREEMPTION_MAX; v++)
+                assert_int_equal(preemption_from_string(preemption_to_string(v)), v);
+        assert_true(preemption_from_string("0") < 0);
+        assert_true(preemption_from_string("yes") < 0);
+}
+
+/* The dearer of draining and taking off is what is not done. */
+static void test_costs(void **state) {
+        PreemptionInput in = stoppable;
+
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        in.drain_ns = 101;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        in.drain_ns = 100;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.drain_ns = 0;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.held_ns = UINT64_MAX; /* nothing to be taken off, however long */
+        assert_int_equal(level(in), LEVEL_GATE);
+
+        /* What was never measured is tried. */
+        in = (PreemptionInput){.max_level = LEVEL_DEQUEUE, .drain_ns = 1};
+        assert_int_equal(level(in), LEVEL_DEQUEUE);
+        in.drain_ns = PREEMPTION_UNKNOWN;
+        assert_int_equal(level(in), LEVEL_DEQUEUE);
+
+        in = stoppable;
+        in.hold_ns = in.release_ns = UINT64_MAX - 5;
+        assert_int_equal(level(in), LEVEL_GATE);
+}
+
+/* An estimate that is wrong, or that nobody has, is found out by waiting as long as the other way would have cost. */
+static void test_patience(void **state) {
+        static const uint64_t drains[] = {1, 100, PREEMPTION_UNKNOWN};
+
+        for (size_t i = 0; i < ELEMENTSOF(drains); i++) {
+                PreemptionInput in = stoppable;
+                in.drain_ns = drains[i];
+                assert_int_equal(level(in), LEVEL_GATE);
+                uint64_t patience = preemption_patience(&in);
+                assert_int_equal(patience, 100);
+                in.held_ns = patience - 1;
+                assert_int_equal(level(in), LEVEL_GATE);
+                in.held_ns = patience;
+                assert_int_equal(level(in), LEVEL_INTERRUPT);
+                assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        }
+
+        /* Nobody wakes up for a choice that stays the same. */
+        PreemptionInput in = stoppable;
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.drain_ns = 0;
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.drain_ns = 10;
+        in.max_level = LEVEL_GATE;
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.max_level = LEVEL_INTERRUPT;
+        in.setting = PREEMPTION_GATE;
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.setting = PREEMPTION_OFF;
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+}
+
+static void test_limits(void **state) {
+        PreemptionInput in = stoppable;
+
+        in.setting = PREEMPTION_OFF;
+        assert_int_equal(level(in), LEVEL_OBSERVE);
+        in.setting = PREEMPTION_GATE;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.setting = PREEMPTION_DEQUEUE;
+        assert_int_equal(level(in), LEVEL_DEQUEUE);
+        in.setting = PREEMPTION_INTERRUPT;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+
+        /* No further than the process can, and whoever cannot at all is gated. */
+        in.max_level = LEVEL_DEQUEUE;
+        assert_int_equal(level(in), LEVEL_DEQUEUE);
+        in.max_level = LEVEL_GATE;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.max_level = LEVEL_OBSERVE;
+        assert_int_equal(level(in), LEVEL_GATE);
+}
+
+static void test_mes(void **state) {
+        PreemptionInput in = stoppable;
+
+        for (Preemption v = PREEMPTION_GATE; v < _PREEMPTION_MAX; v++) {
+                in.setting = v;
+                in.mes = true;
+                in.privileged = true;
+                in.mes_allowed = false;
+                assert_int_equal(level(in), LEVEL_GATE);
+                assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        }
+        in.setting = PREEMPTION_AUTO;
+        in.mes_allowed = true;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+}
+
+static void test_privileged(void **state) {
+        PreemptionInput in = stoppable;
+        PreemptionChoice c;
+
+        /* Where the process can do it, it does. */
+        in.setting = PREEMPTION_PRIVILEGED;
+        in.privileged = true;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+
+        in.ignored = true;
+        c = preemption_choose(&in);
+        assert_true(c.privileged);
+        assert_int_equal(c.level, LEVEL_INTERRUPT);
+
+        in.ignored = false;
+        in.max_level = LEVEL_GATE;
+        c = preemption_choose(&in);
+        assert_true(c.privileged);
+        assert_int_equal(c.level, LEVEL_GATE);
+        in.drain_ns = 50;
+        assert_int_equal(level(in), LEVEL_GATE);
+        assert_int_equal(preemption_patience(&in), 100);
+
+        /* Only if asked for, and to be had. */
+        in.drain_ns = 1000;
+        in.privileged = false;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.privileged = true;
+        in.setting = PREEMPTION_AUTO;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.setting = PREEMPTION_INTERRUPT;
+        assert_int_equal(level(in), LEVEL_GATE);
+}
+
+/* Of two settings the one that allows less counts, whichever is whose. */
+static void test_combine(void **state) {
+        for (Preemption a = 0; a < _PREEMPTION_MAX; a++)
+                for (Preemption b = 0; b < _PREEMPTION_MAX; b++) {
+                        Preemption c = preemption_combine(a, b);
+                        assert_int_equal(c, preemption_combine(b, a));
+                        assert_true(c == a || c == b);
+                        if (a == PREEMPTION_AUTO || b == PREEMPTION_AUTO)
+                                assert_int_equal(c, a == PREEMPTION_AUTO ? b : a);
+                        else
+                                assert_true(preemption_is_lower_or_equal(a, c) &&
+                                                preemption_is_lower_or_equal(b, c));
+                        assert_true(preemption_is_lower_or_equal(a, b) ||
+                                        preemption_is_lower_or_equal(b, a));
+                }
+        assert_int_equal(preemption_combine(PREEMPTION_PRIVILEGED, PREEMPTION_DEQUEUE), PREEMPTION_DEQUEUE);
+        assert_int_equal(preemption_combine(PREEMPTION_OFF, PREEMPTION_PRIVILEGED), PREEMPTION_OFF);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_names),
+                        cmocka_unit_test(test_costs),
+                        cmocka_unit_test(test_patience),
+                        cmocka_unit_test(test_limits),
+                        cmocka_unit_test(test_mes),
+                        cmocka_unit_test(test_privileged),
+                        cmocka_unit_test(test_combine),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
