@@ -85,8 +85,61 @@ static int read_uid(pid_t pid, uid_t *ret) {
         return 0;
 }
 
+typedef struct Place {
+        char *cgroup, *unit, *slice;
+} Place;
+
+static void place_done(Place *p) {
+        free(p->cgroup);
+        free(p->unit);
+        free(p->slice);
+}
+
+static int read_place(pid_t pid, Place *ret) {
+        _cleanup_(place_done)
+        Place p = {0};
+
+        int r = read_cgroup(pid, &p.cgroup);
+        if (r >= 0)
+                r = cgroup_path_unit(p.cgroup, &p.unit);
+        if (r >= 0)
+                r = cgroup_path_slice(p.cgroup, &p.slice);
+        if (r < 0)
+                return r;
+        *ret = TAKE_GENERIC(p, (Place){0});
+        return 0;
+}
+
+static void peer_set_place(Peer *p, Place *place) {
+        const Place old = {p->cgroup, p->unit, p->slice};
+
+        p->cgroup = place->cgroup;
+        p->unit = place->unit;
+        p->slice = place->slice;
+        *place = old;
+}
+
+int peer_refresh_cgroup(Peer *p) {
+        _cleanup_(place_done)
+        Place place = {0};
+
+        int r = read_place(p->pid, &place);
+        if (r < 0)
+                return r;
+        r = pidfd_is_alive(p->pidfd);
+        if (r <= 0)
+                return r < 0 ? r : -ESRCH;
+        if (streq(place.cgroup, p->cgroup))
+                return 0;
+        peer_set_place(p, &place);
+        return 1;
+}
+
 /* Everything about the process behind p->pidfd, whose number is p->pid. */
 static int peer_read(Peer *p) {
+        _cleanup_(place_done)
+        Place place = {0};
+
         int r = process_stat(p->pid, NULL, &p->start_time);
         if (r < 0)
                 return r;
@@ -96,15 +149,10 @@ static int peer_read(Peer *p) {
         r = read_command(p->pid, &p->command);
         if (r < 0)
                 return r;
-        r = read_cgroup(p->pid, &p->cgroup);
+        r = read_place(p->pid, &place);
         if (r < 0)
                 return r;
-        r = cgroup_path_unit(p->cgroup, &p->unit);
-        if (r < 0)
-                return r;
-        r = cgroup_path_slice(p->cgroup, &p->slice);
-        if (r < 0)
-                return r;
+        peer_set_place(p, &place);
 
         /* Still there: then the number was its own all the time, and what was read is about it. */
         r = pidfd_is_alive(p->pidfd);

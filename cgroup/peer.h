@@ -38,5 +38,8 @@ int peer_from_pid(pid_t pid, Peer *ret);
 /* Takes a pidfd that was kept, and checks that it is the process that was written down. */
 int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret);
 
+/* Reads anew where the process is. Returns > 0 when its cgroup is another now, 0 when it is the same. */
+int peer_refresh_cgroup(Peer *p);
+
 /* The process behind a pidfd, by /proc/self/fdinfo. -EBADF when it is no pidfd, -ESRCH when the process is gone. */
 int pidfd_get_pid(int pidfd, pid_t *ret);

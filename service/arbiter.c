@@ -113,9 +113,15 @@ static void sync_words(Queue *q, const SlotWords *w) {
         sync_verdict(q, w->verdict);
 }
 
+/* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due decides whether
+ * it may go, not the way there. */
 void arbiter_sync_queue(Queue *q) {
         sync_watch(q);
         SlotWords w = wanted_words(q);
+        if (q->holds && w.verdict == VERDICT_RUN && q->device->pending) {
+                q->device->sync = true;
+                return;
+        }
         sync_words(q, &w);
 }
 

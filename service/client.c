@@ -17,6 +17,7 @@
 
 #include "arbiter.h"
 #include "config.h"
+#include "follow.h"
 #include "hold.h"
 #include "job.h"
 #include "log.h"
@@ -209,6 +210,24 @@ void client_fds_done(ClientFds *f) {
         f->wake = safe_close(f->wake);
 }
 
+static void client_join(Client *c, Group *g) {
+        c->group = g;
+        DL_APPEND2(g->clients, c, group_prev, group_next);
+        g->n_clients++;
+}
+
+/* The group ends when that was all that kept it. */
+static void client_leave(Client *c) {
+        Group *g = TAKE_PTR(c->group);
+
+        DL_DELETE2(g->clients, c, group_prev, group_next);
+        g->n_clients--;
+        if (g->job)
+                job_gc(g->job);
+        else
+                group_gc(g);
+}
+
 /* Undoes as much as has been done. */
 Client *client_free(Client *c) {
         if (!c)
@@ -226,8 +245,10 @@ Client *client_free(Client *c) {
                                 m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);
                 (void) sd_bus_emit_object_removed(m->bus, c->path);
         }
-        if (c->hh.tbl)
+        if (c->hh.tbl) {
                 HASH_DEL(m->clients, c);
+                follow_clients_changed(m);
+        }
         if (c->counted)
                 user_give(m, c->peer.uid, USER_CLIENTS);
 
@@ -238,15 +259,8 @@ Client *client_free(Client *c) {
         safe_close(c->lifeline);
         safe_close(c->wake);
 
-        Group *g = c->group;
-        if (g) {
-                DL_DELETE2(g->clients, c, group_prev, group_next);
-                g->n_clients--;
-                if (g->job)
-                        job_gc(g->job);
-                else
-                        group_gc(g);
-        }
+        if (c->group)
+                client_leave(c);
         peer_done(&c->peer);
         free(c->path);
         free(c->sender);
@@ -319,12 +333,6 @@ static int client_make_fds(Client *c, ClientFds *ret) {
         return 0;
 }
 
-static void client_join(Client *c, Group *g) {
-        c->group = g;
-        DL_APPEND2(g->clients, c, group_prev, group_next);
-        g->n_clients++;
-}
-
 /* From here on everybody sees it. */
 static int client_link(Client *c) {
         Manager *m = c->manager;
@@ -333,6 +341,7 @@ static int client_link(Client *c) {
         if (r < 0)
                 return r;
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
+        follow_clients_changed(m);
         if (m->bus) {
                 c->announced = true;
                 (void) sd_bus_emit_object_added(m->bus, c->path);
@@ -432,6 +441,35 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
                 return r;
         m->next_client_id = MAX(m->next_client_id, c->id + 1);
         *ret = TAKE_PTR(c);
+        return 0;
+}
+
+/* --- moving --- */
+
+int client_moved(Client *c) {
+        Manager *m = c->manager;
+        Group *g = c->group;
+
+        if (g->kind == GROUP_CGROUP) {
+                int r = group_get(m, c->peer.cgroup, &g);
+                if (r < 0)
+                        return r;
+        }
+        if (g != c->group) {
+                log_event(LOG_INFO, MESSAGE_CLIENT_MOVED,
+                                LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = g->name),
+                                "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
+                                c->peer.command, (int) c->peer.pid, c->group->name, g->name);
+                for (uint32_t i = 0; i < c->n_slots; i++)
+                        if (c->slots[i])
+                                entity_take_queue(NULL, c->slots[i]);
+                client_leave(c);
+                client_join(c, g);
+                client_settings_changed(c);
+        }
+        if (c->announced)
+                (void) sd_bus_emit_properties_changed(
+                                m->bus, c->path, BUS_INTERFACE ".Client", "Group", "Unit", "Slice", NULL);
         return 0;
 }
 

@@ -100,6 +100,10 @@ void client_changed(Client *c);
  * its group has. */
 void client_settings_changed(Client *c);
 
+/* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the former's. In a job it
+ * stays in the job's group. */
+int client_moved(Client *c);
+
 /* After its group was suspended or resumed. */
 void client_sync(Client *c);
 void client_set_suspended(Client *c, bool suspended);

@@ -9,6 +9,7 @@
 #include "arbiter.h"
 #include "auth.h"
 #include "config.h"
+#include "follow.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
@@ -67,6 +68,7 @@ Manager *manager_free(Manager *m) {
 
         m->stopping = true;
         manager_free_objects(m);
+        follow_free(m->follow);
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);

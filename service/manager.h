@@ -44,6 +44,7 @@ typedef struct Auth Auth;
 typedef struct Client Client;
 typedef struct Config Config;
 typedef struct Device Device;
+typedef struct Follow Follow;
 typedef struct Group Group;
 typedef struct Hold Hold;
 typedef struct Job Job;
@@ -79,6 +80,8 @@ struct Manager {
         uint64_t next_client_id;
         uint64_t next_queue_id;
         uint64_t next_job_id;
+
+        Follow *follow; /* follow.h; while there are clients */
 
         Device *pending;               /* list: to be dispatched by arbiter_flush() */
         Client *holding;               /* list: clients with held slots, whose leases are renewed */

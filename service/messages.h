@@ -26,6 +26,9 @@
 /* A process ended or was disconnected. */
 #define MESSAGE_CLIENT_GONE "72c922b8e3164c1cbd4b8529846f0fe6"
 
+/* A registered process was put into another cgroup. */
+#define MESSAGE_CLIENT_MOVED "4cce5e70d2e9461fba128f3587858300"
+
 /* A process could not register. */
 #define MESSAGE_CLIENT_REFUSED "4c39aa4304634de6aefe9c3aca27d210"
 

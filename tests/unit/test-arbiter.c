@@ -340,6 +340,77 @@ static void test_entities_of_their_own(void **state) {
         manager_free(m);
 }
 
+/* As peer_refresh_cgroup() would have found it. */
+static void move(Process *p, const char *cgroup) {
+        free(p->client->peer.cgroup);
+        p->client->peer.cgroup = strdup(cgroup);
+        assert_int_equal(client_moved(p->client), 0);
+        arbiter_flush(p->client->manager);
+}
+
+/* Who changes groups is scheduled as what he is now, and stays who he was: what is used stays with whom it was used in. */
+static void test_moves(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0), mover = join(m, "/old", -5);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0), *q = queue(&mover, "d", 0);
+        Queue *hinted = queue(&mover, "d", -3), *other = queue(&mover, "e", 0);
+        PolicyUsage usage;
+
+        begin(q);
+        begin(h);
+        begin(l);
+        assert_true(held(q));
+        assert_true(held(hinted));
+
+        /* From one group that is held to another: not let go for a moment. */
+        uint32_t word = atomic_load(&q->page_slot->verdict);
+        group_usage(mover.client->group, now_ns(), &usage);
+        assert_true(usage.wait_ns > 0);
+        move(&mover, "/new");
+        assert_null(group_find(m, "/old")->clients);
+        assert_string_equal(mover.client->group->name, "/new");
+        assert_int_equal(atomic_load(&q->page_slot->verdict), word);
+        assert_true(held(q));
+        assert_int_equal(q->entity->settings.priority, 0);
+        assert_int_equal(hinted->entity->settings.priority, -3);
+        assert_ptr_equal(hinted->entity->group, mover.client->group);
+        assert_ptr_equal(other->entity->group, mover.client->group);
+        check(m);
+
+        /* What it had to wait so far is the old group's, and no more. */
+        PolicyUsage later;
+        group_usage(group_find(m, "/old"), now_ns(), &later);
+        assert_true(later.wait_ns >= usage.wait_ns);
+        group_usage(group_find(m, "/old"), now_ns(), &usage);
+        assert_int_equal(later.wait_ns, usage.wait_ns);
+
+        /* Into the group that runs, and out of it again. */
+        move(&mover, "/high");
+        assert_ptr_equal(q->entity, h->entity);
+        assert_null(group_find(m, "/new")); /* nothing was left to remember */
+        assert_false(held(q));
+        assert_true(held(hinted));
+        check(m);
+        move(&mover, "/low");
+        assert_ptr_equal(q->entity, l->entity);
+        assert_true(held(q));
+        check(m);
+
+        /* What the process asks for itself goes with it. */
+        assert_int_equal(settings_set_priority(&mover.client->override, 20), 0);
+        client_settings_changed(mover.client);
+        move(&mover, "/high");
+        assert_int_equal(q->entity->kind, ENTITY_CLIENT);
+        assert_ptr_equal(q->entity->group, high.client->group);
+        assert_false(held(q));
+        assert_true(held(h));
+        check(m);
+        leave(&mover);
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
 static void test_slots_are_used_again_late(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0);
@@ -427,7 +498,7 @@ static void test_random(void **state) {
                 unsigned i = (unsigned) random() % N_QUEUES, n = i % N_PROCESSES;
                 Client *c = p[n].client;
 
-                switch (random() % 12) {
+                switch (random() % 13) {
                 case 0:
                         if (q[i])
                                 q[i] = queue_free(q[i]);
@@ -456,6 +527,10 @@ static void test_random(void **state) {
                 case 5:
                         assert_int_equal(settings_set_weight(&c->group->override, 1 + random() % 999), 0);
                         group_settings_changed(c->group);
+                        break;
+                case 6:
+                        (void) snprintf(cgroup, sizeof(cgroup), "/g%ld", random() % 5);
+                        move(&p[n], cgroup);
                         break;
                 default:
                         if (!q[i])
@@ -487,6 +562,7 @@ int main(void) {
                         cmocka_unit_test(test_untracked),
                         cmocka_unit_test(test_suspend),
                         cmocka_unit_test(test_entities_of_their_own),
+                        cmocka_unit_test(test_moves),
                         cmocka_unit_test(test_slots_are_used_again_late),
                         cmocka_unit_test(test_device_settings),
                         cmocka_unit_test(test_devices_are_bounded),

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Who moves: processes that are put into another cgroup
+ *
+ * The kernel tells nobody that a process has moved. "populated" in cgroup.events changes only with the first that comes and the last
+ * that goes; the process events of netlink, PSI and the files of the controllers know nothing of it; systemd's signals
+ * tell of its own units only. But a running process is moved in one way: somebody writes its number to cgroup.procs (or a thread's to
+ * cgroup.threads) of the cgroup that it shall be in. A write to a file of cgroupfs is an IN_MODIFY like any other, whoever
+ * makes it, from whichever mount and cgroup namespace, and it is reported when the process has already moved. Seen on Linux 6.1,
+ * 6.12 and 6.18.
+ *
+ * So every directory of the hierarchy is watched, since nobody knows beforehand where a process will go. One that appears is watched
+ * from then on, and what was written to it before is found by looking: `entered` is called for it, too. Nothing is looked at
+ * periodically, and a hierarchy in which nothing is written costs nothing.
+ *
+ * What this takes is one watch a cgroup (fs.inotify.max_user_watches, 8192 on the smallest of machines). Where they are not enough,
+ * or more than CGROUP_WATCH_MAX would be needed, cgroup_watch_is_complete() says so.
+ */
+
+#include <systemd/sd-event.h>
+
+#include "common/macro.h"
+
+#define CGROUP_WATCH_MAX 65536U
+
+typedef struct CgroupWatch CgroupWatch;
+
+/* Processes may have entered the cgroup ("/" is the root). NULL: any cgroup, since events were lost, or since the watch has just
+ * become complete and nobody knows what happened before. Called many times for nothing. The watch must not be freed in it. */
+typedef void (*cgroup_watch_entered_t)(const char *cgroup, void *userdata);
+
+/* `root` is the directory of the hierarchy, see cgroup_directory(). It is walked in small steps from the event loop. */
+int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t entered, void *userdata,
+                CgroupWatch **ret);
+CgroupWatch *cgroup_watch_free(CgroupWatch *w);
+
+/* Whether all that was found could be watched. */
+bool cgroup_watch_is_complete(const CgroupWatch *w);

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes that are put into another cgroup: by hand, by systemd, into what is there and what was made for them, alone and among
+others. Nobody tells the service, and it is scheduled as what it is now."""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import inside
+from inside import CLIENT, GROUP, Case, run, show, until
+
+ROOT = "/sys/fs/cgroup"
+SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+
+
+def procs(cgroup):
+    return f"{ROOT}{cgroup}/cgroup.procs"
+
+
+def put(pid, cgroup):
+    os.makedirs(ROOT + cgroup, exist_ok=True)
+    with open(procs(cgroup), "w", encoding="ascii") as f:
+        f.write(str(pid))
+
+
+class Moves(Case):
+    @classmethod
+    def setUpClass(cls):
+        os.makedirs("/etc/xsched/xsched.conf.d", exist_ok=True)
+        with open("/etc/xsched/xsched.conf.d/test.conf", "w", encoding="utf-8") as f:
+            f.write("[Scheduler]\nStarveAfter=1h\n")
+        run("systemctl", "restart", "xsched")
+
+    def setUp(self):
+        super().setUp()
+        self.sleepers = []
+
+    def tearDown(self):
+        super().tearDown()
+        for name in [g[0] for g in self.call("ListGroups")[0]]:
+            self.call("ResetGroup", "st", name, 0)
+        for p in self.sleepers:
+            p.kill()
+            p.wait()
+        for directory, _, _ in os.walk(ROOT + "/moves", topdown=False):
+            until(lambda d=directory: self.removed(d), f"{directory} to be empty")
+
+    @staticmethod
+    def removed(directory):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+            return True
+
+    def populate(self, cgroup):
+        """Somebody else lives there, so that cgroup.events says nothing of those who come and go."""
+        p = subprocess.Popen(["sleep", "infinity"])
+        self.sleepers.append(p)
+        put(p.pid, cgroup)
+
+    def set(self, group, **settings):
+        codes = {"Priority": "i", "Weight": "u"}
+        self.call("SetGroup", "sta{sv}", group, 0, {k: (codes[k], v) for k, v in settings.items()})
+
+    def pid(self, client):
+        return int(show(client.unit, "MainPID"))
+
+    def wait_for_group(self, path, group):
+        until(lambda: self.get("Group", path, CLIENT) == group, f"{path} to be in {group}, not {self.get('Group', path, CLIENT)}")
+
+    def groups(self):
+        return {g[0]: g[-1] for g in self.call("ListGroups")[0]}
+
+    def test_among_others(self):
+        """Neither the first nor the last, where it comes from and where it goes."""
+        c = self.client()
+        path, pid, former = self.client_of(c), self.pid(c), f"/system.slice/{c.unit}"
+        for place in ("/moves/a", "/moves/b"):
+            self.populate(place)
+        self.set("/moves/a", Priority=5)
+        self.bus.match(f"type='signal',member='PropertiesChanged',path='{path}'")
+        self.bus.match("type='signal',member='GroupRemoved'")
+        self.assertIn(former, self.groups())
+
+        put(pid, "/moves/a")
+        self.wait_for_group(path, "/moves/a")
+        self.assertEqual(self.bus.signal("GroupRemoved").body[0], former)
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Priority", "Unit", "Slice")], [5, "", ""])
+        while True:
+            interface, changed, _ = self.bus.signal("PropertiesChanged").body
+            if interface == CLIENT and "Group" in changed:
+                self.assertEqual([changed[p] for p in ("Group", "Unit", "Slice")], ["/moves/a", "", ""])
+                break
+        put(pid, "/moves/b")
+        self.wait_for_group(path, "/moves/b")
+        self.assertEqual(self.get("Priority", path, CLIENT), 0)
+        put(pid, former)
+        self.wait_for_group(path, former)
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Unit", "Slice")], [c.unit, "system.slice"])
+        self.assertEqual(set(self.groups()), {"/moves/a", former})
+        moved = inside.journal("_SYSTEMD_UNIT=xsched.service", f"OBJECT_PID={pid}")
+        self.assertEqual(sum("moved from" in m["MESSAGE"] for m in moved), 3)
+
+    def test_verdicts(self):
+        """Who waits goes on where the group may run, and who runs waits where it may not."""
+        low, high = self.client(queues=2), self.client()
+        path, pid = self.client_of(low), self.pid(low)
+        for place, priority in (("/moves/low", -10), ("/moves/lower", -20), ("/moves/top", 10)):
+            self.populate(place)
+            self.set(place, Priority=priority)
+        put(pid, "/moves/low")
+        self.wait_for_group(path, "/moves/low")
+        self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
+        low.tell("begin 0")
+        until(lambda: self.get("State", path, CLIENT) == "held", "the low one to be held")
+
+        put(pid, "/moves/lower")
+        self.wait_for_group(path, "/moves/lower")
+        self.assertEqual(self.get("State", path, CLIENT), "held")
+        put(pid, "/moves/top")
+        self.assertEqual(low.line(), "tracked")
+        until(lambda: self.get("State", self.client_of(high), CLIENT) == "held", "the other one to be held now")
+        self.assertEqual(low.ask("complete 0"), "completed")
+        until(lambda: self.get("State", self.client_of(high), CLIENT) == "running", "the other one to run")
+
+        put(pid, "/moves/low")
+        self.wait_for_group(path, "/moves/low")
+        low.tell("begin 1")
+        until(lambda: self.get("State", path, CLIENT) == "held", "the low one to be held again")
+        self.assertEqual(high.ask("complete 0"), "completed")
+        self.assertEqual(low.line(), "tracked")
+        self.assertEqual(low.ask("complete 1"), "completed")
+
+    def test_accounting(self):
+        """What was used stays with the group in which it was."""
+        c, other = self.client(), self.client()
+        path, pid = self.client_of(c), self.pid(c)
+        for place in ("/moves/a", "/moves/b"):
+            self.populate(place)
+            self.set(place, Weight=50)
+        put(pid, "/moves/a")
+        self.wait_for_group(path, "/moves/a")
+        used = lambda place: self.get("RunUSec", self.groups()[place], GROUP)
+        self.assertIn(other.ask("begin 0"), ("tracked", "untracked"))
+        c.tell("begin 0")
+        until(lambda: used("/moves/a") > 0, "it to run")
+        put(pid, "/moves/b")
+        self.wait_for_group(path, "/moves/b")
+        before = used("/moves/a")
+        until(lambda: used("/moves/b") > 0, "it to run there")
+        self.assertEqual(used("/moves/a"), before)
+        self.assertGreater(before, 0)
+        self.assertEqual(other.ask("complete 0"), "completed")
+        self.assertEqual(c.line(), "tracked")
+        c.ask("complete 0")
+
+    def test_made_for_it(self):
+        """Directories that were not there before, three at once, and the process in the deepest as soon as it is there."""
+        c = self.client()
+        path, pid = self.client_of(c), self.pid(c)
+        for i in range(50):
+            place = f"/moves/job_{i}/step_0/task_0"
+            put(pid, place)
+            self.wait_for_group(path, place)
+            self.assertEqual(list(self.groups()), [place])
+        self.assertEqual(c.ask("run 10"), "ran")
+
+    def test_by_systemd(self):
+        """Into a scope that is made for a running process, and into a unit that was there."""
+        c = self.client()
+        path, pid = self.client_of(c), self.pid(c)
+        self.set("gpu-batch.slice", Priority=-3)
+        run("busctl", "call", *SYSTEMD, "StartTransientUnit", "ssa(sv)a(sa(sv))", "picked.scope", "fail",
+            "2", "PIDs", "au", "1", str(pid), "Slice", "s", "gpu-batch.slice", "0")
+        self.wait_for_group(path, "/gpu.slice/gpu-batch.slice/picked.scope")
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Priority")], ["picked.scope", "gpu-batch.slice", -3])
+        home = self.client("-p", "Delegate=yes")
+        run("busctl", "call", *SYSTEMD, "AttachProcessesToUnit", "ssau", home.unit, "/", "1", str(pid))
+        self.wait_for_group(path, f"/system.slice/{home.unit}")
+        self.assertEqual(self.get("NClients", self.groups()[f"/system.slice/{home.unit}"], GROUP), 2)
+        self.assertEqual(self.get("Priority", path, CLIENT), 0)
+
+    def test_job(self):
+        """A job goes where its processes go: they stay in it."""
+        ready = subprocess.Popen(
+            ["xschedctl", "run", "--name=far", "--", inside.TEST_CLIENT, inside.DEVICE_ID, "1"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )
+        self.assertEqual(ready.stdout.readline().strip(), "ready")
+        client = self.call("ListClients")[0][0]
+        pid, group, path = client[1], client[4], client[-1]
+        self.assertTrue(group.startswith("job:"), client)
+        run("systemd-run", "--quiet", "--slice=other.slice", "--unit=holder.service", "sleep", "infinity")
+        put(pid, "/other.slice/holder.service")
+        until(lambda: self.get("Unit", path, CLIENT) == "holder.service", "the unit to be told")
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Slice", "Group")], ["other.slice", group])
+        ready.stdin.close()
+        self.assertEqual(ready.wait(inside.DEADLINE), 0)
+        ready.stdout.close()
+        run("systemctl", "stop", "holder.service")
+
+    def test_restart(self):
+        """Moved before and while the service is away."""
+        c = self.client()
+        path, pid = self.client_of(c), self.pid(c)
+        put(pid, "/moves/a")
+        self.wait_for_group(path, "/moves/a")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(self.get("Group", path, CLIENT), "/moves/a")
+        service = int(show("xsched", "MainPID"))
+        os.kill(service, signal.SIGSTOP)
+        put(pid, "/moves/b")
+        os.kill(service, signal.SIGKILL)
+        until(lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active", "another service")
+        self.assertEqual(self.get("Group", path, CLIENT), "/moves/b")
+        put(pid, "/moves/a")
+        self.wait_for_group(path, "/moves/a")
+
+
+if __name__ == "__main__":
+    inside.main()

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The watch over a hierarchy: of plain directories here, in which a write to cgroup.procs is as good as any
+ */
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "cgroup/cgroup-watch.h"
+#include "tests/lib/deadline.h"
+#include "tests/lib/unit.h"
+
+typedef struct Fixture {
+        char root[32];
+        sd_event *event;
+        CgroupWatch *watch;
+        char entered[64][64]; /* in order; "*" for all */
+        size_t n;
+} Fixture;
+
+static void entered(const char *cgroup, void *userdata) {
+        Fixture *f = userdata;
+
+        assert_true(f->n < ELEMENTSOF(f->entered));
+        (void) snprintf(f->entered[f->n++], sizeof(f->entered[0]), "%s", cgroup ?: "*");
+}
+
+static bool has_entered(const Fixture *f, const char *cgroup) {
+        for (size_t i = 0; i < f->n; i++)
+                if (streq(f->entered[i], cgroup))
+                        return true;
+        return false;
+}
+
+/* Runs the loop until that cgroup was entered. */
+static void expect(Fixture *f, const char *cgroup) {
+        uint64_t end = now_ns() + TEST_DEADLINE_NS;
+
+        while (!has_entered(f, cgroup)) {
+                assert_true(now_ns() < end);
+                assert_true(sd_event_run(f->event, 10000) >= 0);
+        }
+}
+
+static void settle(Fixture *f) {
+        while (sd_event_run(f->event, 0) > 0)
+                ;
+}
+
+static void put(const Fixture *f, const char *name) {
+        char path[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "%s%s", f->root, name);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "1\n", 2), 2);
+        assert_int_equal(close(fd), 0);
+}
+
+static void make(const Fixture *f, const char *name) {
+        char path[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "%s%s", f->root, name);
+        assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void setup(Fixture *f) {
+        *f = (Fixture){.root = "/tmp/test-cgroup-watch-XXXXXX"};
+        assert_non_null(mkdtemp(f->root));
+        make(f, "/a");
+        make(f, "/a/b");
+        make(f, "/c");
+        assert_int_equal(sd_event_new(&f->event), 0);
+        assert_int_equal(cgroup_watch_new(f->event, f->root, entered, f, &f->watch), 0);
+        expect(f, "*"); /* the walk is over */
+        assert_int_equal(f->n, 1);
+        f->n = 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *w) {
+        return remove(path);
+}
+
+static void teardown(Fixture *f) {
+        assert_true(cgroup_watch_is_complete(f->watch));
+        cgroup_watch_free(f->watch);
+        sd_event_unref(f->event);
+        assert_int_equal(nftw(f->root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static void test_entered(void **state) {
+        Fixture f;
+
+        setup(&f);
+        put(&f, "/a/b/cgroup.procs");
+        expect(&f, "/a/b");
+        put(&f, "/cgroup.procs");
+        expect(&f, "/");
+        put(&f, "/c/cgroup.threads");
+        expect(&f, "/c");
+        assert_false(has_entered(&f, "/a"));
+
+        /* Other files are nobody's move. */
+        f.n = 0;
+        put(&f, "/a/memory.max");
+        put(&f, "/a/cgroup.procs");
+        expect(&f, "/a");
+        settle(&f);
+        assert_int_equal(f.n, 1);
+        teardown(&f);
+}
+
+/* Directories that come later, with what is in them by the time that they are seen. */
+static void test_created(void **state) {
+        Fixture f;
+
+        setup(&f);
+        make(&f, "/a/new");
+        make(&f, "/a/new/deep");
+        make(&f, "/a/new/deep/deeper");
+        put(&f, "/a/new/deep/deeper/cgroup.procs");
+        expect(&f, "/a/new/deep/deeper");
+        settle(&f);
+        f.n = 0;
+        put(&f, "/a/new/deep/deeper/cgroup.procs");
+        expect(&f, "/a/new/deep/deeper");
+        settle(&f);
+        f.n = 0;
+        make(&f, "/a/new/deep/deeper/yet");
+        expect(&f, "/a/new/deep/deeper/yet");
+        teardown(&f);
+}
+
+/* Gone and back under the same name, many times: nothing is left over, and nothing is missed. */
+static void test_come_and_go(void **state) {
+        char path[PATH_MAX];
+        Fixture f;
+
+        setup(&f);
+        for (unsigned i = 0; i < 200; i++) {
+                make(&f, "/c/x");
+                f.n = 0;
+                put(&f, "/c/x/cgroup.procs");
+                expect(&f, "/c/x");
+                (void) snprintf(path, sizeof(path), "%s/c/x/cgroup.procs", f.root);
+                assert_int_equal(unlink(path), 0);
+                (void) snprintf(path, sizeof(path), "%s/c/x", f.root);
+                assert_int_equal(rmdir(path), 0);
+                f.n = 0;
+                settle(&f);
+        }
+        teardown(&f);
+}
+
+/* More than the kernel keeps for us: everybody is looked at, and what was made meanwhile is watched. */
+static void test_overflow(void **state) {
+        Fixture f;
+
+        setup(&f);
+        int fd = open("/proc/sys/fs/inotify/max_queued_events", O_RDONLY | O_CLOEXEC);
+        char text[32] = "";
+        assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+        assert_int_equal(close(fd), 0);
+        unsigned long max = strtoul(text, NULL, 10);
+        if (max > 100000) {
+                teardown(&f);
+                skip();
+        }
+        /* Two directories in turn: equal events in a row are one. */
+        for (unsigned long i = 0; i < max + 100; i++)
+                put(&f, i % 2 ? "/a/other" : "/c/other");
+        make(&f, "/c/late");
+        expect(&f, "*");
+        f.n = 0;
+        put(&f, "/c/late/cgroup.procs");
+        expect(&f, "/c/late");
+        teardown(&f);
+}
+
+static void test_no_hierarchy(void **state) {
+        Fixture f = {0};
+
+        assert_int_equal(sd_event_new(&f.event), 0);
+        assert_int_equal(cgroup_watch_new(f.event, "/nowhere/at/all", entered, &f, &f.watch), 0);
+        expect(&f, "*");
+        assert_true(cgroup_watch_is_complete(f.watch));
+        cgroup_watch_free(f.watch);
+        sd_event_unref(f.event);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_entered),
+                        cmocka_unit_test(test_created),
+                        cmocka_unit_test(test_come_and_go),
+                        cmocka_unit_test(test_overflow),
+                        cmocka_unit_test(test_no_hierarchy),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
