@@ -361,21 +361,14 @@ static int select_policy(const Session *s) {
 }
 
 static int set_command_environment(const Session *s) {
-        _cleanup_free_ char *layer = NULL;
         int r;
 
         (void) unsetenv("XSCHED_JOB"); /* a token of another service */
         if (setenv("XSCHED_BUS_ADDRESS", s->address, 1) < 0)
                 return fail("out of memory");
-        if (s->shim == SHIM_NONE)
-                return 0;
-        r = find_opencl_layer(&layer);
+        r = shim_setenv(s->shim);
         if (r < 0)
-                /* A build without OpenCL: what speaks libxsched itself is scheduled nevertheless. */
-                return 0;
-        r = shim_setenv(s->shim, layer);
-        if (r < 0)
-                return fail("cannot name %s in the environment: %s", layer, strerror(-r));
+                return fail("cannot name the shim in the environment: %s", strerror(-r));
         return 0;
 }
 

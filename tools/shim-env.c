@@ -15,7 +15,9 @@
 #include "config.h"
 #include "tools/shim-env.h"
 
-#define LAYER_NAME "libxsched-opencl.so"
+#define LAYER_NAME    "libxsched-opencl.so"
+#define KFD_SHIM_NAME "libxsched-kfd.so"
+#define KFD_DEVICE    "/dev/kfd"
 
 static const char *const shim_mode_table[_SHIM_MODE_MAX] = {
                 [SHIM_LAYER] = "layer",
@@ -119,17 +121,42 @@ static char *list_without(const char *list, const char *path) {
         return out;
 }
 
-int shim_setenv(ShimMode mode, const char *layer) {
-        const char *variable = mode == SHIM_PRELOAD ? "LD_PRELOAD" : "OPENCL_LAYERS";
+/* Puts `path` into the list `variable`, in front of what is there already and in place of another copy of it: two copies would
+ * make one process two clients. */
+static int list_setenv(const char *variable, const char *path) {
         _cleanup_free_ char *rest = NULL, *value = NULL;
+
+        if (path[strcspn(path, ": ")] != '\0')
+                return -EINVAL;
+        rest = list_without(getenv(variable), path);
+        if (!rest || asprintf(&value, "%s%s%s", path, isempty(rest) ? "" : ":", rest) < 0)
+                return -ENOMEM;
+        return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
+}
+
+int find_kfd_shim(char **ret) {
+        return find_file("shim/" KFD_SHIM_NAME, XSCHED_PKGLIBDIR "/" KFD_SHIM_NAME, ret);
+}
+
+bool shim_wants_kfd(void) {
+        return access(KFD_DEVICE, F_OK) == 0;
+}
+
+int shim_setenv(ShimMode mode) {
+        _cleanup_free_ char *layer = NULL, *kfd = NULL;
+        int r;
 
         if (mode == SHIM_NONE)
                 return 0;
-        if (layer[strcspn(layer, ": ")] != '\0')
-                return -EINVAL;
-
-        rest = list_without(getenv(variable), layer);
-        if (!rest || asprintf(&value, "%s%s%s", layer, isempty(rest) ? "" : ":", rest) < 0)
-                return -ENOMEM;
-        return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
+        r = find_opencl_layer(&layer);
+        if (r >= 0)
+                r = list_setenv(mode == SHIM_PRELOAD ? "LD_PRELOAD" : "OPENCL_LAYERS", layer);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        if (!shim_wants_kfd())
+                return 0;
+        r = find_kfd_shim(&kfd);
+        if (r >= 0)
+                r = list_setenv("LD_PRELOAD", kfd);
+        return r == -ENOENT ? 0 : r;
 }

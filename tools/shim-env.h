@@ -8,6 +8,8 @@
  * an installation and without a variable that says where it is; installed programs use the paths they were configured with.
  */
 
+#include <stdbool.h>
+
 typedef enum ShimMode {
         SHIM_LAYER,   /* OPENCL_LAYERS: the OpenCL loader's own interface */
         SHIM_PRELOAD, /* LD_PRELOAD: for loaders without layers, and programs linked to a driver directly */
@@ -23,9 +25,17 @@ int find_service(char **ret);
 int find_opencl_layer(char **ret);
 int find_built_classes(char **ret); /* the shipped class files; in a build tree only */
 
-/* Puts `layer` into this process's OPENCL_LAYERS or LD_PRELOAD, in front of what is there already and in place of another copy
- * of it: two copies would make one process two clients. -EINVAL when the path cannot stand in such a list. */
-int shim_setenv(ShimMode mode, const char *layer);
+int find_kfd_shim(char **ret);
+
+/* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a program of another
+ * architecture would say on its standard error that it cannot. */
+bool shim_wants_kfd(void);
+
+/* Puts what is built or installed of the shim into this process's environment, each part in front of what is there already and in
+ * place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where shim_wants_kfd(), the KFD shim into
+ * LD_PRELOAD. A part that is missing is left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when a path
+ * cannot stand in such a list. */
+int shim_setenv(ShimMode mode);
 
 /* Is `path`, or another file of the same name, named in a list of this kind? Returns a pointer into the list, or NULL. */
 const char *shim_list_find(const char *list, const char *path);

@@ -24,6 +24,7 @@
 #include "tools/xschedctl-target.h"
 
 #define SHIM_NAME   "libxsched-opencl.so"
+#define KFD_NAME    "libxsched-kfd.so"
 #define LOADER_NAME "libOpenCL.so.1"
 
 typedef enum CheckState {
@@ -175,8 +176,8 @@ static bool file_contains(const char *path, const char *needle) {
         return found;
 }
 
-static char *list_entry(const char *list) {
-        const char *entry = shim_list_find(list, SHIM_NAME);
+static char *list_entry(const char *list, const char *name) {
+        const char *entry = shim_list_find(list, name);
 
         return entry ? strndup(entry, strcspn(entry, ": ")) : NULL;
 }
@@ -203,9 +204,9 @@ static char *check_environment(Check *k, bool *ret_preload) {
                 check_add(k, "environment", CHECK_FAILED, "XSCHED_DISABLE=1 turns the shim off");
                 return NULL;
         }
-        shim = list_entry(layers);
+        shim = list_entry(layers, SHIM_NAME);
         if (!shim) {
-                shim = list_entry(preload);
+                shim = list_entry(preload, SHIM_NAME);
                 *ret_preload = shim;
         }
         if (shim)
@@ -227,6 +228,22 @@ static void check_shim_file(Check *k, const char *shim) {
                 check_add(k, "shim", CHECK_FAILED, "%s", report.text);
         else
                 check_add(k, "shim", CHECK_OK, "%s can be loaded", report.text);
+}
+
+/* Where there is an AMD GPU: is the shim for its queues preloaded? */
+static void check_kfd(Check *k) {
+        _cleanup_free_ char *preload = NULL, *shim = NULL;
+        LibraryReport report;
+
+        if (!shim_wants_kfd() || get_variable(k, "LD_PRELOAD", &preload) < 0)
+                return;
+        shim = list_entry(preload, KFD_NAME);
+        if (!shim)
+                check_add(k, "amd", k->pid ? CHECK_WARNING : CHECK_FAILED,
+                                "LD_PRELOAD does not name " KFD_NAME ": start programs by xschedctl run");
+        else if (try_library(shim, &report))
+                check_add(k, "amd", report.failed ? CHECK_FAILED : CHECK_OK,
+                                report.failed ? "%s" : "%s can be loaded", report.text);
 }
 
 static void check_layers(Check *k, const char *loader, bool preload) {
@@ -387,6 +404,7 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         }
         shim = check_environment(&k, &preload);
         check_shim_file(&k, shim);
+        check_kfd(&k);
         if (k.pid)
                 check_mapped(&k, preload);
         else

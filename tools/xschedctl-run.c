@@ -101,7 +101,6 @@ static int create_job(Ctl *c, const char *command) {
 
 static int set_shim_environment(const Ctl *c) {
         int mode = c->shim ? shim_mode_from_string(c->shim) : SHIM_LAYER, r;
-        _cleanup_free_ char *layer = NULL;
 
         if (mode < 0)
                 return ctl_fail("--shim= is one of layer, preload, none");
@@ -110,13 +109,7 @@ static int set_shim_environment(const Ctl *c) {
                 return ctl_fail("out of memory");
         if (c->system_bus)
                 (void) unsetenv("XSCHED_BUS_ADDRESS");
-        if (mode == SHIM_NONE)
-                return 0;
-        r = find_opencl_layer(&layer);
-        if (r == -ENOENT)
-                return 0; /* built without OpenCL: programs that speak libxsched are scheduled nevertheless */
-        if (r >= 0)
-                r = shim_setenv((ShimMode) mode, layer);
+        r = shim_setenv((ShimMode) mode);
         return r < 0 ? ctl_fail("cannot name the shim in the environment: %s", strerror(-r)) : 0;
 }
 
