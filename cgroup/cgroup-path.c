@@ -4,6 +4,9 @@
  * What the path of a cgroup says
  */
 
+#include <fnmatch.h>
+#include <limits.h>
+
 #include "cgroup/cgroup-path.h"
 
 static bool has_suffix(const char *s, size_t n, const char *suffix) {
@@ -47,4 +50,46 @@ int cgroup_path_unit(const char *path, char **ret) {
 
 int cgroup_path_slice(const char *path, char **ret) {
         return last_component(path, is_slice, ret);
+}
+
+size_t cgroup_path_trusted(const char *path) {
+        const char *p = path;
+
+        while (*p) {
+                p += strspn(p, "/");
+                size_t n = strcspn(p, "/");
+                bool unit = is_unit(p, n);
+                p += n;
+                if (unit)
+                        break;
+        }
+        return (size_t) (p - path);
+}
+
+static bool has_component(
+                const char *path, size_t size, bool (*match)(const char *s, size_t n), const char *pattern) {
+        char name[NAME_MAX + 1];
+
+        for (const char *p = path; p < path + size;) {
+                p += strspn(p, "/");
+                size_t n = strcspn(p, "/");
+                if (p + n <= path + size && n <= NAME_MAX && match(p, n)) {
+                        /* systemd's escape for names that cgroupfs could take for files of its own. */
+                        size_t skip = *p == '_';
+                        memcpy(name, p + skip, n - skip);
+                        name[n - skip] = '\0';
+                        if (fnmatch(pattern, name, 0) == 0)
+                                return true;
+                }
+                p += n;
+        }
+        return false;
+}
+
+bool cgroup_path_has_unit(const char *path, size_t n, const char *pattern) {
+        return has_component(path, n, is_unit, pattern);
+}
+
+bool cgroup_path_has_slice(const char *path, size_t n, const char *pattern) {
+        return has_component(path, n, is_slice, pattern);
 }

@@ -13,3 +13,11 @@
 /* The unit or slice at the end of a cgroup path; "" when there is none. Newly allocated. */
 int cgroup_path_unit(const char *path, char **ret);
 int cgroup_path_slice(const char *path, char **ret);
+
+/* How much of the path was named by the system's manager, or by root: up to the first service or scope. What is below was named by whom that
+ * unit runs, who can call it what he likes. */
+size_t cgroup_path_trusted(const char *path);
+
+/* Whether one of the units (services and scopes), or of the slices, in the first n bytes of the path fits the glob(7) pattern. */
+bool cgroup_path_has_unit(const char *path, size_t n, const char *pattern);
+bool cgroup_path_has_slice(const char *path, size_t n, const char *pattern);

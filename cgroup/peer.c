@@ -14,6 +14,7 @@
 void peer_done(Peer *p) {
         p->pidfd = safe_close(p->pidfd);
         free(p->command);
+        free(p->executable);
         free(p->cgroup);
         free(p->unit);
         free(p->slice);
@@ -71,6 +72,24 @@ static int read_command(pid_t pid, char **ret) {
         if (r < 0)
                 return r;
         buf[strcspn(buf, "\n")] = '\0';
+        return escape(buf, ret);
+}
+
+/* The link can be read only by who may look into the process; its arguments by everybody, and it writes what it likes there. */
+static int read_executable(pid_t pid, const char *command, char **ret) {
+        char path[64], buf[PROC_SIZE] = "";
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/exe", (int) pid);
+        ssize_t n = readlink(path, buf, sizeof(buf) - 1);
+        if (n > 0) {
+                static const char deleted[] = " (deleted)";
+                size_t k = (size_t) n, l = strlen(deleted);
+
+                buf[k] = '\0';
+                if (k > l && streq(buf + k - l, deleted))
+                        buf[k - l] = '\0';
+        } else if (process_read(pid, "cmdline", buf, sizeof(buf)) <= 0 || buf[0] == '\0')
+                return escape(command, ret);
         return escape(buf, ret);
 }
 
@@ -147,6 +166,9 @@ static int peer_read(Peer *p) {
         if (r < 0)
                 return r;
         r = read_command(p->pid, &p->command);
+        if (r < 0)
+                return r;
+        r = read_executable(p->pid, p->command, &p->executable);
         if (r < 0)
                 return r;
         r = read_place(p->pid, &place);

@@ -21,10 +21,11 @@ typedef struct Peer {
         uid_t uid;
         int pidfd;
         uint64_t start_time; /* field 22 of /proc/PID/stat: with the pid, a name for a process that can be written down */
-        char *command; /* comm */
-        char *cgroup;  /* "/" where there are none */
-        char *unit;    /* "" when it is in none */
-        char *slice;   /* "" when it is in none */
+        char *command;    /* comm */
+        char *executable; /* its path; where that is not ours to see (another user's process), what it calls itself. Never to be trusted */
+        char *cgroup;     /* "/" where there are none */
+        char *unit;       /* "" when it is in none */
+        char *slice;      /* "" when it is in none */
 } Peer;
 
 #define PEER_NULL ((Peer){.pidfd = -EBADF})

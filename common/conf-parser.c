@@ -100,10 +100,18 @@ static void parser_open_section(Parser *p, const char *line, size_t n) {
                 p->section = s;
 }
 
+/* A line of the section was lost. */
+static void parser_lost(Parser *p) {
+        if (p->section && p->section->assign)
+                (void) p->section->assign(NULL, NULL, p->file, p->line, p->context->userdata);
+}
+
 /* libinih took the line for something that is no assignment ("Key ; = x"). */
 static void parser_settle(Parser *p) {
-        if (p->pending)
+        if (p->pending) {
                 parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
+                parser_lost(p);
+        }
         p->pending = false;
 }
 
@@ -142,10 +150,12 @@ static char *parser_read(char *buf, int size, void *userdata) {
         while (p->error == 0 && parser_next_line(p, &line, &n)) {
                 if (n == 0 || *line == '#' || *line == ';')
                         continue;
+                if (*line == '[' && !memchr(line, '\0', n)) {
+                        parser_open_section(p, line, n);
+                        continue;
+                }
                 if (memchr(line, '\0', n))
                         parser_error(p, -EBADMSG, "Line with a NUL byte, ignored");
-                else if (*line == '[')
-                        parser_open_section(p, line, n);
                 else if (!is_assignment(line, n))
                         parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
                 else if (size < 3 || n > (size_t) size - 3)
@@ -157,6 +167,7 @@ static char *parser_read(char *buf, int size, void *userdata) {
                         p->pending = true;
                         return buf;
                 }
+                parser_lost(p);
         }
         return NULL;
 }
@@ -193,6 +204,14 @@ static void parser_assign(Parser *p, const ConfItem *item, const char *value) {
         ConfTarget *t = &p->target;
         uint64_t bit = UINT64_C(1) << (item - p->section->items);
 
+        if (p->section->assign) {
+                int r = p->section->assign(item, value, p->file, p->line, p->context->userdata);
+                if (r == -ENOMEM)
+                        p->error = r;
+                else if (r < 0)
+                        parser_report_value(p, item, value, r);
+                return;
+        }
         if (isempty(value)) {
                 target_copy(t, item, t->defaults);
                 target_mark(t, bit, false);
@@ -220,8 +239,10 @@ static int parser_handle(void *userdata, const char *section, const char *key, c
                 const ConfItem *item = find_item(p->section, key);
                 if (item)
                         parser_assign(p, item, value);
-                else
+                else {
                         parser_warning(p, "Unknown key %s= in section [%s], ignored", key, p->section->name);
+                        parser_lost(p);
+                }
         }
         return 1;
 }

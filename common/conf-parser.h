@@ -85,6 +85,11 @@ typedef struct ConfSection {
         /* Called at each header of the section. 0, or a negative errno: -EINVAL when `argument` is none (reported; the section is
          * skipped), -ENOMEM. */
         int (*open)(const char *argument, void *userdata, ConfTarget *ret);
+        /* NULL: values go where the items say. Else this takes them, "" included, and the items only say which keys there are: for
+         * lists, and for who wants to know where a value stands. What fails is reported with the type's `expects`. `item` NULL: a line of the
+         * section that could not be taken at all, and has been reported; for who had better not do by halves what it says. */
+        int (*assign)(const ConfItem *item, const char *value, const char *file, unsigned line,
+                        void *userdata);
 } ConfSection;
 
 typedef struct ConfContext {

@@ -229,42 +229,34 @@ AuthRequest bus_settings_request(
         };
 }
 
-uid_t group_owner(const Group *g) {
-        const Client *c;
-
-        if (g->job)
-                return g->job->uid;
-        if (!g->clients)
-                return AUTH_NO_OWNER;
-        DL_FOREACH2(g->clients, c, group_next)
-                if (c->peer.uid != g->clients->peer.uid)
-                        return AUTH_NO_OWNER;
-        return g->clients->peer.uid;
-}
-
 /* The first layer is the override in all three. */
-static void would_be(Manager *m, SettingsLayer *layers, size_t n, const Settings *add, PolicySettings *ret) {
-        SettingsResolved r;
+static void would_be(
+                Manager *m, SettingsLayer *layers, size_t n, const Settings *add, SettingsResolved *ret) {
         Settings merged = *layers[0].settings;
 
         settings_merge(&merged, add);
         layers[0].settings = &merged;
-        settings_resolve(layers, n, manager_lookup_class, m, &r);
-        *ret = r.policy;
+        settings_resolve(layers, n, manager_lookup_class, m, ret);
 }
 
 void group_would_be(const Group *g, const Settings *add, PolicySettings *ret) {
         SettingsLayer layers[GROUP_LAYERS_MAX];
 
+        SettingsResolved r;
         size_t n = group_layers(g, layers);
-        would_be(g->manager, layers, n, add, ret);
+        would_be(g->manager, layers, n, add, &r);
+        (void) group_lower(g, &r);
+        *ret = r.policy;
 }
 
 void client_would_be(const Client *c, const Settings *add, PolicySettings *ret) {
         SettingsLayer layers[CLIENT_LAYERS_MAX];
 
+        SettingsResolved r;
         size_t n = client_layers(c, layers);
-        would_be(c->manager, layers, n, add, ret);
+        would_be(c->manager, layers, n, add, &r);
+        (void) client_lower(c, &r);
+        *ret = r.policy;
 }
 
 void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret) {
@@ -272,7 +264,10 @@ void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret) {
 
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         size_t n = client_layers(q->client, layers + 1);
-        would_be(q->manager, layers, n + 1, add, ret);
+        SettingsResolved r;
+        would_be(q->manager, layers, n + 1, add, &r);
+        queue_lower(q, &r);
+        *ret = r.policy;
 }
 
 /* --- getters --- */

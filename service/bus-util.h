@@ -52,9 +52,6 @@ int bus_error_from_errno(int r, sd_bus_error *error);
 AuthRequest bus_settings_request(
                 const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target);
 
-/* The uid that all clients of a group have, or AUTH_NO_OWNER. */
-uid_t group_owner(const Group *g);
-
 /* Settings with `add` on top of the override, as they would come out. */
 void group_would_be(const Group *g, const Settings *add, PolicySettings *ret);
 void client_would_be(const Client *c, const Settings *add, PolicySettings *ret);

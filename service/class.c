@@ -59,11 +59,27 @@ static int class_open(const char *argument, void *userdata, ConfTarget *ret) {
         return 0;
 }
 
+static int match_open(const char *argument, void *userdata, ConfTarget *ret) {
+        return 0;
+}
+
+static int match_line(
+                const ConfItem *item, const char *value, const char *file, unsigned line, void *userdata) {
+        Reading *r = userdata;
+
+        return match_assign(&r->class.match, item, value, file, line);
+}
+
 const ConfSection class_sections[] = {
                 {.name = "Class",
                                 .items = class_items,
                                 .n_items = ELEMENTSOF(class_items),
                                 .open = class_open},
+                {.name = "Match",
+                                .items = match_items,
+                                .n_items = ELEMENTSOF(match_items),
+                                .open = match_open,
+                                .assign = match_line},
 };
 const size_t class_sections_n = ELEMENTSOF(class_sections);
 
@@ -74,13 +90,29 @@ const Class *classes_find(const Classes *c, const char *name) {
         return NULL;
 }
 
-static int classes_add(Classes *c, const Class *class) {
+const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except) {
+        for (size_t i = 0; c->any_match && i < c->n; i++) {
+                const Match *m = &c->classes[i].match;
+                if (match_test(m, f) && !(except && match_test(m, except)))
+                        return c->classes + i;
+        }
+        return NULL;
+}
+
+/* Takes what the class holds. */
+static int classes_add(Classes *c, Class *class) {
         Class *grown = reallocarray(c->classes, c->n + 1, sizeof(Class));
         if (!grown)
                 return -ENOMEM;
         c->classes = grown;
+        c->any_match |= class->match.n > 0;
         c->classes[c->n++] = *class;
+        class->match = MATCH_NULL;
         return 0;
+}
+
+static void reading_done(Reading *r) {
+        match_done(&r->class.match);
 }
 
 static int compare_classes(const void *a, const void *b) {
@@ -99,6 +131,24 @@ static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
         memcpy(ret, name, sizeof(name));
+        return 0;
+}
+
+/* A section that lost a line might match more than was meant. */
+static int match_restore(const char *path, const ConfContext *context, Reading *reading) {
+        const Match *former = reading->last_good ? &reading->last_good->match : NULL;
+
+        if (!former || former->broken) {
+                conf_report(context, CONF_ERROR, path, 0, -EINVAL,
+                                "[Match] has lines that cannot be taken, nobody is put into the class by it");
+                return 0;
+        }
+        match_done(&reading->class.match);
+        int r = match_copy(former, &reading->class.match);
+        if (r < 0)
+                return r;
+        conf_report(context, CONF_ERROR, path, 0, -EINVAL,
+                        "[Match] has lines that cannot be taken, the whole section stays as it was");
         return 0;
 }
 
@@ -121,6 +171,8 @@ static int class_load(const char *path, const char *const *dirs, ConfContext *co
                         first_error = r;
         }
         reading->class.settings.mask = (unsigned) (reading->class.given & CLASS_SETTINGS_MASK);
+        if (r != -ENOMEM && reading->class.match.broken)
+                r = match_restore(path, context, reading);
         return r == -ENOMEM ? r : first_error;
 }
 
@@ -130,6 +182,7 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
         ConfFiles files = CONF_FILES_NULL;
         _cleanup_(classes_done)
         Classes classes = CLASSES_NULL;
+        _cleanup_(reading_done)
         Reading reading = {0};
         ConfContext context = {
                         .sections = class_sections,
@@ -155,7 +208,7 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
                         return r;
                 if (r < 0 && first_error == 0)
                         first_error = r;
-                r = classes_add(&classes, &reading.class);
+                r = classes_add(&classes, &reading.class); /* empties the reading's */
                 if (r < 0)
                         return r;
         }
@@ -178,6 +231,8 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
 }
 
 void classes_done(Classes *c) {
+        for (size_t i = 0; i < c->n; i++)
+                match_done(&c->classes[i].match);
         free(c->classes);
         *c = CLASSES_NULL;
 }

@@ -6,9 +6,13 @@
  *
  * NAME.class in classes.d of /etc/xsched, /run/xsched and /usr/lib/xsched, with drop-ins in NAME.class.d/. A class holds
  * only the keys that its files give. The class "default" always exists, with or without a file.
+ *
+ * [Match] says whose class it is by itself. Of several classes that match, the first by name is taken, and counts as if it had been
+ * assigned there: it stands below what the unit itself says, and above what its slices say.
  */
 
 #include "common/conf-files.h"
+#include "match.h"
 #include "settings.h"
 
 #define CLASS_DESCRIPTION_MAX 128U
@@ -18,12 +22,14 @@ typedef struct Class {
         char description[CLASS_DESCRIPTION_MAX];
         Settings settings; /* never names a class: classes do not nest */
         uint64_t given;    /* bits of class_sections' items */
+        Match match;
 } Class;
 
 /* Sorted by name; "default" is always among them. */
 typedef struct Classes {
         Class *classes;
         size_t n;
+        bool any_match; /* one of them has a [Match] */
 } Classes;
 
 #define CLASSES_NULL ((Classes){0})
@@ -40,6 +46,9 @@ const Class *classes_find(const Classes *c, const char *name);
 /* Preemption, by its name. */
 extern const ConfType conf_type_preemption;
 
-/* [Class], for the test that compares it with the manual page. */
+/* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */
+const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except);
+
+/* [Class] and [Match], for the test that compares it with the manual page. */
 extern const ConfSection class_sections[];
 extern const size_t class_sections_n;

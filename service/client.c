@@ -61,16 +61,58 @@ size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_
         return n + group_layers(c->group, layers + n);
 }
 
+size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
+        size_t n = group_lowering_layers(c->group, layers);
+
+        if (c->hold_lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        if (!settings_is_empty(&c->advised))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
+        if (!settings_is_empty(&c->wish))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
+        return n;
+}
+
+bool client_lower(const Client *c, SettingsResolved *r) {
+        SettingsLayer layers[CLIENT_LOWERING_MAX];
+
+        size_t n = client_lowering_layers(c, layers), of_group = group_lower(c->group, r);
+        return settings_lower_by_layers(
+                        r, layers + of_group, n - of_group, manager_lookup_class, c->manager);
+}
+
+bool client_forget_wish(Client *c, const Settings *environment) {
+        return settings_forget_equal(&c->wish, environment);
+}
+
+/* [Match] by what cannot be believed. */
+static void client_match(Client *c) {
+        const Classes *classes = &c->manager->config->classes;
+        const Class *class = NULL;
+        MatchFacts all, trusted;
+
+        if (classes->any_match) {
+                match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
+                match_facts_trusted(c->peer.cgroup, c->peer.uid, &trusted);
+                class = classes_match(classes, &all, &trusted);
+        }
+        c->advised = SETTINGS_NULL;
+        free(c->advised_detail);
+        c->advised_detail = NULL;
+        if (class) {
+                (void) settings_set_class(&c->advised, class->name);
+                (void) match_explain(&class->match, &all, &c->advised_detail);
+        }
+}
+
 static void client_resolve(Client *c) {
         SettingsLayer layers[CLIENT_LAYERS_MAX];
 
+        client_match(c);
+
         size_t n = client_layers(c, layers);
         settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
-        group_lower(c->group, &c->resolved);
-        if (c->hold_lowers)
-                (void) settings_lower_by(&c->resolved, &c->hold, SETTINGS_FROM_HOLD, manager_lookup_class,
-                                c->manager);
-        bool lowered = settings_lower(&c->resolved, &c->wish, manager_lookup_class, c->manager);
+        bool lowered = client_lower(c, &c->resolved);
         c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
 }
 
@@ -213,7 +255,9 @@ void client_fds_done(ClientFds *f) {
 static void client_join(Client *c, Group *g) {
         c->group = g;
         DL_APPEND2(g->clients, c, group_prev, group_next);
-        g->n_clients++;
+        if (++g->n_clients == 1 && g->origin)
+                origin_revisit(g->origin);
+        group_members_changed(g);
 }
 
 /* The group ends when that was all that kept it. */
@@ -221,7 +265,8 @@ static void client_leave(Client *c) {
         Group *g = TAKE_PTR(c->group);
 
         DL_DELETE2(g->clients, c, group_prev, group_next);
-        g->n_clients--;
+        if (--g->n_clients > 0 && !c->manager->stopping)
+                group_members_changed(g);
         if (g->job)
                 job_gc(g->job);
         else
@@ -266,6 +311,7 @@ Client *client_free(Client *c) {
         free(c->sender);
         free(c->shim_version);
         free(c->backend);
+        free(c->advised_detail);
         free(c->slots);
         free(c->words);
         free(c);
@@ -391,6 +437,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         }
         client_join(c, g);
         c->wish = p->wish;
+        (void) client_forget_wish(c, origin_environment(g->origin));
         hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
         client_resolve(c);
         r = client_serialize(c);

@@ -51,6 +51,8 @@ struct Client {
         Settings wish;     /* of the process itself */
         Settings hold;     /* HoldPriority: a class, or empty */
         bool hold_lowers;  /* and no more than that */
+        Settings advised; /* names the class whose [Match] fits by what cannot be believed, if one does: only lowers */
+        char *advised_detail; /* why */
         SettingsResolved resolved;
         bool own; /* an entity of its own, see client_settings_changed() */
         bool suspended;
@@ -108,9 +110,18 @@ int client_moved(Client *c);
 void client_sync(Client *c);
 void client_set_suspended(Client *c, bool suspended);
 
-/* The layers that decide, strongest first; the wish is not among them. */
+/* The layers that decide, strongest first. */
 #define CLIENT_LAYERS_MAX (2U + GROUP_LAYERS_MAX)
 size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
+
+/* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls itself, its own wish.
+ * Returns whether something that is not the group's did. */
+#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 3U)
+size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]);
+bool client_lower(const Client *c, SettingsResolved *r);
+
+/* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had such wishes. */
+bool client_forget_wish(Client *c, const Settings *environment);
 
 /* Over all its queues, those that are gone, too. */
 void client_counters(const Client *c, ClientCounters *ret);

@@ -54,7 +54,7 @@ static const char *layer_why(SettingsSource source) {
                         [SETTINGS_FROM_UNIT] = "by a property of",
                         [SETTINGS_FROM_UNIT_FILE] = "by [X-XSched] in",
                         [SETTINGS_FROM_ATTRIBUTE] = "by user.xsched.* of",
-                        [SETTINGS_FROM_CLASS] = "by class",
+                        [SETTINGS_FROM_CLASS] = "by [Match] in",
                         [SETTINGS_FROM_JOB] = "set with",
                         [SETTINGS_FROM_HOLD] = "held for the process",
                         [SETTINGS_FROM_OVERRIDE] = "set for",
@@ -78,34 +78,30 @@ static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer 
         return r;
 }
 
-/* What applies last and only lowers: the process itself, and what its user may say. */
-#define LOWERING_MAX 3U
+/* Whether what the layer says of the key, by itself or by its class, is what holds. */
+static bool layer_holds(const Client *c, const SettingsLayer *l, SettingsKey k) {
+        const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
+                        ? manager_lookup_class(l->settings->class, c->manager)
+                        : NULL;
 
-static size_t lowering_layers(const Client *c, SettingsLayer layers[static LOWERING_MAX]) {
-        const Job *j = c->group->job;
-        size_t n = 0;
-
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
-        if (c->hold_lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
-        if (j && j->lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, c->group->name, &j->settings};
-        return n;
+        return c->resolved.from[k] == l->source &&
+                        (settings_holds(&c->resolved, l->settings, k) ||
+                                        (class && settings_holds(&c->resolved, class, k)));
 }
 
-/* Those that decided the key, or those that did not. */
-static int explain_lowering(sd_bus_message *reply, const Client *c, const SettingsLayer *layers, size_t n,
-                SettingsKey k, bool decided) {
+/* Of what only lowers: that which did, or that which had nothing to lower. The last that did has the last word. */
+static int explain_lowering(sd_bus_message *reply, const Client *c, const SettingsLayer *lowering, size_t n,
+                SettingsKey k, bool did) {
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                if ((c->resolved.from[k] == layers[i].source) == decided)
-                        r = explain_layer(reply, c->manager, layers + i, k);
+        for (size_t i = n; i-- > 0 && r >= 0;)
+                if (layer_holds(c, lowering + i, k) == did)
+                        r = explain_layer(reply, c->manager, lowering + i, k);
         return r;
 }
 
 static int append_chain(sd_bus_message *reply, const Client *c) {
-        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[LOWERING_MAX];
+        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[CLIENT_LOWERING_MAX];
         const Settings usual = {
                         .mask = ~(1U << SETTINGS_CLASS),
                         .priority = POLICY_PRIORITY_DEFAULT,
@@ -117,7 +113,7 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
         size_t n = client_layers(c, layers);
         layers[0].detail = self;
 
-        size_t n_lowering = lowering_layers(c, lowering);
+        size_t n_lowering = client_lowering_layers(c, lowering);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 int r = explain_lowering(reply, c, lowering, n_lowering, k, true);
                 for (size_t i = 0; r >= 0 && i < n; i++)

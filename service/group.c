@@ -7,7 +7,9 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "auth.h"
 #include "cgroup/cgroup-path.h"
+#include "config.h"
 #include "job.h"
 #include "manager-state.h"
 
@@ -24,6 +26,7 @@ static Group *group_done(Group *g) {
         free(g->name);
         free(g->path);
         free(g->unit);
+        free(g->match_detail);
         free(g);
         return NULL;
 }
@@ -35,25 +38,78 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->override};
         if (g->job && !g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
-        if (g->origin)
-                n += origin_layers(g->origin, g->kind == GROUP_JOB, layers + n);
+        if (g->origin) {
+                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match};
+                n += origin_layers(g->origin, g->kind == GROUP_JOB,
+                                settings_is_empty(&g->match) ? NULL : &match, layers + n);
+        }
         layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
         return n;
 }
 
-void group_lower(const Group *g, SettingsResolved *r) {
-        origin_lower(g->origin, r);
+/* --- whose it is, and what [Match] says of that --- */
+
+uid_t group_owner(const Group *g) {
+        const Client *c;
+
+        if (g->job)
+                return g->job->uid;
+        if (!g->clients)
+                return AUTH_NO_OWNER;
+        DL_FOREACH2(g->clients, c, group_next)
+                if (c->peer.uid != g->clients->peer.uid)
+                        return AUTH_NO_OWNER;
+        return g->clients->peer.uid;
+}
+
+/* Whether it has become another class. */
+static bool group_match(Group *g) {
+        const Settings former = g->match;
+        const Class *c = NULL;
+        MatchFacts facts;
+
+        if (g->origin && g->manager->config->classes.any_match) {
+                match_facts_trusted(g->origin->path, group_owner(g), &facts);
+                c = classes_match(&g->manager->config->classes, &facts, NULL);
+        }
+        g->match = SETTINGS_NULL;
+        free(g->match_detail);
+        g->match_detail = NULL;
+        if (c) {
+                (void) settings_set_class(&g->match, c->name);
+                (void) match_explain(&c->match, &facts, &g->match_detail);
+        }
+        return memcmp(&former, &g->match, sizeof(former)) != 0;
+}
+
+void group_members_changed(Group *g) {
+        if (group_match(g))
+                group_settings_changed(g);
+}
+
+size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]) {
+        size_t n = origin_lowering_layers(g->origin, layers);
+
         if (g->job && g->job->lowers)
-                (void) settings_lower_by(
-                                r, &g->job->settings, SETTINGS_FROM_JOB, manager_lookup_class, g->manager);
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        return n;
+}
+
+size_t group_lower(const Group *g, SettingsResolved *r) {
+        SettingsLayer layers[GROUP_LOWERING_MAX];
+
+        size_t n = group_lowering_layers(g, layers);
+        (void) settings_lower_by_layers(r, layers, n, manager_lookup_class, g->manager);
+        return n;
 }
 
 static void group_resolve(Group *g) {
         SettingsLayer layers[GROUP_LAYERS_MAX];
 
+        (void) group_match(g);
         size_t n = group_layers(g, layers);
         settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
-        group_lower(g, &g->resolved);
+        (void) group_lower(g, &g->resolved);
 }
 
 void group_settings_changed(Group *g) {

@@ -9,6 +9,7 @@
  */
 
 #include "entity.h"
+#include "match.h"
 #include "origin.h"
 #include "settings.h"
 
@@ -29,7 +30,9 @@ struct Group {
         Job *job;              /* while there is one: of a GROUP_JOB always */
         struct Origin *origin; /* of the cgroup; of a job, of the cgroup that it was made in; NULL when there is none */
 
-        Settings override; /* SetGroup, Group.Set */
+        Settings override;  /* SetGroup, Group.Set */
+        Settings match;     /* names the class whose [Match] fits, if one does */
+        char *match_detail; /* why */
         SettingsResolved resolved;
         bool suspended;
 
@@ -57,6 +60,12 @@ Group *group_gc(Group *g);
 /* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
 void group_settings_changed(Group *g);
 
+/* After a client came or went: [Match] may see something else now. */
+void group_members_changed(Group *g);
+
+/* The uid that all clients of a group have, or AUTH_NO_OWNER. */
+uid_t group_owner(const Group *g);
+
 /* After a change of the override of a group that others may inherit from. */
 void groups_below_changed(const Group *g);
 
@@ -67,8 +76,10 @@ void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
-/* What applies last, and only ever lowers: by owners of cgroups, and by jobs. */
-void group_lower(const Group *g, SettingsResolved *r);
+/* What applies last, and only ever lowers: by owners of cgroups, and by jobs. Returns how many layers there are. */
+#define GROUP_LOWERING_MAX (ORIGIN_DEPTH + 1U)
+size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
+size_t group_lower(const Group *g, SettingsResolved *r);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int group_from_path(Manager *m, const char *path, Group **ret);

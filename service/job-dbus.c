@@ -106,6 +106,7 @@ static void job_would_be(const Group *g, const Settings *s, PolicySettings *ret)
         layers[0] = layers[1];
         layers[1] = (SettingsLayer){SETTINGS_FROM_JOB, NULL, s};
         settings_resolve(layers, n + 1, manager_lookup_class, g->manager, &r);
+        (void) group_lower(g, &r);
         *ret = r.policy;
 }
 

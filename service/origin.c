@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <utlist.h>
 
 #include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
@@ -99,7 +100,7 @@ static void read_files(Origin *o, char **files) {
 
 /* --- XSCHED_CLASS=, ... --- */
 
-static void read_assignment(Origin *o, const char *assignment) {
+static void read_assignment(const Origin *o, const char *assignment, Settings *ret) {
         const char *equals = strchr(assignment, '='), *name = assignment + strlen("XSCHED_");
         char key[16];
         size_t n = (size_t) (equals - name);
@@ -109,7 +110,7 @@ static void read_assignment(Origin *o, const char *assignment) {
         for (size_t i = 0; i < n; i++)
                 key[i] = (char) (i == 0 ? name[i] : tolower((unsigned char) name[i]));
         key[n] = '\0';
-        int r = settings_set_string(&o->property, key, equals + 1);
+        int r = settings_set_string(ret, key, equals + 1);
         if (r == -ENOENT)
                 return; /* XSCHED_DEBUG and the like are the shim's */
         if (r < 0)
@@ -120,11 +121,12 @@ static void read_assignment(Origin *o, const char *assignment) {
 
 /* What a process's own environment says as well comes second: log fields are written for us only. */
 static void read_properties(Origin *o, const UnitFacts *facts) {
-        o->property = SETTINGS_NULL;
+        o->environment = SETTINGS_NULL;
         for (char **s = facts->environment; s && *s; s++)
-                read_assignment(o, *s);
+                read_assignment(o, *s, &o->environment);
+        o->property = o->environment;
         for (char **s = facts->log_fields; s && *s; s++)
-                read_assignment(o, *s);
+                read_assignment(o, *s, &o->property);
 }
 
 /* --- user.xsched.* --- */
@@ -232,12 +234,43 @@ static void origin_changed(Origin *o) {
         arbiter_flush(m);
 }
 
+/* The nearest unit: processes may have moved into cgroups below it. */
+static const Origin *origin_of_unit(const Origin *o) {
+        while (o && !o->unit)
+                o = o->parent;
+        return o;
+}
+
+const Settings *origin_environment(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+
+        o = origin_of_unit(o);
+        return o ? &o->environment : &none;
+}
+
+/* For good: the process has its environment from when it was started, whatever the unit says later. */
+static void forget_wishes(const Origin *o) {
+        Group *g, *tmp;
+        Client *c;
+
+        HASH_ITER(hh, o->manager->groups, g, tmp) {
+                if (!g->origin || origin_of_unit(g->origin) != o)
+                        continue;
+                DL_FOREACH2(g->clients, c, group_next)
+                        if (client_forget_wish(c, &o->environment))
+                                client_settings_changed(c);
+        }
+        arbiter_flush(o->manager);
+}
+
 static void on_facts(const UnitFacts *facts, void *userdata) {
         Origin *o = userdata;
         const Settings file = o->file, property = o->property;
 
+        o->asked = false;
         read_files(o, facts->files);
         read_properties(o, facts);
+        forget_wishes(o);
         if (memcmp(&file, &o->file, sizeof(file)) != 0 ||
                         memcmp(&property, &o->property, sizeof(property)) != 0)
                 origin_changed(o);
@@ -252,6 +285,21 @@ static void origin_ask(Origin *o) {
         int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
         if (r < 0)
                 log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
+        else
+                o->asked = true;
+}
+
+void origin_revisit(Origin *o) {
+        if (!o->asked)
+                origin_ask(o);
+        /* A cgroup that went took its watch along, a slice's as well as the unit's own. */
+        for (; o; o = o->parent) {
+                if (o->inotify)
+                        continue;
+                watch_attrs(o);
+                if (read_attrs(o))
+                        origin_changed(o);
+        }
 }
 
 void origin_refresh(Origin *o) {
@@ -393,7 +441,8 @@ static const Group *origin_group(const Origin *o) {
         return g;
 }
 
-size_t origin_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
+size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
+                SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
         size_t n = 0, depth = 0;
 
         for (const Origin *i = o; i && depth < ORIGIN_DEPTH; i = i->parent, depth++) {
@@ -408,12 +457,16 @@ size_t origin_layers(const Origin *o, bool inherited, SettingsLayer layers[stati
                                 &i->file);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
                                 &i->property);
+                if (i == o && match)
+                        layers[n++] = *match;
         }
         return n;
 }
 
-void origin_lower(const Origin *o, SettingsResolved *r) {
-        for (; o; o = o->parent)
-                (void) settings_lower_by(
-                                r, &o->lowered, SETTINGS_FROM_ATTRIBUTE, manager_lookup_class, o->manager);
+size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_DEPTH]) {
+        size_t n = 0;
+
+        for (size_t depth = 0; o && depth < ORIGIN_DEPTH; o = o->parent, depth++)
+                n = add_layer(layers, n, SETTINGS_FROM_ATTRIBUTE, o->path, &o->lowered);
+        return n;
 }

@@ -8,8 +8,8 @@
  * what the carriers say: extended attributes of the cgroup's directory, the unit's files, and the unit's properties, as systemd tells them. The origin's own come first, then what
  * its parents say, up to the root: that is how a slice's settings are inherited.
  *
- * Everything is read when the origin is made, when systemd has reloaded its files, and when the configuration is read again. systemd
- * answers later: a group that has just been made is scheduled by what is known, and by what was meant a moment after.
+ * Everything is read when the origin is made, when its group gets a first process, when systemd has reloaded its files, and when the
+ * configuration is read again. systemd answers later: a group that has just been made is scheduled by what is known, and by what was meant a moment after.
  */
 
 #include "cgroup/unit-query.h"
@@ -26,11 +26,13 @@ struct Origin {
         unsigned n_refs;
 
         Settings file, property;
-        Settings attr;    /* where root owns the directory */
-        Settings lowered; /* where another user does: these only lower */
+        Settings environment; /* what of `property` its processes have in their environment, too */
+        Settings attr;        /* where root owns the directory */
+        Settings lowered;     /* where another user does: these only lower */
         sd_event_source *inotify;
         char *file_detail; /* the last file that said something */
         UnitQuery *query;
+        bool asked; /* and not answered yet */
 
         UT_hash_handle hh;
 };
@@ -42,18 +44,26 @@ Origin *origin_unref(Origin *o);
 void origin_refresh(Origin *o);
 void origins_refresh(Manager *m);
 
+/* The first process came since it was made for settings alone, or since the last one went: the unit, and the cgroup, may be new ones of
+ * the same name. */
+void origin_revisit(Origin *o);
+
+/* What the unit of the cgroup puts into the environment of its processes. `o` may be NULL. */
+const Settings *origin_environment(const Origin *o);
+
 /* Follows systemd's reloads. */
 int origins_attach(Manager *m, sd_bus *bus);
 
-/* The layers of the origin, and of those above it, strongest first. */
+/* The layers of the origin, `match` (may be NULL), and the layers of those above it, strongest first. `inherited`: for somebody who is none of
+ * the cgroup, and is given what it has. */
 #define ORIGIN_LAYERS     4U /* of each: override of a parent, attributes, file, property */
 #define ORIGIN_DEPTH      8U /* what lies deeper inherits from the nearest eight, and the root */
-#define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH)
-/* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. */
-void origin_lower(const Origin *o, SettingsResolved *r);
+#define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH + 1)
+size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
+                SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
-/* `inherited`: for somebody who is none of the cgroup, and is given what it has. */
-size_t origin_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
+/* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. `o` may be NULL. */
+size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_DEPTH]);
 
 /* Whether one of those above is the cgroup, or the unit, of this name. */
 bool origin_inherits_from(const Origin *o, const char *name);

@@ -50,6 +50,17 @@ void queue_counters(const Queue *q, ClientCounters *ret) {
         };
 }
 
+void queue_lower(const Queue *q, SettingsResolved *r) {
+        (void) client_lower(q->client, r);
+        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
+                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
+                Settings hint = SETTINGS_NULL;
+                (void) settings_set_priority(&hint, lowered);
+                (void) settings_lower(r, &hint, NULL, NULL);
+        }
+        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
+}
+
 /* Its own override first, then whatever its client has; then the hint and the wish lower it. */
 static void queue_resolve(Queue *q) {
         SettingsLayer layers[1 + CLIENT_LAYERS_MAX];
@@ -58,16 +69,7 @@ static void queue_resolve(Queue *q) {
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         size_t n = client_layers(c, layers + 1);
         settings_resolve(layers, n + 1, manager_lookup_class, q->manager, &q->resolved);
-        origin_lower(c->group->origin, &q->resolved);
-        (void) settings_lower(&q->resolved, &c->wish, manager_lookup_class, q->manager);
-
-        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
-                int lowered = MAX(q->resolved.policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
-                Settings hint = SETTINGS_NULL;
-                (void) settings_set_priority(&hint, lowered);
-                (void) settings_lower(&q->resolved, &hint, NULL, NULL);
-        }
-        (void) settings_lower(&q->resolved, &q->wish, manager_lookup_class, q->manager);
+        queue_lower(q, &q->resolved);
 
         q->own = !settings_is_empty(&q->override) ||
                         !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);

@@ -79,6 +79,9 @@ int queue_from_path(Manager *m, const char *path, Queue **ret);
 /* Resolves its settings, and puts it into the entity that they ask for. */
 int queue_settings_changed(Queue *q);
 
+/* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish. */
+void queue_lower(const Queue *q, SettingsResolved *r);
+
 void queue_set_suspended(Queue *q, bool suspended);
 
 /* Something of it that has to survive a restart changed; it ends. */

@@ -164,6 +164,34 @@ void settings_merge(Settings *s, const Settings *from) {
         s->mask |= from->mask;
 }
 
+static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
+        switch (k) {
+        case SETTINGS_PRIORITY:
+                return a->priority == b->priority;
+        case SETTINGS_WEIGHT:
+                return a->weight == b->weight;
+        case SETTINGS_THRESHOLD:
+                return a->threshold == b->threshold;
+        case SETTINGS_PREEMPTION:
+                return a->preemption == b->preemption;
+        case SETTINGS_GANG:
+                return a->gang == b->gang;
+        case SETTINGS_CLASS:
+                return streq(a->class, b->class);
+        default:
+                return false;
+        }
+}
+
+bool settings_forget_equal(Settings *s, const Settings *than) {
+        unsigned before = s->mask;
+
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(s, k) && settings_has(than, k) && key_is_equal(s, than, k))
+                        s->mask &= ~BIT(k);
+        return s->mask != before;
+}
+
 /* Takes from s those values that nobody stronger decided. */
 static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, SettingsSource source) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
@@ -272,6 +300,16 @@ bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource
         return changed;
 }
 
+bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
+                settings_class_lookup_t lookup, void *userdata) {
+        bool changed = false;
+
+        for (size_t i = 0; i < n; i++)
+                if (settings_lower_by(r, layers[i].settings, layers[i].source, lookup, userdata))
+                        changed = true;
+        return changed;
+}
+
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
         return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
@@ -281,6 +319,17 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
         return a->priority <= b->priority && a->weight <= b->weight &&
                         threshold_rank(a->threshold) <= threshold_rank(b->threshold) &&
                         preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
+}
+
+bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
+        Settings now = {.priority = r->policy.priority,
+                        .weight = r->policy.weight,
+                        .threshold = r->policy.threshold,
+                        .preemption = r->policy.preemption,
+                        .gang = r->policy.gang};
+
+        memcpy(now.class, r->class, sizeof(now.class));
+        return settings_has(s, k) && key_is_equal(s, &now, k);
 }
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {

@@ -72,6 +72,9 @@ const char *settings_key_range(SettingsKey k);
 /* The keys that `from` names replace those of *s, the others stay. */
 void settings_merge(Settings *s, const Settings *from);
 
+/* Forgets those keys of *s that `than` names with the same value. Returns whether there were any. */
+bool settings_forget_equal(Settings *s, const Settings *than);
+
 /* [a-zA-Z0-9._-]+, shorter than SETTINGS_CLASS_MAX, not starting with a dot. */
 bool settings_class_name_is_valid(const char *name);
 
@@ -122,7 +125,14 @@ bool settings_lower(
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
                 settings_class_lookup_t lookup, void *userdata);
 
+/* Each in turn. */
+bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
+                settings_class_lookup_t lookup, void *userdata);
+
 /* Whether a is nowhere above b: neither in priority, nor weight, nor threshold, and can be held no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
+
+/* Whether s gives the key the value that it has in *r. */
+bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k);
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b);

@@ -61,11 +61,14 @@ def journal(*matches):
     return [json.loads(line) for line in run("journalctl", "-o", "json", "--no-pager", *matches).splitlines()]
 
 
-def drop_in(unit, name, text, where="/run/systemd/system"):
-    directory = f"{where}/{unit}.d"
-    os.makedirs(directory, exist_ok=True)
-    with open(f"{directory}/{name}.conf", "w", encoding="utf-8") as f:
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
         f.write(text)
+
+
+def drop_in(unit, name, text, where="/run/systemd/system"):
+    write(f"{where}/{unit}.d/{name}.conf", text)
     run("systemctl", "daemon-reload")
 
 
@@ -136,6 +139,28 @@ class Case(unittest.TestCase):
 
     def explain(self, pid):
         return json.loads(run("xschedctl", "--json=short", "explain", str(pid)))
+
+
+class SettingsCase(Case):
+    """What groups have, and where it comes from."""
+
+    def group(self, unit):
+        return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
+
+    def settings(self, client):
+        group = self.group(client.unit)
+        return tuple(self.get(p, group, GROUP) for p in ("Priority", "Class", "PolicySource"))
+
+    def check(self, client, *expected):
+        """systemd's answers come a moment after the client."""
+        until(lambda: self.settings(client) == expected, f"{expected}, not {self.settings(client)}")
+        self.assertEqual(self.get("Priority", self.client_of(client), CLIENT), expected[0])
+
+    def check_explained(self, client, *expected):
+        """Lines of the chain about the priority, strongest first, without what is built in."""
+        chain = [i for i in self.explain(int(show(client.unit, "MainPID"))) if i["detail"].startswith("Priority:")]
+        self.assertEqual([(i["source"], i["value"]) for i in chain[: len(expected)]], list(expected), chain)
+        return chain
 
 
 def main():

@@ -4,16 +4,10 @@
 import os
 
 import inside
-from inside import CLIENT, GROUP, Case, run, show, until
+from inside import CLIENT, GROUP, SettingsCase, run, show, until, write
 
 
-def write(path, text):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-
-
-class Carriers(Case):
+class Carriers(SettingsCase):
     @classmethod
     def setUpClass(cls):
         for name, priority in (("low", -7), ("lower", -8), ("high", 7)):
@@ -28,24 +22,6 @@ class Carriers(Case):
         for name in self.started:
             run("systemctl", "stop", name)
         super().tearDown()
-
-    def group(self, unit):
-        return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
-
-    def settings(self, client):
-        group = self.group(client.unit)
-        return tuple(self.get(p, group, GROUP) for p in ("Priority", "Class", "PolicySource"))
-
-    def check(self, client, *expected):
-        """systemd's answers come a moment after the client."""
-        until(lambda: self.settings(client) == expected, f"{expected}, not {self.settings(client)}")
-        self.assertEqual(self.get("Priority", self.client_of(client), CLIENT), expected[0])
-
-    def check_explained(self, client, *expected):
-        """Lines of the chain about the priority, strongest first, without what is built in."""
-        chain = [i for i in self.explain(int(show(client.unit, "MainPID"))) if i["detail"].startswith("Priority:")]
-        self.assertEqual([(i["source"], i["value"]) for i in chain[: len(expected)]], list(expected), chain)
-        return chain
 
     def test_log_extra_fields(self):
         c = self.client("-p", "LogExtraFields=XSCHED_CLASS=low", "-p", "LogExtraFields=OTHER=1")
