@@ -325,3 +325,21 @@ const char *container_slurm_name(const Container *c, char buf[static CONTAINER_S
                         c->slurm_step);
         return buf;
 }
+
+void container_names(const char *cgroup, ContainerNames *ret) {
+        Container levels[CONTAINER_LEVELS_MAX];
+
+        *ret = (ContainerNames){.pod_qos = ""};
+        size_t n = container_parse(cgroup, levels);
+        for (size_t i = 0; i < n; i++) {
+                const Container *c = levels + i;
+                if (c->engine != CONTAINER_NONE)
+                        (void) container_name(c, ret->container);
+                if (c->pod[0] != '\0') {
+                        memcpy(ret->pod, c->pod, sizeof(ret->pod));
+                        ret->pod_qos = pod_qos_to_string(c->qos);
+                }
+                if (c->slurm_job[0] != '\0')
+                        (void) container_slurm_name(c, ret->slurm_job);
+        }
+}

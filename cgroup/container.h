@@ -70,3 +70,13 @@ const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MA
 /* "4711", or "4711.batch" as Slurm writes a step; "" when there is none. */
 #define CONTAINER_STEP_MAX (2U * CONTAINER_JOB_MAX)
 const char *container_slurm_name(const Container *c, char buf[static CONTAINER_STEP_MAX]);
+
+/* What people are told of a cgroup: of each fact the innermost that there is; "" of what there is none. */
+typedef struct ContainerNames {
+        char container[CONTAINER_NAME_MAX];
+        char pod[CONTAINER_POD_MAX];
+        const char *pod_qos;
+        char slurm_job[CONTAINER_STEP_MAX];
+} ContainerNames;
+
+void container_names(const char *cgroup, ContainerNames *ret);

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "bus-util.h"
+#include "cgroup/container.h"
 #include "job.h"
 
 int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {
@@ -366,4 +367,15 @@ int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const
                         .target = target,
         };
         return auth_check(m->auth, message, &request, error);
+}
+
+int bus_append_container(sd_bus_message *reply, const char *property, const char *cgroup) {
+        ContainerNames n;
+
+        container_names(cgroup, &n);
+        return sd_bus_message_append(reply, "s",
+                        streq(property, "Container")                ? n.container
+                                        : streq(property, "Pod")    ? n.pod
+                                        : streq(property, "PodQOS") ? n.pod_qos
+                                                                    : n.slurm_job);
 }

@@ -45,6 +45,9 @@ typedef int (*bus_property_t)(sd_bus_message *message, const char *key, const ch
                 void *userdata, sd_bus_error *error);
 int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error);
 
+/* Container, Pod, PodQOS and SlurmJob: what the path of a cgroup says. */
+int bus_append_container(sd_bus_message *reply, const char *property, const char *cgroup);
+
 /* Turns a negative errno of the x.c files into an error of ours where there is one. */
 int bus_error_from_errno(int r, sd_bus_error *error);
 

@@ -21,6 +21,11 @@ BUS_GETTER(get_group) {
         return sd_bus_message_append(reply, "s", c->group->name);
 }
 
+BUS_GETTER(get_container) {
+        const Client *c = userdata;
+        return bus_append_container(reply, property, c->peer.cgroup);
+}
+
 BUS_GETTER(get_state) {
         return sd_bus_message_append(reply, "s", queue_state_to_string(client_state(userdata)));
 }
@@ -141,6 +146,10 @@ static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_PROPERTY("Group", "s", get_group, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("Unit", "s", NULL, offsetof(Client, peer.unit), BUS_CHANGES),
                 SD_BUS_PROPERTY("Slice", "s", NULL, offsetof(Client, peer.slice), BUS_CHANGES),
+                SD_BUS_PROPERTY("Container", "s", get_container, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("Pod", "s", get_container, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("PodQOS", "s", get_container, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("SlurmJob", "s", get_container, 0, BUS_CHANGES),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Class", "s", get_class, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(

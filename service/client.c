@@ -515,8 +515,8 @@ int client_moved(Client *c) {
                 client_settings_changed(c);
         }
         if (c->announced)
-                (void) sd_bus_emit_properties_changed(
-                                m->bus, c->path, BUS_INTERFACE ".Client", "Group", "Unit", "Slice", NULL);
+                (void) sd_bus_emit_properties_changed(m->bus, c->path, BUS_INTERFACE ".Client", "Group",
+                                "Unit", "Slice", "Container", "Pod", "PodQOS", "SlurmJob", NULL);
         return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "cgroup/container.h"
 #include "describe.h"
 #include "job.h"
 #include "json-util.h"
@@ -53,6 +54,16 @@ static int describe_device(const Device *d, json_object *o) {
         return json_add_u64(o, "preempted", d->n_preempted);
 }
 
+static int add_container(json_object *o, const char *cgroup) {
+        ContainerNames n;
+
+        container_names(cgroup, &n);
+        JSON_TRY(json_add_string(o, "container", n.container));
+        JSON_TRY(json_add_string(o, "pod", n.pod));
+        JSON_TRY(json_add_string(o, "pod_qos", n.pod_qos));
+        return json_add_string(o, "slurm_job", n.slurm_job);
+}
+
 static int describe_group(const Group *g, json_object *o) {
         PolicyUsage u;
 
@@ -60,6 +71,7 @@ static int describe_group(const Group *g, json_object *o) {
         JSON_TRY(json_add_string(o, "name", g->name));
         JSON_TRY(json_add_string(o, "kind", group_kind_to_string(g->kind)));
         JSON_TRY(json_add_string(o, "unit", g->unit));
+        JSON_TRY(add_container(o, g->name));
         JSON_TRY(add_settings(o, &g->resolved));
         JSON_TRY(json_add_bool(o, "suspended", g->suspended));
         JSON_TRY(json_add_u64(o, "clients", g->n_clients));
@@ -80,6 +92,7 @@ static int describe_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_string(o, "group", c->group->name));
         JSON_TRY(json_add_string(o, "unit", c->peer.unit));
         JSON_TRY(json_add_string(o, "slice", c->peer.slice));
+        JSON_TRY(add_container(o, c->peer.cgroup));
         JSON_TRY(add_settings(o, &c->resolved));
         JSON_TRY(json_add_bool(o, "suspended", c->suspended || c->group->suspended));
         JSON_TRY(json_add_string(o, "state", queue_state_to_string(client_state(c))));

@@ -20,6 +20,12 @@ BUS_GETTER(get_kind) {
         return sd_bus_message_append(reply, "s", group_kind_to_string(g->kind));
 }
 
+/* A job's name tells of no cgroup. */
+BUS_GETTER(get_container) {
+        const Group *g = userdata;
+        return bus_append_container(reply, property, g->name);
+}
+
 BUS_GETTER(get_run) {
         PolicyUsage u;
         group_usage(userdata, now_ns(), &u);
@@ -204,6 +210,10 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("Name", "s", NULL, offsetof(Group, name), BUS_CONST),
                 SD_BUS_PROPERTY("Kind", "s", get_kind, 0, BUS_CONST),
                 SD_BUS_PROPERTY("Unit", "s", NULL, offsetof(Group, unit), BUS_CONST),
+                SD_BUS_PROPERTY("Container", "s", get_container, 0, BUS_CONST),
+                SD_BUS_PROPERTY("Pod", "s", get_container, 0, BUS_CONST),
+                SD_BUS_PROPERTY("PodQOS", "s", get_container, 0, BUS_CONST),
+                SD_BUS_PROPERTY("SlurmJob", "s", get_container, 0, BUS_CONST),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Class", "s", get_class, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(

@@ -113,6 +113,10 @@ static const PropertyColumn client_columns[] = {
                 PLAIN("GROUP", "group", "Group", COLUMN_ELASTIC),
                 PLAIN("", "unit", "Unit", COLUMN_JSON),
                 PLAIN("", "slice", "Slice", COLUMN_JSON),
+                PLAIN("", "container", "Container", COLUMN_JSON),
+                PLAIN("", "pod", "Pod", COLUMN_JSON),
+                PLAIN("", "pod_qos", "PodQOS", COLUMN_JSON),
+                PLAIN("", "slurm_job", "SlurmJob", COLUMN_JSON),
 };
 
 static const PropertyColumn queue_columns[] = {
@@ -142,6 +146,10 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("GROUP", "group", "Name", COLUMN_ELASTIC),
                 PLAIN("", "kind", "Kind", COLUMN_JSON),
                 PLAIN("UNIT", "unit", "Unit", COLUMN_ELASTIC),
+                PLAIN("", "container", "Container", COLUMN_JSON),
+                PLAIN("", "pod", "Pod", COLUMN_JSON),
+                PLAIN("", "pod_qos", "PodQOS", COLUMN_JSON),
+                PLAIN("", "slurm_job", "SlurmJob", COLUMN_JSON),
                 {{"STATE", "state", CELL_STATE, 0}, NULL, compute_group_state},
                 PLAIN("CLASS", "class", "Class", 0),
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),

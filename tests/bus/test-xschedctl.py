@@ -26,7 +26,7 @@ COLUMNS = {
     'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold DESCRIPTION=description',
 }
 TEXTS = {'preemption', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
-         'description', 'slice', 'kind'}
+         'description', 'slice', 'kind', 'container', 'pod', 'pod_qos', 'slurm_job'}
 
 
 def pattern_of(key, value):

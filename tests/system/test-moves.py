@@ -3,6 +3,7 @@
 others. Nobody tells the service, and it is scheduled as what it is now."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -164,6 +165,25 @@ class Moves(Case):
             self.wait_for_group(path, place)
             self.assertEqual(list(self.groups()), [place])
         self.assertEqual(c.ask("run 10"), "ran")
+
+    def test_names_of_containers(self):
+        """What the path says of containers, pods and Slurm's steps is on the bus and in xschedctl's lists, and changes with the path."""
+        uid, id_ = "2bb4e2b5-9b5c-4f2c-8c4c-ab06a8ef8e35", "3dc1c7b5e5f8b1f6" * 4
+        places = {
+            f"/moves/kubepods/burstable/pod{uid}/{id_}": [f"cri:{id_}", uid, "burstable", ""],
+            "/moves/slurmstepd.scope/job_7/step_batch/user/task_0": ["", "", "", "7.batch"],
+            f"/moves/docker/{id_}": [f"docker:{id_}", "", "", ""],
+        }
+        c = self.client()
+        path, pid = self.client_of(c), self.pid(c)
+        for place, expected in places.items():
+            put(pid, place)
+            self.wait_for_group(path, place)
+            for object_, interface in ((path, CLIENT), (self.groups()[place], GROUP)):
+                self.assertEqual([self.get(p, object_, interface) for p in ("Container", "Pod", "PodQOS", "SlurmJob")], expected)
+            for verb in ("list-clients", "list-groups"):
+                row = json.loads(run("xschedctl", "--json=short", verb))[0]
+                self.assertEqual([row[k] or "" for k in ("container", "pod", "pod_qos", "slurm_job")], expected)
 
     def test_by_systemd(self):
         """Into a scope that is made for a running process, and into a unit that was there."""

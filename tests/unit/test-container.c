@@ -199,6 +199,31 @@ static void test_names(void **state) {
                 assert_int_equal(pod_qos_from_string(pod_qos_to_string(q)), q);
 }
 
+/* Of two levels: each fact from the innermost that has it. */
+static void test_innermost(void **state) {
+        ContainerNames n;
+
+        container_names("/system.slice/docker-" ID2 ".scope/kubelet.slice/kubelet-kubepods-pod" UID_
+                        ".slice/cri-containerd-" ID ".scope",
+                        &n);
+        assert_string_equal(n.container, "containerd:" ID);
+        assert_string_equal(n.pod, UID);
+        assert_string_equal(n.pod_qos, "guaranteed");
+        assert_string_equal(n.slurm_job, "");
+        container_names("/kubepods/burstable/pod" UID "/" ID
+                        "/system.slice/slurmstepd.scope/job_9/step_0/user/task_0",
+                        &n);
+        assert_string_equal(n.container, "cri:" ID);
+        assert_string_equal(n.pod, UID);
+        assert_string_equal(n.pod_qos, "burstable");
+        assert_string_equal(n.slurm_job, "9.0");
+        container_names("/system.slice/a.service", &n);
+        assert_string_equal(n.container, "");
+        assert_string_equal(n.pod, "");
+        assert_string_equal(n.pod_qos, "");
+        assert_string_equal(n.slurm_job, "");
+}
+
 /* Deeper than the levels that are told, longer than any buffer, and of one character: nothing is written where it must not. */
 static void test_bounds(void **state) {
         char path[8192] = "";
@@ -246,6 +271,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_samples),
                         cmocka_unit_test(test_names),
+                        cmocka_unit_test(test_innermost),
                         cmocka_unit_test(test_bounds),
                         cmocka_unit_test(test_damaged),
         };
