@@ -12,7 +12,7 @@
 int ctl_fail(const char *format, ...) {
         va_list ap;
 
-        fputs("xschedctl: ", stderr);
+        fprintf(stderr, "%s: ", program_invocation_short_name);
         va_start(ap, format);
         vfprintf(stderr, format, ap);
         va_end(ap);

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <pwd.h>
 
+#include "tools/kernel-queues.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-list.h"
 
@@ -225,7 +226,17 @@ int verb_list_clients(Ctl *c, int argc, char *argv[]) {
         return show_list(c, list_clients, "client", "clients");
 }
 
+static int show_kernel_queues(Ctl *c) {
+        _cleanup_(kernel_queues_done)
+        KernelQueues q = {};
+
+        int r = kernel_queues_read(c, NULL, 0, false, &q);
+        return r != 0 ? r : kernel_queues_show(c, &q);
+}
+
 int verb_list_queues(Ctl *c, int argc, char *argv[]) {
+        if (c->kernel)
+                return show_kernel_queues(c);
         return show_list(c, list_queues, "queue", "queues");
 }
 

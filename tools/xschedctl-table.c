@@ -77,6 +77,16 @@ const char *format_usec(char *buf, size_t size, uint64_t usec) {
         return buf;
 }
 
+const char *format_bytes(char *buf, size_t size, uint64_t bytes) {
+        static const char units[] = "BKMGTPE";
+        size_t i = 0;
+
+        while (i < sizeof(units) - 2 && bytes >> (10 * (i + 1)) > 0)
+                i++;
+        snprintf(buf, size, "%.4g%c", (double) bytes / (double) (UINT64_C(1) << (10 * i)), units[i]);
+        return buf;
+}
+
 static char *cell_format(const Value *v, CellFormat format) {
         char buf[64], *text;
 
@@ -92,6 +102,8 @@ static char *cell_format(const Value *v, CellFormat format) {
                         }
                 return strdup(format_usec(buf, sizeof(buf),
                                 v->type == VALUE_DOUBLE ? (uint64_t) v->d : value_get_uint(v)));
+        case CELL_BYTES:
+                return strdup(format_bytes(buf, sizeof(buf), value_get_uint(v)));
         case CELL_PERCENT:
                 snprintf(buf, sizeof(buf), "%.1f", value_get_double(v));
                 return strdup(buf);

@@ -15,6 +15,7 @@ typedef enum CellFormat {
         CELL_USEC,    /* a span of time, "1.2ms" */
         CELL_PERCENT, /* a share, 0..1; as a percentage in both forms */
         CELL_RATE,    /* a second */
+        CELL_BYTES,   /* "1.5G" */
         CELL_STATE,   /* coloured by what it says */
 } CellFormat;
 
@@ -66,3 +67,4 @@ int table_show(const Ctl *c, const Table *t, const char *singular, const char *p
 
 /* "1.2ms", "3min 4s": three digits are enough for a person. */
 const char *format_usec(char *buf, size_t size, uint64_t usec);
+const char *format_bytes(char *buf, size_t size, uint64_t bytes);

@@ -54,6 +54,7 @@ enum {
         OPTION_JSON,
         OPTION_NO_LEGEND,
         OPTION_NO_PAGER,
+        OPTION_KERNEL,
         OPTION_VALUE,
         OPTION_CLASS,
         OPTION_PRIORITY,
@@ -84,6 +85,8 @@ static const Option option_table[] = {
                 {'l', "full", NULL, NULL, "Do not shorten what does not fit the terminal"},
                 {'h', "help", NULL, NULL, "Show this help"},
                 {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
+                {OPTION_KERNEL, "kernel", NULL, "list-queues",
+                                "The queues of all processes on AMD GPUs, as the kernel tells"},
                 {'p', "property", "NAME", "show", "Only this property; may be given more than once"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
                 {OPTION_CLASS, "class", "CLASS", "run", "Class of the job"},
@@ -191,6 +194,9 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 return 0;
         case 'l':
                 c->full = true;
+                return 0;
+        case OPTION_KERNEL:
+                c->kernel = true;
                 return 0;
         case 'p':
                 return add_property(c, argument);

@@ -39,6 +39,9 @@ typedef struct Ctl {
         bool pager;
         bool full;
 
+        /* list-queues */
+        bool kernel;
+
         /* show */
         const char *properties[64];
         size_t n_properties;

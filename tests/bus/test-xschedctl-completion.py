@@ -111,6 +111,10 @@ class Bash(unittest.TestCase):
         self.assertIn('bash', self.complete('xsched-session -- bas'))
         self.assertEqual(self.complete('xsched-session ls --sh'), set())
 
+    def test_queues(self):
+        self.assertEqual(self.complete('xsched-queues --us'), {'--usage', '--user'})
+        self.assertEqual(self.complete('xsched-queues --json=s'), {'short'})
+
     def test_silent_without_a_service(self):
         p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', f'{COMPLETION}/xschedctl.bash', 'xschedctl show '], text=True,
                            env=environment(PATH=PATH, XSCHED_BUS_ADDRESS='unix:path=/nonexistent'), capture_output=True)
@@ -136,7 +140,7 @@ class Zsh(unittest.TestCase):
         return set(p.stdout.split('\n')) - {''}
 
     def test_syntax(self):
-        for name in ('_xschedctl', '_xsched-session'):
+        for name in ('_xschedctl', '_xsched-session', '_xsched-queues'):
             subprocess.run(['zsh', '-n', f'{COMPLETION}/{name}'], check=True)
 
     def test_verbs(self):

@@ -12,6 +12,7 @@ from harness import DEVICE, XSCHEDCTL, Client, ctl, ctl_json, main
 
 SOURCE_DIR = os.environ['SOURCE_DIR']
 SESSION = os.environ['XSCHED_SESSION']
+QUEUES = os.environ['XSCHED_QUEUES']
 STANDARD = {'org.freedesktop.DBus.Peer', 'org.freedesktop.DBus.Introspectable', 'org.freedesktop.DBus.Properties',
             'org.freedesktop.DBus.ObjectManager'}
 
@@ -50,7 +51,7 @@ def options_of_zsh(text):
 
 class Manual(unittest.TestCase):
     def test_options(self):
-        for program, name in ((XSCHEDCTL, 'xschedctl'), (SESSION, 'xsched-session')):
+        for program, name in ((XSCHEDCTL, 'xschedctl'), (SESSION, 'xsched-session'), (QUEUES, 'xsched-queues')):
             with self.subTest(name):
                 wanted = options_of_help(help_of(program))
                 self.assertGreater(len(wanted), 4)

@@ -92,13 +92,27 @@ void sim_proc_remove_process(const SimProcess *p) {
         }
 }
 
+/* The driver tells its own number of a type, not that of its interface. */
+static unsigned own_type(uint32_t type) {
+        switch (type) {
+        case KFD_QUEUE_SDMA:
+                return 1;
+        case KFD_QUEUE_SDMA_XGMI:
+                return 3;
+        case KFD_QUEUE_SDMA_BY_ENGINE:
+                return 4;
+        default:
+                return 0; /* compute, of either packet format */
+        }
+}
+
 void sim_proc_add_queue(const SimProcess *p, const SimQueue *q) {
         char name[96];
 
         (void) snprintf(name, sizeof(name), "proc/%d/queues/%u/size", (int) p->pid, q->id);
         (void) sim_file_put(name, "%u", q->ring_size);
         (void) snprintf(name, sizeof(name), "proc/%d/queues/%u/type", (int) p->pid, q->id);
-        (void) sim_file_put(name, "%u", q->type);
+        (void) sim_file_put(name, "%u", own_type(q->type));
         (void) snprintf(name, sizeof(name), "proc/%d/queues/%u/gpuid", (int) p->pid, q->id);
         (void) sim_file_put(name, "%u", sim_world()->gpus[q->gpu].gpu_id);
 }

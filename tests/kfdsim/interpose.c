@@ -57,6 +57,15 @@ static void sweep(void) {
         inside = false;
 }
 
+static void refresh_debugfs(void) {
+        inside = true;
+        sim_lock();
+        sim_processes_sweep();
+        sim_debugfs_write();
+        sim_unlock();
+        inside = false;
+}
+
 /* Where a path of the driver lies in the shared directory; the path itself when it is none of the driver's. */
 static const char *redirect(const char *path, char *buffer) {
         static const struct {
@@ -67,6 +76,7 @@ static const char *redirect(const char *path, char *buffer) {
                         {"/dev/dri", "dri"},
                         {"/proc/modules", "modules"},
                         {"/sys/module/amdgpu", "module"},
+                        {"/sys/kernel/debug/kfd/", "debug/"},
         };
         if (!path || path[0] != '/')
                 return path;
@@ -76,6 +86,8 @@ static const char *redirect(const char *path, char *buffer) {
                         continue;
                 if (startswith(rest, "proc"))
                         sweep();
+                if (streq(prefixes[i].to, "debug/"))
+                        refresh_debugfs();
                 (void) snprintf(buffer, PATH_SIZE, "%s/%s%s", sim_dir(), prefixes[i].to, rest);
                 return buffer;
         }
@@ -220,6 +232,12 @@ _public_
 int stat(const char *restrict file, struct stat *restrict buf) {
         char buffer[PATH_SIZE];
         return NEXT(stat)(attributes_path(file, buffer), buf);
+}
+
+_public_
+int stat64(const char *restrict file, struct stat64 *restrict buf) {
+        char buffer[PATH_SIZE];
+        return NEXT(stat64)(attributes_path(file, buffer), buf);
 }
 
 _public_

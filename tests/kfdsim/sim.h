@@ -18,7 +18,7 @@
  *   - context save (CWSR): a running dispatch stops when its queue is unmapped, and goes on where it stopped; with cwsr=0 it ends first;
  *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
- *   - /sys/class/kfd/kfd/proc/PID/queues/QID.
+ *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
  * What it does not model
  *   - instructions: a kernel is a duration and a proof (a real code object "runs" for a default time and does nothing);
@@ -190,6 +190,7 @@ void sim_proc_add_process(const SimProcess *p);
 void sim_proc_remove_process(const SimProcess *p);
 void sim_proc_add_queue(const SimProcess *p, const SimQueue *q);
 void sim_proc_remove_queue(const SimProcess *p, const SimQueue *q);
+void sim_debugfs_write(void); /* likewise: as things stand */
 
 /* ioctl() on a simulated device that belongs to process `owner`: 0 or positive, or a negative errno. */
 int sim_ioctl(pid_t owner, unsigned long request, void *arg);

@@ -122,5 +122,7 @@ int sim_topology_write(const SimWorld *w) {
         if (r >= 0)
                 r = sim_file_put("modules", "amdgpu 1 0 - Live 0x0000000000000000\n") ?:
                     sim_file_put("module/initstate", "live\n") ?: sim_file_put("module/holders/", "%s", "");
+        if (r >= 0)
+                r = sim_file_put("debug/", "%s", "");
         return r >= 0 ? sim_file_put("devices/", "%s", "") ?: sim_file_put("proc/", "%s", "") : r;
 }

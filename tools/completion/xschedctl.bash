@@ -48,6 +48,7 @@ __xschedctl_values() {
 _xschedctl() {
         local -a global=(--bus-address= --system --user --json= --no-legend --no-pager --full -l --help -h --version)
         local -A options=(
+                [list-queues]='--kernel'
                 [show]='--property= -p --value'
                 [run]='--class= --priority= --weight= --threshold= --name= --shim='
                 [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='
