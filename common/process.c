@@ -87,8 +87,7 @@ int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time) {
         return 0;
 }
 
-int process_tracer(pid_t pid, pid_t *ret) {
-        static const char key[] = "\nTracerPid:";
+static int status_number(pid_t pid, const char *key, int *ret) {
         char buf[STATUS_SIZE] = "";
 
         int r = process_read(pid, "status", buf, sizeof(buf));
@@ -97,8 +96,16 @@ int process_tracer(pid_t pid, pid_t *ret) {
         const char *s = strstr(buf, key);
         if (!s)
                 return -EPROTO;
-        *ret = (pid_t) strtol(s + sizeof(key) - 1, NULL, 10);
+        *ret = (int) strtol(s + strlen(key), NULL, 10);
         return 0;
+}
+
+int process_tracer(pid_t pid, pid_t *ret) {
+        return status_number(pid, "\nTracerPid:", ret);
+}
+
+int process_fd_size(pid_t pid, int *ret) {
+        return status_number(pid, "\nFDSize:", ret);
 }
 
 int pidfd_is_alive(int pidfd) {

@@ -24,6 +24,9 @@ int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time);
 /* The thread that traces the process; 0: none. */
 int process_tracer(pid_t pid, pid_t *ret);
 
+/* How many fds it has room for: none of its fds is that large. */
+int process_fd_size(pid_t pid, int *ret);
+
 /* Makes a pidfd, and tells whose: the start time was read while the pidfd stood for the living process. */
 int process_open(pid_t pid, uint64_t *ret_start_time);
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-static int thread_spawn(void *(*main)(void *), size_t stack_size) {
+static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size) {
         pthread_attr_t attr;
         pthread_t thread;
         sigset_t all;
@@ -23,13 +23,13 @@ static int thread_spawn(void *(*main)(void *), size_t stack_size) {
         (void) pthread_attr_setsigmask_np(&attr, &all);
         if (stack_size > 0)
                 (void) pthread_attr_setstacksize(&attr, stack_size);
-        r = pthread_create(&thread, &attr, main, NULL);
+        r = pthread_create(&thread, &attr, main, userdata);
         (void) pthread_attr_destroy(&attr);
         return -r;
 }
 
-int thread_start(void *(*main)(void *), size_t stack_size) {
-        int r = thread_spawn(main, stack_size);
+int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_size) {
+        int r = thread_spawn(main, userdata, stack_size);
 
-        return r == -EINVAL && stack_size > 0 ? thread_spawn(main, 0) : r;
+        return r == -EINVAL && stack_size > 0 ? thread_spawn(main, userdata, 0) : r;
 }

@@ -9,4 +9,4 @@
 
 /* A detached thread that no signal is delivered to: handlers are the application's, and run on its threads. The stack is of `stack_size`, or
  * larger where the application's thread-local variables alone take more. Returns 0 or a negative errno. */
-int thread_start(void *(*main)(void *), size_t stack_size);
+int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_size);

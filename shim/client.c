@@ -281,7 +281,7 @@ static int client_start_control(void) {
                 client_set_fd(CLIENT_FD_KICK, fd);
         }
 
-        return thread_start(control_main, CONTROL_STACK_SIZE);
+        return thread_start(control_main, NULL, CONTROL_STACK_SIZE);
 }
 
 void client_after_queue(void) {

@@ -171,7 +171,7 @@ static void *poll_main(void *unused) {
 void kfd_poll_start(void) {
         if (poll.started)
                 return;
-        poll.started = thread_start(poll_main, STACK_SIZE) >= 0;
+        poll.started = thread_start(poll_main, NULL, STACK_SIZE) >= 0;
 }
 
 void kfd_poll_after_fork(void) {

@@ -139,13 +139,17 @@ void busy_stop(Busy *b, pid_t pid) {
         check(child_wait(pid) == EXIT_SUCCESS);
 }
 
-bool busy_stands_still(Busy *b) {
+static bool busy_stood_still(Busy *b) {
         struct timespec nap = ns_to_timespec(STILL_NS);
 
-        (void) usleep(2000); /* its last count may be on its way */
         uint64_t n = b->n_executed;
         (void) nanosleep(&nap, NULL);
         return b->n_executed == n;
+}
+
+/* Its last count may be on its way for as long as the machine is busy. */
+bool busy_stands_still(Busy *b) {
+        return poll_until(busy_stood_still(b));
 }
 
 bool busy_goes_on(Busy *b) {

@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "kfdsim.h"
 #include "sim.h"
@@ -330,6 +331,33 @@ static pid_t device_owner(int fd) {
 static bool is_for_driver(unsigned long request) {
         return request != FIOCLEX && request != FIONCLEX && request != FIONBIO && request != FIOASYNC &&
                         request != FIOQSIZE;
+}
+
+/* What a character device says of itself. */
+#define AS_DEVICE(fd, buf)                                                                                  \
+        ({                                                                                                  \
+                if (device_owner(fd) != 0) {                                                                \
+                        (buf)->st_mode = ((buf)->st_mode & ~(mode_t) S_IFMT) | S_IFCHR;                     \
+                        (buf)->st_rdev = makedev(SIM_DEVICE_MAJOR, 0);                                      \
+                }                                                                                           \
+        })
+
+_public_
+int fstat(int fd, struct stat *buf) {
+        int r = NEXT(fstat)(fd, buf);
+
+        if (r >= 0)
+                AS_DEVICE(fd, buf);
+        return r;
+}
+
+_public_
+int fstat64(int fd, struct stat64 *buf) {
+        int r = NEXT(fstat64)(fd, buf);
+
+        if (r >= 0)
+                AS_DEVICE(fd, buf);
+        return r;
 }
 
 _public_

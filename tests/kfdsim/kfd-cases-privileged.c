@@ -12,8 +12,6 @@
 
 #include "tests/kfdsim/kfd-cases.h"
 
-#define NOBODY 65534
-
 /* --- CRIU_OP --- */
 
 static int criu(int fd, KfdCriuOp op, pid_t pid) {
@@ -28,12 +26,6 @@ static int criu_own(int fd) {
 
 static int case_criu_own(void) {
         return with_kfd(criu_own);
-}
-
-static bool has_gpu(int fd) {
-        KfdGetApertures a = {0};
-        return kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_PROCESS_APERTURES_NEW, a), &a) == 0 &&
-                        a.num_of_nodes > 0;
 }
 
 static int criu_pause(int fd) {
@@ -94,11 +86,6 @@ static int dbg_resume(int fd, pid_t pid, uint32_t *queues, uint32_t n) {
         return dbg(fd, &t, pid, KFD_DBG_TRAP_RESUME_QUEUES);
 }
 
-static int runtime_enable(int fd, uint32_t mode) {
-        KfdRuntimeEnable e = {.mode_mask = mode};
-        return kfd_call(fd, KFD_IOC_RUNTIME_ENABLE, &e);
-}
-
 static int dbg_before_enable(int fd) {
         uint32_t q = NO_SUCH_QUEUE;
         return expect("SUSPEND before ENABLE", dbg_suspend(fd, getpid(), &q, 1), -EINVAL)
@@ -147,44 +134,6 @@ static int dbg_self_runtime(int fd) {
 
 static int case_dbg_self_runtime(void) {
         return with_kfd(dbg_self_runtime);
-}
-
-/* A process that has /dev/kfd open (or not) and waits to be debugged. */
-typedef struct Target {
-        pid_t pid;
-        int hold; /* closing it ends the target */
-} Target;
-
-static int target_start(bool with_device, Target *ret) {
-        int up[2], hold[2];
-        if (pipe2(up, O_CLOEXEC) < 0 || pipe2(hold, O_CLOEXEC) < 0)
-                return negative_errno();
-
-        pid_t pid = fork();
-        if (pid < 0)
-                return negative_errno();
-        if (pid == 0) {
-                char c = 'r';
-                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
-                safe_close(hold[1]);
-                int fd = with_device ? kfd_open() : -1;
-                if ((with_device && fd < 0) || write(up[1], &c, 1) != 1)
-                        _exit(1);
-                _exit(read(hold[0], &c, 1) != 0);
-        }
-        safe_close(up[1]);
-        safe_close(hold[0]);
-        char c;
-        if (read(up[0], &c, 1) != 1)
-                return -EIO;
-        safe_close(up[0]);
-        *ret = (Target){.pid = pid, .hold = hold[1]};
-        return 0;
-}
-
-static void target_stop(Target *t) {
-        safe_close(t->hold);
-        (void) waitpid(t->pid, NULL, 0);
 }
 
 static int dbg_target(int fd, bool with_device, bool seize, int want) {

@@ -20,7 +20,7 @@
 
 #include "tests/kfdsim/kfd-cases.h"
 
-static const Case *const tables[] = {basic_cases, queue_cases, memory_cases, privileged_cases};
+static const Case *const tables[] = {basic_cases, queue_cases, memory_cases, privileged_cases, hold_cases};
 
 int expect(const char *what, int got, int want) {
         if (got == want)
@@ -61,6 +61,49 @@ int in_child(int (*f)(void *), void *userdata) {
         if (waitpid(pid, &status, 0) < 0)
                 return negative_errno();
         return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
+}
+
+bool has_gpu(int fd) {
+        KfdGetApertures a = {0};
+        return kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_PROCESS_APERTURES_NEW, a), &a) == 0 &&
+                        a.num_of_nodes > 0;
+}
+
+int runtime_enable(int fd, uint32_t mode) {
+        KfdRuntimeEnable e = {.mode_mask = mode};
+        return kfd_call(fd, KFD_IOC_RUNTIME_ENABLE, &e);
+}
+
+int target_start(bool with_device, Target *ret) {
+        int up[2], hold[2];
+        if (pipe2(up, O_CLOEXEC) < 0 || pipe2(hold, O_CLOEXEC) < 0)
+                return negative_errno();
+
+        pid_t pid = fork();
+        if (pid < 0)
+                return negative_errno();
+        if (pid == 0) {
+                char c = 'r';
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                safe_close(hold[1]);
+                int fd = with_device ? kfd_open() : -1;
+                if ((with_device && fd < 0) || write(up[1], &c, 1) != 1)
+                        _exit(1);
+                _exit(read(hold[0], &c, 1) != 0);
+        }
+        safe_close(up[1]);
+        safe_close(hold[0]);
+        char c;
+        if (read(up[0], &c, 1) != 1)
+                return -EIO;
+        safe_close(up[0]);
+        *ret = (Target){.pid = pid, .hold = hold[1]};
+        return 0;
+}
+
+void target_stop(Target *t) {
+        safe_close(t->hold);
+        (void) waitpid(t->pid, NULL, 0);
 }
 
 static int run_case(void *userdata) {

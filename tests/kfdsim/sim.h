@@ -56,6 +56,7 @@
 #define SIM_QUEUES_MAX    2048U
 #define SIM_MODEL_MAX     16U
 #define SIM_RENDER_MINOR  128U
+#define SIM_DEVICE_MAJOR  511U
 #define SIM_DOORBELL_PAGE 8192U
 #define SIM_DOORBELLS     (SIM_DOORBELL_PAGE / sizeof(uint64_t))
 #define SIM_NO_PROCESS    0U

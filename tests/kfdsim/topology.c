@@ -108,6 +108,8 @@ static int put_gpu(const SimGpu *g, uint32_t node) {
 int sim_topology_write(const SimWorld *w) {
         int r = sim_file_put("topology/generation_id", "1\n");
         if (r >= 0)
+                r = sim_file_put("dev", "%u:0\n", SIM_DEVICE_MAJOR);
+        if (r >= 0)
                 r = sim_file_put("topology/system_properties",
                                 "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
         if (r >= 0)

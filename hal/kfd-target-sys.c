@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Privileged holds of KFD: what the kernel answers
+ */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "common/macro.h"
+#include "common/process.h"
+#include "common/time-util.h"
+#include "hal/kfd-privileged.h"
+#include "hal/kfd-topology.h"
+
+#define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
+
+static void closedirp(DIR **d) {
+        if (*d)
+                (void) closedir(*d);
+}
+
+static void fclosep(FILE **f) {
+        if (*f)
+                (void) fclose(*f);
+}
+
+/* The number that the kernel gave to /dev/kfd. */
+static int device_number(dev_t *ret) {
+        unsigned major, minor;
+        _cleanup_(fclosep)
+        FILE *f = fopen(KFD_SYSFS_PATH "/dev", "re");
+
+        if (!f)
+                return negative_errno();
+        if (fscanf(f, "%u:%u", &major, &minor) != 2)
+                return -EIO;
+        *ret = makedev(major, minor);
+        return 0;
+}
+
+/* By the device's number: names are the choice of whoever made the mount namespace. */
+static bool is_kfd(int fd, dev_t number) {
+        struct stat st;
+
+        return fstat(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == number;
+}
+
+/* Fd by fd, because /proc/PID/fd of another user's process wants a capability more than taking the fds does. */
+static int open_device(pid_t pid, int pidfd, int *at) {
+        int n_fds = 0;
+        dev_t number = 0;
+
+        int r = device_number(&number);
+        if (r >= 0)
+                r = process_fd_size(pid, &n_fds);
+        if (r < 0)
+                return r == -ENOENT ? -ENODEV : r;
+        for (int i = *at; i < n_fds; i++) {
+                _cleanup_close_ int fd = (int) syscall(SYS_pidfd_getfd, pidfd, i, 0);
+                if (fd < 0 && errno != EBADF)
+                        return negative_errno();
+                if (fd < 0 || !is_kfd(fd, number))
+                        continue;
+                *at = i;
+                return TAKE_FD(fd);
+        }
+        return -ENODEV;
+}
+
+static int open_own(void) {
+        int fd = open(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+        if (fd >= 0)
+                return fd;
+        return errno == EPERM ? -EACCES : errno == ENOENT ? -ENODEV : negative_errno();
+}
+
+static int open_events(void) {
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        return fd < 0 ? negative_errno() : fd;
+}
+
+static int queue_has_mes(pid_t pid, const char *queue) {
+        char path[PATH_MAX];
+        uint32_t gpu_id;
+        KfdNode node;
+        _cleanup_(fclosep)
+        FILE *f = NULL;
+
+        (void) snprintf(path, sizeof(path), KFD_SYSFS_PATH "/proc/%d/queues/%s/gpuid", (int) pid, queue);
+        f = fopen(path, "re");
+        if (!f)
+                return errno == ENOENT ? 0 : negative_errno(); /* it has just gone */
+        if (fscanf(f, "%u", &gpu_id) != 1)
+                return -EIO;
+        int r = kfd_topology_find(KFD_TOPOLOGY_PATH, gpu_id, &node);
+        return r < 0 ? r : kfd_node_has_mes(&node);
+}
+
+static int has_mes(pid_t pid) {
+        char path[64];
+        int r = 0;
+        _cleanup_(closedirp)
+        DIR *d = NULL;
+
+        (void) snprintf(path, sizeof(path), KFD_SYSFS_PATH "/proc/%d/queues", (int) pid);
+        d = opendir(path);
+        if (!d)
+                return errno == ENOENT ? -ESRCH : negative_errno();
+        for (struct dirent *e; r == 0 && (e = readdir(d));)
+                if (e->d_name[0] != '.')
+                        r = queue_has_mes(pid, e->d_name);
+        return r;
+}
+
+static int seize(pid_t pid) {
+        return ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 ? negative_errno() : 0;
+}
+
+static void nap(void) {
+        (void) usleep(50);
+}
+
+const KfdTargetSys kfd_target_sys = {
+                .open_process = process_open,
+                .open_device = open_device,
+                .open_own = open_own,
+                .open_events = open_events,
+                .has_mes = has_mes,
+                .seize = seize,
+                .tracer = process_tracer,
+                .ioctl = ioctl,
+                .now = now_ns,
+                .nap = nap,
+};
