@@ -65,16 +65,17 @@ static void kfd_ring(const KfdHalQueue *q) {
 
 /* To the kernel a queue that the application itself has stopped is the same held and not. */
 static bool kfd_must_call(const KfdHalQueue *q) {
-        return q->unsure || (q->percentage & 0xff) != 0;
+        return !q->lost && (q->unsure || (q->percentage & 0xff) != 0);
 }
 
 static int kfd_set(KfdHalQueue *q, bool held) {
         int r = kfd_must_call(q) ? kfd_update(q, held) : 0;
-        if (r < 0)
+        if (r < 0 && r != -EFAULT)
                 return r;
 
+        q->lost |= r == -EFAULT;
         q->unsure = false;
-        if (!held && (q->percentage & 0xff) != 0)
+        if (!held && !q->lost && (q->percentage & 0xff) != 0)
                 kfd_ring(q);
         return 0;
 }

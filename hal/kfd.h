@@ -11,6 +11,9 @@
  * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves the kernel's state
  * unknown; the backend then applies the old state once more, and if that fails, too, every later call starts with it.
  *
+ * A queue of which the driver says that there is none (EFAULT) is lost: held and released without a call, for there is nothing that could run, and
+ * the others of its batch must not suffer for it.
+ *
  * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: level GATE, nothing is unmapped there any more. A release is
  * tried whatever the level is.
  */
@@ -42,6 +45,7 @@ typedef struct KfdHalQueue {
         uint32_t percentage; /* what the application asked for */
         uint32_t priority;
         bool unsure;
+        bool lost;
 
         const _Atomic uint64_t *write_index, *read_index;
         _Atomic uint64_t *doorbell; /* NULL: none that we can ring */

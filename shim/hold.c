@@ -52,22 +52,21 @@ static void hold_done(const Control *c, XschedQueue *q, bool held) {
         q->held = held;
         q->apply_due = false;
         q->retry_at_ns = 0;
-        if (!held)
-                q->refused = 0;
         /* A word that says hold is not applied once its lease has run out. */
         if (s)
                 atomic_store_explicit(&s->applied, held ? q->word : q->word & ~PAGE_VERDICT_HOLD,
                                 memory_order_seq_cst);
 }
 
+/* After either nobody knows what is held: it is let go, until that works. An order to hold that has failed is not tried again; the service has
+ * to say something else. */
 static void hold_failed(XschedQueue *q, bool held) {
         q->apply_due = false;
+        q->held = true;
         if (held)
-                q->refused = q->word; /* until the service says something else */
-        else {
-                q->held = true; /* as far as anybody knows */
+                q->refused = q->word;
+        else
                 q->retry_at_ns = now_ns() + RETRY_NS;
-        }
 }
 
 static void hold_apply(Control *c, uint32_t n, bool held) {

@@ -8,6 +8,10 @@
  * queue on, because the application may close the number that we have seen and go on by another. When the last of the application's fds
  * goes, the context ends: its queues are let go and forgotten, and our fd is closed first, so that nothing lives longer than without us.
  *
+ * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by creat(), fopen(), openat2()
+ * or a system call of the program's own, or by another name of the device. It is found out with its first call about a queue, and joins the
+ * context whose file it is, if there is one.
+ *
  * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is whatever else stands in front of it. From
  * then on nothing here allocates or locks, but for fds and ioctls of KFD.
  */
@@ -18,9 +22,12 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "common/macro.h"
@@ -191,6 +198,15 @@ static void contexts_start(void) {
                 contexts_in_child(); /* of a bare clone(), which runs no handlers */
 }
 
+/* A file of its own. */
+static void context_new(int fd) {
+        for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].n_fds == 0) {
+                        context_add(i, fd);
+                        return;
+                }
+}
+
 static _noinline_ void device_opened(int fd) {
         PROTECT_ERRNO;
 
@@ -199,11 +215,8 @@ static _noinline_ void device_opened(int fd) {
         contexts_start();
         _cleanup_(kfd_unlockp)
         bool locked = kfd_lock();
-        for (unsigned i = 1; locked && i < ELEMENTSOF(contexts); i++)
-                if (contexts[i].n_fds == 0) {
-                        context_add(i, fd);
-                        return;
-                }
+        if (locked)
+                context_new(fd);
 }
 
 static int any_fd(unsigned context) {
@@ -211,6 +224,47 @@ static int any_fd(unsigned context) {
                 if (atomic_load_explicit(fd_context + fd, memory_order_relaxed) == context)
                         return (int) fd;
         return -EBADF;
+}
+
+/* By its name, or by another name of the same device. */
+static bool is_device_fd(int fd) {
+        char link[sizeof("/proc/self/fd/2147483647")], target[sizeof(KFD_DEVICE_PATH)];
+        struct stat ours, device;
+
+        (void) snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, target, sizeof(target));
+        if (n == sizeof(KFD_DEVICE_PATH) - 1 && memcmp(target, KFD_DEVICE_PATH, (size_t) n) == 0)
+                return true;
+        return fstat(fd, &ours) == 0 && S_ISCHR(ours.st_mode) && stat(KFD_DEVICE_PATH, &device) == 0 &&
+                        S_ISCHR(device.st_mode) && ours.st_rdev == device.st_rdev;
+}
+
+static bool is_same_file(int a, int b) {
+        return syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b) == 0;
+}
+
+static void context_join(int fd) {
+        for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].n_fds > 0 &&
+                                is_same_file(contexts[i].own > 0 ? contexts[i].own : any_fd(i), fd)) {
+                        context_add(i, fd);
+                        return;
+                }
+        context_new(fd);
+}
+
+/* Returns the context, or 0. */
+static _noinline_ unsigned device_found(int fd) {
+        PROTECT_ERRNO;
+
+        if (fd < 0 || !is_enabled() || !is_device_fd(fd))
+                return 0;
+        contexts_start();
+        _cleanup_(kfd_unlockp)
+        bool locked = kfd_lock();
+        if (locked && context_of(fd) == 0)
+                context_join(fd);
+        return context_of(fd);
 }
 
 int kfd_context_fd(unsigned context) {
@@ -244,7 +298,10 @@ static bool is_device(const char *path) {
         return path && path[0] == '/' && streq(path, KFD_DEVICE_PATH);
 }
 
+/* A number that we know was closed behind our back. */
 static int opened(const char *path, int fd) {
+        if (unlikely(context_of(fd) != 0))
+                fd_forget(fd);
         if (unlikely(is_device(path)))
                 device_opened(fd);
         return fd;
@@ -393,28 +450,33 @@ int fcntl64(int fd, int cmd, ...) {
 
 /* --- ioctl --- */
 
+typedef int QueueCall(unsigned context, int fd, unsigned long request, void *arg);
+
 /* The kernel dispatches by number alone: the size in the request says what the caller knows. */
-static int device_ioctl(unsigned context, int fd, unsigned long request, void *arg) {
-        if (context != CONTEXT_OWN && is_owner())
-                switch (kfd_ioctl_nr(request)) {
-                case KFD_NR_CREATE_QUEUE:
-                        return kfd_create_queue(context, fd, request, arg);
-                case KFD_NR_UPDATE_QUEUE:
-                        return kfd_update_queue(context, fd, request, arg);
-                case KFD_NR_DESTROY_QUEUE:
-                        return kfd_destroy_queue(context, fd, request, arg);
-                default:
-                        break;
-                }
-        return kfd_next_ioctl(fd, request, arg);
+static QueueCall *queue_call(unsigned long request) {
+        if (likely(_IOC_TYPE(request) != KFD_IOCTL_BASE))
+                return NULL;
+        switch (kfd_ioctl_nr(request)) {
+        case KFD_NR_CREATE_QUEUE:
+                return kfd_create_queue;
+        case KFD_NR_UPDATE_QUEUE:
+                return kfd_update_queue;
+        case KFD_NR_DESTROY_QUEUE:
+                return kfd_destroy_queue;
+        default:
+                return NULL;
+        }
 }
 
 _public_
 int ioctl(int fd, unsigned long request, ...) {
         void *arg = ARGUMENT(request);
-        unsigned context = _IOC_TYPE(request) == KFD_IOCTL_BASE ? context_of(fd) : 0;
+        QueueCall *call = queue_call(request);
 
-        if (likely(context == 0))
+        if (likely(!call))
                 return kfd_next_ioctl(fd, request, arg);
-        return device_ioctl(context, fd, request, arg);
+        unsigned context = context_of(fd) ?: device_found(fd);
+        if (context == 0 || context == CONTEXT_OWN || !is_owner())
+                return kfd_next_ioctl(fd, request, arg);
+        return call(context, fd, request, arg);
 }

@@ -132,6 +132,7 @@ static Turn poll_turn(void) {
 
         if (!kfd_lock())
                 return t;
+        t.active = !kfd_release_followers();
         for (KfdQueue *q = kfd_queues(); q; q = q->next)
                 if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL)
                         queue_look(q, &t);

@@ -88,18 +88,34 @@ static KfdGpu *gpu_get(uint32_t gpu_id) {
         return g;
 }
 
-/* The driver lets a process map its page of doorbells as often as it likes. */
-static void gpu_map_doorbells(KfdGpu *g, unsigned context, uint64_t offset) {
-        if (g->doorbells || !kfd_node_has_wide_doorbells(&g->node))
-                return;
+/* The driver lets a process map its page of doorbells as often as it likes. NULL: none that we can ring. */
+static KfdDoorbells *gpu_doorbells(KfdGpu *g, unsigned context, uint64_t offset) {
+        for (KfdDoorbells *d = g->doorbells; d; d = d->next)
+                if (d->context == context)
+                        return d;
 
+        KfdDoorbells *d = kfd_node_has_wide_doorbells(&g->node) ? calloc(1, sizeof(KfdDoorbells)) : NULL;
+        if (!d)
+                return NULL;
         void *p = mmap(NULL, DOORBELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, kfd_context_fd(context),
                         (off_t) (offset & ~(uint64_t) (DOORBELLS_SIZE - 1)));
-        if (p == MAP_FAILED)
-                return;
-        g->doorbells = p;
-        g->doorbells_size = DOORBELLS_SIZE;
-        g->context = context;
+        if (p == MAP_FAILED) {
+                free(d);
+                return NULL;
+        }
+        *d = (KfdDoorbells){.cells = p, .context = context, .next = g->doorbells};
+        g->doorbells = d;
+        return d;
+}
+
+static void gpu_drop_doorbells(KfdGpu *g, unsigned context) {
+        for (KfdDoorbells **link = &g->doorbells, *d; (d = *link);)
+                if (d->context == context) {
+                        *link = d->next;
+                        (void) munmap((void *) d->cells, DOORBELLS_SIZE);
+                        free(d);
+                } else
+                        link = &d->next;
 }
 
 static bool gpu_is_held(const KfdGpu *g) {
@@ -109,12 +125,17 @@ static bool gpu_is_held(const KfdGpu *g) {
         return false;
 }
 
-static void gpu_release_followers(const KfdGpu *g) {
+bool kfd_release_followers(void) {
+        bool done = true;
+
         for (KfdQueue *q = queues; q; q = q->next) {
                 HalQueue *hal = &q->hal.hal;
-                if (q->gpu == g && q->follows && hal_kfd_ops.release(&hal, 1) >= 0)
-                        q->follows = false;
+                if (!q->follows || gpu_is_held(q->gpu))
+                        continue;
+                q->follows = hal_kfd_ops.release(&hal, 1) < 0;
+                done &= !q->follows;
         }
+        return done;
 }
 
 /* --- verdicts, on libxsched's control thread --- */
@@ -151,7 +172,7 @@ static int batch_hold(KfdGpu *g, uint32_t n) {
 }
 
 /* One by one: a queue that the driver has lost must not keep the others. */
-static int batch_release(const KfdGpu *g, uint32_t n) {
+static int batch_release(uint32_t n) {
         int result = 0;
 
         for (uint32_t i = 0; i < n; i++) {
@@ -161,8 +182,7 @@ static int batch_release(const KfdGpu *g, uint32_t n) {
                 else
                         batch_queue(i)->follows = false;
         }
-        if (!gpu_is_held(g))
-                gpu_release_followers(g);
+        (void) kfd_release_followers();
         return result;
 }
 
@@ -173,7 +193,7 @@ static int queue_apply(XschedQueue *const *unused, void *const *userdata, uint32
         if (n == 0)
                 return 0;
         KfdGpu *g = batch_queue(0)->gpu;
-        int r = held ? batch_hold(g, n) : batch_release(g, n);
+        int r = held ? batch_hold(g, n) : batch_release(n);
         kfd_poll_kick();
         return r;
 }
@@ -253,10 +273,9 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         q->gpu = g;
         q->context = context;
 
-        gpu_map_doorbells(g, context, a->doorbell_offset);
-        if (g->doorbells && g->context == context)
-                q->hal.doorbell = g->doorbells +
-                                (a->doorbell_offset & (DOORBELLS_SIZE - 1)) / sizeof(uint64_t);
+        KfdDoorbells *d = gpu_doorbells(g, context, a->doorbell_offset);
+        if (d)
+                q->hal.doorbell = d->cells + (a->doorbell_offset & (DOORBELLS_SIZE - 1)) / sizeof(uint64_t);
         q->next = queues;
         queues = q;
         if (type_is_scheduled(q->hal.type))
@@ -271,8 +290,8 @@ static void queue_remove(KfdQueue *q) {
         *link = q->next;
         q->gone = true;
         kfd_hsa_forget(q);
-        if (!gpu_is_held(q->gpu))
-                gpu_release_followers(q->gpu);
+        if (!kfd_release_followers())
+                kfd_poll_kick();
         if (q->xsched)
                 xsched_queue_unref(q->xsched); /* which frees it in the end */
         else
@@ -289,10 +308,7 @@ void kfd_context_end(unsigned context) {
                 queue_remove(q);
         }
         for (KfdGpu *g = gpus; g; g = g->next)
-                if (g->doorbells && g->context == context) {
-                        (void) munmap((void *) g->doorbells, g->doorbells_size);
-                        g->doorbells = NULL;
-                }
+                gpu_drop_doorbells(g, context);
 }
 
 /* The records stay where they are: the parent's lists may have been in the middle of a change. The driver's mappings are not inherited. */
@@ -380,14 +396,25 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         KfdUpdateQueue effective = a;
         effective.queue_percentage = kfd_hal_effective(a.queue_percentage, true);
         int r = kfd_next_ioctl(fd, request, update_is_virtual(q, &a) ? (void *) &effective : arg);
-        if (r < 0 || !q)
+        if (!q)
                 return r;
+        if (r < 0) {
+                /* The two by which the driver refuses, and has done nothing. */
+                q->hal.unsure |= errno != EINVAL && errno != EFAULT;
+                return r;
+        }
         q->hal.ring = a.ring_base_address;
         q->hal.ring_size = a.ring_size;
         q->hal.percentage = a.queue_percentage;
         q->hal.priority = a.queue_priority;
         q->hal.unsure = false;
         return r;
+}
+
+/* What the driver has begun it does not take back: after a preemption that timed out the queue is gone all the same, and after other errors of
+ * the hardware it is half gone, and not to be touched again. */
+static bool is_destroyed(int r) {
+        return r >= 0 || errno == ETIME || errno == EIO || errno == ENODEV || errno == EINVAL;
 }
 
 int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg) {
@@ -399,7 +426,7 @@ int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg
 
         KfdQueue *q = queue_find(context, a.queue_id);
         int r = kfd_next_ioctl(fd, request, arg);
-        if (r >= 0 && q) {
+        if (q && is_destroyed(r)) {
                 PROTECT_ERRNO;
                 queue_remove(q);
         }

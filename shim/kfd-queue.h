@@ -13,7 +13,7 @@
  * handler passes its handler's calls on as they are.
  *
  * A queue that is made while others of its device are held starts held, and follows them: it has no verdict of its own yet. It is let go
- * with the last of them, or by its own first verdict.
+ * with the last of them, or by its own first verdict. When the driver fails to, the thread of kfd-poll.c tries again.
  *
  * After fork() the child starts from nothing: the kernel does not let it use its parent's queues. In a child of vfork(), which runs in the
  * parent's memory, nothing is recorded.
@@ -25,14 +25,19 @@
 #include "hal/kfd.h"
 #include "include/xsched/xsched.h"
 
+/* Our own mapping of the process's page. Kernels from 7.2 on have one for each file. */
+typedef struct KfdDoorbells {
+        _Atomic uint64_t *cells;
+        unsigned context;
+        struct KfdDoorbells *next;
+} KfdDoorbells;
+
 typedef struct KfdGpu {
         KfdNode node;
         KfdHalDevice hal;
         char device[KFD_DEVICE_ID_MAX];
         char name[KFD_GFX_NAME_MAX];
-        _Atomic uint64_t *doorbells; /* our own mapping of the process's page; NULL: none */
-        size_t doorbells_size;
-        unsigned context; /* that it was mapped for */
+        struct KfdDoorbells *doorbells;
         struct KfdGpu *next;
 } KfdGpu;
 
@@ -75,6 +80,9 @@ int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg
 /* The rest is under the lock. The list of all that are not gone: */
 KfdQueue *kfd_queues(void);
 KfdQueue *kfd_queue_by_ring(uint64_t ring);
+
+/* Lets go of those that follow nobody any more. False when the driver would not have it: to be tried again. */
+bool kfd_release_followers(void);
 
 /* The file that the queues were made with is about to be closed for the last time. */
 void kfd_context_end(unsigned context);

@@ -4,7 +4,7 @@
  * Injected failures: which ioctls of this process fail on purpose
  *
  * KFDSIM_FAIL and kfdsim_fail() take entries "NR:ERROR:COUNT[:SKIP[:late]]", several separated by ';'. After SKIP calls of ioctl number NR
- * (0x07 is UPDATE_QUEUE) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
+ * (0x07 is UPDATE_QUEUE, 0 is any) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
  * that the firmware never answers (timeout-ms) and then fails with ETIME. "late" fails after the call has done its work, because after an
  * error of the driver either may be so.
  */
@@ -25,6 +25,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_parsed;
 static Entry entries[16];
 static size_t n_entries;
+static uint64_t n_calls;
+static int last_failed;
 
 static int entry_parse(const char *text, Entry *ret) {
         char error[16] = "", late[8] = "";
@@ -67,22 +69,34 @@ int kfdsim_fail(const char *text) {
         return r;
 }
 
+_public_
+uint64_t kfdsim_calls(int *ret_failed) {
+        (void) pthread_mutex_lock(&lock);
+        uint64_t n = n_calls;
+        if (ret_failed)
+                *ret_failed = last_failed;
+        (void) pthread_mutex_unlock(&lock);
+        return n;
+}
+
 SimFailure sim_failure_take(int nr) {
         SimFailure f = {0};
 
         (void) pthread_mutex_lock(&lock);
+        n_calls++;
         if (!is_parsed)
                 (void) parse(getenv("KFDSIM_FAIL") ?: "");
         is_parsed = true;
         for (size_t i = 0; i < n_entries && f.error == 0; i++) {
                 Entry *e = entries + i;
-                if (e->nr != nr || e->count <= 0)
+                if ((e->nr != nr && e->nr != 0) || e->count <= 0)
                         continue;
                 if (e->skip > 0)
                         e->skip--;
                 else {
                         e->count--;
                         f = e->failure;
+                        last_failed = nr;
                 }
         }
         (void) pthread_mutex_unlock(&lock);

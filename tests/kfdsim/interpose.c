@@ -198,15 +198,32 @@ int __openat64_2(int at, const char *path, int flags) {
 }
 
 _public_
-FILE *fopen(const char *filename, const char *modes) {
+int creat(const char *file, mode_t mode) {
+        return open_path(file, O_CREAT | O_WRONLY | O_TRUNC, mode, NEXT(open));
+}
+
+_public_
+int creat64(const char *file, mode_t mode) {
+        return open_path(file, O_CREAT | O_WRONLY | O_TRUNC, mode, NEXT(open64));
+}
+
+static FILE *fopen_path(const char *path, const char *modes, FILE *(*next)(const char *, const char *) ) {
         char buffer[PATH_SIZE];
-        return NEXT(fopen)(redirect(filename, buffer), modes);
+
+        if (!is_device(path))
+                return next(redirect(path, buffer), modes);
+        int fd = open_device(0);
+        return fd >= 0 ? fdopen(fd, modes) : NULL;
+}
+
+_public_
+FILE *fopen(const char *filename, const char *modes) {
+        return fopen_path(filename, modes, NEXT(fopen));
 }
 
 _public_
 FILE *fopen64(const char *filename, const char *modes) {
-        char buffer[PATH_SIZE];
-        return NEXT(fopen64)(redirect(filename, buffer), modes);
+        return fopen_path(filename, modes, NEXT(fopen64));
 }
 
 _public_
@@ -266,30 +283,29 @@ int faccessat(int fd, const char *file, int type, int flag) {
 }
 
 /* What a link in /proc/PID/fd says of a simulated file is what it would say of the driver's. */
-static ssize_t link_name(ssize_t n, char *buffer, size_t size) {
-        static const char device[] = KFD_DEVICE_PATH;
-        char copy[PATH_SIZE];
+static ssize_t link_read(int at, const char *path, char *ret, size_t size) {
+        char name[PATH_SIZE];
+        ssize_t n = NEXT(readlinkat)(at, path, name, sizeof(name) - 1);
 
-        if (n <= 0 || (size_t) n >= sizeof(copy) || !is_active())
-                return n;
-        memcpy(copy, buffer, (size_t) n);
-        copy[n] = 0;
-        const char *rest = startswith(copy, sim_dir());
-        if (!rest || !startswith(rest, "/devices/kfd-"))
-                return n;
-        n = (ssize_t) MIN(size, sizeof(device) - 1);
-        memcpy(buffer, device, (size_t) n);
+        if (n <= 0 || n == sizeof(name) - 1 || !is_active())
+                return NEXT(readlinkat)(at, path, ret, size);
+        name[n] = 0;
+        const char *rest = startswith(name, sim_dir());
+        if (rest && startswith(rest, "/devices/kfd-"))
+                n = snprintf(name, sizeof(name), "%s", KFD_DEVICE_PATH);
+        n = (ssize_t) MIN(size, (size_t) n);
+        memcpy(ret, name, (size_t) n);
         return n;
 }
 
 _public_
 ssize_t readlink(const char *restrict path, char *restrict buf, size_t len) {
-        return link_name(NEXT(readlink)(path, buf, len), buf, len);
+        return link_read(AT_FDCWD, path, buf, len);
 }
 
 _public_
 ssize_t readlinkat(int fd, const char *restrict path, char *restrict buf, size_t len) {
-        return link_name(NEXT(readlinkat)(fd, path, buf, len), buf, len);
+        return link_read(fd, path, buf, len);
 }
 
 /* --- fds --- */
@@ -361,12 +377,7 @@ int fstat64(int fd, struct stat64 *buf) {
 }
 
 _public_
-int ioctl(int fd, unsigned long request, ...) {
-        va_list ap;
-        va_start(ap, request);
-        void *arg = va_arg(ap, void *);
-        va_end(ap);
-
+int kfdsim_ioctl(int fd, unsigned long request, void *arg) {
         pid_t owner = is_for_driver(request) ? device_owner(fd) : 0;
         if (owner == 0)
                 return NEXT(ioctl)(fd, request, arg);
@@ -376,6 +387,16 @@ int ioctl(int fd, unsigned long request, ...) {
                 return r;
         errno = -r;
         return -1;
+}
+
+_public_
+int ioctl(int fd, unsigned long request, ...) {
+        va_list ap;
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+
+        return kfdsim_ioctl(fd, request, arg);
 }
 
 /* Memory is anonymous whatever its offset says; doorbells are the process's page on that GPU. */

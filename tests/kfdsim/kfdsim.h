@@ -5,10 +5,25 @@
  * What a program may say to the simulator that it runs on: weak symbols, NULL when it is not preloaded
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Replaces the failures of this process; the grammar is that of KFDSIM_FAIL (failure.c). 0 or a negative errno. */
 int kfdsim_fail(const char *text) __attribute__((weak));
 
+/* Calls of this process so far, and the number of the ioctl that failed on purpose last (0: none). */
+uint64_t kfdsim_calls(int *ret_failed) __attribute__((weak));
+
+/* What the driver has of a queue of this process. False: it knows no such queue. */
+typedef struct KfdsimQueue {
+        uint32_t percentage, priority;
+        bool mapped;
+        uint64_t n_updates; /* UPDATE_QUEUEs that it has seen */
+} KfdsimQueue;
+bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) __attribute__((weak));
+
 /* How often the queues of a GPU have been unmapped and mapped so far: what bystanders pay for. */
 uint64_t kfdsim_maps(uint32_t gpu_id) __attribute__((weak));
+
+/* The driver's ioctl(), past whoever stands in front of it. */
+int kfdsim_ioctl(int fd, unsigned long request, void *arg) __attribute__((weak));

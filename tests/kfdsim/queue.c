@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "abi.h"
+#include "kfdsim.h"
 #include "sim.h"
 
 #define NOT_SUPPORTED 524 /* the kernel's own ENOTSUPP */
@@ -239,6 +240,7 @@ static int queue_update(SimProcess *p, const KfdUpdateQueue *a) {
         q->percentage = a->queue_percentage & 0xff;
         q->priority = a->queue_priority;
         q->flags |= SIM_QUEUE_UPDATED;
+        q->n_updates++;
         r = sim_queues_apply(p, q);
         q->flags &= ~(unsigned) SIM_QUEUE_UPDATED;
         return r;
@@ -257,12 +259,29 @@ static int queue_destroy(SimProcess *p, const KfdDestroyQueue *a) {
                 (void) sim_process_enter(p);
         }
 
+        /* Gone, whatever the hardware says. */
         q->percentage = 0;
-        (void) sim_queues_apply(p, q);
+        int r = sim_queues_apply(p, q);
         sim_proc_remove_queue(p, q);
         q->id = SIM_QUEUE_GONE;
         atomic_fetch_add(&p->queues_changed, 1);
-        return 0;
+        return r;
+}
+
+_public_
+bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) {
+        sim_lock();
+        SimProcess *p = sim_process_self();
+        const SimQueue *q = p ? sim_queue_find(p, id) : NULL;
+        if (q)
+                *ret = (KfdsimQueue){
+                                .percentage = q->percentage,
+                                .priority = q->priority,
+                                .mapped = atomic_load(&q->mapped),
+                                .n_updates = q->n_updates,
+                };
+        sim_unlock();
+        return q;
 }
 
 static int queue_set_cu_mask(const SimProcess *p, const KfdSetCuMask *a) {

@@ -136,6 +136,7 @@ typedef struct SimQueue {
         uint64_t save_area;
         uint32_t save_area_size;
         uint32_t percentage, priority;
+        uint64_t n_updates;
         uint32_t doorbell; /* index of its cell in the process's page */
         unsigned flags;
 

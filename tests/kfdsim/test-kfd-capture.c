@@ -4,8 +4,11 @@
  * What the KFD layer sees of a process: its fds, its queues, and what it says of them
  */
 
+#undef _FILE_OFFSET_BITS
+
 #include <fcntl.h>
-#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "common/macro.h"
 #include "shim-kfd.h"
@@ -81,17 +84,205 @@ static void case_fds(void) {
                         dup3(r.fd, 201, O_CLOEXEC)};
         CHECK(close(r.fd) == 0);
         for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
-                KfdUpdateQueue u = {.ring_base_address = a.ring_base_address,
-                                .queue_id = a.queue_id,
-                                .ring_size = a.ring_size,
-                                .queue_percentage = 100};
-                CHECK(fds[i] >= 0 && ioctl(fds[i], KFD_IOC_UPDATE_QUEUE, &u) == 0);
+                CHECK(fds[i] >= 0 && raw_update(fds[i], &a, 100, 7) == 0);
         }
         CHECK(dup2(STDERR_FILENO, fds[0]) == fds[0]);
         CHECK(close(fds[1]) == 0 && close_range(200, 200, 0) == 0);
         hold_all(1); /* it is still there */
         CHECK(close(fds[3]) == 0);
         CHECK(scheduler_until(s, client->n_queues == 0));
+}
+
+/* --- how an fd may come --- */
+
+/* What <fcntl.h> makes of a call without a mode when a program is built with _FORTIFY_SOURCE. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int at, const char *path, int flags);
+int __openat64_2(int at, const char *path, int flags);
+
+static int by_open(void) {
+        return open(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_open64(void) {
+        return open64(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_openat(void) {
+        return openat(AT_FDCWD, KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_openat64(void) {
+        return openat64(AT_FDCWD, KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_open_2(void) {
+        return __open_2(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_open64_2(void) {
+        return __open64_2(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_openat_2(void) {
+        return __openat_2(AT_FDCWD, KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_openat64_2(void) {
+        return __openat64_2(AT_FDCWD, KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
+}
+
+static int by_creat(void) {
+        return creat(KFD_DEVICE_PATH, 0600);
+}
+
+static int by_fopen(void) {
+        FILE *f = fopen(KFD_DEVICE_PATH, "r+e");
+        CHECK(f);
+        return fileno(f);
+}
+
+/* The process has only what came: the first fd is closed in a way that nobody sees. */
+static int only(int fd, int copy) {
+        CHECK(fd >= 0 && copy >= 0 && syscall(SYS_close, fd) == 0);
+        return copy;
+}
+
+static int by_dup_system_call(void) {
+        int fd = by_open();
+        return only(fd, (int) syscall(SYS_dup, fd));
+}
+
+static int by_socket(void) {
+        union {
+                struct cmsghdr h;
+                char bytes[CMSG_SPACE(sizeof(int))];
+        } control = {.h = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                                     .cmsg_level = SOL_SOCKET,
+                                     .cmsg_type = SCM_RIGHTS}};
+        char byte = 0;
+        struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+        struct msghdr m = {.msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof(control)};
+        int pair[2], fd = by_open(), copy;
+
+        memcpy(CMSG_DATA(&control.h), &fd, sizeof(fd));
+        CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+        CHECK(sendmsg(pair[0], &m, 0) == 1 && recvmsg(pair[1], &m, MSG_CMSG_CLOEXEC) == 1);
+        memcpy(&copy, CMSG_DATA(&control.h), sizeof(copy));
+        CHECK(close(pair[0]) == 0 && close(pair[1]) == 0);
+        return only(fd, copy);
+}
+
+static int by_pidfd(void) {
+        int fd = by_open(), process = (int) syscall(SYS_pidfd_open, getpid(), 0);
+        return only(fd, (int) syscall(SYS_pidfd_getfd, process, fd, 0));
+}
+
+static int by_proc(void) {
+        char path[64];
+        int fd = by_open();
+
+        (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        return only(fd, open(path, O_RDWR | O_CLOEXEC));
+}
+
+/* Whatever way it came: its queue is known, can be held and is virtual, and goes when it is destroyed. */
+static void use(int fd) {
+        Raw r = raw_new(fd);
+        KfdCreateQueue a;
+        KfdsimQueue q;
+
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        uint32_t slot = (uint32_t) (client->next_id - 1) % 1000;
+        hold(slot, NSEC_INFINITY);
+        CHECK(poll_until(is_applied(slot)));
+        CHECK(raw_update(fd, &a, 100, 7) == 0);
+        CHECK(kfdsim_queue(a.queue_id, &q) && !q.mapped);
+        CHECK(raw_destroy(&r, a.queue_id) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 0));
+        CHECK(close(fd) == 0);
+}
+
+static void case_ways(void) {
+        static int (*const ways[])(void) = {
+                        by_open,
+                        by_open64,
+                        by_openat,
+                        by_openat64,
+                        by_open_2,
+                        by_open64_2,
+                        by_openat_2,
+                        by_openat64_2,
+                        by_creat,
+                        by_fopen,
+                        by_dup_system_call,
+                        by_socket,
+                        by_pidfd,
+                        by_proc,
+        };
+
+        start(GFX90A);
+        for (size_t i = 0; i < ELEMENTSOF(ways); i++)
+                use(ways[i]());
+}
+
+/* A file that came back to the process by another number is still the same: queues end with the last fd that is known, and not before. */
+static void case_same_file(void) {
+        KfdCreateQueue a;
+        start(GFX90A);
+        Raw r = raw_open();
+        int copy = (int) syscall(SYS_dup, r.fd);
+
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        CHECK(raw_update(copy, &a, 60, 7) == 0);
+        CHECK(close(r.fd) == 0);
+        hold_all(1); /* it is still there */
+        CHECK(raw_update(copy, &a, 100, 7) == 0 && client->n_queues == 1);
+        CHECK(close(copy) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 0));
+}
+
+/* --- the rest --- */
+
+/* Queues of copy engines, when somebody asks for it. */
+static void case_sdma(void) {
+        KfdCreateQueue a, b;
+        KfdsimQueue q;
+        start(GFX90A);
+        Raw r = raw_open();
+
+        CHECK(raw_create(&r, KFD_QUEUE_SDMA, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        hold_all(1);
+        CHECK(kfdsim_queue(a.queue_id, &q) && !q.mapped);
+        CHECK(raw_create(&r, KFD_QUEUE_SDMA_XGMI, sizeof(b), &b) == 0 && b.queue_percentage == 70);
+        CHECK(kfdsim_queue(b.queue_id, &q) && !q.mapped); /* it follows */
+        run_all(1);
+        CHECK(poll_until(kfdsim_queue(a.queue_id, &q) && q.mapped && q.percentage == 70));
+        CHECK(poll_until(kfdsim_queue(b.queue_id, &q) && q.mapped && q.percentage == 70));
+}
+
+/* Not asked for: neither held, nor following who is. */
+static void case_sdma_alone(void) {
+        KfdCreateQueue a, b;
+        KfdsimQueue q;
+        start(GFX90A);
+        Raw r = raw_open();
+
+        CHECK(raw_create(&r, KFD_QUEUE_SDMA, sizeof(a), &a) == 0);
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(b), &b) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        hold_all(1);
+        CHECK(kfdsim_queue(b.queue_id, &q) && !q.mapped);
+        CHECK(kfdsim_queue(a.queue_id, &q) && q.mapped && q.n_updates == 0);
+        CHECK(raw_create(&r, KFD_QUEUE_SDMA, sizeof(a), &a) == 0);
+        CHECK(kfdsim_queue(a.queue_id, &q) && q.mapped);
 }
 
 /* The application closes everything that it finds, ours included. */
@@ -130,6 +321,10 @@ int main(int argc, char *argv[]) {
                         CASE(mes),
                         CASE(sizes),
                         CASE(fds),
+                        CASE(ways),
+                        CASE(same_file),
+                        CASE(sdma, "XSCHED_HOLD_SDMA=1"),
+                        CASE(sdma_alone),
                         CASE(close_all),
                         CASE(disabled, "XSCHED_DISABLE=1"),
         };

@@ -4,6 +4,8 @@
  * What the KFD layer does with verdicts, and what it tells the service
  */
 
+#include <pthread.h>
+
 #include "common/macro.h"
 #include "shim-kfd.h"
 
@@ -60,6 +62,98 @@ static void case_update(void) {
         CHECK(scheduler_until(s, client->n_queues == 0));
 }
 
+static KfdsimQueue in_driver(uint32_t id) {
+        KfdsimQueue q;
+        CHECK(kfdsim_queue(id, &q));
+        return q;
+}
+
+/* Percentage and priority are the application's, as of its last word, whenever that was. */
+static void case_remembered(void) {
+        KfdCreateQueue a;
+        KfdsimQueue q;
+        start(GFX90A);
+        Raw r = raw_open();
+
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, n_registered() == 1));
+        CHECK(poll_until(is_applied(0)));
+        hold_all(1);
+        q = in_driver(a.queue_id);
+        CHECK(q.percentage == 0 && q.priority == 7); /* as created */
+        run_all(1);
+        CHECK(poll_until(is_applied(0)));
+        q = in_driver(a.queue_id);
+        CHECK(q.percentage == 70 && q.priority == 7);
+
+        CHECK(raw_update(r.fd, &a, 37, 9) == 0);
+        hold_all(1);
+        q = in_driver(a.queue_id);
+        CHECK(q.percentage == 0 && q.priority == 9);
+        CHECK(raw_update(r.fd, &a, 55, 3) == 0); /* said while it is held */
+        q = in_driver(a.queue_id);
+        CHECK(q.percentage == 0 && q.priority == 3);
+        CHECK(raw_update(r.fd, &a, 55, 16) < 0 &&
+                        errno == EINVAL); /* the kernel's own words, and nothing changes */
+        CHECK(raw_update(r.fd, &a, 101, 3) < 0 && errno == EINVAL);
+        run_all(1);
+        CHECK(poll_until(is_applied(0)));
+        q = in_driver(a.queue_id);
+        CHECK(q.percentage == 55 && q.priority == 3);
+}
+
+/* Each call costs all processes of a GPU: none is made for what is so already. */
+static void case_unchanged(void) {
+        start(GFX90A);
+        AqlQueue *q = queue();
+        uint32_t id = aql_queue_id(q);
+
+        CHECK(poll_until(is_applied(0)));
+        CHECK(in_driver(id).n_updates == 0); /* the first verdict of a queue that runs */
+        hold_all(1);
+        CHECK(in_driver(id).n_updates == 1);
+        for (int i = 0; i < 20; i++) { /* the same again: a new word, and renewed leases */
+                hold_all(1);
+                page_set_lease(client->f->page.header, NSEC_INFINITY);
+        }
+        CHECK(in_driver(id).n_updates == 1);
+        run_all(1);
+        CHECK(poll_until(is_applied(0)));
+        for (int i = 0; i < 20; i++) {
+                run_all(1);
+                CHECK(poll_until(is_applied(0)));
+        }
+        CHECK(in_driver(id).n_updates == 2);
+
+        /* One that the application has stopped is none of our business. */
+        CHECK(aql_queue_update(q, 0) == 0);
+        hold_all(1);
+        run_all(1);
+        CHECK(poll_until(is_applied(0)));
+        CHECK(in_driver(id).n_updates == 3);
+}
+
+static void case_destroy_held(void) {
+        start(GFX90A);
+        AqlQueue *a = queue(), *b = queue();
+
+        dispatch(a, 5, 10 * SHORT_NS);
+        hold_all(2);
+        dispatch(a, 5, SHORT_NS);
+        dispatch(b, 5, SHORT_NS);
+        uint64_t done = aql_queue_executed(b);
+        CHECK(aql_queue_destroy(a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        CHECK(stands_still(b) && aql_queue_executed(b) == done); /* one that goes lets nobody else go */
+
+        /* Its number is used again, by a queue that has never been held. */
+        run_all(2);
+        finish(b);
+        AqlQueue *c = queue();
+        dispatch(c, 5, SHORT_NS);
+        finish(c);
+}
+
 static void case_create_held(void) {
         AqlQueue *storm[40];
         start(GFX90A);
@@ -111,10 +205,14 @@ static void case_edges(void) {
         PageSlot *slot = fake_slot(client->f, 0);
 
         CHECK(outstanding(0) == PAGE_OUTSTANDING_UNTRACKED);
+        AqlCompletion *go;
+        CHECK(aql_completion_create(&device, 1, false, &go) == 0);
+        CHECK(aql_barrier(q, false, &go, 1, NULL) == 0);
         dispatch(q, 50, SHORT_NS);
         CHECK(page_slot_set_watch(slot, WATCH_ALL) == PAGE_OUTSTANDING_UNTRACKED);
         fake_client_nudge(client);
         CHECK(poll_until(outstanding(0) > 0 && !(outstanding(0) & PAGE_OUTSTANDING_UNTRACKED)));
+        aql_completion_set(go, 0);
         CHECK(poll_until(outstanding(0) == 0));
         finish(q);
         CHECK(poll_until(fake_take_edge(client->f, 0)));
@@ -142,11 +240,62 @@ static void case_edges(void) {
         CHECK(poll_until(outstanding(0) == PAGE_OUTSTANDING_UNTRACKED));
 }
 
+/* --- storms --- */
+
+#define STORM_THREADS 3U
+#define STORM_ROUNDS  40U
+
+static _Atomic unsigned storms_ended;
+
+static void *storm_thread(void *unused) {
+        for (unsigned i = 0; i < STORM_ROUNDS; i++) {
+                AqlQueue *q = bare_queue();
+                dispatch(q, 1 + i % 4, SHORT_NS / 10);
+                if (i % 8 != 7) /* each eighth is destroyed with what it has to do */
+                        finish(q);
+                CHECK(aql_queue_destroy(q) == 0);
+        }
+        atomic_fetch_add(&storms_ended, 1);
+        return NULL;
+}
+
+/* Queues come and go as fast as threads can make them, while whatever is there is held and let go. */
+static void case_storm(void) {
+        pthread_t threads[STORM_THREADS];
+        start(GFX90A);
+        AqlQueue *steady = queue();
+
+        for (size_t i = 0; i < ELEMENTSOF(threads); i++)
+                CHECK(pthread_create(threads + i, NULL, storm_thread, NULL) == 0);
+        for (bool held = true; atomic_load(&storms_ended) < ELEMENTSOF(threads); held = !held) {
+                uint32_t n = (uint32_t) (client->next_id % 1000);
+                for (uint32_t i = 0; i < n; i++) {
+                        atomic_store(&fake_slot(client->f, i)->level, LEVEL_INTERRUPT);
+                        fake_verdict(client->f, i, held && (i + n) % 3 ? VERDICT_HOLD : VERDICT_RUN);
+                }
+                page_set_lease(client->f->page.header, now_ns() + 10 * NSEC_PER_SEC);
+                fake_client_nudge(client);
+                while (aql_queue_backlog(steady) < 8)
+                        dispatch(steady, 1, SHORT_NS / 10);
+                fake_scheduler_turn(s);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(threads); i++)
+                CHECK(pthread_join(threads[i], NULL) == 0);
+        /* Some went before the service heard of them. */
+        CHECK(scheduler_until(s, client->n_queues == 1 && client->n_gone == client->next_id % 1000 - 1));
+        run_all(1);
+        finish(steady);
+}
+
 int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(hold),
                         CASE(update),
+                        CASE(remembered),
+                        CASE(unchanged),
+                        CASE(destroy_held),
                         CASE(create_held),
+                        CASE(storm),
                         CASE(lease),
                         CASE(edges),
         };
