@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The KFD backend over a driver of the test's own: what is called, when it is called again, what an error leaves behind
+ *
+ * The driver keeps what it was told, and fails as its script says: before it has done its work, or after.
+ */
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "hal/kfd-abi.h"
+#include "hal/kfd.h"
+#include "tests/lib/unit.h"
+
+#define QUEUES     4U
+#define SCRIPT_MAX 256U
+#define RING       UINT64_C(0x10000)
+
+typedef struct Step {
+        int error; /* errno; 0: none */
+        bool late;
+} Step;
+
+typedef struct Driver {
+        Step script[SCRIPT_MAX];
+        size_t n_steps;
+        unsigned n_calls;
+        uint32_t percentage[QUEUES], priority[QUEUES];
+        uint64_t rung_before[QUEUES]; /* the doorbell at the last call */
+        bool gone[QUEUES];
+} Driver;
+
+static Driver driver;
+static KfdHalDevice device;
+static KfdHalQueue queues[QUEUES];
+static HalQueue *batch[QUEUES];
+static _Atomic uint64_t write_index[QUEUES], read_index[QUEUES], doorbell[QUEUES];
+
+static int driver_update(const KfdUpdateQueue *u) {
+        if (u->queue_id >= QUEUES || driver.gone[u->queue_id] ||
+                        u->ring_base_address != RING * (u->queue_id + 1) || u->ring_size != 4096) {
+                errno = EFAULT;
+                return -1;
+        }
+        driver.percentage[u->queue_id] = u->queue_percentage;
+        driver.priority[u->queue_id] = u->queue_priority;
+        driver.rung_before[u->queue_id] = atomic_load(&doorbell[u->queue_id]);
+        return 0;
+}
+
+static int driver_ioctl(int fd, unsigned long request, ...) {
+        va_list ap;
+        va_start(ap, request);
+        const KfdUpdateQueue *u = va_arg(ap, const KfdUpdateQueue *);
+        va_end(ap);
+        assert_int_equal(fd, 42);
+        assert_int_equal(request, KFD_IOC_UPDATE_QUEUE);
+
+        Step s = driver.n_calls < driver.n_steps ? driver.script[driver.n_calls] : (Step){};
+        driver.n_calls++;
+        if (s.error == 0)
+                return driver_update(u);
+        if (s.late)
+                (void) driver_update(u);
+        errno = s.error;
+        return -1;
+}
+
+static void script(size_t skip, size_t n, Step step) {
+        driver.n_calls = 0;
+        driver.n_steps = skip + n;
+        assert_in_range(driver.n_steps, 0, SCRIPT_MAX);
+        for (size_t i = 0; i < driver.n_steps; i++)
+                driver.script[i] = i < skip ? (Step){} : step;
+}
+
+static int setup(void **state) {
+        driver = (Driver){};
+        device = (KfdHalDevice){.level = LEVEL_INTERRUPT};
+        for (uint32_t i = 0; i < QUEUES; i++) {
+                kfd_hal_init(queues + i, &device);
+                queues[i].ioctl = driver_ioctl;
+                queues[i].fd = 42;
+                queues[i].id = i;
+                queues[i].type = KFD_QUEUE_COMPUTE_AQL;
+                queues[i].ring = RING * (i + 1);
+                queues[i].ring_size = 4096;
+                queues[i].percentage = driver.percentage[i] = 100 - i;
+                queues[i].priority = driver.priority[i] = 3 + i;
+                queues[i].write_index = write_index + i;
+                queues[i].read_index = read_index + i;
+                queues[i].doorbell = doorbell + i;
+                atomic_store(&write_index[i], 10 * i);
+                atomic_store(&read_index[i], 0);
+                atomic_store(&doorbell[i], 0);
+                batch[i] = &queues[i].hal;
+        }
+        return 0;
+}
+
+static int hold(size_t n) {
+        return hal_kfd_ops.hold(batch, n);
+}
+
+static int release(size_t n) {
+        return hal_kfd_ops.release(batch, n);
+}
+
+/* The driver has what the records say. */
+static void assert_settled(void) {
+        for (uint32_t i = 0; i < QUEUES; i++) {
+                assert_false(queues[i].unsure);
+                assert_int_equal(driver.percentage[i], queues[i].hal.held ? 0 : queues[i].percentage);
+                assert_int_equal(driver.priority[i], queues[i].priority);
+        }
+}
+
+static void assert_held(bool held) {
+        for (uint32_t i = 0; i < QUEUES; i++)
+                assert_int_equal(queues[i].hal.held, held);
+}
+
+/* --- cases --- */
+
+static void test_hold_release(void **state) {
+        assert_int_equal(hold(QUEUES), 0);
+        assert_int_equal(driver.n_calls, QUEUES);
+        assert_held(true);
+        assert_settled();
+        assert_int_equal(hold(QUEUES), 0);
+        assert_int_equal(driver.n_calls, QUEUES); /* none for what is so already */
+        assert_int_equal(release(QUEUES), 0);
+        assert_int_equal(driver.n_calls, 2 * QUEUES);
+        assert_held(false);
+        assert_settled();
+        assert_false(device.degraded);
+}
+
+/* Bits above the low 8 of the percentage say where a queue runs, not how much. */
+static void test_percentage_word(void **state) {
+        queues[0].percentage = 0x0300 | 60;
+        assert_int_equal(hold(1), 0);
+        assert_int_equal(driver.percentage[0], 0x0300);
+        assert_int_equal(release(1), 0);
+        assert_int_equal(driver.percentage[0], 0x0300 | 60);
+        assert_int_equal(kfd_hal_effective(100, false), 100);
+        assert_int_equal(kfd_hal_effective(100, true), 0);
+}
+
+/* The doorbell comes once more, with the queue's own index, and after the queue is mapped. */
+static void test_rings(void **state) {
+        atomic_store(&write_index[1], 7);
+        queues[2].type = KFD_QUEUE_COMPUTE;
+        queues[3].doorbell = NULL;
+        assert_int_equal(hold(QUEUES), 0);
+        for (size_t i = 0; i < QUEUES; i++)
+                assert_int_equal(atomic_load(&doorbell[i]), 0);
+        atomic_store(&write_index[1], 9);
+        assert_int_equal(release(QUEUES), 0);
+        for (size_t i = 0; i < QUEUES; i++)
+                assert_int_equal(driver.rung_before[i], 0);
+        assert_int_equal(atomic_load(&doorbell[0]), 0);  /* nothing was ever written */
+        assert_int_equal(atomic_load(&doorbell[1]), 8);  /* AQL: the last packet */
+        assert_int_equal(atomic_load(&doorbell[2]), 20); /* PM4: the next one */
+
+        /* Not where the application has stopped the queue itself: it rings when it lets it go. */
+        assert_int_equal(hold(2), 0);
+        queues[1].percentage = 0;
+        atomic_store(&doorbell[1], 0);
+        assert_int_equal(release(2), 0);
+        assert_int_equal(atomic_load(&doorbell[1]), 0);
+}
+
+/* What the application has stopped is stopped: no call is made for it, whatever is said. */
+static void test_stopped_by_application(void **state) {
+        queues[0].percentage = driver.percentage[0] = 0;
+        assert_int_equal(hold(1), 0);
+        assert_true(queues[0].hal.held);
+        assert_int_equal(release(1), 0);
+        assert_int_equal(driver.n_calls, 0);
+        HalCosts costs;
+        hal_kfd_ops.costs(batch[0], &costs);
+        assert_int_equal(costs.hold_ns, 0); /* that told nothing about what a hold takes */
+        assert_int_equal(costs.release_ns, 0);
+}
+
+static void test_interrupted(void **state) {
+        static const int errors[] = {EINTR, EAGAIN};
+
+        for (size_t k = 0; k < ELEMENTSOF(errors); k++)
+                for (int late = 0; late < 2; late++) {
+                        script(0, 30, (Step){errors[k], late});
+                        assert_int_equal(hold(QUEUES), 0);
+                        assert_int_equal(driver.n_calls, 30 + QUEUES);
+                        assert_settled();
+                        script(2, 30, (Step){errors[k], late});
+                        assert_int_equal(release(QUEUES), 0);
+                        assert_settled();
+                }
+        /* Without an end it is given up, and rolled back; that is no reason to trust the hardware less. */
+        script(1, 100, (Step){EINTR, true});
+        assert_int_equal(hold(QUEUES), -EAGAIN);
+        assert_held(false);
+        assert_settled();
+        assert_false(device.degraded);
+}
+
+/* Each error at each call of a batch, before and after its work, on the way down and up: all as before, known to be so, and degraded where it
+ * cannot get better. */
+static void test_each_error(void **state) {
+        static const struct {
+                int error;
+                bool degrades;
+        } errors[] = {
+                        {EIO, true},
+                        {ETIME, true},
+                        {EACCES, true},
+                        {EBUSY, false},
+                        {ENOMEM, false},
+                        {ENODEV, false},
+                        {EINVAL, false},
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(errors); k++)
+                for (size_t skip = 0; skip < QUEUES; skip++)
+                        for (int late = 0; late < 2; late++)
+                                for (int up = 0; up < 2; up++) {
+                                        assert_int_equal(setup(state), 0);
+                                        if (up)
+                                                assert_int_equal(hold(QUEUES), 0);
+                                        script(skip, 1, (Step){errors[k].error, late});
+                                        assert_int_equal(up ? release(QUEUES) : hold(QUEUES),
+                                                        -errors[k].error);
+                                        assert_held(up);
+                                        assert_settled();
+                                        assert_int_equal(device.degraded, errors[k].degrades);
+                                        assert_int_equal(device.level,
+                                                        errors[k].degrades ? LEVEL_GATE : LEVEL_INTERRUPT);
+                                        assert_int_equal(device.error,
+                                                        errors[k].degrades ? -errors[k].error : 0);
+
+                                        /* A release is tried whatever the level is. */
+                                        script(0, 0, (Step){});
+                                        assert_int_equal(release(QUEUES), 0);
+                                        assert_held(false);
+                                        assert_settled();
+                                }
+}
+
+/* The call that was to bring the old state back fails as well: every later call starts with it. */
+static void test_unsure(void **state) {
+        for (int late = 0; late < 2; late++) {
+                assert_int_equal(setup(state), 0);
+                script(2, 2, (Step){EIO, late}); /* the third queue's hold, and its way back */
+                assert_int_equal(hold(QUEUES), -EIO);
+                assert_held(false);
+                assert_true(queues[2].unsure);
+                assert_int_equal(driver.percentage[0], 100);
+                assert_int_equal(driver.percentage[1], 99);
+
+                script(0, 1, (Step){EIO, late});
+                assert_int_equal(release(QUEUES), -EIO); /* still not known */
+                assert_true(queues[2].unsure);
+                script(0, 0, (Step){});
+                assert_int_equal(release(QUEUES), 0);
+                assert_int_equal(driver.n_calls, 1);
+                assert_settled();
+        }
+}
+
+/* A rollback that fails leaves a queue held, and says so. */
+static void test_failed_rollback(void **state) {
+        script(1, 4, (Step){ETIME, false}); /* the second: hold, back; the first: back, back */
+        assert_int_equal(hold(QUEUES), -ETIME);
+        assert_true(queues[0].hal.held);
+        assert_false(queues[1].hal.held);
+        script(0, 0, (Step){});
+        assert_int_equal(release(QUEUES), 0);
+        assert_held(false);
+        assert_settled();
+}
+
+/* The driver knows no such queue: nothing runs there, and the others are none the worse. */
+static void test_lost(void **state) {
+        driver.gone[1] = true;
+        assert_int_equal(hold(QUEUES), 0);
+        assert_held(true);
+        assert_true(queues[1].lost);
+        assert_false(device.degraded);
+        for (uint32_t i = 0; i < QUEUES; i++)
+                assert_int_equal(driver.percentage[i] == 0, i != 1);
+        script(0, 0, (Step){});
+        assert_int_equal(release(QUEUES), 0);
+        assert_int_equal(driver.n_calls, QUEUES - 1); /* and not asked again */
+        assert_int_equal(atomic_load(&doorbell[1]), 0);
+}
+
+static void test_reapply(void **state) {
+        assert_int_equal(hold(1), 0);
+        driver.percentage[0] = 100; /* somebody else's doing */
+        assert_int_equal(kfd_hal_reapply(queues), 0);
+        assert_settled();
+        script(0, 1, (Step){EIO, false});
+        driver.percentage[0] = 100;
+        assert_int_equal(kfd_hal_reapply(queues), -EIO);
+        assert_true(queues[0].unsure);
+        assert_int_equal(hold(1), 0); /* it is held, as far as the record goes: and made so */
+        assert_settled();
+}
+
+static void test_backlog(void **state) {
+        uint64_t n = 77;
+
+        atomic_store(&write_index[0], 40);
+        atomic_store(&read_index[0], 15);
+        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), 0);
+        assert_int_equal(n, 25);
+        atomic_store(&read_index[0], 41); /* it went on between the two looks */
+        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), 0);
+        assert_int_equal(n, 0);
+        queues[0].type = KFD_QUEUE_SDMA;
+        n = 77;
+        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), -EOPNOTSUPP);
+        assert_int_equal(n, 77);
+}
+
+static void test_costs(void **state) {
+        HalCosts costs;
+
+        assert_int_equal(hold(QUEUES), 0);
+        hal_kfd_ops.costs(batch[0], &costs);
+        assert_true(costs.hold_ns > 0 && costs.release_ns == 0);
+        script(0, 1, (Step){EIO, false});
+        assert_int_equal(release(QUEUES), -EIO);
+        hal_kfd_ops.costs(batch[0], &costs);
+        assert_int_equal(costs.release_ns, 0); /* a failure is no measure */
+        assert_int_equal(release(QUEUES), 0);
+        hal_kfd_ops.costs(batch[0], &costs);
+        assert_true(costs.release_ns > 0);
+}
+
+/* errno is the application's. */
+static void test_errno(void **state) {
+        errno = 12345;
+        script(0, 1, (Step){EIO, false});
+        assert_int_equal(hold(QUEUES), -EIO);
+        assert_int_equal(errno, 12345);
+}
+
+static void test_level(void **state) {
+        KfdNode gfx803 = {.gfx_version = 80003}, gfx90a = {.gfx_version = 90010},
+                gfx1030 = {.gfx_version = 100300}, gfx1100 = {.gfx_version = 110000};
+
+        assert_int_equal(kfd_hal_level(&gfx803, true), LEVEL_GATE); /* doorbells of another kind */
+        assert_int_equal(kfd_hal_level(&gfx90a, true), LEVEL_INTERRUPT);
+        assert_int_equal(kfd_hal_level(&gfx90a, false), LEVEL_DEQUEUE);
+        assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_INTERRUPT);
+        assert_int_equal(kfd_hal_level(&gfx1100, true), LEVEL_GATE); /* MES */
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup(name, setup)
+        const struct CMUnitTest tests[] = {
+                        T(test_hold_release),
+                        T(test_percentage_word),
+                        T(test_rings),
+                        T(test_stopped_by_application),
+                        T(test_interrupted),
+                        T(test_each_error),
+                        T(test_unsure),
+                        T(test_failed_rollback),
+                        T(test_lost),
+                        T(test_reapply),
+                        T(test_backlog),
+                        T(test_costs),
+                        T(test_errno),
+                        T(test_level),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
