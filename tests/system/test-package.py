@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Debian package: installed it runs, upgraded it keeps its clients, purged it leaves nothing."""
+
+import glob
+import os
+
+import inside
+from inside import GROUP, Case, run, show, until
+
+PACKAGES = [p for p in sorted(glob.glob("/mnt/build/debian-package/*.deb")) if "-dbgsym_" not in p]
+NAMES = [os.path.basename(p).split("_")[0] for p in PACKAGES]
+ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def dpkg(*args):
+    return run("dpkg", *args, env=ENVIRONMENT)
+
+
+class Package(Case):
+    """In this order: each test goes on where the one before it ended."""
+
+    @classmethod
+    def setUpClass(cls):
+        # Images for containers have one that starts nothing.
+        if os.path.exists("/usr/sbin/policy-rc.d"):
+            os.unlink("/usr/sbin/policy-rc.d")
+
+    def setUp(self):
+        if run("dpkg-query", "--show", "--showformat=${Status}", "xsched", status=None).endswith("ok installed"):
+            super().setUp()
+
+    def tearDown(self):
+        if hasattr(self, "clients"):
+            super().tearDown()
+
+    def test_1_installed_it_runs(self):
+        self.assertEqual(sorted(NAMES), ["libxsched-dev", "libxsched0", "xsched", "xsched-demo", "xsched-shim"])
+        dpkg("--install", *PACKAGES)
+        until(lambda: show("xsched", "ActiveState") == "active", "the service to be up")
+        self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
+        self.assertEqual(run("xschedctl", "--no-legend", "list-clients"), "")
+        self.assertEqual(run("stat", "-c", "%U %a", "/var/lib/xsched").strip(), "xsched 700")
+        self.assertEqual(dpkg("--verify", *NAMES), "")
+        for example in glob.glob("/usr/share/doc/xsched/examples/*"):
+            with open(example, encoding="utf-8") as f:
+                for word in f.read().replace("=", " ").replace(",", " ").split():
+                    if word.endswith(".so"):
+                        self.assertTrue(os.path.exists(word), f"{example}: {word}")
+
+    def test_2_the_slices_are_classes(self):
+        for name, priority in (("online", 50), ("batch", -50)):
+            c = self.client("-p", f"Slice=gpu-{name}.slice")
+            group = next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + c.unit))
+            until(lambda path=group, p=priority: self.get("Priority", path, GROUP) == p, f"priority {priority}")
+
+    def test_3_an_upgrade_keeps_clients(self):
+        c = self.client()
+        before = show("xsched", "MainPID"), self.call("ListClients")[0]
+        dpkg("--install", *PACKAGES)
+        until(lambda: show("xsched", "ActiveState") == "active", "the service to be back")
+        self.assertNotEqual(show("xsched", "MainPID"), before[0])
+        self.assertEqual(self.call("ListClients")[0], before[1])
+        self.assertEqual(c.ask("run 1"), "ran")
+
+    def test_4_purged_it_leaves_only_what_is_not_its_own(self):
+        with open("/etc/xsched/classes.d/mine.class", "w", encoding="utf-8") as f:
+            f.write("[Class]\nPriority=1\n")
+        files = [f for f in run("dpkg", "-L", *NAMES).splitlines() if not os.path.isdir(f)]
+        self.assertIn("/usr/libexec/xschedd", files)
+        super().tearDown()
+        del self.clients
+        dpkg("--purge", *NAMES)
+        self.assertEqual([f for f in files if os.path.lexists(f)], [])
+        self.assertEqual(run("find", "/etc", "/var/lib", "-name", "*xsched*").splitlines(), ["/etc/xsched"])
+        self.assertEqual(os.listdir("/etc/xsched"), ["classes.d"])
+        self.assertEqual(run("systemctl", "is-active", "xsched", status=3).strip(), "inactive")
+
+
+if __name__ == "__main__":
+    inside.main()
