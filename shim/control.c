@@ -110,6 +110,16 @@ void control_detach_all(Control *c) {
                 }
 }
 
+void control_recall(Control *c) {
+        for (XschedQueue *q = c->queues[QUEUE_REGISTERING], *next; q; q = next) {
+                next = q->next;
+                if (q->dead)
+                        control_finish_queue(c, q);
+                else
+                        control_set_queue_state(c, q, QUEUE_NEW);
+        }
+}
+
 void control_retry_refused(Control *c) {
         for (XschedQueue *q = c->queues[QUEUE_REFUSED], *next; q; q = next) {
                 next = q->next;

@@ -22,6 +22,7 @@ typedef enum LinkState {
         LINK_WAITING,     /* a bus, and no service on it that takes us */
         LINK_REGISTERING, /* RegisterClient is under way */
         LINK_ATTACHED,    /* page and lifeline are there */
+        LINK_CUT,         /* they are, and the bus is not */
         _LINK_STATE_MAX,
 } LinkState;
 
@@ -47,6 +48,8 @@ typedef struct Control {
         uint64_t attached_at_ns;
         uint64_t random;
         bool lost; /* ends the turn with link_down() */
+        bool cut;  /* ends the turn with link_cut() */
+        bool told; /* that it runs unscheduled */
         bool hints_due;
 
         /* calls */
@@ -74,6 +77,7 @@ void control_attach_queue(Control *c, XschedQueue *q, uint64_t id, uint32_t slot
 void control_finish_queue(Control *c, XschedQueue *q); /* dead, and in no hands any more */
 void control_detach_all(Control *c);                   /* every gate open, every queue new */
 void control_retry_refused(Control *c);
+void control_recall(Control *c); /* queues whose registration gets no reply any more: new again */
 void control_drain_all(Control *c);
 
 /* hold.c */

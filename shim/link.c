@@ -8,7 +8,9 @@
  * mapped, and the wake descriptor keeps its number (a new one takes its place by dup3()).
  *
  * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is not "wrong": verdicts go on from the
- * page; calls that fell into the gap are made again when the name has an owner again.
+ * page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that restarts: it is connected to
+ * anew, and the service, which knows the process by its credentials, takes our calls as before. What is true of the service the
+ * lifeline says.
  */
 
 #include <fcntl.h>
@@ -47,6 +49,7 @@ static const char *const link_state_table[_LINK_STATE_MAX] = {
                 [LINK_WAITING] = "waiting",
                 [LINK_REGISTERING] = "registering",
                 [LINK_ATTACHED] = "attached",
+                [LINK_CUT] = "cut",
 };
 
 const char *link_state_to_string(LinkState s) {
@@ -58,12 +61,20 @@ static void link_set_state(Control *c, LinkState state) {
                 return;
         client_debug("xsched: link %s -> %s", link_state_to_string(c->state), link_state_to_string(state));
         c->state = state;
-        if (state == LINK_ATTACHED)
+        if (state == LINK_ATTACHED || state == LINK_CUT)
                 client_set_state(XSCHED_STATE_ATTACHED);
         else if (client_state() == XSCHED_STATE_ATTACHED)
                 client_set_state(XSCHED_STATE_DETACHED);
         else if (client_state() == XSCHED_STATE_OFF)
                 client_set_state(XSCHED_STATE_CONNECTING);
+}
+
+/* Once for each time that it happens: attempts go on in the background, and there may be no service here at all. */
+static void link_tell(Control *c, const char *what, const char *why) {
+        if (c->told)
+                return;
+        c->told = true;
+        client_debug("xsched: %s (%s), running unscheduled", what, why);
 }
 
 /* --- when to try again --- */
@@ -119,8 +130,33 @@ static void link_down(Control *c) {
         c->page = PAGE_NULL; /* stays mapped */
         c->n_calls = 0;
         c->stalled_until_ns = 0;
-        c->lost = false;
+        c->lost = c->cut = false;
         link_back_off(c);
+}
+
+/* Only the bus is gone. Gates stay seated, and what the page says holds under its lease. */
+static void link_cut(Control *c) {
+        if (now_ns() - c->attached_at_ns >= STEADY_NS)
+                c->backoff_ns = 0;
+        link_drop_bus(c);
+        link_set_state(c, LINK_CUT);
+        control_recall(c);
+        for (Goner *g = c->goners; g; g = g->next)
+                g->sent = false;
+        c->n_calls = 0;
+        c->stalled_until_ns = 0;
+        c->cut = false;
+        link_back_off(c);
+}
+
+/* Of a call, or of the bus as a whole. */
+static void link_failed(Control *c, int r) {
+        bool bus = r == -ENOTCONN || r == -ECONNRESET || r == -EPIPE || r == -ESHUTDOWN;
+
+        if (bus && c->state == LINK_ATTACHED)
+                c->cut = true;
+        else
+                c->lost = true;
 }
 
 /* --- calls --- */
@@ -257,8 +293,10 @@ static void link_send_queues(Control *c) {
                 int r = link_register_queue(c, q);
                 if (r == -EINVAL) /* a name that is no UTF-8 */
                         control_set_queue_state(c, q, QUEUE_REFUSED);
-                else if (r < 0)
-                        c->lost = true;
+                else if (r < 0) {
+                        link_failed(c, r);
+                        return;
+                }
         }
 }
 
@@ -304,9 +342,13 @@ static int link_unregister_queue(Control *c, Goner *g) {
 }
 
 static void link_send_goners(Control *c) {
-        for (Goner *g = c->goners; g && c->n_calls < CONTROL_CALLS_MAX; g = g->next)
-                if (!g->sent && link_unregister_queue(c, g) < 0)
-                        c->lost = true;
+        for (Goner *g = c->goners; g && c->n_calls < CONTROL_CALLS_MAX; g = g->next) {
+                int r = g->sent ? 0 : link_unregister_queue(c, g);
+                if (r < 0) {
+                        link_failed(c, r);
+                        return;
+                }
+        }
 }
 
 void link_forget_queue(Control *c, uint64_t id) {
@@ -418,16 +460,17 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         if (r >= 0) {
                 c->attached_at_ns = now_ns();
                 c->hints_due = true;
+                c->told = false;
                 link_set_state(c, LINK_ATTACHED);
                 return 1;
         }
 
         link_set_state(c, LINK_WAITING);
         if (!e || !error_is_absence(e)) {
-                client_debug("xsched: not taken by the service: %s",
-                                e ? strempty(e->message) : strerrordesc_np(-r));
+                link_tell(c, "not taken by the service", e ? strempty(e->message) : strerrordesc_np(-r));
                 c->backoff_ns = BACKOFF_MAX_NS;
-        }
+        } else
+                link_tell(c, "no service on the bus", strempty(e->message));
         link_back_off(c);
         return 1;
 }
@@ -484,7 +527,7 @@ static const char *link_address(void) {
         return isempty(address) ? SYSTEM_ADDRESS : address;
 }
 
-static int link_connect(Control *c) {
+static int link_open_bus(Control *c) {
         int r = sdbus.sd_bus_new(&c->bus);
 
         if (r >= 0)
@@ -499,9 +542,30 @@ static int link_connect(Control *c) {
                                 "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" BUS_NAME
                                 "'",
                                 link_on_owner, NULL, c);
-        if (r >= 0)
-                r = link_register(c);
         return r;
+}
+
+static void link_connect(Control *c) {
+        int r = link_open_bus(c);
+
+        if (r < 0)
+                link_tell(c, "no bus", strerrordesc_np(-r));
+        else
+                r = link_register(c);
+        if (r < 0)
+                c->lost = true;
+}
+
+/* Nobody is told anything about us: calls that nobody answered are made anew, and the others were. */
+static void link_reconnect(Control *c) {
+        if (link_open_bus(c) < 0) {
+                link_drop_bus(c);
+                link_back_off(c);
+                return;
+        }
+        c->attached_at_ns = now_ns();
+        c->hints_due = true;
+        link_set_state(c, LINK_ATTACHED);
 }
 
 static void link_process(Control *c) {
@@ -509,9 +573,12 @@ static void link_process(Control *c) {
 
         for (unsigned i = 0; i < 256 && r > 0; i++)
                 r = sdbus.sd_bus_process(c->bus, NULL);
-        if (r < 0)
+        if (r < 0 && c->state == LINK_ATTACHED)
+                c->cut = true;
+        else if (r < 0) {
+                link_tell(c, "no bus", strerrordesc_np(-r));
                 c->lost = true;
-        else
+        } else
                 client_set_fd(CLIENT_FD_BUS, sdbus.sd_bus_get_fd(c->bus));
 }
 
@@ -519,26 +586,34 @@ static void link_send(Control *c) {
         c->hints_due = client_take_hints_changed() || c->hints_due;
         if (now_ns() < c->stalled_until_ns)
                 return;
-        if (c->hints_due && link_send_hints(c) < 0)
-                c->lost = true;
+        int r = c->hints_due ? link_send_hints(c) : 0;
+        if (r < 0) {
+                link_failed(c, r);
+                return;
+        }
         c->hints_due = false;
         link_send_goners(c);
-        link_send_queues(c);
+        if (!c->cut && !c->lost)
+                link_send_queues(c);
 }
 
 void link_turn(Control *c) {
         bool due = now_ns() >= c->retry_at_ns;
 
-        if (c->state == LINK_DOWN && due && c->n_pages < PAGES_MAX && link_connect(c) < 0)
-                c->lost = true;
+        if (c->state == LINK_DOWN && due && c->n_pages < PAGES_MAX)
+                link_connect(c);
+        if (c->state == LINK_CUT && due)
+                link_reconnect(c);
         if (c->state == LINK_WAITING && due && link_register(c) < 0)
                 c->lost = true;
         if (c->bus && !c->lost)
                 link_process(c);
-        if (c->state == LINK_ATTACHED && !c->lost)
+        if (c->state == LINK_ATTACHED && !c->lost && !c->cut)
                 link_send(c);
         if (c->lost)
                 link_down(c);
+        else if (c->cut)
+                link_cut(c);
 }
 
 void link_lifeline(Control *c) {
@@ -566,7 +641,8 @@ void link_lifeline(Control *c) {
 uint64_t link_next_ns(const Control *c) {
         uint64_t next = NSEC_INFINITY, usec;
 
-        if (c->state == LINK_WAITING || (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
+        if (c->state == LINK_WAITING || c->state == LINK_CUT ||
+                        (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
                 next = c->retry_at_ns;
         if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
                 next = MIN(next, c->stalled_until_ns);

@@ -8,15 +8,17 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "common/macro.h"
 #include "private-bus.h"
 
-static const char config[] =
+static const char config[] = /* with its address */
                 "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" "
                 "\"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">"
-                "<busconfig><type>session</type><listen>unix:tmpdir=/tmp</listen><auth>EXTERNAL</auth>"
+                "<busconfig><type>session</type><listen>%s</listen><auth>EXTERNAL</auth>"
                 "<policy context=\"default\"><allow send_destination=\"*\"/><allow receive_sender=\"*\"/><allow own=\"*\"/></policy>"
                 "</busconfig>";
 
@@ -32,11 +34,11 @@ static _noreturn_ void exec_daemon(int config_fd, int address_fd) {
         _exit(127);
 }
 
-int private_bus_start(PrivateBus *ret) {
+static int start(const char *address, PrivateBus *ret) {
         _cleanup_close_ int config_fd = memfd_create("bus.conf", 0);
         int pipefd[2];
 
-        if (config_fd < 0 || write(config_fd, config, sizeof(config) - 1) != (ssize_t) sizeof(config) - 1)
+        if (config_fd < 0 || dprintf(config_fd, config, address) < 0)
                 return -EIO;
         if (pipe(pipefd) < 0)
                 return negative_errno();
@@ -54,8 +56,26 @@ int private_bus_start(PrivateBus *ret) {
                 private_bus_stop(ret);
                 return -ENOENT;
         }
-        ret->address[strcspn(ret->address, "\n")] = '\0';
+        /* Without the guid: one that is started again has another. */
+        ret->address[strcspn(ret->address, ",\n")] = '\0';
         return 0;
+}
+
+int private_bus_start(PrivateBus *ret) {
+        return start("unix:tmpdir=/tmp", ret);
+}
+
+int private_bus_start_again(const char *address, PrivateBus *ret) {
+        return start(address, ret);
+}
+
+bool private_bus_listens(const char *address) {
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        const char *path = strstr(address, "path=") + strlen("path=");
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        (void) snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+        return connect(fd, (const struct sockaddr *) &sa, sizeof(sa)) >= 0;
 }
 
 void private_bus_stop(PrivateBus *b) {

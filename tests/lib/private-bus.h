@@ -5,6 +5,7 @@
  * A message bus for one test, ended with it
  */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 typedef struct PrivateBus {
@@ -14,4 +15,8 @@ typedef struct PrivateBus {
 
 /* Returns 0, or -ENOENT without dbus-daemon. The daemon dies with the calling process. */
 int private_bus_start(PrivateBus *ret);
+
+/* Where one was before, as its clients know the place. */
+int private_bus_start_again(const char *address, PrivateBus *ret);
+bool private_bus_listens(const char *address);
 void private_bus_stop(PrivateBus *b);

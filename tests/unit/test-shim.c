@@ -192,6 +192,7 @@ static void case_no_service(void) {
         CHECK(counters().launches == 1);
 }
 
+/* Then the lifeline says what is true: the hold stands under its lease, and ends with the service. */
 static void case_bus_lost(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
@@ -201,10 +202,48 @@ static void case_bus_lost(void) {
         launch(&l, q);
         CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
         CHECK(kill(bus.pid, SIGKILL) == 0);
+        XschedQueue *in_the_gap = queue((XschedQueueInfo){});
+        CHECK(poll_until(!private_bus_listens(bus.address)));
+        CHECK(xsched_queue_begin(in_the_gap) == XSCHED_UNTRACKED);
+        CHECK(!fake_client_is_gone(&s->clients[0]));
+        CHECK(has_waiters(&s->clients[0], 0, 1));
+        CHECK(counters().state == XSCHED_STATE_ATTACHED);
+        fake_client_hang_up(&s->clients[0]);
         CHECK(pthread_join(l.thread, NULL) == 0);
         CHECK(poll_until(counters().state == XSCHED_STATE_DETACHED));
-        CHECK(poll_until(fake_client_is_gone(&s->clients[0]))); /* and the service is told */
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
+}
+
+/* A new bus where the old one was, and the service on it with its clients: nobody registers anew, what is held stays so, and what fell
+ * into the gap is made up for. */
+static void case_bus_restart(void) {
+        FakeScheduler *s = scheduler();
+        XschedQueue *first = attached_queue(s, (XschedQueueInfo){}),
+                    *gone = attached_queue(s, (XschedQueueInfo){});
+        FakeClient *c = &s->clients[0];
+        PrivateBus again;
+        Launcher l;
+
+        fake_hold(c->f, 0, NSEC_INFINITY);
+        launch(&l, first);
+        CHECK(poll_until(has_waiters(c, 0, 1)));
+        CHECK(kill(bus.pid, SIGKILL) == 0);
+        CHECK(poll_until(!private_bus_listens(bus.address)));
+        XschedQueue *second = queue((XschedQueueInfo){.label = "in the gap"});
+        xsched_queue_unref(gone);
+        CHECK(xsched_queue_begin(second) == XSCHED_UNTRACKED);
+
+        CHECK(private_bus_start_again(bus.address, &again) == 0);
+        fake_scheduler_reconnect(s, bus.address);
+        fake_scheduler_own(s);
+        CHECK(scheduler_until(s, counters().queues == 2 && c->n_gone == 1));
+        CHECK(s->n_clients == 1 && c->n_queues == 2 && c->last_gone == 1001);
+        CHECK(streq(s->label, "in the gap"));
+        CHECK(counters().state == XSCHED_STATE_ATTACHED);
+        CHECK(has_waiters(c, 0, 1));
+        fake_run(c->f, 0);
+        CHECK(pthread_join(l.thread, NULL) == 0);
+        private_bus_stop(&again);
 }
 
 /* The lifeline stays open over a restart: nobody registers anew, and what fell into the gap is made up for. */
@@ -321,6 +360,7 @@ static const BusCase cases[] = {
                 CASE(hang_up),
                 CASE(no_service),
                 CASE(bus_lost),
+                CASE(bus_restart),
                 CASE(restart),
                 CASE(amnesia),
                 CASE(refused),
