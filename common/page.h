@@ -49,7 +49,7 @@
  *   level        A slot with level DEQUEUE or more is held in the driver, too, by the client's control thread. It sleeps, so after
  *                a change of such a slot's verdict (or of its level while held) the service sends the one-byte datagram 'l'. The
  *                control thread reads level, verdict and lease, calls the driver, and stores the verdict word in `applied` when the
- *                driver has done it: `applied` of such a slot is the control thread's alone. It wakes by itself when the lease runs out,
+ *                driver has done it: `applied` of such a slot is the control thread's alone. Before that it stores how long that took. It wakes by itself when the lease runs out,
  *                and lets go.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
@@ -126,7 +126,13 @@ typedef struct PageSlot {
                         lead_us; /* with a threshold: how long before its oldest launch is expected to end a bounded queue may
                                      * submit the next, so that the device does not run dry; 0: not before it has ended */
         uint64_t queue_id;
-        uint8_t _pad0[PAGE_LINE - 32];
+        _Atomic uint64_t ordered_ns; /* CLOCK_MONOTONIC of the last order to the driver; see "level" above */
+
+        /* What came of it: the client's, though they stand in this line. Written once per order, after a call of the driver. */
+        _Atomic uint32_t hold_wake_ns,
+                        hold_call_ns; /* from ordered_ns to the call of the driver; the call */
+        _Atomic uint32_t release_wake_ns, release_call_ns; /* the same of letting go */
+        uint8_t _pad0[PAGE_LINE - 56];
 
         /* line 1: client */
         _Atomic uint32_t

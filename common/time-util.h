@@ -41,3 +41,12 @@ static inline uint64_t ns_add(uint64_t a, uint64_t b) {
 static inline uint64_t ns_sub(uint64_t a, uint64_t b) {
         return a > b ? a - b : 0;
 }
+
+/* A running estimate: the first sample, then an eighth of each new one. Samples of 0 count as 1, because 0 says "not measured". */
+static inline uint64_t ns_learn(uint64_t estimate, uint64_t sample) {
+        if (sample == 0)
+                sample = 1;
+        if (estimate == 0)
+                return sample;
+        return sample > estimate ? estimate + (sample - estimate) / 8 : estimate - (estimate - sample) / 8;
+}

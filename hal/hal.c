@@ -6,6 +6,7 @@
 
 #include "hal/hal.h"
 #include "common/macro.h"
+#include "common/time-util.h"
 #include "hal/kfd.h"
 #include "hal/opencl.h"
 
@@ -56,10 +57,5 @@ int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(Ha
 }
 
 uint64_t hal_learn_cost(uint64_t estimate_ns, uint64_t sample_ns) {
-        uint64_t sample = MAX(sample_ns, UINT64_C(1));
-
-        if (estimate_ns == 0)
-                return sample;
-        return sample > estimate_ns ? estimate_ns + (sample - estimate_ns) / 8
-                                    : estimate_ns - (estimate_ns - sample) / 8;
+        return ns_learn(estimate_ns, sample_ns);
 }

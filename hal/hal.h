@@ -85,5 +85,5 @@ const HalOps *hal_find(const char *name);
  * the first failure brings those back that were changed. A queue that cannot be brought back stays as it is and says so. */
 int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(HalQueue *q, bool held));
 
-/* A running estimate: the first sample, then an eighth of each new one. Samples of 0 count as 1, because 0 says "not measured". */
+/* A running estimate: ns_learn() of common/time-util.h. */
 uint64_t hal_learn_cost(uint64_t estimate_ns, uint64_t sample_ns);

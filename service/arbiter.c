@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "ladder.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
@@ -16,11 +17,20 @@
 
 typedef struct SlotWords {
         Verdict verdict;
-        uint32_t threshold, budget_us, lead_us, watch;
+        uint32_t threshold, budget_us, lead_us, watch, level;
 } SlotWords;
 
 static bool grants_in_force(const Device *d) {
         return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
+}
+
+/* Whether the policy's word counts for it. */
+static bool entity_is_scheduled(const Entity *e) {
+        return e->policy && grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
+}
+
+static bool entity_is_held(const Entity *e) {
+        return entity_is_scheduled(e) && e->grant.verdict == VERDICT_HOLD;
 }
 
 static uint32_t wanted_watch(const Queue *q) {
@@ -46,7 +56,7 @@ static SlotWords wanted_words(const Queue *q) {
 
         if (queue_is_suspended(q))
                 w.verdict = VERDICT_HOLD;
-        else if (e && e->policy && grants_in_force(e->device)) {
+        else if (e && entity_is_scheduled(e)) {
                 w.verdict = e->grant.verdict;
                 w.threshold = e->grant.threshold;
                 if (w.threshold != 0) {
@@ -54,6 +64,7 @@ static SlotWords wanted_words(const Queue *q) {
                         w.lead_us = e->device->tuning.lead_us;
                 }
         }
+        w.level = ladder_level(q, w.verdict);
         return w;
 }
 
@@ -81,20 +92,40 @@ static void sync_watch(Queue *q) {
         queue_set_ready(q, outstanding != 0);
 }
 
-static void sync_verdict(Queue *q, Verdict v) {
-        Client *c = q->client;
-        bool hold = v == VERDICT_HOLD;
+static void write_level(Queue *q, uint32_t level, bool is_order) {
+        if (is_order) {
+                q->ordered_ns = now_ns();
+                atomic_store_explicit(&q->page_slot->ordered_ns, q->ordered_ns, memory_order_relaxed);
+        }
+        q->written.level = level;
+        atomic_store_explicit(&q->page_slot->level, level, memory_order_relaxed);
+}
 
-        if (q->holds == hold)
-                return;
-        /* The lease before the word: a hold that is born expired would let one launch pass. */
-        if (hold)
-                lease_begin(c);
+static void write_verdict(Queue *q, Verdict v) {
+        Client *c = q->client;
+
         c->words[q->slot] = page_slot_set_verdict(q->page_slot, c->words[q->slot], v);
-        q->holds = hold;
+        q->holds = v == VERDICT_HOLD;
         q->manager->n_verdicts++;
-        if (!hold)
-                lease_end(c);
+}
+
+/* The level before the word, and the driver is told after it. */
+static void sync_verdict(Queue *q, const SlotWords *w) {
+        bool hold = w->verdict == VERDICT_HOLD, turns = q->holds != hold;
+
+        if (!turns && w->level == q->written.level)
+                return;
+        bool is_order = w->level >= LEVEL_DEQUEUE || (q->holds && q->written.level >= LEVEL_DEQUEUE);
+        ladder_before_order(q);
+        /* The lease before the word: a hold that is born expired would let one launch pass. */
+        if (turns && hold)
+                lease_begin(q->client);
+        write_level(q, w->level, is_order);
+        if (turns)
+                write_verdict(q, w->verdict);
+        ladder_after_order(q, is_order);
+        if (turns && !hold)
+                lease_end(q->client);
 }
 
 static void sync_words(Queue *q, const SlotWords *w) {
@@ -110,13 +141,15 @@ static void sync_words(Queue *q, const SlotWords *w) {
                 q->written.lead_us = w->lead_us;
                 atomic_store_explicit(&q->page_slot->lead_us, w->lead_us, memory_order_relaxed);
         }
-        sync_verdict(q, w->verdict);
+        sync_verdict(q, w);
 }
 
 /* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due decides whether
  * it may go, not the way there. */
 void arbiter_sync_queue(Queue *q) {
         sync_watch(q);
+        if (q->entity)
+                ladder_set_held(q->entity, entity_is_held(q->entity), now_ns());
         SlotWords w = wanted_words(q);
         if (q->holds && w.verdict == VERDICT_RUN && q->device->pending) {
                 q->device->sync = true;
@@ -126,7 +159,7 @@ void arbiter_sync_queue(Queue *q) {
 }
 
 void arbiter_release_queue(Queue *q) {
-        const SlotWords open = {.verdict = VERDICT_RUN};
+        const SlotWords open = {.verdict = VERDICT_RUN, .level = q->written.level};
 
         if (q->written.watch != 0)
                 (void) page_slot_set_watch(q->page_slot, 0);
@@ -143,6 +176,7 @@ void arbiter_sync_device(Device *d) {
 static void write_entity(Entity *e, Verdict only) {
         Queue *q;
 
+        ladder_set_held(e, entity_is_held(e), now_ns());
         DL_FOREACH2(e->queues, q, entity_next) {
                 SlotWords w = wanted_words(q);
                 if (w.verdict != only)
@@ -167,6 +201,13 @@ static void preempted(Device *d, Entity *e) {
                 d->preempted = e;
 }
 
+static void entity_changed(Entity *e) {
+        if (e->changed)
+                return;
+        e->changed = true;
+        LL_PREPEND2(e->device->changed, e, changed_next);
+}
+
 void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         Entity *e = owner;
         Device *d = userdata;
@@ -174,10 +215,7 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
                 preempted(d, e);
         e->grant = *grant;
-        if (e->changed)
-                return;
-        e->changed = true;
-        LL_PREPEND2(d->changed, e, changed_next);
+        entity_changed(e);
 }
 
 static void write_changed(Device *d) {
@@ -185,6 +223,7 @@ static void write_changed(Device *d) {
 
         LL_FOREACH2(d->changed, e, changed_next)
         write_entity(e, VERDICT_HOLD);
+        ladder_flush(d->manager); /* they have the longest way */
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
                 write_entity(e, VERDICT_RUN);
                 if (e->told_ready && e->grant.verdict == VERDICT_RUN)
@@ -319,6 +358,21 @@ static void device_check_stalls(Device *d, uint64_t now) {
         }
 }
 
+/* --- how far holds reach --- */
+
+static void device_review(Device *d, uint64_t now) {
+        Entity *e;
+
+        if (now < d->review_at)
+                return;
+        d->review_at = NSEC_INFINITY;
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (ladder_review(e, now))
+                        entity_changed(e);
+                d->review_at = MIN(d->review_at, e->review_at);
+        }
+}
+
 /* --- turns --- */
 
 /* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which is cheaper
@@ -327,6 +381,7 @@ static void device_arm(Device *d) {
         uint64_t at = MIN(d->dispatch_at, d->settle_at);
         at = MIN(at, d->probe_at);
         at = MIN(at, d->stall_at);
+        at = MIN(at, d->review_at);
 
         if (at >= d->timer_at)
                 return;
@@ -363,6 +418,7 @@ static void device_turn(Device *d) {
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
+        device_review(d, now);
         if (d->sync) {
                 d->sync = false;
                 write_device(d, VERDICT_HOLD);
@@ -395,6 +451,7 @@ void arbiter_flush(Manager *m) {
                 d->pending = false;
                 device_turn(d);
         }
+        ladder_flush(m);
         add_latencies(m);
 }
 
@@ -434,6 +491,8 @@ static void queue_look(Queue *q) {
                 return;
         if (ready)
                 note_ready_edge(q);
+        if (ready && q->holds && q->entity)
+                ladder_ready_while_held(q->entity);
         queue_set_ready(q, ready);
 }
 

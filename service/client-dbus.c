@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "ladder.h"
 #include "manager-dbus.h"
 
 #define CLIENT_PREFIX BUS_PATH "/client"
@@ -51,6 +52,11 @@ BUS_GETTER(get_held) {
         ClientCounters n;
         client_counters(userdata, &n);
         return sd_bus_message_append(reply, "t", n.held_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_drain) {
+        uint64_t ns = ladder_client_drain(userdata);
+        return sd_bus_message_append(reply, "t", ns == PREEMPTION_UNKNOWN ? ns : ns / NSEC_PER_USEC);
 }
 
 BUS_GETTER(get_lease_expired) {
@@ -170,6 +176,7 @@ static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),
                 SD_BUS_PROPERTY("HeldUSec", "t", get_held, 0, 0),
                 SD_BUS_PROPERTY("LeaseExpired", "t", get_lease_expired, 0, 0),
+                SD_BUS_PROPERTY("DrainUSec", "t", get_drain, 0, 0),
                 SD_BUS_PROPERTY("NEdges", "t", NULL, offsetof(Client, n_edges), 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,

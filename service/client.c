@@ -20,6 +20,7 @@
 #include "follow.h"
 #include "hold.h"
 #include "job.h"
+#include "ladder.h"
 #include "log.h"
 #include "messages.h"
 #include "user.h"
@@ -290,6 +291,7 @@ Client *client_free(Client *c) {
                                 m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);
                 (void) sd_bus_emit_object_removed(m->bus, c->path);
         }
+        ladder_forget(c);
         if (c->hh.tbl) {
                 HASH_DEL(m->clients, c);
                 follow_clients_changed(m);

@@ -44,7 +44,9 @@ struct Client {
         uint32_t n_slots;   /* length of both */
         uint32_t next_slot; /* where the search for a free slot begins */
         unsigned n_queues;
-        unsigned n_holding;                  /* slots whose word says hold */
+        unsigned n_holding; /* slots whose word says hold */
+        bool to_be_told;    /* on the manager's list of clients to be notified */
+        Client *to_be_told_next;
         Client *holding_prev, *holding_next; /* of the manager's list, while n_holding > 0 */
 
         Settings override; /* Client.Set */

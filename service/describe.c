@@ -15,6 +15,7 @@
 #include "describe.h"
 #include "job.h"
 #include "json-util.h"
+#include "ladder.h"
 
 /* --- JSON --- */
 
@@ -49,6 +50,8 @@ static int describe_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_u64(o, "threshold", d->config.threshold));
         JSON_TRY(json_add_string(o, "preemption", preemption_to_string(d->tuning.preemption)));
         JSON_TRY(json_add_bool(o, "allow_mes_preemption", d->tuning.allow_mes));
+        JSON_TRY(json_add_u64(o, "hold_cost_usec", d->costs.hold_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "release_cost_usec", d->costs.release_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "entities", d->n_entities));
         JSON_TRY(json_add_u64(o, "ready", d->n_ready));
         return json_add_u64(o, "preempted", d->n_preempted);
@@ -185,10 +188,11 @@ static void dump_queue(const Queue *q, FILE *f) {
 
         fprintf(f,
                         "      queue %" PRIu64 " client %" PRIu64
-                        " slot %u: word=%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
+                        " slot %u: word=%u level=%u/%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
                         " page{outstanding=%#x waiters=%u applied=%u}\n",
-                        q->id, q->client->id, q->slot, q->client->words[q->slot], q->written.threshold,
-                        q->written.budget_us, q->written.watch, q->ready, q->stalled, q->boosted,
+                        q->id, q->client->id, q->slot, q->client->words[q->slot], q->written.level,
+                        ladder_queue_max_level(q), q->written.threshold, q->written.budget_us,
+                        q->written.watch, q->ready, q->stalled, q->boosted,
                         atomic_load_explicit(&s->outstanding, memory_order_relaxed),
                         atomic_load_explicit(&s->waiters, memory_order_relaxed),
                         atomic_load_explicit(&s->applied, memory_order_relaxed));

@@ -259,6 +259,8 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_PROPERTY("NEntities", "u", NULL, offsetof(Device, n_entities), 0),
                 SD_BUS_PROPERTY("NReady", "u", NULL, offsetof(Device, n_ready), 0),
                 SD_BUS_PROPERTY("NPreempted", "t", NULL, offsetof(Device, n_preempted), 0),
+                SD_BUS_PROPERTY("HoldCostUSec", "t", bus_get_usec, offsetof(Device, costs.hold_ns), 0),
+                SD_BUS_PROPERTY("ReleaseCostUSec", "t", bus_get_usec, offsetof(Device, costs.release_ns), 0),
 
                 SD_BUS_VTABLE_END,
 };

@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "device.h"
+#include "ladder.h"
 #include "manager-state.h"
 
 static const char *const device_state_table[_DEVICE_STATE_MAX] = {
@@ -102,6 +103,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .settle_at = NSEC_INFINITY,
                         .probe_at = NSEC_INFINITY,
                         .stall_at = NSEC_INFINITY,
+                        .review_at = NSEC_INFINITY,
                         .used_at = now_ns(),
                         .config = POLICY_CONFIG_DEFAULT,
         };
@@ -236,12 +238,15 @@ static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
+        Entity *e;
         bool changed = d->tuning.preemption != tuning->preemption ||
                         d->tuning.allow_mes != tuning->allow_mes;
 
         if (tuning_equal(&d->tuning, tuning))
                 return;
         d->tuning = *tuning;
+        DL_FOREACH2(d->entities, e, device_next)
+                ladder_reconsider(e);
         arbiter_sync_device(d);
         if (changed && d->manager->bus && !d->manager->restoring)
                 (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",

@@ -8,6 +8,7 @@
  * again), up to DEVICES_IDLE_MAX of them; then the one that was used longest ago goes.
  */
 
+#include "costs.h"
 #include "device-tuning.h"
 #include "manager.h"
 #include "policy/policy.h"
@@ -55,6 +56,9 @@ struct Device {
         uint64_t dispatch_at; /* when the policy wants to be asked again */
         uint64_t settle_at;   /* when the state may become quiet or sole */
         uint64_t probe_at;    /* when the sole entity is looked at again, while others are held for it */
+
+        uint64_t review_at; /* when the choice of a hold's level is to be made anew: at the earliest of all entities */
+        Costs costs;
 
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "entity.h"
+#include "ladder.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
                 [ENTITY_GROUP] = "group",
@@ -36,6 +37,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .group = g,
                         .client = c,
                         .settings = *settings,
+                        .review_at = NSEC_INFINITY,
         };
         DL_APPEND2(d->entities, e, device_prev, device_next);
         DL_APPEND2(g->entities, e, group_prev, group_next);
@@ -165,6 +167,7 @@ void entity_take_queue(Entity *e, Queue *q) {
                 DL_APPEND2(e->queues, q, entity_prev, entity_next);
                 e->n_queues++;
                 q->entity = e;
+                ladder_reconsider(e);
                 entity_update_queue(q);
                 arbiter_touch(e->device);
         }
@@ -177,7 +180,12 @@ void entity_take_queue(Entity *e, Queue *q) {
 void entity_configure(Entity *e, const PolicySettings *settings) {
         if (settings_policy_equal(&e->settings, settings))
                 return;
+        bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
         e->settings = *settings;
+        if (reach) {
+                ladder_reconsider(e);
+                arbiter_sync_device(e->device);
+        }
         if (!e->policy)
                 return;
         e->device->ops->entity_configure(e->policy, settings, now_ns());

@@ -40,8 +40,11 @@ struct Entity {
         PolicySettings settings;
         PolicyEntity *policy;
         bool told_ready;
-        PolicyGrant grant; /* the policy's last word */
-        bool changed;      /* on the device's list of changed grants */
+        PolicyGrant grant;       /* the policy's last word */
+        bool changed;            /* on the device's list of changed grants */
+        PreemptionChoice choice; /* while it is held: how far that reaches */
+        uint64_t held_since;     /* 0: it is not */
+        uint64_t review_at;      /* when the choice is made anew */
         Entity *changed_next;
 
         PolicyUsage usage; /* of policy entities that are gone */

@@ -35,13 +35,27 @@ BUS_GETTER(get_n_queues) {
         return sd_bus_message_append(reply, "u", (uint32_t) HASH_COUNT(m->queues));
 }
 
-BUS_GETTER(get_decision_latency) {
-        Manager *m = userdata;
+static int append_latency(sd_bus_message *reply, const LatencyRing *l) {
         LatencySummary s;
 
-        latency_summary(&m->latency, &s);
+        latency_summary(l, &s);
         return sd_bus_message_append(reply, "(tttt)", s.p50_ns / NSEC_PER_USEC, s.p99_ns / NSEC_PER_USEC,
                         s.max_ns / NSEC_PER_USEC, s.n_samples);
+}
+
+BUS_GETTER(get_decision_latency) {
+        const Manager *m = userdata;
+        return append_latency(reply, &m->latency);
+}
+
+BUS_GETTER(get_wake_latency) {
+        const Manager *m = userdata;
+        return append_latency(reply, &m->wake_latency);
+}
+
+BUS_GETTER(get_driver_latency) {
+        const Manager *m = userdata;
+        return append_latency(reply, &m->driver_latency);
 }
 
 BUS_METHOD(method_reload) {
@@ -136,6 +150,8 @@ static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_PROPERTY("NVerdicts", "t", NULL, offsetof(Manager, n_verdicts), 0),
                 SD_BUS_PROPERTY("NWakeups", "t", NULL, offsetof(Manager, n_wakeups), 0),
                 SD_BUS_PROPERTY("DecisionLatency", "(tttt)", get_decision_latency, 0, 0),
+                SD_BUS_PROPERTY("WakeLatency", "(tttt)", get_wake_latency, 0, 0),
+                SD_BUS_PROPERTY("DriverLatency", "(tttt)", get_driver_latency, 0, 0),
 
                 SD_BUS_VTABLE_END,
 };

@@ -85,6 +85,7 @@ struct Manager {
 
         Device *pending;               /* list: to be dispatched by arbiter_flush() */
         Client *holding;               /* list: clients with held slots, whose leases are renewed */
+        Client *to_be_told;            /* list: ladder_flush() notifies them */
         sd_event_source *lease_source; /* off while `holding` is empty */
 
         /* What is told of clients that come and go; for the fd store. */
@@ -95,6 +96,7 @@ struct Manager {
         uint64_t n_verdicts;
         uint64_t n_wakeups;
         LatencyRing latency;
+        LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;
 

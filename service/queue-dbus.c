@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "ladder.h"
 #include "manager-dbus.h"
 
 #define QUEUE_PREFIX BUS_PATH "/queue"
@@ -44,6 +45,15 @@ BUS_GETTER(get_mean) {
         const Queue *q = userdata;
         uint32_t ns = atomic_load_explicit(&q->page_slot->mean_ns, memory_order_relaxed);
         return sd_bus_message_append(reply, "d", (double) ns / (double) NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_drain) {
+        uint64_t ns = ladder_queue_drain(userdata);
+        return sd_bus_message_append(reply, "t", ns == PREEMPTION_UNKNOWN ? ns : ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_max_level) {
+        return sd_bus_message_append(reply, "u", (uint32_t) ladder_queue_max_level(userdata));
 }
 
 BUS_GETTER(get_submitted) {
@@ -166,6 +176,9 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),
                 SD_BUS_PROPERTY("HeldUSec", "t", get_held, 0, 0),
                 SD_BUS_PROPERTY("MeanUSec", "d", get_mean, 0, 0),
+                SD_BUS_PROPERTY("DrainUSec", "t", get_drain, 0, 0),
+                SD_BUS_PROPERTY("Level", "u", NULL, offsetof(Queue, written.level), 0),
+                SD_BUS_PROPERTY("MaxLevel", "u", get_max_level, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
                                 method_set, BUS_ANY_USER),

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "config.h"
+#include "ladder.h"
 #include "user.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
@@ -206,6 +207,7 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->ready_since_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->mean_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->lease_expiries, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->applied, 0, memory_order_relaxed);
 }
 
 /* Undoes as much as has been done. */
@@ -268,6 +270,8 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
                         .backend = strdup(strempty(p->backend)),
                         .label = strdup(strempty(p->label)),
                         .priority_hint = MIN(p->priority_hint, 0),
+                        .max_level = CLAMP(p->level, (uint32_t) LEVEL_GATE, (uint32_t) LEVEL_INTERRUPT),
+                        .mes = ladder_name_has_mes(p->backend, p->device_name),
                         .kfd_gpu_id = p->kfd_gpu_id,
                         .kfd_queue_id = p->kfd_queue_id,
         };
@@ -349,6 +353,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         if (r < 0)
                 return r;
         q->manager->next_queue_id = MAX(q->manager->next_queue_id, id + 1);
+        ladder_after_order(q, true); /* the former service may have had it stopped */
         TAKE_PTR(q);
         return 0;
 }

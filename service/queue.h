@@ -33,6 +33,9 @@ struct Queue {
         PageSlot *page_slot;
         char *backend, *label;
         int priority_hint;                 /* 0 or below */
+        PreemptLevel max_level;            /* what its driver can do, as the client says */
+        bool mes;                          /* it is on a GPU that MES schedules */
+        bool privileged;                   /* while it is held, the service's own hold is wanted, too */
         uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
 
         Settings override; /* Queue.Set */
@@ -50,7 +53,8 @@ struct Queue {
         struct {
                 uint32_t threshold, budget_us, lead_us, watch, level;
         } written;
-        bool holds;     /* the word says hold */
+        bool holds; /* the word says hold */
+        uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
         bool announced; /* on the bus */
 
         Queue *entity_prev, *entity_next;
@@ -60,6 +64,7 @@ struct Queue {
 typedef struct QueueParameters {
         const char *device, *device_name, *backend, *label;
         int priority_hint;
+        uint32_t level; /* PreemptLevel that a hold can reach; 0 is the gate */
         uint32_t kfd_gpu_id, kfd_queue_id;
 } QueueParameters;
 

@@ -165,6 +165,8 @@ static int take_queue_property(sd_bus_message *message, const char *key, const c
                 return read_string(message, key, signature, &p->label, error);
         if (streq(key, "KfdGpuId"))
                 return read_u32(message, key, signature, &p->kfd_gpu_id, error);
+        if (streq(key, "Level"))
+                return read_u32(message, key, signature, &p->level, error);
         if (streq(key, "KfdQueueId"))
                 return read_u32(message, key, signature, &p->kfd_queue_id, error);
         if (streq(key, "PriorityHint")) {

@@ -45,14 +45,32 @@ static bool hold_is_due(const Control *c, const XschedQueue *q, bool wanted, uin
         return wanted != q->held || (q->apply_due && hold_slot(c, q));
 }
 
+static uint32_t clamp_ns(uint64_t ns) {
+        return (uint32_t) MIN(ns, (uint64_t) UINT32_MAX);
+}
+
+/* For the service's estimates. An order that has been overtaken by another says nothing, nor does the end of a lease. */
+static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t start, uint64_t end) {
+        uint64_t ordered = atomic_load_explicit(&s->ordered_ns, memory_order_relaxed);
+
+        if (ordered == 0 || ordered > start || held != !!(word & PAGE_VERDICT_HOLD))
+                return;
+        atomic_store_explicit(held ? &s->hold_wake_ns : &s->release_wake_ns, clamp_ns(start - ordered),
+                        memory_order_relaxed);
+        atomic_store_explicit(held ? &s->hold_call_ns : &s->release_call_ns, clamp_ns(end - start),
+                        memory_order_relaxed);
+}
+
 /* `applied` gets the word as of before the call: it may have changed meanwhile, and then the turn is not over. */
-static void hold_done(const Control *c, XschedQueue *q, bool held) {
+static void hold_done(const Control *c, XschedQueue *q, bool held, uint64_t start, uint64_t end) {
         PageSlot *s = hold_slot(c, q);
 
         q->held = held;
         q->apply_due = false;
         q->retry_at_ns = 0;
         /* A word that says hold is not applied once its lease has run out. */
+        if (s)
+                hold_tell_times(s, q->word, held, start, end);
         if (s)
                 atomic_store_explicit(&s->applied, held ? q->word : q->word & ~PAGE_VERDICT_HOLD,
                                 memory_order_seq_cst);
@@ -74,13 +92,15 @@ static void hold_apply(Control *c, uint32_t n, bool held) {
                 const PageSlot *s = hold_slot(c, c->batch[i]);
                 c->batch[i]->word = s ? atomic_load_explicit(&s->verdict, memory_order_seq_cst) : 0;
         }
+        uint64_t start = now_ns();
         int r = c->batch[0]->apply(c->batch, c->batch_userdata, n, held);
+        uint64_t end = now_ns();
         if (r < 0)
                 client_debug("xsched: cannot %s %u queues of %s: %s", held ? "hold" : "let go", n,
                                 c->batch[0]->device, strerrordesc_np(-r));
         for (uint32_t i = 0; i < n; i++)
                 if (r >= 0)
-                        hold_done(c, c->batch[i], held);
+                        hold_done(c, c->batch[i], held, start, end);
                 else
                         hold_failed(c->batch[i], held);
 }

@@ -92,6 +92,8 @@ static const PropertyColumn device_columns[] = {
                 PLAIN("ENTITIES", "entities", "NEntities", COLUMN_RIGHT),
                 PLAIN("READY", "ready", "NReady", COLUMN_RIGHT),
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
+                USEC("", "hold_cost_usec", "HoldCostUSec", COLUMN_JSON),
+                USEC("", "release_cost_usec", "ReleaseCostUSec", COLUMN_JSON),
 };
 
 static const PropertyColumn client_columns[] = {
@@ -141,6 +143,8 @@ static const PropertyColumn queue_columns[] = {
                 PLAIN("COMPLETED", "completed", "Completed", COLUMN_RIGHT),
                 USEC("HELD", "held_usec", "HeldUSec", 0),
                 USEC("MEAN", "mean_usec", "MeanUSec", 0),
+                PLAIN("", "level", "Level", COLUMN_JSON),
+                PLAIN("", "max_level", "MaxLevel", COLUMN_JSON),
 };
 
 static const PropertyColumn group_columns[] = {

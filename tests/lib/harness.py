@@ -407,7 +407,8 @@ HOLD = 1
 UNTRACKED = 0x80000000
 _SLOT = {  # common/page.h: name -> (offset, code)
     "verdict": (0, "I"), "threshold": (4, "I"), "budget_us": (8, "I"), "watch": (12, "I"), "level": (16, "I"),
-    "queue_id": (24, "Q"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
+    "queue_id": (24, "Q"), "ordered_ns": (32, "Q"), "hold_wake_ns": (40, "I"), "hold_call_ns": (44, "I"),
+    "release_wake_ns": (48, "I"), "release_call_ns": (52, "I"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
     "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
     "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
 }

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The ladder
+ */
+
+#include <utlist.h>
+
+#include "ladder.h"
+
+#define GFX_MES 11UL /* the first generation with MES */
+
+Preemption ladder_setting(const Entity *e) {
+        return preemption_combine(e->settings.preemption, e->device->tuning.preemption);
+}
+
+bool ladder_name_has_mes(const char *backend, const char *name) {
+        if (!streq_ptr(backend, "kfd"))
+                return false;
+
+        /* "gfx90a", "gfx1100": the last two are minor version and stepping. */
+        const char *version = startswith(strempty(name), "gfx");
+        size_t n = version ? strlen(version) : 0;
+        if (n < 3 || n > 6 || strspn(version, "0123456789") < n - 2)
+                return true;
+        unsigned long major = 0;
+        for (size_t i = 0; i < n - 2; i++)
+                major = major * 10 + (unsigned long) (version[i] - '0');
+        return major >= GFX_MES;
+}
+
+PreemptLevel ladder_queue_max_level(const Queue *q) {
+        return q->mes && q->device->tuning.allow_mes ? LEVEL_INTERRUPT : q->max_level;
+}
+
+/* --- estimates --- */
+
+uint64_t ladder_queue_drain(const Queue *q) {
+        uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed);
+        uint32_t waiters = atomic_load_explicit(&q->page_slot->waiters, memory_order_relaxed);
+        uint32_t mean_ns = atomic_load_explicit(&q->page_slot->mean_ns, memory_order_relaxed);
+
+        if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
+                return PREEMPTION_UNKNOWN;
+        /* A launch that waits at the gate is outstanding, and not in flight. */
+        return costs_drain(outstanding > waiters ? outstanding - waiters : 0, mean_ns);
+}
+
+uint64_t ladder_entity_drain(const Entity *e) {
+        uint64_t sum = 0;
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                sum = costs_drain_add(sum, ladder_queue_drain(q));
+        return sum;
+}
+
+uint64_t ladder_client_drain(const Client *c) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        sum = costs_drain_add(sum, ladder_queue_drain(c->slots[i]));
+        return sum;
+}
+
+static bool queue_is_obedient(const Queue *q) {
+        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) ==
+                        q->client->words[q->slot];
+}
+
+/* --- choosing --- */
+
+static bool ignores_orders(const Entity *e, uint64_t now) {
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (q->holds && q->written.level >= LEVEL_DEQUEUE && q->ordered_ns > 0 &&
+                                ns_sub(now, q->ordered_ns) >= LADDER_IGNORED_NS && !queue_is_obedient(q))
+                        return true;
+        return false;
+}
+
+static PreemptionInput entity_input(const Entity *e, uint64_t now) {
+        PreemptionInput in = {
+                        .setting = ladder_setting(e),
+                        .mes_allowed = e->device->tuning.allow_mes,
+                        .ignored = ignores_orders(e, now),
+                        .drain_ns = ladder_entity_drain(e),
+                        .held_ns = ns_sub(now, e->held_since),
+                        .hold_ns = e->device->costs.hold_ns,
+                        .release_ns = e->device->costs.release_ns,
+        };
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next) {
+                in.max_level = MAX(in.max_level, ladder_queue_max_level(q));
+                in.mes |= q->mes;
+        }
+        return in;
+}
+
+static void entity_choose(Entity *e, uint64_t now) {
+        PreemptionInput in = entity_input(e, now);
+        uint64_t patience = preemption_patience(&in);
+
+        e->choice = preemption_choose(&in);
+        e->review_at = NSEC_INFINITY;
+        if (patience != UINT64_MAX)
+                e->review_at = MAX(e->held_since + patience, now + LADDER_REVIEW_MIN_NS);
+        else if (in.privileged && !e->choice.privileged && e->choice.level >= LEVEL_DEQUEUE)
+                e->review_at = now + LADDER_IGNORED_NS;
+        e->device->review_at = MIN(e->device->review_at, e->review_at);
+}
+
+void ladder_set_held(Entity *e, bool held, uint64_t now) {
+        if (!held) {
+                e->held_since = 0;
+                e->review_at = NSEC_INFINITY;
+                return;
+        }
+        if (e->held_since > 0)
+                return;
+        e->held_since = now;
+        entity_choose(e, now);
+}
+
+void ladder_ready_while_held(Entity *e) {
+        if (e->held_since == 0 || e->choice.level >= LEVEL_DEQUEUE)
+                return;
+        /* A launch that arrives at the gate is counted before it waits there: it is looked at when it has had time to. */
+        e->held_since = now_ns();
+        e->review_at = e->held_since + LADDER_REVIEW_MIN_NS;
+        e->device->review_at = MIN(e->device->review_at, e->review_at);
+}
+
+void ladder_reconsider(Entity *e) {
+        if (e->held_since == 0)
+                return;
+        e->review_at = 0;
+        e->device->review_at = 0;
+        arbiter_touch(e->device);
+}
+
+bool ladder_review(Entity *e, uint64_t now) {
+        if (e->held_since == 0 || now < e->review_at)
+                return false;
+        PreemptionChoice before = e->choice;
+        entity_choose(e, now);
+        return before.level != e->choice.level || before.privileged != e->choice.privileged;
+}
+
+/* Who is suspended stays so for long: it is taken off as far as it can be. */
+static PreemptLevel suspended_level(const Queue *q) {
+        const PreemptionInput in = {
+                        .setting = q->entity ? ladder_setting(q->entity) : PREEMPTION_AUTO,
+                        .max_level = ladder_queue_max_level(q),
+                        .mes = q->mes,
+                        .mes_allowed = q->device->tuning.allow_mes,
+                        .drain_ns = PREEMPTION_UNKNOWN,
+                        .held_ns = UINT64_MAX,
+        };
+        return MAX(preemption_choose(&in).level, (PreemptLevel) LEVEL_GATE);
+}
+
+PreemptLevel ladder_level(const Queue *q, Verdict v) {
+        if (v == VERDICT_RUN)
+                return q->written.level;
+        if (queue_is_suspended(q))
+                return suspended_level(q);
+        if (!q->entity || q->entity->choice.level < LEVEL_DEQUEUE)
+                return LEVEL_GATE;
+        PreemptLevel most = ladder_queue_max_level(q);
+        return MIN(q->entity->choice.level, most);
+}
+
+/* --- orders --- */
+
+static void learn(Manager *m, uint64_t *estimate_ns, uint32_t wake_ns, uint32_t call_ns, uint64_t elapsed) {
+        uint64_t sum = (uint64_t) wake_ns + call_ns;
+
+        costs_learn(estimate_ns, sum, elapsed);
+        latency_add(&m->wake_latency, MIN((uint64_t) wake_ns, elapsed));
+        latency_add(&m->driver_latency, MIN((uint64_t) call_ns, elapsed));
+}
+
+void ladder_before_order(Queue *q) {
+        const PageSlot *s = q->page_slot;
+
+        if (q->ordered_ns == 0 || !queue_is_obedient(q))
+                return;
+        uint64_t elapsed = ns_sub(now_ns(), q->ordered_ns);
+        if (q->holds)
+                learn(q->manager, &q->device->costs.hold_ns,
+                                atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->hold_call_ns, memory_order_relaxed), elapsed);
+        else
+                learn(q->manager, &q->device->costs.release_ns,
+                                atomic_load_explicit(&s->release_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->release_call_ns, memory_order_relaxed), elapsed);
+        q->ordered_ns = 0;
+}
+
+void ladder_after_order(Queue *q, bool driver) {
+        Client *c = q->client;
+
+        if (!driver || c->to_be_told)
+                return;
+        c->to_be_told = true;
+        LL_PREPEND2(c->manager->to_be_told, c, to_be_told_next);
+}
+
+void ladder_flush(Manager *m) {
+        while (m->to_be_told) {
+                Client *c = m->to_be_told;
+                LL_DELETE2(m->to_be_told, c, to_be_told_next);
+                c->to_be_told = false;
+                client_notify(c);
+        }
+}
+
+void ladder_forget(Client *c) {
+        if (!c->to_be_told)
+                return;
+        LL_DELETE2(c->manager->to_be_told, c, to_be_told_next);
+        c->to_be_told = false;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The service's objects without a bus
+ */
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "service/config.h"
+#include "tests/unit/arbiter-harness.h"
+
+Manager *manager_make(void) {
+        char root[] = "/tmp/test-arbiter-XXXXXX";
+        Config *config;
+        Manager *m;
+
+        assert_non_null(mkdtemp(root));
+        assert_int_equal(config_load(&(ConfigPaths){.root = root}, NULL, NULL, NULL, &config), 0);
+        assert_int_equal(rmdir(root), 0);
+        assert_int_equal(manager_new(config, &m), 0);
+        return m;
+}
+
+Process join(Manager *m, const char *cgroup, int priority) {
+        const ClientParameters parameters = {.sender = ":1.1"};
+        Process p;
+        Peer peer;
+
+        assert_int_equal(peer_from_pid(getpid(), &peer), 0);
+        free(peer.cgroup);
+        peer.cgroup = strdup(cgroup);
+        assert_int_equal(client_new(m, &peer, &parameters, &p.client, &p.fds), 0);
+        if (priority != 0) {
+                assert_int_equal(settings_set_priority(&p.client->group->override, priority), 0);
+                group_settings_changed(p.client->group);
+        }
+        arbiter_flush(m);
+        return p;
+}
+
+void leave(Process *p) {
+        Manager *m = p->client->manager;
+
+        client_free(p->client);
+        client_fds_done(&p->fds);
+        arbiter_flush(m);
+}
+
+Queue *queue(Process *p, const char *device, int hint) {
+        const QueueParameters parameters = {.device = device, .backend = "test", .priority_hint = hint};
+        Queue *q;
+
+        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
+        arbiter_flush(p->client->manager);
+        return q;
+}
+
+void begin(Queue *q) {
+        bool edge = page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE;
+
+        if (!edge)
+                return;
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
+void finish(Queue *q) {
+        if (!page_slot_end(q->page_slot, 1))
+                return;
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
+bool held(const Queue *q) {
+        bool hold = atomic_load(&q->page_slot->verdict) & PAGE_VERDICT_HOLD;
+
+        assert_int_equal(hold, q->holds);
+        if (hold)
+                assert_true(atomic_load(&q->client->page.header->lease_until_ns) > now_ns());
+        return hold;
+}
+
+uint32_t watch(const Queue *q) {
+        return atomic_load(&q->page_slot->watch);
+}
+
+void check(Manager *m) {
+        Device *d, *dtmp;
+        Client *c, *ctmp;
+        Entity *e;
+        Queue *q;
+
+        HASH_ITER(hh, m->devices, d, dtmp) {
+                unsigned n_entities = 0, n_active = 0, n_ready = 0, n_queues = 0;
+                DL_FOREACH2(d->entities, e, device_next) {
+                        unsigned queues = 0, active = 0, ready = 0;
+                        DL_FOREACH2(e->queues, q, entity_next) {
+                                assert_ptr_equal(q->entity, e);
+                                assert_ptr_equal(q->device, d);
+                                assert_int_equal(watch(q), q->written.watch);
+                                if (q->written.watch != 0)
+                                        assert_int_equal(q->ready,
+                                                        atomic_load(&q->page_slot->outstanding) != 0);
+                                queues++;
+                                active += !queue_is_suspended(q);
+                                ready += !queue_is_suspended(q) && q->ready && !q->stalled;
+                                if (queue_is_suspended(q))
+                                        assert_true(held(q));
+                                else
+                                        (void) held(q);
+                        }
+                        assert_int_equal(e->n_queues, queues);
+                        assert_int_equal(e->n_active, active);
+                        assert_int_equal(e->n_ready, ready);
+                        assert_true(queues > 0);
+                        assert_int_equal(e->policy != NULL, active > 0);
+                        assert_int_equal(e->told_ready, ready > 0);
+                        n_entities++;
+                        n_active += active > 0;
+                        n_ready += ready > 0;
+                        n_queues += queues;
+                }
+                assert_int_equal(d->n_entities, n_entities);
+                assert_int_equal(d->n_active, n_active);
+                assert_int_equal(d->n_ready, n_ready);
+                assert_int_equal(d->n_queues, n_queues);
+                assert_int_equal(d->state == DEVICE_ALONE, n_active <= 1);
+                assert_null(d->changed);
+                assert_false(d->pending);
+        }
+        HASH_ITER(hh, m->clients, c, ctmp) {
+                unsigned holding = 0;
+                for (uint32_t i = 0; i < c->n_slots; i++)
+                        holding += c->slots[i] && c->slots[i]->holds;
+                assert_int_equal(c->n_holding, holding);
+                if (holding == 0)
+                        assert_int_equal(atomic_load(&c->page.header->lease_until_ns), 0);
+        }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The service's objects without a bus: real pages and the real policy; the test is the clients' side of the pages
+ */
+
+#include "service/arbiter.h"
+#include "tests/lib/unit.h"
+
+typedef struct Process {
+        Client *client;
+        ClientFds fds;
+} Process;
+
+Manager *manager_make(void);
+/* A client in a cgroup of our choice; the process behind it is this one. */
+Process join(Manager *m, const char *cgroup, int priority);
+void leave(Process *p);
+Queue *queue(Process *p, const char *device, int hint);
+/* What a shim does around one launch. */
+void begin(Queue *q);
+void finish(Queue *q);
+/* As the gate sees it. */
+bool held(const Queue *q);
+uint32_t watch(const Queue *q);
+/* Counts agree with what they count. */
+void check(Manager *m);

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The ladder in the service: levels in slots, orders to drivers, what is learned of them
+ */
+
+#include <sys/socket.h>
+
+#include "service/ladder.h"
+#include "tests/unit/arbiter-harness.h"
+
+static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
+        const QueueParameters parameters = {
+                        .device = "d", .device_name = name, .backend = "kfd", .level = level_};
+        Queue *q;
+
+        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
+        arbiter_flush(p->client->manager);
+        return q;
+}
+
+/* A high and a low tenant; the low one's driver can do all. */
+typedef struct Two {
+        Manager *m;
+        Process high, low;
+        Queue *h, *l;
+        Device *d;
+} Two;
+
+static Two two_make(const char *name, uint32_t level_) {
+        Two t = {.m = manager_make()};
+
+        t.high = join(t.m, "/high", 10);
+        t.low = join(t.m, "/low", 0);
+        t.h = kfd_queue(&t.high, name, level_);
+        t.l = kfd_queue(&t.low, name, level_);
+        t.d = device_find(t.m, "d");
+        return t;
+}
+
+static void two_done(Two *t) {
+        check(t->m);
+        leave(&t->high);
+        leave(&t->low);
+        manager_free(t->m);
+}
+
+static uint32_t level(const Queue *q) {
+        return atomic_load(&q->page_slot->level);
+}
+
+/* Datagrams that the client was sent since the last time. */
+static unsigned told(const Process *p) {
+        unsigned n = 0;
+        char c;
+
+        while (recv(p->fds.lifeline, &c, 1, MSG_DONTWAIT) == 1) {
+                assert_int_equal(c, 'l');
+                n++;
+        }
+        return n;
+}
+
+/* The low one has n launches in flight, of so long each. */
+static void keep_busy(Queue *q, unsigned n, uint32_t mean_ns) {
+        atomic_store(&q->page_slot->mean_ns, mean_ns);
+        for (unsigned i = 0; i < n; i++)
+                begin(q);
+}
+
+/* What the control thread does. */
+static void obey(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
+        uint32_t word = atomic_load(&q->page_slot->verdict);
+        bool hold = word & PAGE_VERDICT_HOLD;
+
+        atomic_store(hold ? &q->page_slot->hold_wake_ns : &q->page_slot->release_wake_ns, wake_ns);
+        atomic_store(hold ? &q->page_slot->hold_call_ns : &q->page_slot->release_call_ns, call_ns);
+        atomic_store(&q->page_slot->applied, word);
+}
+
+static void turn(Two *t) {
+        arbiter_touch(t->d);
+        arbiter_flush(t->m);
+}
+
+/* The high one is idle, and the device is not kept for it any longer. */
+static void let_go(Two *t) {
+        finish(t->h);
+        while (held(t->l))
+                turn(t);
+}
+
+static void test_level_by_cost(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+
+        /* Nothing is known of the driver: it is tried. */
+        keep_busy(t.l, 16, NSEC_PER_MSEC);
+        (void) told(&t.low);
+        uint64_t before = now_ns();
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        assert_int_equal(told(&t.low), 1);
+        assert_in_range(atomic_load(&t.l->page_slot->ordered_ns), before, now_ns());
+
+        /* Letting go is an order, too; the estimate comes with it. */
+        obey(t.l, 1000, 2000);
+        while (now_ns() - before < 3000)
+                ;
+        let_go(&t);
+        assert_false(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        assert_int_equal(told(&t.low), 1);
+        assert_int_equal(t.d->costs.hold_ns, 3000);
+        assert_int_equal(t.d->costs.release_ns, 0);
+
+        /* What drains sooner than that is left to the gate, and its driver hears nothing. */
+        t.d->costs = (Costs){.hold_ns = 50 * NSEC_PER_MSEC, .release_ns = 50 * NSEC_PER_MSEC};
+        obey(t.l, 1000, 1000);
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        assert_int_equal(told(&t.low), 0);
+        assert_true(t.l->entity->review_at < NSEC_INFINITY);
+        two_done(&t);
+}
+
+/* What does not drain in time after all is taken off: by the timer, not by an event. */
+static void test_review(void **state) {
+        Two t = two_make("gfx90a", LEVEL_DEQUEUE);
+
+        t.d->costs = (Costs){.hold_ns = 10 * NSEC_PER_MSEC, .release_ns = 10 * NSEC_PER_MSEC};
+        keep_busy(t.l, 1, 1000);
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        uint64_t due = t.l->entity->review_at;
+        assert_in_range(due, now_ns(), now_ns() + 20 * NSEC_PER_MSEC);
+        assert_true(t.d->review_at <= due && t.d->timer_at <= due);
+        (void) told(&t.low);
+        while (now_ns() < due)
+                ;
+        turn(&t);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_DEQUEUE);
+        assert_int_equal(told(&t.low), 1);
+        assert_int_equal(t.l->entity->review_at, NSEC_INFINITY);
+
+        /* Once it has drained nothing is to be gained by it; a launch at the gate is not in flight. */
+        let_go(&t);
+        finish(t.l);
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        begin(t.l);
+        atomic_store(&t.l->page_slot->waiters, 1);
+        while (now_ns() < t.l->entity->review_at && t.l->entity->review_at != NSEC_INFINITY)
+                ;
+        turn(&t);
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        assert_int_equal(t.l->entity->review_at, NSEC_INFINITY);
+        atomic_store(&t.l->page_slot->waiters, 0);
+        two_done(&t);
+}
+
+/* A queue whose launches do not pass the gate comes to life while it is held. */
+static void test_ready_while_held(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        keep_busy(t.l, 4, NSEC_PER_MSEC);
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        assert_true(t.l->entity->review_at < NSEC_INFINITY);
+        while (now_ns() < t.l->entity->review_at)
+                ;
+        turn(&t);
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        two_done(&t);
+}
+
+static void test_settings(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        Group *g = t.low.client->group;
+
+        keep_busy(t.l, 16, NSEC_PER_MSEC);
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+
+        /* While it is held: lower, off, and back again. */
+        (void) told(&t.low);
+        assert_int_equal(settings_set_preemption(&g->override, "1"), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        assert_int_equal(told(&t.low), 1);
+
+        assert_int_equal(settings_set_preemption(&g->override, "off"), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_false(held(t.l));
+        assert_int_equal(atomic_load(&t.l->page_slot->threshold), 0);
+
+        /* Suspended it is all the same: that is not preemption. */
+        client_set_suspended(t.low.client, true);
+        arbiter_flush(t.m);
+        assert_true(held(t.l));
+        client_set_suspended(t.low.client, false);
+        arbiter_flush(t.m);
+        assert_false(held(t.l));
+
+        assert_int_equal(settings_set_preemption(&g->override, "3"), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+
+        assert_int_equal(device_settings_set_preemption(&s, "2"), 0);
+        assert_int_equal(device_configure(t.d, &s), 0);
+        arbiter_flush(t.m);
+        assert_int_equal(level(t.l), LEVEL_DEQUEUE);
+        assert_int_equal(device_settings_set_preemption(&s, "off"), 0);
+        assert_int_equal(device_configure(t.d, &s), 0);
+        arbiter_flush(t.m);
+        assert_false(held(t.l));
+        two_done(&t);
+}
+
+static void test_mes(void **state) {
+        Two t = two_make("gfx1100", LEVEL_GATE);
+
+        keep_busy(t.l, 16, NSEC_PER_MSEC);
+        (void) told(&t.low);
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        assert_int_equal(told(&t.low), 0);
+        let_go(&t);
+
+        t.d->tuning.allow_mes = true;
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        assert_int_equal(told(&t.low), 1);
+        two_done(&t);
+
+        assert_false(ladder_name_has_mes("kfd", "gfx90a"));
+        assert_false(ladder_name_has_mes("kfd", "gfx942"));
+        assert_false(ladder_name_has_mes("kfd", "gfx1030"));
+        assert_true(ladder_name_has_mes("kfd", "gfx1100"));
+        assert_true(ladder_name_has_mes("kfd", "gfx1201"));
+        assert_true(ladder_name_has_mes("kfd", "gfx115a"));
+        assert_true(ladder_name_has_mes("kfd", "Radeon"));
+        assert_true(ladder_name_has_mes("kfd", "gfx99999999999"));
+        assert_true(ladder_name_has_mes("kfd", NULL));
+        assert_false(ladder_name_has_mes("opencl", "gfx1100"));
+}
+
+/* Many queues of a client that change at once are one datagram. */
+static void test_one_datagram(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Queue *more[8];
+
+        for (size_t i = 0; i < ELEMENTSOF(more); i++)
+                more[i] = kfd_queue(&t.low, "gfx90a", i % 2 ? LEVEL_DEQUEUE : LEVEL_GATE);
+        keep_busy(t.l, 16, NSEC_PER_MSEC);
+        (void) told(&t.low);
+        begin(t.h);
+        assert_int_equal(told(&t.low), 1);
+        for (size_t i = 0; i < ELEMENTSOF(more); i++)
+                assert_int_equal(level(more[i]), i % 2 ? LEVEL_DEQUEUE : LEVEL_GATE);
+
+        /* One that comes while it is held. */
+        Queue *late = kfd_queue(&t.low, "gfx90a", LEVEL_INTERRUPT);
+        assert_true(held(late));
+        assert_int_equal(level(late), LEVEL_INTERRUPT);
+        assert_int_equal(told(&t.low), 1);
+        let_go(&t);
+        assert_int_equal(told(&t.low), 1);
+
+        /* A client that ends in between is told nothing more. */
+        begin(t.h);
+        ladder_after_order(late, true);
+        assert_ptr_equal(t.m->to_be_told, t.low.client);
+        two_done(&t);
+}
+
+/* A client that makes up its figures. */
+static void test_lies(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+
+        keep_busy(t.l, 16, NSEC_PER_MSEC);
+        t.d->costs = (Costs){.hold_ns = 100 * NSEC_PER_USEC, .release_ns = 100 * NSEC_PER_USEC};
+        for (unsigned i = 0; i < 3; i++) {
+                Costs costs = t.d->costs;
+                begin(t.h);
+                obey(t.l, UINT32_MAX, UINT32_MAX);
+                let_go(&t);
+                assert_true(t.d->costs.hold_ns <= costs.hold_ns + costs.hold_ns * COSTS_SPREAD / 8);
+        }
+
+        /* Of an order that it says it has not carried out nothing is learned. */
+        obey(t.l, 0, 0);
+        begin(t.h);
+        Costs costs = t.d->costs;
+        atomic_store(&t.l->page_slot->applied, 0xffffffff);
+        let_go(&t);
+        assert_memory_equal(&costs, &t.d->costs, sizeof(costs));
+
+        /* Nothing of it is an index or a length. */
+        atomic_store(&t.l->page_slot->outstanding, PAGE_OUTSTANDING_UNTRACKED - 1);
+        atomic_store(&t.l->page_slot->mean_ns, UINT32_MAX);
+        assert_int_equal(ladder_queue_drain(t.l), COSTS_DRAIN_MAX_NS);
+        atomic_store(&t.l->page_slot->waiters, UINT32_MAX);
+        assert_int_equal(ladder_queue_drain(t.l), 0);
+        atomic_store(&t.l->page_slot->outstanding, PAGE_OUTSTANDING_UNTRACKED);
+        assert_int_equal(ladder_queue_drain(t.l), PREEMPTION_UNKNOWN);
+        atomic_store(&t.l->page_slot->outstanding, 16);
+        atomic_store(&t.l->page_slot->waiters, 0);
+        two_done(&t);
+}
+
+static void test_costs(void **state) {
+        uint64_t estimate = 0;
+
+        costs_learn(&estimate, 40000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 40000);
+        costs_learn(&estimate, 48000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 41000);
+
+        /* No longer than it can have taken, no shorter than anything takes, and not far from what was known. */
+        estimate = 0;
+        costs_learn(&estimate, NSEC_PER_SEC, 7000);
+        assert_int_equal(estimate, 7000);
+        estimate = 0;
+        costs_learn(&estimate, 0, 0);
+        assert_int_equal(estimate, COSTS_MIN_NS);
+        estimate = 80000;
+        costs_learn(&estimate, NSEC_PER_SEC, NSEC_PER_SEC);
+        assert_int_equal(estimate, 80000 + 3 * 80000 / 8);
+        estimate = UINT64_C(80000);
+        costs_learn(&estimate, 1000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 80000 - 60000 / 8);
+
+        assert_int_equal(costs_drain(0, 0), 0);
+        assert_int_equal(costs_drain(3, 0), PREEMPTION_UNKNOWN);
+        assert_int_equal(costs_drain(3, 1000), 3000);
+        assert_int_equal(costs_drain(UINT64_MAX, 2), COSTS_DRAIN_MAX_NS);
+        assert_int_equal(costs_drain_add(1, 2), 3);
+        assert_int_equal(costs_drain_add(PREEMPTION_UNKNOWN, 2), PREEMPTION_UNKNOWN);
+        assert_int_equal(costs_drain_add(COSTS_DRAIN_MAX_NS, 2), COSTS_DRAIN_MAX_NS);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_level_by_cost),
+                        cmocka_unit_test(test_review),
+                        cmocka_unit_test(test_ready_while_held),
+                        cmocka_unit_test(test_settings),
+                        cmocka_unit_test(test_mes),
+                        cmocka_unit_test(test_one_datagram),
+                        cmocka_unit_test(test_lies),
+                        cmocka_unit_test(test_costs),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
