@@ -20,7 +20,7 @@ int ctl_fail(const char *format, ...) {
         return EXIT_FAILURE;
 }
 
-static const char *bus_address(const Ctl *c) {
+const char *ctl_bus_address(const Ctl *c) {
         const char *e;
 
         if (c->bus_address)
@@ -32,7 +32,7 @@ static const char *bus_address(const Ctl *c) {
 }
 
 const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size) {
-        const char *address = bus_address(c);
+        const char *address = ctl_bus_address(c);
 
         if (!address)
                 return c->user_bus ? "the user bus" : "the system bus";
@@ -40,16 +40,49 @@ const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size) {
         return buf;
 }
 
+bool bus_has_owner(sd_bus *bus, const char *name) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        int owned = 0;
+
+        int r = sd_bus_call_method(bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                        "org.freedesktop.DBus", "NameHasOwner", NULL, &reply, "s", name);
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "b", &owned);
+        return r >= 0 && owned;
+}
+
+/* A user has a manager of units of his own, but hardly ever a scheduler: then it is the system's. */
+static int open_user_bus(Ctl *c, sd_bus **ret) {
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *user = NULL, *system = NULL;
+
+        int r = sd_bus_open_user(&user);
+        if (r >= 0 && bus_has_owner(user, SERVICE_NAME)) {
+                *ret = TAKE_PTR(user);
+                return 0;
+        }
+        if (sd_bus_open_system(&system) >= 0 && bus_has_owner(system, SERVICE_NAME)) {
+                c->bus_is_system_after_all = true;
+                *ret = TAKE_PTR(system);
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(user);
+        return 0;
+}
+
 int ctl_open_bus(Ctl *c) {
         _cleanup_(sd_bus_unrefp)
         sd_bus *bus = NULL;
-        const char *address = bus_address(c);
+        const char *address = ctl_bus_address(c);
         int r;
 
         if (c->bus)
                 return 0;
         if (!address) {
-                r = c->user_bus ? sd_bus_open_user(&bus) : sd_bus_open_system(&bus);
+                r = c->user_bus ? open_user_bus(c, &bus) : sd_bus_open_system(&bus);
                 if (r < 0)
                         return r;
         } else {

@@ -11,6 +11,11 @@
 #define SERVICE_PATH      "/org/xsched/Scheduler"
 #define SERVICE_INTERFACE "org.xsched.Scheduler"
 
+/* The address of a bus that is neither the system's nor the user's; NULL when it is one of these. */
+const char *ctl_bus_address(const Ctl *c);
+
+bool bus_has_owner(sd_bus *bus, const char *name);
+
 /* Opens c->bus, unless it is open. 0 or a negative errno; silent. */
 int ctl_open_bus(Ctl *c);
 

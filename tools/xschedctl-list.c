@@ -248,8 +248,7 @@ int verb_list_groups(Ctl *c, int argc, char *argv[]) {
         return show_list(c, list_groups, "group", "groups");
 }
 
-/* The one array that a call of the manager returns, as a list of lists. */
-static int fetch_array(Ctl *c, const char *member, Value *ret) {
+int list_fetch_array(Ctl *c, const char *member, Value *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
@@ -279,7 +278,7 @@ int verb_list_policies(Ctl *c, int argc, char *argv[]) {
         Value policies = {};
         int r;
 
-        r = fetch_array(c, "ListPolicies", &policies);
+        r = list_fetch_array(c, "ListPolicies", &policies);
         if (r != 0)
                 return r;
         for (size_t i = 0; i < policies.n_items; i++) {
@@ -309,7 +308,7 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
         Value classes = {};
         int r;
 
-        r = fetch_array(c, "ListClasses", &classes);
+        r = list_fetch_array(c, "ListClasses", &classes);
         if (r != 0)
                 return r;
         for (size_t i = 0; i < classes.n_items; i++) {

@@ -17,5 +17,8 @@ int list_groups(const Snapshot *s, Table *ret);
 /* "suspended", or the liveliest of its clients' states. */
 const char *group_state(const Snapshot *s, const Object *group);
 
+/* The one array that a call of the manager returns, as a list of lists. An exit status. */
+int list_fetch_array(Ctl *c, const char *member, Value *ret);
+
 /* The name of a user, or the number as text. */
 Value value_user(uint64_t uid);

@@ -11,9 +11,19 @@
 #include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
 
+/* "Name", or "Name,Unit". */
+static bool is_listed(const char *list, const char *name) {
+        size_t n = strlen(name);
+
+        for (const char *p = list; *p; p += strcspn(p, ","), p += strspn(p, ","))
+                if (strncmp(p, name, n) == 0 && (p[n] == '\0' || p[n] == ','))
+                        return true;
+        return false;
+}
+
 static bool property_is_wanted(const Ctl *c, const char *name) {
         for (size_t i = 0; i < c->n_properties; i++)
-                if (streq(c->properties[i], name))
+                if (is_listed(c->properties[i], name))
                         return true;
         return c->n_properties == 0;
 }
@@ -44,8 +54,16 @@ static void show_json(const Ctl *c, Json *j, const Value *properties) {
 
 static int check_wanted(const Ctl *c, const char *what, const Object *o) {
         for (size_t i = 0; i < c->n_properties; i++)
-                if (object_get(o, c->properties[i])->type == VALUE_NONE)
-                        return ctl_fail("%s: no such property: %s", what, c->properties[i]);
+                for (const char *p = c->properties[i]; *p; p += strspn(p, ",")) {
+                        size_t n = strcspn(p, ",");
+                        _cleanup_free_ char *name = strndup(p, n);
+
+                        if (!name)
+                                return ctl_fail("out of memory");
+                        if (object_get(o, name)->type == VALUE_NONE)
+                                return ctl_fail("%s: no such property: %s", what, name);
+                        p += n;
+                }
         return 0;
 }
 

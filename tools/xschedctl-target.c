@@ -12,11 +12,13 @@
 #include <sys/pidfd.h>
 
 #include "common/parse-util.h"
+#include "tools/systemd-bus.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-target.h"
 
 void target_done(Target *t) {
         free(t->path);
+        free(t->resolved);
         *t = (Target){};
 }
 
@@ -102,12 +104,52 @@ static int resolve_device(Target *t) {
         return 0;
 }
 
+/* "train" is train.service, as it is for systemctl. */
+static int complete_unit(Target *t) {
+        if (strpbrk(t->name, "/.:"))
+                return 0;
+        if (asprintf(&t->resolved, "%s.service", t->name) < 0) {
+                t->resolved = NULL;
+                return ctl_fail("out of memory");
+        }
+        t->name = t->resolved;
+        return 0;
+}
+
+/* The scheduler knows a user's units by their cgroups only: another user may have one of the same name. */
+static int resolve_user_unit(Target *t) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *bus = NULL;
+        _cleanup_free_ char *cgroup = NULL;
+        int r;
+
+        r = systemd_open(true, &bus);
+        if (r < 0)
+                return ctl_fail("%s: the user has no systemd: %s", t->text, strerror(-r));
+        r = systemd_unit_cgroup(bus, t->name, &error, &cgroup);
+        if (r < 0)
+                return systemd_failed(t->text, &error, r);
+        if (isempty(cgroup))
+                return ctl_fail("%s: is not running", t->text);
+        free(t->resolved);
+        t->resolved = TAKE_PTR(cgroup);
+        t->name = t->resolved;
+        return 0;
+}
+
 static int resolve_group(Ctl *c, Target *t, bool may_be_new) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         int r;
 
         t->kind = OBJECT_GROUP;
+        r = complete_unit(t);
+        if (r == 0 && c->user_bus && !strpbrk(t->name, "/:"))
+                r = resolve_user_unit(t);
+        if (r != 0)
+                return r;
         r = get_object(c, "GetGroup", "s", t->name, &error, &t->path);
         if (r >= 0 || (may_be_new && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchGroup")))
                 return 0;

@@ -17,6 +17,7 @@ typedef struct Target {
         const char *text; /* as it was typed */
         const char *name; /* of a group or a device, inside text; "" is every device */
         char *path;       /* NULL: every device, or a group that does not exist yet */
+        char *resolved;   /* what name became, when it is no part of text: a unit in full, or its cgroup */
 } Target;
 
 void target_done(Target *t);

@@ -32,13 +32,15 @@ static const Verb verbs[] = {
                 {"list-queues", 0, 0, verb_list_queues, "", "Their queues"},
                 {"list-policies", 0, 0, verb_list_policies, "", "Policies that a device can have"},
                 {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
+                {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
                 {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
                 {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET"},
                 {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set"},
                 {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed"},
                 {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again"},
                 {"run", 1, -1, verb_run, "COMMAND...",
-                                "Run COMMAND as a job, with the shim in its environment"},
+                                "Run COMMAND in a unit of its own, with the shim in its environment"},
+                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs"},
                 {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
                 {"explain", 1, 1, verb_explain, "PID", "Why a process has the settings it has"},
@@ -62,6 +64,16 @@ enum {
         OPTION_THRESHOLD,
         OPTION_NAME,
         OPTION_SHIM,
+        OPTION_SCOPE,
+        OPTION_SERVICE,
+        OPTION_UNIT,
+        OPTION_SLICE,
+        OPTION_DESCRIPTION,
+        OPTION_WORKING_DIRECTORY,
+        OPTION_UID,
+        OPTION_GID,
+        OPTION_WAIT,
+        OPTION_WHY,
         OPTION_SORT,
         OPTION_VERSION,
 };
@@ -70,7 +82,7 @@ typedef struct Option {
         int id; /* a short option's letter, or OPTION_ */
         const char *name;
         const char *argument; /* NULL: takes none */
-        const char *verb;     /* NULL: any */
+        const char *verb;     /* NULL: any; or two, "show, run" */
         const char *help;
 } Option;
 
@@ -78,7 +90,7 @@ static const Option option_table[] = {
                 {OPTION_BUS_ADDRESS, "bus-address", "ADDRESS", NULL,
                                 "Connect to this bus; else to $XSCHED_BUS_ADDRESS, else to the system bus"},
                 {OPTION_SYSTEM, "system", NULL, NULL, "Connect to the system bus"},
-                {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus"},
+                {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus; units are those of the user"},
                 {OPTION_JSON, "json", "MODE", NULL, "Print JSON: short, pretty or off"},
                 {OPTION_NO_LEGEND, "no-legend", NULL, NULL, "Print neither headings nor totals"},
                 {OPTION_NO_PAGER, "no-pager", NULL, NULL, "Do not pipe output into a pager"},
@@ -87,15 +99,33 @@ static const Option option_table[] = {
                 {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
                 {OPTION_KERNEL, "kernel", NULL, "list-queues",
                                 "The queues of all processes on AMD GPUs, as the kernel tells"},
-                {'p', "property", "NAME", "show", "Only this property; may be given more than once"},
+                {'p', "property", "NAME", "show, run",
+                                "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
-                {OPTION_CLASS, "class", "CLASS", "run", "Class of the job"},
+                {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
                 {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
-                {OPTION_NAME, "name", "NAME", "run", "Name of the job; else the command's"},
+                {OPTION_SCOPE, "scope", NULL, "run",
+                                "In a scope: the command takes our place (the default)"},
+                {OPTION_SERVICE, "service", NULL, "run", "In a service, which systemd starts"},
+                {OPTION_UNIT, "unit", "NAME", "run", "Name of the unit"},
+                {OPTION_NAME, "name", "NAME", "run", "Name in the unit's or the job's; else the command's"},
+                {OPTION_SLICE, "slice", "SLICE", "run", "Slice of the unit"},
+                {OPTION_DESCRIPTION, "description", "TEXT", "run", "Description of the unit"},
+                {OPTION_WORKING_DIRECTORY, "working-directory", "PATH", "run", "Directory to run in"},
+                {OPTION_UID, "uid", "USER", "run", "Run as this user"},
+                {OPTION_GID, "gid", "GROUP", "run", "Run as this group"},
+                {'E', "setenv", "NAME[=VALUE]", "run", "Set a variable, or pass on our own"},
+                {OPTION_WAIT, "wait", NULL, "run", "A service; wait until it has ended, and tell how"},
+                {'P', "pipe", NULL, "run", "A service, with our standard input, output and error"},
+                {'t', "pty", NULL, "run", "A service, with a terminal of its own, shown on ours"},
+                {'G', "collect", NULL, "run", "Forget the unit also when it failed"},
+                {'q', "quiet", NULL, "run", "Do not tell the unit's name, nor how it ended"},
+                {'v', "verbose", NULL, "run", "Tell in which unit the command runs, or why in none"},
                 {OPTION_SHIM, "shim", "HOW", "run",
                                 "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
+                {OPTION_WHY, "why", "TEXT", "hold", "The reason, for list-holds; else the command's name"},
                 {'n', "iterations", "N", "top", "End after N refreshes"},
                 {'d', "delay", "SPAN", "top", "Time between refreshes; 1s"},
                 {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
@@ -142,31 +172,95 @@ static const Option *find_option(int id) {
         return NULL;
 }
 
-static int add_property(Ctl *c, char *list) {
-        char *save = NULL;
+static int add_property(Ctl *c, const char *text) {
+        if (c->n_properties >= ELEMENTSOF(c->properties))
+                return ctl_fail("--property=: too many");
+        c->properties[c->n_properties++] = text;
+        return 0;
+}
 
-        for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-                if (c->n_properties >= ELEMENTSOF(c->properties))
-                        return ctl_fail("--property=: too many");
-                c->properties[c->n_properties++] = p;
-        }
+/* NAME alone is a variable of ours; one that we do not have is nothing to pass on. */
+static int add_variable(RunOptions *o, const char *text) {
+        size_t n = strcspn(text, "=");
+        const char *own = text[n] == '=' ? NULL : getenv(text);
+        char *assignment;
+
+        if (n == 0 ||
+                        text[strspn(text,
+                                        "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] !=
+                                        text[n])
+                return ctl_fail("--setenv=%s: not NAME or NAME=VALUE", text);
+        if (text[n] != '=' && !own)
+                return 0;
+        if (o->n_environment >= ELEMENTSOF(o->environment))
+                return ctl_fail("--setenv=: too many");
+        if (asprintf(&assignment, "%s%s%s", text, own ? "=" : "", strempty(own)) < 0)
+                return ctl_fail("out of memory");
+        o->environment[o->n_environment++] = assignment;
         return 0;
 }
 
 /* KEY=VALUE, as `set` takes it, from the option --KEY=VALUE. The later one of a key counts. */
-static int add_job_setting(Ctl *c, const char *key, const char *value) {
+static int add_run_setting(RunOptions *o, const char *key, const char *value) {
         size_t i = 0;
         char *text;
 
-        while (i < c->n_job_settings &&
-                        !(startswith(c->job_settings[i], key) && c->job_settings[i][strlen(key)] == '='))
+        while (i < o->n_settings && !(startswith(o->settings[i], key) && o->settings[i][strlen(key)] == '='))
                 i++;
+        if (i >= ELEMENTSOF(o->settings))
+                return ctl_fail("--%s=: too many", key);
         if (asprintf(&text, "%s=%s", key, value) < 0)
                 return ctl_fail("out of memory");
-        free(i < c->n_job_settings ? c->job_settings[i] : NULL);
-        c->job_settings[i] = text;
-        c->n_job_settings = MAX(c->n_job_settings, i + 1);
+        free(i < o->n_settings ? o->settings[i] : NULL);
+        o->settings[i] = text;
+        o->n_settings = MAX(o->n_settings, i + 1);
         return 0;
+}
+
+static void run_options_done(RunOptions *o) {
+        for (size_t i = 0; i < o->n_settings; i++)
+                free(o->settings[i]);
+        for (size_t i = 0; i < o->n_environment; i++)
+                free(o->environment[i]);
+}
+
+/* Of `run`. An exit status. */
+static int set_run_option(RunOptions *o, const Option *option, const char *argument) {
+        const struct {
+                int id;
+                bool *flag;
+                const char **text;
+        } plain[] = {
+                        {OPTION_SCOPE, &o->scope, NULL},
+                        {OPTION_SERVICE, &o->service, NULL},
+                        {OPTION_WAIT, &o->wait, NULL},
+                        {'P', &o->pipe, NULL},
+                        {'t', &o->pty, NULL},
+                        {'G', &o->collect, NULL},
+                        {'q', &o->quiet, NULL},
+                        {'v', &o->verbose, NULL},
+                        {OPTION_NAME, NULL, &o->name},
+                        {OPTION_SHIM, NULL, &o->shim},
+                        {OPTION_UNIT, NULL, &o->unit},
+                        {OPTION_SLICE, NULL, &o->slice},
+                        {OPTION_DESCRIPTION, NULL, &o->description},
+                        {OPTION_WORKING_DIRECTORY, NULL, &o->working_directory},
+                        {OPTION_UID, NULL, &o->uid},
+                        {OPTION_GID, NULL, &o->gid},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(plain); i++) {
+                if (plain[i].id != option->id)
+                        continue;
+                if (plain[i].flag)
+                        *plain[i].flag = true;
+                else
+                        *plain[i].text = argument;
+                return 0;
+        }
+        if (option->id == 'E')
+                return add_variable(o, argument);
+        return add_run_setting(o, option->name, argument);
 }
 
 /* An exit status. */
@@ -203,16 +297,8 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
         case OPTION_VALUE:
                 c->value_only = true;
                 return 0;
-        case OPTION_CLASS:
-        case OPTION_PRIORITY:
-        case OPTION_WEIGHT:
-        case OPTION_THRESHOLD:
-                return add_job_setting(c, o->name, argument);
-        case OPTION_NAME:
-                c->job_name = argument;
-                return 0;
-        case OPTION_SHIM:
-                c->shim = argument;
+        case OPTION_WHY:
+                c->why = argument;
                 return 0;
         case 'n':
                 if (parse_uint64(argument, 1, UINT32_MAX, &c->iterations) < 0)
@@ -233,7 +319,7 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 c->sort = argument;
                 return 0;
         default:
-                return ctl_fail("--%s: cannot stand here", o->name);
+                return set_run_option(&c->run, o, argument);
         }
 }
 
@@ -285,8 +371,8 @@ static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *in
         return 0;
 }
 
-/* Options may stand before and behind the verb and between its arguments, up to "--"; but what `run` runs has options of
- * its own, so there the first word ends ours. */
+/* Options may stand before and behind the verb and between its arguments, up to "--"; but what `run` and `hold` run has options of
+ * its own, so there the first word of it ends ours. */
 static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
         int index = 1, r;
 
@@ -309,7 +395,7 @@ static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
                         index++;
                         continue;
                 }
-                if (end || streq(l->verb->name, "run")) {
+                if (end || streq(l->verb->name, "run") || (streq(l->verb->name, "hold") && l->argc == 1)) {
                         while (index < argc)
                                 l->argv[l->argc++] = argv[index++];
                         break;
@@ -319,10 +405,19 @@ static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
         return 0;
 }
 
+static bool is_of_verb(const Option *o, const Verb *v) {
+        size_t n = strlen(v->name);
+
+        for (const char *p = o->verb; *p; p += strcspn(p, " "), p += strspn(p, " "))
+                if (strncmp(p, v->name, n) == 0 && (p[n] == '\0' || p[n] == ','))
+                        return true;
+        return false;
+}
+
 /* Not silently: an option that does nothing is a mistake of the person who typed it. */
 static int check_command_line(const CommandLine *l) {
         for (size_t i = 0; i < l->n_used; i++)
-                if (l->used[i]->verb && !streq(l->used[i]->verb, l->verb->name))
+                if (l->used[i]->verb && !is_of_verb(l->used[i], l->verb))
                         return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name,
                                         l->used[i]->verb, l->verb->name);
         if (l->argc < l->verb->min_args)
@@ -352,8 +447,7 @@ int main(int argc, char *argv[]) {
                         r = l.verb->run(&c, l.argc, l.argv);
         }
         free(l.argv);
-        for (size_t i = 0; i < c.n_job_settings; i++)
-                free(c.job_settings[i]);
+        run_options_done(&c.run);
         sd_bus_flush_close_unref(c.bus);
         if (fflush(stdout) != 0 && r == 0)
                 r = ctl_fail("cannot write: %m");

@@ -15,7 +15,8 @@
  *   xschedctl-table      rows, as a table or as JSON
  *   xschedctl-terminal   size, colours, pager, single keys
  *   xschedctl-target     from what a person types to an object
- *   xschedctl-list, -status, -show, -set, -run, -top, -monitor, -check    the verbs
+ *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -monitor, -check    the verbs
+ *   systemd-bus, unit-property, transient-unit, transient-wait, pty-forward    a command in a unit of its own
  */
 
 #include <stdbool.h>
@@ -28,6 +29,16 @@
 enum {
         EXIT_NOT_RUNNING = 3, /* of `status`, as systemctl has it */
 };
+
+typedef struct RunOptions {
+        const char *name, *shim;
+        char *settings[16]; /* "class=...", in the words of `set` */
+        size_t n_settings;
+        const char *unit, *slice, *description, *working_directory, *uid, *gid;
+        char *environment[64]; /* NAME=VALUE */
+        size_t n_environment;
+        bool scope, service, wait, pipe, pty, collect, quiet, verbose;
+} RunOptions;
 
 typedef struct Ctl {
         /* every verb */
@@ -42,16 +53,15 @@ typedef struct Ctl {
         /* list-queues */
         bool kernel;
 
-        /* show */
+        /* show, run: as they were given */
         const char *properties[64];
         size_t n_properties;
         bool value_only;
 
-        /* run */
-        const char *job_name;
-        char *job_settings[4]; /* "Class=...", in the words of `set` */
-        size_t n_job_settings;
-        const char *shim;
+        RunOptions run;
+
+        /* hold */
+        const char *why;
 
         /* top */
         uint64_t iterations; /* 0: until q */
@@ -60,7 +70,8 @@ typedef struct Ctl {
         bool clients;
         const char *sort;
 
-        sd_bus *bus; /* opened by ctl_connect() */
+        sd_bus *bus;                  /* opened by ctl_connect() */
+        bool bus_is_system_after_all; /* --user, and only the system's bus has a scheduler */
 } Ctl;
 
 int verb_status(Ctl *c, int argc, char *argv[]);
@@ -79,6 +90,8 @@ int verb_suspend(Ctl *c, int argc, char *argv[]);
 int verb_resume(Ctl *c, int argc, char *argv[]);
 int verb_reload(Ctl *c, int argc, char *argv[]);
 int verb_run(Ctl *c, int argc, char *argv[]);
+int verb_hold(Ctl *c, int argc, char *argv[]);
+int verb_list_holds(Ctl *c, int argc, char *argv[]);
 int verb_top(Ctl *c, int argc, char *argv[]);
 int verb_monitor(Ctl *c, int argc, char *argv[]);
 int verb_check(Ctl *c, int argc, char *argv[]);

@@ -68,7 +68,7 @@ class Bash(unittest.TestCase):
 
     def test_verbs(self):
         self.assertEqual(self.complete('xschedctl list-'),
-                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes'})
+                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes', 'list-holds'})
         self.assertEqual(self.complete('xschedctl --no-pager rel'), {'reload'})
         self.assertEqual(self.complete('xschedctl --bus-address x res'), {'reset', 'resume'})
 
@@ -102,6 +102,9 @@ class Bash(unittest.TestCase):
         self.assertIn('bash', self.complete('xschedctl run bas'))
         self.assertIn('bash', self.complete('xschedctl run --class=batch -- bas'))
         self.assertEqual(self.complete('xschedctl run ls --he'), set())
+        self.assertEqual(self.complete('xschedctl hold inter'), {'interactive'})
+        self.assertIn('bash', self.complete('xschedctl hold interactive bas'))
+        self.assertIn('bash', self.complete('xschedctl hold --why=x interactive -- bas'))
 
     def test_session(self):
         self.assertEqual(self.complete('xsched-session --sh'), {'--shim='})

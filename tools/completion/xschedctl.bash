@@ -41,7 +41,11 @@ __xschedctl_values() {
         --shim) echo layer preload none ;;
         --sort) echo gpu wait launches preempted name ;;
         --class) __xschedctl_list list-classes ;;
-        --property | -p) [[ -n $verb ]] && xschedctl --no-pager "${bus[@]}" show "${arguments[@]}" 2>/dev/null | sed 's/=.*//' ;;
+        --slice) systemctl --no-legend --no-pager --plain --all list-units --type=slice 2>/dev/null | awk '{ print $1 }' ;;
+        --uid) compgen -u ;;
+        --gid) compgen -g ;;
+        --working-directory) compgen -d ;;
+        --property | -p) [[ -n $verb && $verb != run ]] && xschedctl --no-pager "${bus[@]}" show "${arguments[@]}" 2>/dev/null | sed 's/=.*//' ;;
         esac
 }
 
@@ -50,13 +54,14 @@ _xschedctl() {
         local -A options=(
                 [list-queues]='--kernel'
                 [show]='--property= -p --value'
-                [run]='--class= --priority= --weight= --threshold= --name= --shim='
+                [run]='--class= --priority= --weight= --threshold= --name= --shim= --scope --service --unit= --slice= --description= --working-directory= --uid= --gid= --setenv= -E --property= -p --wait --pipe -P --pty -t --collect -G --quiet -q --verbose -v'
+                [hold]='--why='
                 [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='
         )
-        local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes show set reset
-                suspend resume run top monitor explain check dump reload'
+        local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes list-holds show set
+                reset suspend resume run hold top monitor explain check dump reload'
         # The words as the person sees them: bash splits at ":" and "=", too.
-        local line=${COMP_LINE:0:COMP_POINT} cur='' verb='' word skip='' command=''
+        local line=${COMP_LINE:0:COMP_POINT} cur='' verb='' word skip='' command='' class=''
         local -a words arguments=() bus=() replies
         read -ra words <<<"$line"
         if [[ $line != *[[:space:]] ]]; then
@@ -73,15 +78,21 @@ _xschedctl() {
                 case $word in
                 --bus-address=* | --system | --user) bus=("$word") ;;
                 --bus-address | --json | --property | -p | --class | --priority | --weight | --threshold | --name | --shim | \
+                        --unit | --slice | --description | --working-directory | --uid | --gid | --setenv | -E | --why | \
                         --iterations | -n | --delay | -d | --sort) skip=$word ;;
-                --) [[ $verb == run ]] && command=begun ;;
+                --) [[ $verb == run || $verb == hold ]] && command=begun ;;
                 -*) ;;
                 *)
                         if [[ -z $verb ]]; then
                                 verb=$word
                         else
+                                # The first word after "hold" is the class, and none of the command's.
+                                if [[ $verb == hold && -z $class ]]; then
+                                        class=$word
+                                        continue
+                                fi
                                 arguments+=("$word")
-                                [[ $verb == run ]] && command=begun
+                                [[ $verb == run || $verb == hold ]] && command=begun
                         fi
                         ;;
                 esac
@@ -120,6 +131,13 @@ _xschedctl() {
                 explain | check)
                         ((${#arguments[@]} == 0)) &&
                                 mapfile -t replies < <(compgen -W "$(__xschedctl_pids)" -- "$cur")
+                        ;;
+                hold)
+                        if [[ -z $class ]]; then
+                                mapfile -t replies < <(compgen -W "$(__xschedctl_list list-classes)" -- "$cur")
+                        else
+                                mapfile -t replies < <(compgen -c -- "$cur")
+                        fi
                         ;;
                 run) mapfile -t replies < <(compgen -c -- "$cur") ;;
                 esac
