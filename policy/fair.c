@@ -10,9 +10,9 @@
 #include "common/time-util.h"
 #include "fair.h"
 
-/* The first `n` runners are full; slots and weight that they leave to the rest. */
+/* Slots and weight that the full runners leave to the rest, and the places that the rest use. */
 typedef struct FairFull {
-        uint32_t n, slots_left;
+        uint32_t slots_left, used_left;
         uint64_t weight_left;
 } FairFull;
 
@@ -84,39 +84,56 @@ static void fair_queue_subtract(FairQueue *q, const FairNode *n) {
         q->weight -= n->weight;
 }
 
-/* Its virtual time and its deadline stand still while it waits. */
-static void fair_queue_put(FairQueue *q, FairNode *n) {
-        n->state = FAIR_WAITING;
+/* Its virtual time and its deadline stand still while it is in the tree. */
+static void fair_queue_wait(FairQueue *q, FairNode *n) {
         n->deadline = n->vtime + fair_cost(n->left_ns, n->weight, 1);
         avl_insert(&q->waiting, &n->order);
 }
 
-static void fair_queue_wait(FairQueue *q, FairNode *n) {
-        n->seq = q->seq++;
-        fair_queue_put(q, n);
+/* Is the weight of one place of `a` less than that of one of `b`? */
+static bool fair_node_is_lighter(const FairNode *a, const FairNode *b) {
+        return (uint64_t) a->weight * b->places < (uint64_t) b->weight * a->places;
 }
 
 static void fair_queue_run(FairQueue *q, FairNode *n) {
         FairNode *lighter;
 
-        n->state = FAIR_RUNNING;
         DL_FOREACH(q->running, lighter)
-                if (lighter->weight < n->weight)
+                if (fair_node_is_lighter(lighter, n))
                         break;
         if (lighter)
                 DL_PREPEND_ELEM(q->running, lighter, n);
         else
                 DL_APPEND(q->running, n);
-        q->n_running++;
 }
 
-/* Out of the tree or the list, whichever it is in. */
+/* Into the tree or the list, whichever it belongs to; and out of it. */
+static void fair_queue_put(FairQueue *q, FairNode *n) {
+        if (n->used > 0)
+                fair_queue_run(q, n);
+        else
+                fair_queue_wait(q, n);
+}
+
 static void fair_queue_take(FairQueue *q, FairNode *n) {
-        if (n->state == FAIR_RUNNING) {
+        if (n->used > 0)
                 DL_DELETE(q->running, n);
-                q->n_running--;
-        } else
+        else
                 avl_remove(&q->waiting, &n->order);
+}
+
+static void fair_queue_use(FairQueue *q, FairNode *n, uint32_t used) {
+        q->used += used - n->used;
+        n->used = used;
+}
+
+/* Runs, and could use one more. */
+static bool fair_node_wants(const FairNode *n) {
+        return n->used < n->places;
+}
+
+static bool fair_queue_is_contended(const FairQueue *q) {
+        return q->used < q->places;
 }
 
 void fair_queue_init(FairQueue *q) {
@@ -151,11 +168,16 @@ static void fair_queue_remember(FairQueue *q, FairNode *n) {
         q->n_away++;
 }
 
-void fair_queue_join(FairQueue *q, FairNode *n, uint64_t slice_ns) {
+void fair_queue_join(FairQueue *q, FairNode *n, uint32_t places, uint64_t slice_ns) {
         n->vtime = fair_queue_vtime(q) - (uint64_t) n->lag;
         if (n->state == FAIR_REMEMBERED)
                 fair_queue_recall(q, n);
+        n->state = FAIR_HERE;
         n->left_ns = slice_ns;
+        n->seq = q->seq++;
+        n->places = places;
+        n->used = 0;
+        q->places += places;
         fair_queue_add(q, n);
         fair_queue_wait(q, n);
 }
@@ -164,9 +186,44 @@ void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns) {
         int64_t lag = fair_ahead(fair_queue_vtime(q), n->vtime), most = fair_lag_max(n, slice_ns);
 
         fair_queue_take(q, n);
+        fair_queue_use(q, n, 0);
+        q->places -= n->places;
         fair_queue_subtract(q, n);
         n->lag = CLAMP(lag, -most, most);
         fair_queue_remember(q, n);
+}
+
+void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places) {
+        fair_queue_take(q, n);
+        q->places += places - n->places;
+        n->places = places;
+        fair_queue_use(q, n, MIN(n->used, places));
+        fair_queue_put(q, n);
+}
+
+/* A node that is away owes the more. */
+static void fair_queue_charge_away(FairQueue *q, FairNode *n, int64_t cost, int64_t most) {
+        int64_t lag = MAX(n->lag - cost, -most);
+
+        lag = MIN(lag, n->lag); /* what it owed already stays */
+        q->sum += (fair_wide_t) n->weight * (n->lag - lag);
+        n->lag = lag;
+}
+
+void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns) {
+        int64_t cost = (int64_t) fair_cost(ns, n->weight, 1), most = fair_lag_max(n, slice_ns), room;
+
+        if (n->state == FAIR_REMEMBERED)
+                fair_queue_charge_away(q, n, cost, most);
+        if (n->state != FAIR_HERE)
+                return;
+
+        room = most - fair_ahead(n->vtime, fair_queue_vtime(q));
+        cost = CLAMP(room, (int64_t) 0, cost);
+        fair_queue_take(q, n);
+        n->vtime += (uint64_t) cost;
+        q->sum += (fair_wide_t) n->weight * cost;
+        fair_queue_put(q, n);
 }
 
 void fair_node_move(FairNode *n, FairQueue *from, FairQueue *to) {
@@ -186,10 +243,9 @@ static void fair_node_reweight_away(FairQueue *q, FairNode *n, uint32_t weight) 
 }
 
 void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
-        FairState state = n->state;
         uint64_t v = fair_queue_vtime(q);
 
-        if (state == FAIR_AWAY || state == FAIR_REMEMBERED) {
+        if (n->state != FAIR_HERE) {
                 fair_node_reweight_away(q, n, weight);
                 return;
         }
@@ -198,23 +254,25 @@ void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
         n->vtime = v + (uint64_t) ((fair_wide_t) fair_ahead(n->vtime, v) * n->weight / weight);
         n->weight = weight;
         fair_queue_add(q, n);
-        if (state == FAIR_RUNNING)
-                fair_queue_run(q, n);
-        else
-                fair_queue_put(q, n);
+        fair_queue_put(q, n);
 }
 
-/* The heaviest runners are full as long as one is worth more than an equal part of what is left. The last slot is always
- * left to the rest. */
-static FairFull fair_queue_find_full(const FairQueue *q, uint32_t slots) {
-        FairFull f = {.slots_left = slots, .weight_left = q->weight};
-        const FairNode *n;
+/* The heaviest runners are full as long as they are worth more than an equal part of what is left. The last slot is always left
+ * to the rest. Who waits for more is not full: it becomes so, within a slice, by getting it. */
+static FairFull fair_queue_find_full(FairQueue *q, uint32_t slots) {
+        FairFull f = {.slots_left = slots, .used_left = q->used, .weight_left = q->weight};
+        bool all = true;
+        FairNode *n;
 
         DL_FOREACH(q->running, n) {
-                if (f.slots_left == 1 || (uint64_t) n->weight * f.slots_left <= f.weight_left)
-                        break;
-                f.n++;
-                f.slots_left--;
+                n->full = false;
+                all = all && f.slots_left > n->places &&
+                                (uint64_t) n->weight * f.slots_left > f.weight_left * n->places;
+                if (!all || fair_node_wants(n))
+                        continue;
+                n->full = true;
+                f.slots_left -= n->places;
+                f.used_left -= n->used;
                 f.weight_left -= n->weight;
         }
         return f;
@@ -222,18 +280,16 @@ static FairFull fair_queue_find_full(const FairQueue *q, uint32_t slots) {
 
 void fair_queue_advance(FairQueue *q, uint32_t slots, uint64_t ns) {
         FairFull full = fair_queue_find_full(q, slots);
-        bool contended = fair_queue_n_waiting(q) > 0;
         FairNode *n;
-        uint32_t i = 0;
 
         q->clock_ns += ns;
         DL_FOREACH(q->running, n) {
-                n->left_ns = ns_sub(n->left_ns, ns);
-                if (!contended)
+                n->left_ns = ns_sub(n->left_ns, ns * n->used);
+                if (!fair_queue_is_contended(q))
                         continue;
 
-                uint64_t d = i++ < full.n ? fair_cost(ns, full.weight_left, full.slots_left)
-                                          : fair_cost(ns, n->weight, 1);
+                uint64_t d = n->full ? fair_cost(ns, full.weight_left, full.slots_left)
+                                     : fair_cost(ns, n->weight, n->used);
                 n->vtime += d;
                 q->sum += (fair_wide_t) n->weight * d;
         }
@@ -255,13 +311,12 @@ static bool fair_node_is_due(const FairNode *n, const FairNode *next, uint64_t v
 
 /* The runner with the latest deadline, of those that are due to `next` (NULL: of all). */
 static FairNode *fair_queue_find_due(FairQueue *q, const FairNode *next, uint32_t slots, uint64_t slice_ns) {
-        FairFull full = fair_queue_find_full(q, slots);
         uint64_t v = fair_queue_vtime(q);
         FairNode *n, *due = NULL;
-        uint32_t i = 0;
 
+        (void) fair_queue_find_full(q, slots);
         DL_FOREACH(q->running, n) {
-                if (next && (i++ < full.n || !fair_node_is_due(n, next, v, slice_ns)))
+                if (next && (n == next || n->full || !fair_node_is_due(n, next, v, slice_ns)))
                         continue;
                 if (!due ||
                                 fair_ahead(fair_node_deadline(n, slice_ns),
@@ -271,22 +326,36 @@ static FairNode *fair_queue_find_due(FairQueue *q, const FairNode *next, uint32_
         return due;
 }
 
+/* Takes a place from it; it waits behind its equals. */
 static void fair_queue_stop(FairQueue *q, FairNode *n, uint64_t slice_ns) {
         if (n->left_ns == 0)
                 n->left_ns = slice_ns;
+        n->seq = q->seq++;
+        if (n->used > 1) {
+                fair_queue_use(q, n, n->used - 1);
+                return;
+        }
         fair_queue_take(q, n);
-        fair_queue_wait(q, n);
+        fair_queue_use(q, n, 0);
+        fair_queue_put(q, n);
 }
 
+/* Gives it one more place. */
 static void fair_queue_start(FairQueue *q, FairNode *n) {
+        if (n->used > 0) {
+                n->seq = q->seq++; /* behind its equals for the next */
+                fair_queue_use(q, n, n->used + 1);
+                return;
+        }
         fair_queue_take(q, n);
-        fair_queue_run(q, n);
+        n->seq = q->seq++;
+        fair_queue_use(q, n, 1);
+        fair_queue_put(q, n);
 }
 
-/* The waiting one with the earliest deadline among those that V has reached; NULL when it has reached nobody. Those are a
- * prefix of the tree, so that one way down meets the tops of all subtrees that lie in it whole. */
-static FairNode *fair_queue_eligible(FairQueue *q) {
-        uint64_t v = fair_queue_vtime(q);
+/* Those in the tree that V has reached are a prefix of it, so that one way down meets the tops of all subtrees that lie in it
+ * whole. */
+static FairNode *fair_queue_eligible_waiting(FairQueue *q, uint64_t v) {
         FairNode *n = fair_node_of(q->waiting.root), *first = NULL;
 
         while (n) {
@@ -303,25 +372,59 @@ static FairNode *fair_queue_eligible(FairQueue *q) {
         return first;
 }
 
+/* The one that could use a place and has the earliest deadline, among those that V has reached; NULL when it has reached nobody. */
+static FairNode *fair_queue_eligible(FairQueue *q, uint64_t slice_ns) {
+        uint64_t v = fair_queue_vtime(q);
+        FairNode *first = fair_queue_eligible_waiting(q, v), *n;
+
+        DL_FOREACH(q->running, n) {
+                if (!fair_node_wants(n) || fair_ahead(n->vtime, v) > 0)
+                        continue;
+                n->deadline = fair_node_deadline(n, slice_ns);
+                first = fair_node_first(first, n);
+        }
+        return first;
+}
+
+/* Who could use a place and is least early. */
+static FairNode *fair_queue_least_early(FairQueue *q) {
+        FairNode *first = fair_node_of(avl_first(&q->waiting)), *n;
+
+        DL_FOREACH(q->running, n)
+                if (fair_node_wants(n) && (!first || fair_node_before(&n->order, &first->order)))
+                        first = n;
+        return first;
+}
+
 /* Fills free slots; with whoever is least early if nobody is eligible, for a slot must not stay empty. */
-static void fair_queue_fill(FairQueue *q, uint32_t slots) {
+static void fair_queue_fill(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairNode *n;
 
-        while (q->n_running < slots && (n = fair_queue_eligible(q) ?: fair_node_of(avl_first(&q->waiting))))
+        while (q->used < slots && (n = fair_queue_eligible(q, slice_ns) ?: fair_queue_least_early(q)))
                 fair_queue_start(q, n);
 }
 
+/* Slices that are used up begin anew. */
+static void fair_queue_renew(FairQueue *q, uint64_t slice_ns) {
+        FairNode *n;
+
+        DL_FOREACH(q->running, n)
+                if (n->left_ns == 0)
+                        n->left_ns = slice_ns;
+}
+
 void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
-        FairNode *next, *due, *n;
+        FairNode *next, *due;
 
         while (q->away && q->clock_ns - q->away->left_clock_ns > FAIR_MEMORY_SLICES * slice_ns)
                 fair_queue_forget(q, q->away);
-        while (q->n_running > slots)
+        while (q->used > slots)
                 fair_queue_stop(q, fair_queue_find_due(q, NULL, slots, slice_ns), slice_ns);
-        fair_queue_fill(q, slots);
+        fair_queue_fill(q, slots, slice_ns);
 
         /* Ends: each turn removes a used-up slice or a later deadline from the runners. */
-        while ((next = fair_queue_eligible(q)) && (due = fair_queue_find_due(q, next, slots, slice_ns))) {
+        while ((next = fair_queue_eligible(q, slice_ns)) &&
+                        (due = fair_queue_find_due(q, next, slots, slice_ns))) {
                 fair_queue_start(q, next);
                 fair_queue_stop(q, due, slice_ns);
         }
@@ -329,38 +432,55 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         /* Who was preferred to others that could have run begins another slice; without such others it goes on until one
          * comes up. */
         if (next)
-                DL_FOREACH(q->running, n)
-                        if (n->left_ns == 0)
-                                n->left_ns = slice_ns;
+                fair_queue_renew(q, slice_ns);
 }
 
-/* When V reaches the first early one: the distance, over the rate at which the runners' advance carries V. */
-static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *full) {
-        const FairNode *first = fair_node_of(avl_first(&q->waiting));
-        fair_wide_t distance =
-                        (fair_wide_t) fair_ahead(first->vtime, q->origin) * (fair_wide_t) q->weight - q->sum;
-        fair_wide_t weight_full = (fair_wide_t) (q->weight - full->weight_left);
-        fair_wide_t weight_left = (fair_wide_t) full->weight_left;
+/* When V reaches it: the distance, over the rate at which the runners' advance carries V; less its own rate, if it runs and only
+ * wants one more place. */
+static uint64_t fair_queue_until(const FairQueue *q, const FairFull *full, const FairNode *n) {
+        fair_wide_t weight = (fair_wide_t) q->weight, left = (fair_wide_t) full->weight_left;
+        fair_wide_t distance = (fair_wide_t) fair_ahead(n->vtime, q->origin) * weight - q->sum;
         fair_wide_t rate = FAIR_SCALE *
-                        ((q->n_running - full->n) * weight_left + weight_full * full->slots_left);
+                        (full->used_left * left + (weight - left) * (fair_wide_t) full->slots_left);
 
-        return (uint64_t) ((distance * weight_left + rate - 1) / rate);
+        if (n->used == 0)
+                return (uint64_t) ((distance * left + rate - 1) / rate);
+
+        rate = rate * n->weight - (fair_wide_t) (FAIR_SCALE * n->used) * weight * left;
+        if (rate <= 0)
+                return NSEC_INFINITY;
+        distance *= left * n->weight;
+        return (uint64_t) MIN((distance + rate - 1) / rate, (fair_wide_t) FAIR_STEP_MAX);
+}
+
+static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *full) {
+        const FairNode *first = fair_node_of(avl_first(&q->waiting)), *n;
+        uint64_t until = first ? fair_queue_until(q, full, first) : NSEC_INFINITY;
+
+        DL_FOREACH(q->running, n)
+                if (fair_node_wants(n)) {
+                        uint64_t t = fair_queue_until(q, full, n);
+
+                        until = MIN(until, t);
+                }
+        return MAX(until, (uint64_t) 1); /* what rounding left */
 }
 
 uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairFull full = fair_queue_find_full(q, slots);
         const FairNode *n;
         uint64_t left = NSEC_INFINITY, eligible;
-        uint32_t i = 0;
 
-        if (fair_queue_n_waiting(q) == 0)
+        if (!fair_queue_is_contended(q))
                 return NSEC_INFINITY;
         DL_FOREACH(q->running, n)
-                if (i++ >= full.n)
-                        left = MIN(left, n->left_ns);
-        if (fair_queue_eligible(q))
+                if (!n->full) {
+                        uint64_t t = DIV_ROUND_UP(n->left_ns, n->used);
+
+                        left = MIN(left, t);
+                }
+        if (fair_queue_eligible(q, slice_ns))
                 return left;
         eligible = fair_queue_until_eligible(q, &full);
-        eligible = MAX(eligible, (uint64_t) 1); /* what rounding left */
         return MAX(left, eligible);
 }

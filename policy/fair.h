@@ -34,10 +34,17 @@
  *
  * Nobody waits. Then nobody is charged: whatever the weights, everybody has a slot, as if all were full.
  *
+ * Queues in queues. A node may stand for a queue of its own (`below`). It can use as many places as that queue has nodes that
+ * could run, `places`, and holds `used` of them; so it may run and wait at once, for more. What was said above about a
+ * node and a slot holds for it with `places` in place of one: its virtual time advances by each place that it uses, and its
+ * weight counts for at most `places`. The queue below is a fair queue with `used` slots, whose time passes only while it has
+ * any. So each level is within a slice of its own fluid, and the levels multiply.
+ *
  * Cost. An operation is a walk or two along the tree of the waiting, O(log n); with O(slots) for the runners, whose number
  * is a small one by configuration. Virtual times wrap: only differences count, and those are bounded as above.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "avl.h"
@@ -55,16 +62,19 @@ __extension__ typedef __int128 fair_wide_t;
 typedef enum FairState {
         FAIR_AWAY,       /* owed nothing */
         FAIR_REMEMBERED, /* away with its lag */
-        FAIR_WAITING,
-        FAIR_RUNNING,
+        FAIR_HERE,       /* waiting without a place, running with one or more */
 } FairState;
 
 typedef struct FairNode FairNode;
+typedef struct FairQueue FairQueue;
 
 struct FairNode {
         AvlNode order;         /* waiting */
         FairNode *prev, *next; /* running, or remembered */
         FairState state;
+        FairQueue *below; /* what it stands for; NULL: for itself */
+        uint32_t places, used;
+        bool full; /* running, and worth all its places */
         uint32_t weight;
         uint64_t vtime;
         uint64_t left_ns;       /* of its slice */
@@ -75,35 +85,34 @@ struct FairNode {
         uint64_t left_clock_ns; /* remembered: since then */
 };
 
-typedef struct FairQueue {
-        Avl waiting;       /* by virtual time */
-        FairNode *running; /* heaviest first */
-        uint32_t n_running;
-        FairNode *away; /* remembered, the longest away first */
+struct FairQueue {
+        Avl waiting;           /* by virtual time */
+        FairNode *running;     /* the heaviest for a place first */
+        uint32_t places, used; /* of all that are here */
+        FairNode *away;        /* remembered, the longest away first */
         uint32_t n_away;
         uint64_t weight;   /* of all, waiting and running */
         uint64_t origin;   /* V is origin + sum / weight */
         fair_wide_t sum;   /* of weight * (vtime - origin), less the weight * lag of those remembered */
         uint64_t clock_ns; /* advanced in all */
         uint64_t seq;
-} FairQueue;
+};
 
 void fair_queue_init(FairQueue *q);
-
-static inline size_t fair_queue_n_waiting(const FairQueue *q) {
-        return q->waiting.n;
-}
-
-static inline size_t fair_queue_n(const FairQueue *q) {
-        return fair_queue_n_waiting(q) + q->n_running;
-}
 
 /* Starts away, owed nothing. */
 void fair_node_init(FairNode *n, uint32_t weight);
 
-/* Away -> waiting; waiting or running -> away, remembered. */
-void fair_queue_join(FairQueue *q, FairNode *n, uint64_t slice_ns);
+/* Away -> here, waiting for that many places (1 or more); here -> away, remembered. */
+void fair_queue_join(FairQueue *q, FairNode *n, uint32_t places, uint64_t slice_ns);
 void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns);
+
+/* Here: from now on it could use that many, 1 or more. */
+void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places);
+
+/* It has run for that long without having been chosen, whether it is here or not. Never gets further ahead than what can be
+ * remembered. */
+void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
 
 /* Away: owed nothing any more. Before a node is freed. */
 void fair_queue_forget(FairQueue *q, FairNode *n);

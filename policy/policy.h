@@ -12,16 +12,22 @@
  * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
  * queue. What it is made of is the caller's business (`owner`).
  *
+ * A node is a group of entities and of other nodes, at most POLICY_DEPTH_MAX deep; entities without one are below the root.
+ * Its weight counts among the nodes and entities beside it. Its `max` stops everything below it when that has run for so
+ * much of a period, until the next one begins; its `min` is guaranteed to what is below it as a whole, whatever the priorities and
+ * weights, as long as the limits above allow it.
+ *
  * Contract, checked by the property tests for every policy:
  *   - among READY entities, those with VERDICT_RUN are at most `concurrency` (plus those that the starvation floor lets
- *     in), and never of two priority tiers at once;
- *   - work-conserving: while somebody is ready, somebody who is ready runs (but for an anticipation window, see
- *     PolicyConfig.linger_ns);
+ *     in), and never of two priority tiers at once, but for one turn of a node that its minimum is owed;
+ *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs (but for an
+ *     anticipation window, see PolicyConfig.linger_ns);
+ *   - nobody runs who is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
  *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier; whoever ran last keeps its grant while
  *     it is idle and nobody else is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
- *   - an entity that is alone on the device is granted without a threshold.
+ *   - an entity that is alone on the device, and below no maximum, is granted without a threshold.
  *
  * Thread safety: none; one instance belongs to one thread.
  */
@@ -41,9 +47,16 @@
 #define POLICY_WEIGHT_MAX       10000U
 #define POLICY_WEIGHT_DEFAULT   100U
 #define POLICY_ADVANCE_MAX      8U
+#define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
+#define POLICY_MAX_MAX          10000U
+#define POLICY_MIN_MAX          100U
+#define POLICY_PERIOD_MIN       NSEC_PER_MSEC
+#define POLICY_PERIOD_MAX       (10 * NSEC_PER_SEC)
+#define POLICY_PERIOD_DEFAULT   (100 * NSEC_PER_MSEC)
 
 typedef struct Policy Policy;
 typedef struct PolicyEntity PolicyEntity;
+typedef struct PolicyNode PolicyNode;
 
 typedef struct PolicySettings {
         int priority;       /* POLICY_PRIORITY_MIN..MAX, higher runs first */
@@ -57,6 +70,16 @@ typedef struct PolicySettings {
 
 #define POLICY_SETTINGS_DEFAULT                                                                             \
         ((PolicySettings){.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT})
+
+typedef struct PolicyNodeSettings {
+        uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */
+        uint32_t max;       /* percent of a period on one place, 1..POLICY_MAX_MAX; 0: no limit */
+        uint32_t min;       /* percent of the time on one place, 0..POLICY_MIN_MAX */
+        uint64_t period_ns; /* POLICY_PERIOD_MIN..MAX */
+} PolicyNodeSettings;
+
+#define POLICY_NODE_SETTINGS_DEFAULT                                                                        \
+        ((PolicyNodeSettings){.weight = POLICY_WEIGHT_DEFAULT, .period_ns = POLICY_PERIOD_DEFAULT})
 
 typedef struct PolicyConfig {
         uint32_t concurrency; /* entities that run at once; 1 or more */
@@ -100,7 +123,8 @@ typedef struct PolicyUsage {
 } PolicyUsage;
 
 /* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a negative
- * errno; only `new` and `entity_new` can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense). */
+ * errno; only those can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense, or for a node too deep). Values out
+ * of range are taken for the nearest that is in range. */
 typedef struct PolicyOps {
         const char *name;
         const char *description; /* one line, for `xschedctl list-policies` */
@@ -109,12 +133,19 @@ typedef struct PolicyOps {
         Policy *(*free)(Policy *p); /* entities must be gone; returns NULL */
         int (*configure)(Policy *p, const PolicyConfig *config, uint64_t now_ns);
 
-        int (*entity_new)(Policy *p, void *owner, const PolicySettings *s, uint64_t now_ns,
+        /* `parent` NULL: below the root. A node goes after everything below it. */
+        int (*node_new)(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
+                        PolicyNode **ret);
+        PolicyNode *(*node_free)(PolicyNode *n, uint64_t now_ns); /* returns NULL */
+        void (*node_configure)(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns);
+
+        int (*entity_new)(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
                         PolicyEntity **ret);
         PolicyEntity *(*entity_free)(PolicyEntity *e, uint64_t now_ns); /* any state; returns NULL */
         void (*entity_configure)(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns);
-        void (*entity_ready)(PolicyEntity *e, uint64_t now_ns); /* idempotent */
-        void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);  /* idempotent */
+        int (*entity_move)(PolicyEntity *e, PolicyNode *to, uint64_t now_ns); /* NULL: to the root */
+        void (*entity_ready)(PolicyEntity *e, uint64_t now_ns);               /* idempotent */
+        void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);                /* idempotent */
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
 
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it

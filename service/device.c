@@ -150,7 +150,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
                 DL_FOREACH2(d->entities, e, device_next) {
                         if (!e->policy)
                                 continue;
-                        r = ops->entity_new(p, e, &e->settings, now, &entities[n]);
+                        r = ops->entity_new(p, NULL, e, &e->settings, now, &entities[n]);
                         if (r < 0)
                                 break;
                         n++;

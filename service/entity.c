@@ -74,7 +74,7 @@ static void entity_join_policy(Entity *e) {
         if (e->policy)
                 return;
         /* Without memory the entity stays outside, and its queues run: fail open. The next change tries again. */
-        if (d->ops->entity_new(d->policy, e, &e->settings, now_ns(), &e->policy) < 0)
+        if (d->ops->entity_new(d->policy, NULL, e, &e->settings, now_ns(), &e->policy) < 0)
                 return;
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
         d->n_active++;

@@ -4,7 +4,8 @@
  * What an event costs the tree policy, with 10, 1,000 and 100,000 entities on one device
  *
  * Three loads: `slices`, where all are ready in one tier and the end of each slice is the event; `edges`, where half are
- * ready and random ones become ready and idle; `tiers`, the same over many priorities. Time is printed as the
+ * ready and random ones become ready and idle; `tiers`, the same over many priorities. Then again below nodes, three and six deep, a
+ * fifth of them with a maximum and as many with a minimum. Time is printed as the
  * ratio to 10 entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What is
  * asserted is free of noise: steps of the tree and grants reported per event.
  */
@@ -23,7 +24,14 @@ typedef struct Load {
         const char *name;
         unsigned n_tiers;
         bool edges;
+        unsigned depth; /* of the nodes; 0: none */
 } Load;
+
+/* The nodes of a load, about one for eight entities. */
+typedef struct Nodes {
+        PolicyNode **all;
+        size_t n, first_leaf;
+} Nodes;
 
 typedef struct Result {
         double ns, steps, most_steps, grants;
@@ -66,21 +74,65 @@ static uint64_t run(const Load *load, Policy *p, PolicyEntity **entities, bool *
         return most;
 }
 
+/* A tree in which each node has as many below it as it takes to have that many leaves at that depth. */
+static Nodes nodes_new(const Load *load, Policy *p, size_t n_entities, uint64_t *state) {
+        size_t leaves = MAX(n_entities / 8, (size_t) 2), level = 1, before = 0;
+        size_t fan = MAX((size_t) pow((double) leaves, 1.0 / load->depth), (size_t) 2);
+        Nodes nodes = {.all = calloc(4 * leaves + 64, sizeof(*nodes.all))};
+
+        if (!nodes.all)
+                abort();
+        for (unsigned d = 0; d < load->depth; d++) {
+                size_t next = d + 1 < load->depth ? level * fan : MAX(leaves, level * fan);
+
+                next = MIN(next, 2 * leaves);
+                for (size_t i = 0; i < next; i++) {
+                        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+                        uint64_t kind = random_next(state) % 10;
+
+                        s.weight = 1 + (uint32_t) (random_next(state) % 1000);
+                        s.max = kind < 2 ? 40 : 0;
+                        s.min = kind > 7 ? 1 : 0;
+                        if (policy_tree_ops.node_new(p, d == 0 ? NULL : nodes.all[before + i % level], &s,
+                                            NSEC_PER_SEC, &nodes.all[nodes.n + i]) < 0)
+                                abort();
+                }
+                before = nodes.n;
+                nodes.n += next;
+                level = next;
+        }
+        nodes.first_leaf = before;
+        return nodes;
+}
+
+static void nodes_free(Nodes *nodes) {
+        while (nodes->n > 0)
+                policy_tree_ops.node_free(nodes->all[--nodes->n], NSEC_INFINITY - 1);
+        free(nodes->all);
+}
+
 static Result measure(const Load *load, size_t n) {
         const PolicyConfig config = POLICY_CONFIG_DEFAULT;
         PolicyEntity **entities = calloc(n, sizeof(*entities));
         bool *ready = calloc(n, sizeof(*ready));
+        Nodes nodes = {};
         Policy *p = NULL;
         uint64_t state = 7, begin, steps, grants, most;
 
         if (!entities || !ready ||
                         policy_tree_ops.new(&config, &(PolicyCallbacks){.grant = on_grant}, &p) < 0)
                 abort();
+        if (load->depth > 0)
+                nodes = nodes_new(load, p, n, &state);
         for (size_t i = 0; i < n; i++) {
                 PolicySettings s = {.priority = (int) (random_next(&state) % load->n_tiers), .weight = 1};
 
                 s.weight += (uint32_t) (random_next(&state) % 1000);
-                if (policy_tree_ops.entity_new(p, NULL, &s, NSEC_PER_SEC, &entities[i]) < 0)
+                PolicyNode *node = load->depth == 0
+                                ? NULL
+                                : nodes.all[nodes.first_leaf +
+                                                  random_next(&state) % (nodes.n - nodes.first_leaf)];
+                if (policy_tree_ops.entity_new(p, node, NULL, &s, NSEC_PER_SEC, &entities[i]) < 0)
                         abort();
                 if (!load->edges || i % 2 == 0)
                         toggle(entities[i], &ready[i], NSEC_PER_SEC);
@@ -99,18 +151,20 @@ static Result measure(const Load *load, size_t n) {
         };
 
         for (size_t i = 0; i < n; i++)
-                policy_tree_ops.entity_free(entities[i], NSEC_INFINITY);
+                policy_tree_ops.entity_free(entities[i], NSEC_INFINITY - 1);
+        nodes_free(&nodes);
         policy_tree_ops.free(p);
         free(entities);
         free(ready);
         return r;
 }
 
-/* An event is a few walks along a tree of height 1.44 * log2(n), and a few grants; no event may ever be more. */
+/* An event is a few walks along a tree of height 1.44 * log2(n) for each level, and a few grants; no event may ever be more. */
 static bool check(const Load *load, size_t n, const Result *r) {
-        double walk = log2((double) n);
+        double walk = log2((double) n), levels = load->depth + 1;
 
-        if (r->most_steps <= 8 * walk + 8 && r->steps <= 4 * walk + 4 && r->grants <= 4)
+        if (r->most_steps <= levels * (8 * walk + 8) && r->steps <= levels * (4 * walk + 4) &&
+                        r->grants <= 4)
                 return true;
         fprintf(stderr, "%s: cost grows faster than log(n) at %zu entities\n", load->name, n);
         return false;
@@ -122,10 +176,15 @@ int main(void) {
                         {.name = "slices", .n_tiers = 1},
                         {.name = "edges", .n_tiers = 1, .edges = true},
                         {.name = "tiers", .n_tiers = 100, .edges = true},
+                        {.name = "slices-3", .n_tiers = 1, .depth = 3},
+                        {.name = "edges-3", .n_tiers = 1, .edges = true, .depth = 3},
+                        {.name = "slices-6", .n_tiers = 1, .depth = 6},
+                        {.name = "edges-6", .n_tiers = 1, .edges = true, .depth = 6},
+                        {.name = "tiers-6", .n_tiers = 4, .edges = true, .depth = 6},
         };
         bool ok = true;
 
-        printf("%-8s %9s %12s %12s %12s %14s\n", "load", "entities", "time ratio", "steps/event",
+        printf("%-9s %8s %12s %12s %12s %14s\n", "load", "entities", "time ratio", "steps/event",
                         "most steps", "grants/event");
         for (size_t l = 0; l < ELEMENTSOF(loads); l++) {
                 Result base = {};
@@ -135,7 +194,7 @@ int main(void) {
 
                         if (i == 0)
                                 base = r;
-                        printf("%-8s %9zu %12.2f %12.2f %12.0f %14.2f\n", loads[l].name, sizes[i],
+                        printf("%-9s %8zu %12.2f %12.2f %12.0f %14.2f\n", loads[l].name, sizes[i],
                                         r.ns / base.ns, r.steps, r.most_steps, r.grants);
                         ok = check(loads + l, sizes[i], &r) && ok;
                 }

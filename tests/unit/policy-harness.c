@@ -97,6 +97,9 @@ Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed
 Harness *harness_free(Harness *h) {
         while (h->n > 0)
                 harness_remove(h->jobs[h->n - 1]);
+        for (size_t i = 0; h->n_nodes > 0; i = (i + 1) % MAX(h->n_nodes, (size_t) 1))
+                if (i < h->n_nodes && harness_node_is_empty(h->nodes[i]))
+                        harness_remove_node(h->nodes[i]);
         h->ops->free(h->policy);
         if (h->oracle)
                 policy_naive_ops.free(h->oracle);
@@ -110,20 +113,113 @@ static PolicySettings in_range(PolicySettings s) {
         return s;
 }
 
+/* --- nodes --- */
+
+HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s) {
+        HarnessNode *n = calloc(1, sizeof(*n));
+
+        assert_non_null(n);
+        CHECK(h, h->n_nodes < HARNESS_NODES_MAX);
+        *n = (HarnessNode){.h = h, .parent = parent, .settings = s};
+        CHECK(h, h->ops->node_new(h->policy, parent ? parent->node : NULL, &s, h->now_ns, &n->node) == 0);
+        if (h->oracle)
+                CHECK(h,
+                                policy_naive_ops.node_new(h->oracle, parent ? parent->twin : NULL, &s,
+                                                h->now_ns, &n->twin) == 0);
+        h->nodes[h->n_nodes++] = n;
+        return n;
+}
+
+bool harness_node_is_empty(const HarnessNode *n) {
+        const Harness *h = n->h;
+
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i]->node == n)
+                        return false;
+        for (size_t i = 0; i < h->n_nodes; i++)
+                if (h->nodes[i]->parent == n)
+                        return false;
+        return true;
+}
+
+void harness_remove_node(HarnessNode *n) {
+        Harness *h = n->h;
+
+        CHECK(h, !h->ops->node_free(n->node, h->now_ns));
+        if (h->oracle)
+                policy_naive_ops.node_free(n->twin, h->now_ns);
+        for (size_t i = 0; i < h->n_nodes; i++)
+                if (h->nodes[i] == n)
+                        h->nodes[i] = h->nodes[--h->n_nodes];
+        free(n);
+}
+
+void harness_set_node(HarnessNode *n, PolicyNodeSettings s) {
+        Harness *h = n->h;
+
+        h->ops->node_configure(n->node, &s, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.node_configure(n->twin, &s, h->now_ns);
+        n->settings = s;
+}
+
+unsigned harness_node_depth(const HarnessNode *n) {
+        unsigned depth = 0;
+
+        for (; n; n = n->parent)
+                depth++;
+        return depth;
+}
+
+static bool job_is_limited(const Job *j) {
+        for (const HarnessNode *n = j->node; n; n = n->parent)
+                if (n->settings.max > 0)
+                        return true;
+        return false;
+}
+
+static bool job_is_guaranteed(const Job *j) {
+        for (const HarnessNode *n = j->node; n; n = n->parent)
+                if (n->settings.min > 0)
+                        return true;
+        return false;
+}
+
+/* Has work, and if a maximum is said of it or above it, is not kept from it: those that are held may be stopped. */
+static bool job_counts(const Job *j) {
+        return j->ready && (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
+}
+
+static bool harness_has(const Harness *h, bool max) {
+        for (size_t i = 0; i < h->n_nodes; i++)
+                if ((max ? h->nodes[i]->settings.max : h->nodes[i]->settings.min) > 0)
+                        return true;
+        return false;
+}
+
+/* --- jobs --- */
+
 Job *harness_add(Harness *h, PolicySettings s) {
+        return harness_add_below(h, NULL, s);
+}
+
+Job *harness_add_below(Harness *h, HarnessNode *node, PolicySettings s) {
         Job *j = calloc(1, sizeof(*j));
 
         assert_non_null(j);
         CHECK(h, h->n < HARNESS_JOBS_MAX);
         *j = (Job){
                         .h = h,
+                        .node = node,
                         .settings = in_range(s),
                         .idle_since_ns = NSEC_INFINITY,
                         .idle_from_run_ns = NSEC_INFINITY,
         };
-        CHECK(h, h->ops->entity_new(h->policy, j, &s, h->now_ns, &j->entity) == 0);
+        CHECK(h, h->ops->entity_new(h->policy, node ? node->node : NULL, j, &s, h->now_ns, &j->entity) == 0);
         if (h->oracle)
-                CHECK(h, policy_naive_ops.entity_new(h->oracle, j, &s, h->now_ns, &j->twin) == 0);
+                CHECK(h,
+                                policy_naive_ops.entity_new(h->oracle, node ? node->twin : NULL, j, &s,
+                                                h->now_ns, &j->twin) == 0);
         h->jobs[h->n++] = j;
         h->n_most = MAX(h->n_most, h->n);
         h->n_new++;
@@ -142,6 +238,17 @@ void harness_remove(Job *j) {
         if (h->owed == j)
                 h->owed = NULL;
         free(j);
+}
+
+void harness_move(Job *j, HarnessNode *to) {
+        Harness *h = j->h;
+
+        CHECK(h, h->ops->entity_move(j->entity, to ? to->node : NULL, h->now_ns) == 0);
+        if (h->oracle)
+                CHECK(h, policy_naive_ops.entity_move(j->twin, to ? to->twin : NULL, h->now_ns) == 0);
+        if (to != j->node)
+                j->held_since_ns = h->now_ns;
+        j->node = to;
 }
 
 void harness_ready(Job *j) {
@@ -202,10 +309,13 @@ void harness_pass(Harness *h, uint64_t ns) {
                 if (!j->ready)
                         continue;
                 j->ready_ns += ns;
-                if (j->grant.verdict == VERDICT_RUN)
-                        j->usage.run_ns += ns;
-                else
+                if (j->grant.verdict == VERDICT_HOLD) {
                         j->usage.wait_ns += ns;
+                        continue;
+                }
+                j->usage.run_ns += ns;
+                for (HarnessNode *n = j->node; n; n = n->parent)
+                        n->run_ns += ns;
         }
 }
 
@@ -226,7 +336,7 @@ static int highest_priority(const Harness *h, bool ready_only) {
         int best = POLICY_PRIORITY_MIN - 1;
 
         for (size_t i = 0; i < h->n; i++)
-                if (h->jobs[i]->ready || !ready_only)
+                if (job_counts(h->jobs[i]) || !ready_only)
                         best = MAX(best, h->jobs[i]->settings.priority);
         return best;
 }
@@ -235,7 +345,7 @@ static size_t count_ready(const Harness *h, int priority, bool running_only) {
         size_t n = 0;
 
         for (size_t i = 0; i < h->n; i++)
-                n += h->jobs[i]->ready && h->jobs[i]->settings.priority == priority &&
+                n += job_counts(h->jobs[i]) && h->jobs[i]->settings.priority == priority &&
                                 (!running_only || job_runs(h->jobs[i]));
         return n;
 }
@@ -267,31 +377,53 @@ static void check_owed(Harness *h, const Job *owed) {
         h->owed_since_ns = owed->granted_ns;
 }
 
+/* One that runs below a minimum, and not because the floor owes it a turn. */
+static const Job *find_guaranteed(const Harness *h, int top) {
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
+
+                if (job_runs(j) && job_is_guaranteed(j) && (j->settings.priority < top) &&
+                                j->waited_ns < h->config.starve_ns)
+                        return j;
+        }
+        return NULL;
+}
+
 static void check_running(Harness *h) {
+        bool minima = harness_has(h, false);
         int top = highest_priority(h, true);
+        const Job *guaranteed = minima ? find_guaranteed(h, top) : NULL;
         size_t n_top = count_ready(h, top, false), n_running = count_ready(h, top, true), n_owed = 0;
         size_t should = MIN(n_top, (size_t) h->config.concurrency);
 
-        for (size_t i = 0; i < h->n; i++)
-                if (job_runs(h->jobs[i]) && h->jobs[i]->settings.priority < top) {
+        for (size_t i = 0; i < h->n; i++) {
+                h->seen.n_stopped += h->jobs[i]->ready && !job_counts(h->jobs[i]);
+                if (job_runs(h->jobs[i]) && h->jobs[i]->settings.priority < top &&
+                                h->jobs[i] != guaranteed) {
                         n_owed++;
-                        check_owed(h, h->jobs[i]);
+                        if (!minima)
+                                check_owed(h, h->jobs[i]);
                 }
-        CHECK(h, n_owed <= 1);
+        }
+        h->seen.n_guaranteed += guaranteed != NULL;
+        CHECK(h, n_owed <= (minima ? 2U : 1U));
 
         if (n_running > should) { /* one of the same tier is owed a turn */
                 bool found = h->reconfigured;
 
-                CHECK(h, n_owed == 0 && n_running == should + 1);
+                CHECK(h, n_owed <= (minima ? 1U : 0U) && n_running == should + 1);
                 for (size_t i = 0; i < h->n; i++)
                         found = found ||
                                         (job_runs(h->jobs[i]) &&
                                                         h->jobs[i]->waited_ns >= h->config.starve_ns);
                 CHECK(h, found);
         }
-        /* Work-conserving. An owed turn of the lingered-over tier can stand beside an otherwise empty device. */
-        if (n_running < should) {
-                CHECK(h, n_running + n_owed <= 1 && may_linger(h, top));
+        /* Work-conserving. An owed turn of the lingered-over tier can stand beside an otherwise empty device, and a turn
+         * of a lower tier's minimum in place of one of the highest. */
+        if (n_running < should &&
+                        !(minima && n_running + 1 == should &&
+                                        n_running + n_owed + (guaranteed != NULL) >= should)) {
+                CHECK(h, n_running + n_owed <= (minima ? 2U : 1U) && may_linger(h, top));
                 h->seen.n_lingered++;
         }
         h->seen.n_owed += n_owed > 0;
@@ -314,19 +446,20 @@ static void check_idle(Harness *h) {
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
-                        CHECK(h, nobody_ready || j->settings.priority > top);
+                        CHECK(h, nobody_ready || j->settings.priority > top || harness_has(h, true));
                 }
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
 
         /* One more of them may be granted as the last runner, or as the one lingered for. */
-        CHECK(h, n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
+        CHECK(h, harness_has(h, true) || n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
         CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1);
 }
 
 static void check_thresholds(Harness *h) {
         int highest = highest_priority(h, false);
         size_t n_highest = 0;
+        bool minima = harness_has(h, false), maxima = harness_has(h, true);
 
         if (highest != h->highest) {
                 h->contended_ns = 0;
@@ -345,8 +478,10 @@ static void check_thresholds(Harness *h) {
                 if (j->grant.verdict == VERDICT_HOLD)
                         continue;
                 CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
-                if (j->settings.priority < highest)
+                if (j->settings.priority < highest || job_is_limited(j) || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
+                else if (maxima)
+                        continue; /* who contends depends on who is stopped */
                 else if (n_highest == 1)
                         CHECK(h, j->grant.threshold == 0);
                 else if (h->now_ns < h->contended_ns + RECENT_NS)
@@ -364,7 +499,8 @@ static void check_wake(const Harness *h) {
         for (size_t i = 0; i < h->n; i++)
                 n_ready += h->jobs[i]->ready;
         CHECK(h, h->wake_ns > h->now_ns);
-        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top))
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top) &&
+                        !harness_has(h, true))
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
         if (n_ready > 0 && count_ready(h, top, true) == 0)
                 CHECK(h, h->wake_ns != NSEC_INFINITY);
@@ -389,7 +525,8 @@ static void check_bounded_wait(const Harness *h) {
         if (h->late || h->reconfigured || h->config.starve_run_ns == 0)
                 return;
         for (size_t i = 0; i < h->n; i++)
-                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD)
+                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD &&
+                                !job_is_limited(h->jobs[i]))
                         CHECK(h,
                                         h->now_ns - h->jobs[i]->held_since_ns <=
                                                         h->config.starve_ns * (uint64_t) (h->n_most + 1));
@@ -405,7 +542,7 @@ static void check_oracle(const Harness *h) {
 }
 
 static size_t grants_bound(const Harness *h) {
-        return 2 * ((size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 3) + h->n_new;
+        return 2 * ((size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 4) + h->n_new;
 }
 
 void harness_dispatch(Harness *h) {

@@ -12,7 +12,8 @@
 
 #include "policy/policy.h"
 
-#define HARNESS_JOBS_MAX 128U
+#define HARNESS_JOBS_MAX  128U
+#define HARNESS_NODES_MAX 64U
 
 typedef struct Random {
         uint64_t state;
@@ -32,8 +33,19 @@ uint64_t random_log(Random *r, uint64_t lo, uint64_t hi);
 
 typedef struct Harness Harness;
 
+typedef struct HarnessNode HarnessNode;
+
+struct HarnessNode {
+        Harness *h;
+        PolicyNode *node, *twin; /* in the policy, in the oracle */
+        HarnessNode *parent;     /* NULL: the root */
+        PolicyNodeSettings settings;
+        uint64_t run_ns; /* of everything below, a place counts once */
+};
+
 typedef struct Job {
         Harness *h;
+        HarnessNode *node;
         PolicyEntity *entity, *twin; /* in the policy, in the oracle */
         PolicySettings settings;
         bool ready;
@@ -54,7 +66,8 @@ typedef struct HarnessGrant {
 
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
-        uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle;
+        uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
+                        n_stopped, n_guaranteed;
 } HarnessSeen;
 
 struct Harness {
@@ -64,6 +77,8 @@ struct Harness {
         uint64_t seed, step, now_ns, wake_ns;
         Job *jobs[HARNESS_JOBS_MAX];
         size_t n, n_most; /* now, and at most since the start */
+        HarnessNode *nodes[HARNESS_NODES_MAX];
+        size_t n_nodes;
 
         HarnessGrant got[HARNESS_JOBS_MAX * 2], want[HARNESS_JOBS_MAX * 2];
         size_t n_got, n_want, n_new;
@@ -84,6 +99,15 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Harness *, harness_free)
 
 /* Events at h->now_ns; harness_dispatch() must follow before the harness is asked about grants. */
 Job *harness_add(Harness *h, PolicySettings s);
+Job *harness_add_below(Harness *h, HarnessNode *node, PolicySettings s);
+void harness_move(Job *j, HarnessNode *to);
+
+HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s);
+bool harness_node_is_empty(const HarnessNode *n);
+void harness_remove_node(HarnessNode *n); /* an empty one */
+void harness_set_node(HarnessNode *n, PolicyNodeSettings s);
+unsigned harness_node_depth(const HarnessNode *n); /* 0: NULL, the root */
+
 void harness_remove(Job *j);
 void harness_ready(Job *j);
 void harness_idle(Job *j);

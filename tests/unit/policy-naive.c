@@ -7,293 +7,381 @@
 
 #include <assert.h>
 
+#include "naive-fair.h"
 #include "policy-naive.h"
-
-#define SCALE     10000
-#define N_TIERS   (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1)
-#define N_GAPS    16
-#define MEMORY    16 /* slices */
-#define REMEMBER  64 /* nodes */
-#define RECENT_NS (100 * NSEC_PER_MSEC)
 
 __extension__ typedef __int128 wide_t;
 
-struct PolicyEntity {
-        Policy *p;
-        void *owner;
-        int tier;
-        uint32_t weight, threshold;
-        bool ready, running, was_ready;
-        uint64_t v, deadline, left;
-        int64_t lag; /* away: what it comes back with */
-        bool remembered;
-        uint64_t left_at; /* by the tier's clock */
-        uint64_t left_order;
-        uint64_t wait_order, run_order, held_order, grant_order, idle_order;
-        uint64_t held_since, idle_since, accounted;
-        uint64_t gaps[N_GAPS]; /* the latest last */
-        size_t n_gaps;
-        PolicyGrant grant;
-        PolicyUsage usage;
-};
+/* --- nodes --- */
 
-struct Policy {
-        PolicyConfig config;
-        PolicyCallbacks callbacks;
-        PolicyEntity **all;
-        size_t n;
-        uint64_t now, wake, order;
-        uint64_t v_left[N_TIERS]; /* V of an empty tier: what it was */
-        uint64_t clock[N_TIERS];
-        uint64_t contended_until[N_TIERS];
-        int active; /* -1: none */
-        PolicyEntity *owed, *linger, *last;
-        uint64_t owed_until, owed_next, linger_until;
-        bool lingering;
-};
-
-#define FOR_EACH(p, e)                                                                                      \
-        for (PolicyEntity **_i = (p)->all, *e; _i < (p)->all + (p)->n && (e = *_i, true); _i++)
-
-static size_t n_ready(const Policy *p, int tier) {
-        size_t n = 0;
-
-        FOR_EACH(p, e)
-                n += e->ready && (tier < 0 || e->tier == tier);
-        return n;
+/* Stopped by its own maximum or by one above, in so far as anybody has noticed that the period is over. */
+static bool is_out(const PolicyNode *n) {
+        for (; n; n = n->parent)
+                if (n->stopped)
+                        return true;
+        return false;
 }
 
-static int highest(const Policy *p, bool ready_only) {
-        int t = -1;
+static void roll(PolicyNode *n, uint64_t now) {
+        uint64_t k = ns_sub(now, n->begin) / n->period;
 
-        FOR_EACH(p, e)
-                if ((e->ready || !ready_only) && e->tier > t)
-                        t = e->tier;
-        return t;
+        n->begin += k * n->period;
+        n->used = (wide_t) k * n->quota >= n->used ? 0 : n->used - k * n->quota;
 }
 
-static uint64_t weight_of(const Policy *p, int tier) {
-        uint64_t w = 0;
-
-        FOR_EACH(p, e)
-                if (e->ready && e->tier == tier)
-                        w += e->weight;
-        return w;
+static bool spent(PolicyNode *n) {
+        roll(n, n->p->now);
+        return n->used >= n->quota;
 }
 
-static int64_t floor_div(wide_t a, wide_t b) {
-        assert(b > 0);
-        return (int64_t) (a >= 0 ? a / b : -((-a + b - 1) / b));
+static bool is_stopped(PolicyNode *n) {
+        for (; n; n = n->parent)
+                if (n->stopped && spent(n))
+                        return true;
+        return false;
 }
 
-/* The weighted mean of the ready ones, such that all lags, those of remembered ones too, add up to nothing. */
-static uint64_t tier_v(Policy *p, int tier) {
-        const PolicyEntity *first = NULL;
-        wide_t sum = 0;
+static bool is_limited(const PolicyNode *n) {
+        for (; n; n = n->parent)
+                if (n->quota > 0)
+                        return true;
+        return false;
+}
 
-        FOR_EACH(p, e)
-                if (e->ready && e->tier == tier) {
-                        first = first ?: e;
-                        sum += (wide_t) e->weight * (int64_t) (e->v - first->v);
+static bool is_below(const PolicyNode *n, const PolicyNode *above) {
+        for (; n; n = n->parent)
+                if (n == above)
+                        return true;
+        return false;
+}
+
+static uint32_t places_of(const PolicyNode *n) {
+        uint32_t places = 0;
+
+        for (int t = 0; t < NAIVE_TIERS; t++) {
+                bool any = false;
+
+                FOR_EACH(n->p, e)
+                        any = any || (e->tier == t && is_below(e->node, n));
+                places += any ? naive_places(n, t) : 0;
+        }
+        return places;
+}
+
+static size_t n_chosen(const PolicyNode *n) {
+        size_t k = 0;
+
+        FOR_EACH(n->p, e)
+                k += e->chosen && is_below(e->node, n);
+        return k;
+}
+
+static int64_t turn_of(const PolicyNode *n) {
+        uint64_t t = n->settings.period_ns / 100 * n->settings.min;
+
+        return (int64_t) MIN(t, n->p->config.timeslice_ns);
+}
+
+static void add_credit(PolicyNode *n, int64_t credit) {
+        n->credit = CLAMP(n->credit + credit, -100 * turn_of(n), 300 * turn_of(n));
+}
+
+static void list_due(PolicyNode *n, bool again) {
+        bool listed = n->settings.min > 0 && n->wanting && n_chosen(n) == 0;
+        int64_t missing = 100 * turn_of(n) - n->credit;
+
+        if (listed == n->due_listed && !again)
+                return;
+        n->due_listed = listed;
+        if (listed)
+                n->due = n->p->now +
+                                (missing > 0 ? (uint64_t) ((missing + n->settings.min - 1) / n->settings.min)
+                                             : 0);
+}
+
+/* A node's member of a tier: its place in the parent's queue follows from what is below it. */
+static void fit(PolicyNode *n, int tier) {
+        Member *m = &n->in[tier];
+        bool apart = n->p->guaranteed == n && n->p->turn == tier;
+        uint32_t places = n->stopped || apart ? 0 : naive_places(n, tier);
+
+        if (places > 0 && !m->here)
+                naive_join(n->parent, tier, m, places);
+        else if (places == 0 && m->here)
+                naive_leave(n->parent, tier, m);
+        else if (places != m->places && m->here) {
+                m->places = places;
+                m->used = MIN(m->used, places);
+                if (m->used > 0)
+                        m->run_order = n->p->order++;
+        }
+}
+
+static void note_wanting(Policy *p) {
+        FOR_EACH_NODE(p, n) {
+                uint32_t places = places_of(n);
+                bool refilling = n->stopped && places > 0, wanting = !n->stopped && places > 0;
+
+                if (refilling && n->refill == NSEC_INFINITY) {
+                        roll(n, p->now);
+                        n->refill = n->begin + n->used / n->quota * n->period;
+                } else if (!refilling)
+                        n->refill = NSEC_INFINITY;
+                n->wanting = wanting;
+                list_due(n, false);
+        }
+}
+
+/* From a change at n up to the root. */
+static void fit_up(PolicyNode *n, int tier) {
+        for (PolicyNode *x = n; x->parent; x = x->parent)
+                fit(x, tier);
+        note_wanting(n->p);
+}
+
+static void fit_all_up(PolicyNode *n) {
+        for (int t = 0; t < NAIVE_TIERS; t++) {
+                bool any = false;
+
+                FOR_EACH(n->p, e)
+                        any = any || e->tier == t;
+                if (any)
+                        fit_up(n, t);
+        }
+        note_wanting(n->p);
+}
+
+static void set_stopped(PolicyNode *n, bool stopped) {
+        n->stopped = stopped;
+        fit_all_up(n);
+}
+
+/* Nobody in this tier is left below: what was remembered of it is forgotten. */
+static void forget_unused(Policy *p) {
+        FOR_EACH_NODE(p, n)
+        for (int t = 0; t < NAIVE_TIERS; t++) {
+                bool any = false;
+
+                if (!n->in[t].remembered)
+                        continue;
+                FOR_EACH(p, e)
+                        any = any || (e->tier == t && is_below(e->node, n));
+                if (!any) {
+                        n->in[t].remembered = false;
+                        n->in[t].lag = 0;
                 }
+        }
+}
+
+static int highest_of(const PolicyNode *n) {
+        int best = -1;
+
+        FOR_EACH(n->p, e)
+                if (is_below(e->node, n) && e->tier > best && naive_places(n, e->tier) > 0)
+                        best = e->tier;
+        return best;
+}
+
+/* --- turns --- */
+
+static void set_turn(Policy *p, PolicyNode *n, int tier) {
+        PolicyNode *before = p->guaranteed;
+        int tier_before = p->turn;
+
+        if (before == n && tier_before == tier)
+                return;
+        p->guaranteed = n;
+        p->turn = tier;
+        if (before)
+                fit_up(before, tier_before);
+        if (n)
+                fit_up(n, tier);
+}
+
+static bool turn_is_needed(const Policy *p) {
+        int top = highest_of(&p->root);
+
+        return top > p->turn || (top == p->turn && naive_places(&p->root, top) >= p->config.concurrency);
+}
+
+static void continue_turn(Policy *p) {
+        if (!p->guaranteed)
+                return;
+        int tier = highest_of(p->guaranteed);
+        if (p->now >= p->turn_until || is_stopped(p->guaranteed) || tier < 0)
+                set_turn(p, NULL, -1);
+        else
+                set_turn(p, p->guaranteed, tier);
+        if (p->guaranteed && !turn_is_needed(p))
+                set_turn(p, NULL, -1);
+}
+
+static PolicyNode *first_due(const Policy *p) {
+        PolicyNode *best = NULL;
+
+        FOR_EACH_NODE(p, n)
+        if (n->due_listed && (!best || n->due < best->due || (n->due == best->due && n->id < best->id)))
+                best = n;
+        return best;
+}
+
+static bool begin_turn(Policy *p) {
+        PolicyNode *n;
+
+        if (p->guaranteed || p->lingering)
+                return false;
+        while ((n = first_due(p)) && n->due <= p->now) {
+                if (!is_stopped(n)) {
+                        p->turn_until = p->now + (uint64_t) turn_of(n);
+                        set_turn(p, n, highest_of(n));
+                        return true;
+                }
+                n->credit = 0;
+                list_due(n, true);
+        }
+        return false;
+}
+
+/* --- time --- */
+
+static void charge(Policy *p, PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen) {
+        for (PolicyNode *n = e->node; n->parent; n = n->parent) {
+                if (n->quota > 0) {
+                        uint64_t first;
+
+                        roll(n, from);
+                        first = MIN(ns, n->begin + n->period - from);
+                        n->used += first;
+                        if (ns > first)
+                                roll(n, n->begin + n->period);
+                        n->used += ns - first;
+                }
+                if (chosen && n->settings.min > 0)
+                        add_credit(n, -(int64_t) MIN(ns, UINT64_C(1) << 48) * 100);
+        }
+}
+
+static void check_quotas(PolicyEntity *e) {
+        for (PolicyNode *n = e->node; n->parent; n = n->parent)
+                if (n->quota > 0 && !n->stopped && spent(n))
+                        set_stopped(n, true);
+}
+
+static PolicyEntity *next_chosen(const Policy *p, const PolicyEntity *after) {
+        PolicyEntity *best = NULL;
+
         FOR_EACH(p, e)
-                if (e->remembered && e->tier == tier)
-                        sum -= (wide_t) e->weight * e->lag;
-        if (first)
-                p->v_left[tier] = first->v + (uint64_t) floor_div(sum, (wide_t) weight_of(p, tier));
-        return p->v_left[tier];
-}
-
-static bool waits(const PolicyEntity *e, int tier) {
-        return e->ready && !e->running && e->tier == tier;
-}
-
-static bool eligible(const PolicyEntity *e) {
-        return (int64_t) (e->v - tier_v(e->p, e->tier)) <= 0;
-}
-
-/* The eligible one with the earliest deadline; with `any`, without such, the one that is least early. */
-static PolicyEntity *first_waiting(const Policy *p, int tier, bool any) {
-        PolicyEntity *best = NULL;
-
-        FOR_EACH(p, e) {
-                if (!waits(e, tier) || !eligible(e))
-                        continue;
-                int64_t d = best ? (int64_t) (e->deadline - best->deadline) : -1;
-
-                if (d < 0 || (d == 0 && e->wait_order < best->wait_order))
+                if (e->chosen && (!after || e->chosen_order > after->chosen_order) &&
+                                (!best || e->chosen_order < best->chosen_order))
                         best = e;
-        }
-        if (best || !any)
-                return best;
-        FOR_EACH(p, e) {
-                if (!waits(e, tier))
-                        continue;
-                int64_t d = best ? (int64_t) (e->v - best->v) : -1;
-
-                if (d < 0 || (d == 0 && e->wait_order < best->wait_order))
-                        best = e;
-        }
         return best;
 }
 
-/* The runner after `e` (NULL: the first) in the order of falling weights, earlier runners first. */
-static PolicyEntity *next_runner(const Policy *p, int tier, const PolicyEntity *after) {
-        PolicyEntity *best = NULL;
+#define FOR_EACH_CHOSEN(p, e) for (PolicyEntity *e = next_chosen(p, NULL); e; e = next_chosen(p, e))
 
-        FOR_EACH(p, e) {
-                if (!e->ready || !e->running || e->tier != tier)
-                        continue;
-                if (after &&
-                                (e->weight > after->weight ||
-                                                (e->weight == after->weight &&
-                                                                e->run_order <= after->run_order)))
-                        continue;
-                if (!best || e->weight > best->weight ||
-                                (e->weight == best->weight && e->run_order < best->run_order))
-                        best = e;
+static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
+        if (p->active >= 0)
+                naive_advance(&p->root, p->active, p->slots, ns);
+        if (p->guaranteed && naive_runners(p->guaranteed, p->turn).n > 0) {
+                naive_advance(p->guaranteed, p->turn, 1, ns);
+                for (PolicyNode *n = p->guaranteed; n->parent; n = n->parent)
+                        naive_charge(n->parent, p->turn, &n->in[p->turn], ns);
         }
-        return best;
-}
-
-#define FOR_EACH_RUNNER(p, t, e) for (PolicyEntity *e = next_runner(p, t, NULL); e; e = next_runner(p, t, e))
-
-static size_t n_running(const Policy *p, int tier) {
-        size_t n = 0;
-
-        FOR_EACH_RUNNER(p, tier, e)
-                n++;
-        return n;
-}
-
-/* How many of the heaviest runners are worth more than a slot; what they leave. */
-static size_t find_full(const Policy *p, int tier, uint64_t *ret_slots, uint64_t *ret_weight) {
-        uint64_t slots = p->config.concurrency, weight = weight_of(p, tier);
-        size_t n = 0;
-
-        FOR_EACH_RUNNER(p, tier, e) {
-                if (slots == 1 || e->weight * slots <= weight)
-                        break;
-                n++;
-                slots--;
-                weight -= e->weight;
-        }
-        *ret_slots = slots;
-        *ret_weight = weight;
-        return n;
-}
-
-static uint64_t as_v(uint64_t ns, uint64_t weight, uint64_t times) {
-        return (uint64_t) ((wide_t) ns * SCALE * times / weight);
+        FOR_EACH_CHOSEN(p, e)
+        charge(p, e, from, ns, true);
+        if (p->owed && !p->owed->chosen)
+                charge(p, p->owed, from, ns, false);
+        FOR_EACH_CHOSEN(p, e)
+        check_quotas(e);
+        if (p->owed)
+                check_quotas(p->owed);
 }
 
 static void advance(Policy *p, uint64_t now) {
-        uint64_t slots, weight, until = MIN(now, ns_add(p->wake, p->config.timeslice_ns));
+        uint64_t until = MIN(now, ns_add(p->wake, p->config.timeslice_ns)), from = p->now;
 
         if (now <= p->now)
                 return;
-        if (p->active >= 0 && until > p->now) {
-                uint64_t ns = until - p->now;
-                bool contended = first_waiting(p, p->active, true);
-                size_t full = find_full(p, p->active, &slots, &weight), i = 0;
-
-                p->clock[p->active] += ns;
-                FOR_EACH_RUNNER(p, p->active, e) {
-                        e->left = ns_sub(e->left, ns);
-                        if (contended)
-                                e->v += i++ < full ? as_v(ns, weight, slots) : as_v(ns, e->weight, 1);
-                }
-        }
+        FOR_EACH_NODE(p, n)
+        if (n->wanting && n->settings.min > 0)
+                add_credit(n, (int64_t) (MIN(now - from, UINT64_C(1) << 48) * n->settings.min));
         p->now = now;
+        if (until > from)
+                charge_all(p, from, until - from);
 }
 
-static void start(Policy *p, PolicyEntity *e) {
-        e->running = true;
-        e->run_order = p->order++;
+static void refill(Policy *p) {
+        for (;;) {
+                PolicyNode *best = NULL;
+
+                FOR_EACH_NODE(p, n)
+                if (n->refill <= p->now &&
+                                (!best || n->refill < best->refill ||
+                                                (n->refill == best->refill && n->id < best->id)))
+                        best = n;
+                if (!best)
+                        return;
+                set_stopped(best, false);
+        }
 }
 
-static void place(Policy *p, PolicyEntity *e) {
-        e->deadline = e->v + as_v(e->left, e->weight, 1);
-}
+/* --- decisions --- */
 
-static void stop(Policy *p, PolicyEntity *e) {
-        e->left = e->left ?: p->config.timeslice_ns;
-        e->running = false;
-        e->wait_order = p->order++;
-        place(p, e);
-}
-
-static uint64_t deadline_of(const Policy *p, const PolicyEntity *e) {
-        return e->v + as_v(e->left ?: p->config.timeslice_ns, e->weight, 1);
-}
-
-static bool due(Policy *p, const PolicyEntity *e, const PolicyEntity *next) {
-        int64_t later = (int64_t) (deadline_of(p, e) - next->deadline);
-
-        if (e->left > 0)
-                return later > 0;
-        return later >= 0 || (int64_t) (e->v - tier_v(p, e->tier)) > 0;
-}
-
-static PolicyEntity *latest(Policy *p, int tier, const PolicyEntity *next, size_t full) {
-        PolicyEntity *best = NULL;
-        size_t i = 0;
-
-        FOR_EACH_RUNNER(p, tier, e)
-                if (!next || (i++ >= full && due(p, e, next)))
-                        if (!best || (int64_t) (deadline_of(p, e) - deadline_of(p, best)) > 0)
-                                best = e;
-        return best;
-}
-
-static void choose_runners(Policy *p, int tier) {
-        PolicyEntity *next, *last;
-        uint64_t slots, weight;
+static size_t n_ready(const Policy *p) {
+        size_t n = 0;
 
         FOR_EACH(p, e)
-                if (e->remembered && e->tier == tier &&
-                                p->clock[tier] - e->left_at > MEMORY * p->config.timeslice_ns) {
-                        e->remembered = false;
-                        e->lag = 0;
-                }
-        while (n_running(p, tier) > p->config.concurrency)
-                stop(p, latest(p, tier, NULL, 0));
-        while (n_running(p, tier) < p->config.concurrency && (next = first_waiting(p, tier, true)))
-                start(p, next);
-        while ((next = first_waiting(p, tier, false))) {
-                last = latest(p, tier, next, find_full(p, tier, &slots, &weight));
-                if (!last)
-                        break;
-                start(p, next);
-                stop(p, last);
-        }
-        if (next)
-                FOR_EACH_RUNNER(p, tier, e)
-                        e->left = e->left ?: p->config.timeslice_ns;
+                n += e->ready;
+        return n;
 }
 
-static bool chosen(const PolicyEntity *e) {
-        return e->ready && e->running && e->tier == e->p->active;
+static int highest(const Policy *p) {
+        int t = -1;
+
+        FOR_EACH(p, e)
+                t = MAX(t, e->tier);
+        return t;
 }
 
 static void choose(Policy *p) {
-        int top = highest(p, true);
+        int top = highest_of(&p->root);
 
-        if (p->linger && p->now >= p->linger_until)
+        FOR_EACH(p, e)
+                e->chosen = false;
+        FOR_EACH_NODE(p, n)
+        list_due(n, false);
+        if (p->linger && (p->now >= p->linger_until || is_stopped(p->linger->node)))
                 p->linger = NULL;
         p->lingering = top >= 0 && p->linger && p->linger->tier > top;
-        p->active = p->lingering ? -1 : top;
+        p->slots = p->config.concurrency - (p->guaranteed ? 1 : 0);
+        p->active = p->lingering || p->slots == 0 ? -1 : top;
         if (p->active >= 0)
-                choose_runners(p, p->active);
-        if (top >= 0 && n_ready(p, top) > p->config.concurrency)
-                p->contended_until[top] = p->now + RECENT_NS;
+                naive_choose(&p->root, p->active, p->slots);
+        if (p->guaranteed)
+                naive_choose(p->guaranteed, p->turn, 1);
+        FOR_EACH_NODE(p, n)
+        list_due(n, false);
+}
+
+static void note_contention(Policy *p) {
+        int top = highest_of(&p->root);
+        uint32_t places;
+
+        if (top < 0)
+                return;
+        places = naive_places(&p->root, top);
+        if (p->guaranteed && p->turn == top)
+                places += naive_places(p->guaranteed, top);
+        if (places > p->config.concurrency)
+                p->contended_until[top] = p->now + NAIVE_RECENT;
 }
 
 static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
         PolicyEntity *best = NULL;
 
         FOR_EACH(p, e)
-                if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && chosen(e)))
+                if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && e->chosen) &&
+                                !is_out(e->node))
                         if (!best || e->held_order < best->held_order)
                                 best = e;
         return best;
@@ -302,7 +390,7 @@ static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
 static void owe(Policy *p) {
         PolicyEntity *e;
 
-        if (p->owed && (p->now >= p->owed_until || chosen(p->owed)))
+        if (p->owed && (p->now >= p->owed_until || p->owed->chosen || is_stopped(p->owed->node)))
                 p->owed = NULL;
         if (p->owed || p->config.starve_ns == 0 || p->config.starve_run_ns == 0 || p->now < p->owed_next)
                 return;
@@ -318,19 +406,23 @@ static void owe(Policy *p) {
 static bool advanced(const PolicyEntity *e) {
         size_t before = 0;
 
-        if (e->ready || e->tier != highest(e->p, false))
+        if (e->ready || e->tier != highest(e->p) || is_stopped(e->node))
                 return false;
         FOR_EACH(e->p, o)
                 before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
         return before < POLICY_ADVANCE_MAX;
 }
 
+static bool is_last(const PolicyEntity *e) {
+        return e->p->last == e && n_ready(e->p) == 0 && !is_stopped(e->node);
+}
+
 static bool may_run(const PolicyEntity *e) {
         const Policy *p = e->p;
 
         if (e->ready)
-                return chosen(e) || p->owed == e;
-        return advanced(e) || (p->last == e && n_ready(p, -1) == 0) || (p->lingering && p->linger == e);
+                return e->chosen || p->owed == e;
+        return advanced(e) || is_last(e) || (p->lingering && p->linger == e);
 }
 
 static PolicyUsage usage_at(const PolicyEntity *e, uint64_t now) {
@@ -352,11 +444,15 @@ static void report(PolicyEntity *e, Verdict v) {
         Policy *p = e->p;
         PolicyGrant g = {.verdict = v, .threshold = e->threshold ?: p->config.threshold};
         size_t n_equals = 0;
+        bool guarantees = false;
 
         FOR_EACH(p, o)
                 n_equals += o->tier == e->tier;
-        if (v == VERDICT_RUN && e->tier == highest(p, false) &&
-                        (n_equals == 1 || p->now >= p->contended_until[e->tier]))
+        FOR_EACH_NODE(p, n)
+        guarantees = guarantees || n->settings.min > 0;
+        if (v == VERDICT_RUN && e->tier == highest(p) &&
+                        (n_equals == 1 || p->now >= p->contended_until[e->tier]) &&
+                        !(guarantees && p->n > 1) && !is_limited(e->node))
                 g.threshold = 0;
         if (g.verdict == e->grant.verdict && g.threshold == e->grant.threshold)
                 return;
@@ -387,14 +483,13 @@ static void report_all(Policy *p) {
 
         for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order)
                 report(e, may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
-        if (p->active >= 0)
-                FOR_EACH_RUNNER(p, p->active, r)
-                        report(r, VERDICT_RUN);
+        FOR_EACH_CHOSEN(p, c)
+        report(c, VERDICT_RUN);
         if (p->owed)
                 report(p->owed, VERDICT_RUN);
         if (p->lingering)
                 report(p->linger, VERDICT_RUN);
-        if (p->last && n_ready(p, -1) == 0)
+        if (p->last && is_last(p->last))
                 report(p->last, VERDICT_RUN);
         for (uint64_t below = UINT64_MAX;;) {
                 PolicyEntity *best = NULL;
@@ -410,46 +505,46 @@ static void report_all(Policy *p) {
         }
 }
 
-/* The end of a slice; later, if nobody will be eligible by then. */
-static uint64_t next_choice(Policy *p, int tier) {
-        uint64_t slots, weight, left = NSEC_INFINITY;
-        size_t full = find_full(p, tier, &slots, &weight), i = 0;
-        const PolicyEntity *next = first_waiting(p, tier, true);
-        wide_t distance = 0, rate = 0;
+/* --- when to be asked again --- */
 
-        FOR_EACH_RUNNER(p, tier, e) {
-                if (i++ >= full) {
-                        left = MIN(left, e->left);
-                        rate += (wide_t) SCALE * weight;
-                } else
-                        rate += (wide_t) SCALE * e->weight * slots;
-        }
-        if (first_waiting(p, tier, false))
-                return left;
+static uint64_t quota_left(const Policy *p) {
+        uint64_t left = NSEC_INFINITY;
 
-        /* How far all ready ones together must advance for the mean to be at `next`. */
         FOR_EACH(p, e) {
-                if (e->ready && e->tier == tier)
-                        distance += (wide_t) e->weight * (int64_t) (next->v - e->v);
-                else if (e->remembered && e->tier == tier)
-                        distance += (wide_t) e->weight * e->lag;
+                if (!e->chosen && e != p->owed)
+                        continue;
+                for (PolicyNode *n = e->node; n->parent; n = n->parent) {
+                        size_t runners = n_chosen(n) + (p->owed ? 1 : 0);
+
+                        if (n->quota == 0 || spent(n))
+                                continue;
+                        uint64_t t = (n->quota - n->used + runners - 1) / runners;
+                        left = MIN(left, t);
+                }
         }
-        assert(rate > 0);
-        uint64_t t = (uint64_t) ((distance * weight + rate - 1) / rate);
-        t = MAX(t, (uint64_t) 1);
-        return MAX(left, t);
+        return left;
 }
 
 static uint64_t next_time(Policy *p) {
-        uint64_t next = NSEC_INFINITY, t;
+        uint64_t next = NSEC_INFINITY, t = quota_left(p);
         const PolicyEntity *held;
+        const PolicyNode *due = first_due(p);
 
+        next = ns_add(p->now, t);
         if (p->lingering)
-                next = p->linger_until;
-        if (p->active >= 0 && first_waiting(p, p->active, true)) {
-                t = ns_add(p->now, next_choice(p, p->active));
+                next = MIN(next, p->linger_until);
+        if (p->active >= 0) {
+                t = ns_add(p->now, naive_left(&p->root, p->active, p->slots));
                 next = MIN(next, t);
         }
+        if (p->guaranteed) {
+                t = ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
+                next = MIN(next, t);
+                next = MIN(next, p->turn_until);
+        } else if (due && due->due > p->now)
+                next = MIN(next, due->due);
+        FOR_EACH_NODE(p, n)
+        next = MIN(next, n->refill);
         if (p->owed)
                 next = MIN(next, p->owed_until);
         held = longest_held(p, false);
@@ -463,55 +558,26 @@ static uint64_t next_time(Policy *p) {
 
 static uint64_t naive_dispatch(Policy *p, uint64_t now) {
         advance(p, now);
+        refill(p);
+        continue_turn(p);
         choose(p);
+        if (begin_turn(p))
+                choose(p);
+        note_contention(p);
         owe(p);
         report_all(p);
         p->wake = next_time(p);
         return p->wake;
 }
 
-static void join(PolicyEntity *e) {
-        Policy *p = e->p;
+/* --- events --- */
 
-        e->v = tier_v(p, e->tier) - (uint64_t) e->lag;
-        e->remembered = false;
-        e->ready = true;
-        e->left = p->config.timeslice_ns;
-        stop(p, e);
+static PolicyNode *node_of(Policy *p, PolicyNode *n) {
+        return n ?: &p->root;
 }
 
-static void remember(PolicyEntity *e) {
-        Policy *p = e->p;
-        PolicyEntity *oldest = NULL;
-        size_t n = 0;
-
-        FOR_EACH(p, o)
-                if (o->remembered && o->tier == e->tier) {
-                        n++;
-                        if (!oldest || o->left_order < oldest->left_order)
-                                oldest = o;
-                }
-        if (n >= REMEMBER) {
-                oldest->remembered = false;
-                oldest->lag = 0;
-        }
-        e->remembered = true;
-        e->left_at = p->clock[e->tier];
-        e->left_order = p->order++;
-}
-
-static void leave(PolicyEntity *e) {
-        Policy *p = e->p;
-        int64_t most = (int64_t) as_v(p->config.timeslice_ns, e->weight, 2),
-                lag = (int64_t) (tier_v(p, e->tier) - e->v);
-
-        e->lag = CLAMP(lag, -most, most);
-        e->ready = e->running = false;
-        remember(e);
-}
-
-static int naive_entity_new(
-                Policy *p, void *owner, const PolicySettings *s, uint64_t now, PolicyEntity **ret) {
+static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now,
+                PolicyEntity **ret) {
         PolicyEntity *e = calloc(1, sizeof(*e));
         PolicyEntity **all = reallocarray(p->all, p->n + 1, sizeof(*all));
 
@@ -521,8 +587,10 @@ static int naive_entity_new(
         advance(p, now);
         e->p = p;
         e->owner = owner;
+        e->node = node_of(p, node);
         e->tier = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
-        e->weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
+        e->m.e = e;
+        e->m.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         e->threshold = s->threshold;
         e->accounted = p->now;
         e->grant_order = p->order++;
@@ -539,10 +607,11 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         if (e->ready)
                 return;
         account(e);
+        e->ready = true;
         p->last = NULL;
         p->linger = p->linger == e ? NULL : p->linger;
         if (e->was_ready) {
-                if (e->n_gaps == N_GAPS)
+                if (e->n_gaps == NAIVE_GAPS)
                         memmove(e->gaps, e->gaps + 1, --e->n_gaps * sizeof(e->gaps[0]));
                 e->gaps[e->n_gaps++] = p->now - e->idle_since;
         }
@@ -551,7 +620,8 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 e->held_order = p->order++;
                 e->held_since = p->now;
         }
-        join(e);
+        naive_join(e->node, e->tier, &e->m, 1);
+        fit_up(e->node, e->tier);
 }
 
 /* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good ones. */
@@ -583,10 +653,14 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         if (!e->ready)
                 return;
         account(e);
+        e->ready = e->chosen = false;
         e->idle_since = p->now;
         e->idle_order = p->order++;
         p->owed = p->owed == e ? NULL : p->owed;
-        leave(e);
+        FOR_EACH_NODE(p, n)
+        list_due(n, false);
+        naive_leave(e->node, e->tier, &e->m);
+        fit_up(e->node, e->tier);
         if (e->grant.verdict == VERDICT_HOLD)
                 return;
 
@@ -612,49 +686,133 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
                 if (p->all[i] == e)
                         p->all[i] = p->all[--p->n];
         free(e);
+        forget_unused(p);
         return NULL;
 }
 
-static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now) {
+static void change(PolicyEntity *e, PolicyNode *node, int tier) {
         Policy *p = e->p;
+        bool ready = e->ready;
+
+        e->chosen = false;
+        FOR_EACH_NODE(p, n)
+        list_due(n, false);
+        if (ready) {
+                naive_leave(e->node, e->tier, &e->m);
+                fit_up(e->node, e->tier);
+        }
+        bool remembered = e->m.remembered;
+        e->m.remembered = false;
+        if (node != e->node && ready && e->grant.verdict == VERDICT_HOLD) {
+                e->held_order = p->order++;
+                e->held_since = p->now;
+        }
+        e->node = node;
+        e->tier = tier;
+        if (remembered)
+                naive_remember(node, tier, &e->m);
+        if (ready) {
+                naive_join(node, tier, &e->m, 1);
+                fit_up(node, tier);
+        } else
+                e->idle_order = p->order++;
+        forget_unused(p);
+}
+
+static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now) {
         int tier = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
         uint32_t weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
 
-        advance(p, now);
+        advance(e->p, now);
         e->threshold = s->threshold;
-        if (weight != e->weight) {
-                uint64_t v = tier_v(p, e->tier);
+        if (weight != e->m.weight)
+                naive_reweight(e->node, e->tier, &e->m, weight);
+        if (tier != e->tier)
+                change(e, e->node, tier);
+}
 
-                if (e->ready)
-                        e->v = v + (uint64_t) ((wide_t) (int64_t) (e->v - v) * e->weight / weight);
-                else
-                        e->lag = (int64_t) ((wide_t) e->lag * e->weight / weight);
-                e->weight = weight;
-                if (e->running)
-                        e->run_order = p->order++;
-                else if (e->ready)
-                        place(p, e);
-        }
-        if (tier == e->tier)
-                return;
-
-        bool ready = e->ready;
-        if (ready)
-                leave(e);
-        bool remembered = e->remembered;
-        e->remembered = false;
-        e->tier = tier;
-        if (remembered)
-                remember(e);
-        if (ready)
-                join(e);
-        else
-                e->idle_order = p->order++;
+static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
+        advance(e->p, now);
+        to = node_of(e->p, to);
+        if (to != e->node)
+                change(e, to, e->tier);
+        return 0;
 }
 
 static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage *ret) {
         *ret = usage_at(e, now);
 }
+
+static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now) {
+        Policy *p = n->p;
+        uint64_t quota, period;
+        bool was = n->settings.min > 0;
+
+        advance(p, now);
+        n->settings = *s;
+        n->settings.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
+        n->settings.period_ns = CLAMP(s->period_ns, POLICY_PERIOD_MIN, POLICY_PERIOD_MAX);
+        for (int t = 0; t < NAIVE_TIERS; t++)
+                if (n->in[t].weight != n->settings.weight)
+                        naive_reweight(n->parent, t, &n->in[t], n->settings.weight);
+
+        if (n->stopped)
+                set_stopped(n, false);
+        quota = n->settings.period_ns / 100 * n->settings.max;
+        period = n->settings.period_ns;
+        if (quota != n->quota || period != n->period) {
+                if (n->quota > 0)
+                        roll(n, p->now);
+                else {
+                        n->used = 0;
+                        n->begin = p->now;
+                }
+                n->quota = quota;
+                n->period = period;
+        }
+        if (n->quota > 0 && spent(n))
+                set_stopped(n, true);
+
+        if (!was && n->settings.min == 0)
+                return;
+        add_credit(n, 0);
+        list_due(n, true);
+        if (p->guaranteed == n && n->settings.min == 0)
+                set_turn(p, NULL, -1);
+}
+
+static int naive_node_new(
+                Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now, PolicyNode **ret) {
+        PolicyNode *n = calloc(1, sizeof(*n));
+        PolicyNode **nodes = reallocarray(p->nodes, p->n_nodes + 1, sizeof(*nodes));
+
+        if (!n || !nodes)
+                abort();
+        p->nodes = nodes;
+        n->p = p;
+        n->parent = node_of(p, parent);
+        n->id = p->order++;
+        n->refill = NSEC_INFINITY;
+        for (int t = 0; t < NAIVE_TIERS; t++)
+                n->in[t] = (Member){.node = n, .weight = POLICY_WEIGHT_DEFAULT};
+        p->nodes[p->n_nodes++] = n;
+        naive_node_configure(n, s, now);
+        *ret = n;
+        return 0;
+}
+
+static PolicyNode *naive_node_free(PolicyNode *n, uint64_t now) {
+        Policy *p = n->p;
+
+        advance(p, now);
+        for (size_t i = 0; i < p->n_nodes; i++)
+                if (p->nodes[i] == n)
+                        p->nodes[i] = p->nodes[--p->n_nodes];
+        free(n);
+        return NULL;
+}
+
+/* --- the instance --- */
 
 static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {
         Policy *p = calloc(1, sizeof(*p));
@@ -664,13 +822,15 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
         p->config = *config;
         p->callbacks = *callbacks;
         p->wake = NSEC_INFINITY;
-        p->active = -1;
+        p->active = p->turn = -1;
+        p->root.p = p;
         *ret = p;
         return 0;
 }
 
 static Policy *naive_free(Policy *p) {
         free(p->all);
+        free(p->nodes);
         free(p);
         return NULL;
 }
@@ -678,6 +838,16 @@ static Policy *naive_free(Policy *p) {
 static int naive_configure(Policy *p, const PolicyConfig *config, uint64_t now) {
         advance(p, now);
         p->config = *config;
+        FOR_EACH_NODE(p, n)
+        if (n->settings.min > 0) {
+                add_credit(n, 0);
+                list_due(n, true);
+        }
+        if (p->guaranteed) {
+                uint64_t t = p->now + config->timeslice_ns;
+
+                p->turn_until = MIN(p->turn_until, t);
+        }
         if (p->owed) {
                 uint64_t t = ns_add(p->now, config->starve_run_ns);
 
@@ -697,9 +867,13 @@ const PolicyOps policy_naive_ops = {
                 .new = naive_new,
                 .free = naive_free,
                 .configure = naive_configure,
+                .node_new = naive_node_new,
+                .node_free = naive_node_free,
+                .node_configure = naive_node_configure,
                 .entity_new = naive_entity_new,
                 .entity_free = naive_entity_free,
                 .entity_configure = naive_entity_configure,
+                .entity_move = naive_entity_move,
                 .entity_ready = naive_entity_ready,
                 .entity_idle = naive_entity_idle,
                 .entity_usage = naive_entity_usage,

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The tree policy once more, as simply as it can be said: one array of entities, looked through from end to end for every
+ * The tree policy once more, as simply as it can be said: an array of entities and one of nodes, looked through from end to end for every
  * question. It is the oracle that the real one is compared with, step by step, down to the order of its callbacks.
  */
 

@@ -15,7 +15,7 @@
 
 #include "policy-harness.h"
 
-#define SCENARIOS 4000U
+#define SCENARIOS 2500U
 #define STEPS     160U
 
 static uint64_t only_seed;
@@ -27,6 +27,8 @@ typedef struct Scenario {
         bool reconfigure;
         unsigned late_percent;
         uint64_t pass_max_ns;
+        size_t nodes_max;
+        bool maxima, minima;
 } Scenario;
 
 /* One draw a statement: initialisers may be evaluated in any order, and a seed must mean the same with every compiler. */
@@ -55,12 +57,56 @@ static Job *random_job(Random *r, const Harness *h) {
         return h->jobs[random_range(r, 0, h->n - 1)];
 }
 
+static PolicyNodeSettings random_node_settings(Random *r, const Scenario *s) {
+        PolicyNodeSettings settings = POLICY_NODE_SETTINGS_DEFAULT;
+
+        settings.weight = s->same_weight ? 100 : (uint32_t) random_log(r, 1, POLICY_WEIGHT_MAX);
+        settings.period_ns = random_log(r, POLICY_PERIOD_MIN, 200 * NSEC_PER_MSEC);
+        if (s->maxima && random_chance(r, 30))
+                settings.max = (uint32_t) random_log(r, 1, 300);
+        if (s->minima && random_chance(r, 30))
+                settings.min = (uint32_t) random_range(r, 1, 60);
+        return settings;
+}
+
+/* NULL, the root, as any other. */
+static HarnessNode *random_node(Random *r, const Harness *h) {
+        uint64_t i = random_range(r, 0, h->n_nodes);
+
+        return i < h->n_nodes ? h->nodes[i] : NULL;
+}
+
+static void random_node_event(Random *r, Harness *h, const Scenario *s) {
+        unsigned what = (unsigned) random_range(r, 0, 99);
+        HarnessNode *n = random_node(r, h);
+
+        if (what < 50 && h->n_nodes < s->nodes_max && harness_node_depth(n) < POLICY_DEPTH_MAX) {
+                PolicyNodeSettings settings = random_node_settings(r, s);
+
+                harness_add_node(h, n, settings);
+        } else if (what < 70 && n && harness_node_is_empty(n))
+                harness_remove_node(n);
+        else if (what < 85 && n && s->reconfigure) {
+                PolicyNodeSettings settings = random_node_settings(r, s);
+
+                harness_set_node(n, settings);
+        } else if (h->n > 0) {
+                Job *j = random_job(r, h);
+
+                harness_move(j, n);
+        }
+}
+
 static void random_event(Random *r, Harness *h, const Scenario *s) {
         unsigned what = (unsigned) random_range(r, 0, 99);
 
-        if (h->n == 0 || (what < (s->jobs_max > 24 ? 40U : 6U) && h->n < s->jobs_max))
-                harness_add(h, random_settings(r, s));
-        else if (what < 9)
+        if (s->nodes_max > 0 && random_chance(r, 12))
+                random_node_event(r, h, s);
+        else if (h->n == 0 || (what < (s->jobs_max > 24 ? 40U : 6U) && h->n < s->jobs_max)) {
+                HarnessNode *n = random_node(r, h);
+
+                harness_add_below(h, n, random_settings(r, s));
+        } else if (what < 9)
                 harness_remove(random_job(r, h));
         else if (what < 13 && s->reconfigure) {
                 PolicySettings settings = random_settings(r, s);
@@ -95,6 +141,9 @@ static HarnessSeen run_scenario(uint64_t seed) {
         s.reconfigure = random_chance(&r, 50);
         s.late_percent = random_chance(&r, 30) ? 20 : 0;
         s.pass_max_ns = random_log(&r, 10 * NSEC_PER_USEC, 500 * NSEC_PER_MSEC);
+        s.nodes_max = random_chance(&r, 40) ? 0 : (size_t) random_log(&r, 1, 16);
+        s.maxima = random_chance(&r, 50);
+        s.minima = random_chance(&r, 50);
 
         PolicyConfig c = random_config(&r);
         _cleanup_(harness_freep)
@@ -130,16 +179,21 @@ static void test_random(void **state) {
                 all.n_lingered += s.n_lingered;
                 all.n_contended += s.n_contended;
                 all.n_many_idle += s.n_many_idle;
+                all.n_stopped += s.n_stopped;
+                all.n_guaranteed += s.n_guaranteed;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
-                      ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64 "\n",
+                      ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64
+                      ", stopped %" PRIu64 ", guaranteed %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered,
-                        all.n_contended, all.n_many_idle);
+                        all.n_contended, all.n_many_idle, all.n_stopped, all.n_guaranteed);
         assert_true(all.n_preempted > SCENARIOS);
         assert_true(all.n_owed > SCENARIOS);
         assert_true(all.n_lingered > SCENARIOS);
         assert_true(all.n_contended > SCENARIOS);
         assert_true(all.n_many_idle > SCENARIOS);
+        assert_true(all.n_stopped > SCENARIOS);
+        assert_true(all.n_guaranteed > SCENARIOS / 2);
 }
 
 int main(int argc, char *argv[]) {

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The decisions of the tree policy
+ *
+ * A tier is all entities of one priority. Its tree of fair queues (node.h, fair.h) holds those that are ready and not stopped by
+ * a maximum, and says who of them would run, whether the tier has the device or not: a tier that was interrupted goes on where it
+ * was, and so does the inside of a node.
+ *
+ * Each dispatch decides in this order, and every decision is the function of what stands in struct Policy:
+ *
+ *   refill    Nodes whose period has ended go on.
+ *   choose    Of the tiers with somebody who could run the highest is active, and its tree's runners are the chosen ones; unless
+ *             the device is kept (below), then nobody is. Hence never two tiers, at most `concurrency`, and
+ *             work-conserving: a fair queue leaves no slot empty while somebody waits.
+ *   guarantee A node below which nobody was chosen, and which is due (guarantee.h), gets a turn: one of the places is taken from the
+ *             active tier, and goes to the highest tier of the node, by its own tree. Meanwhile that branch stands in no queue
+ *             above, but is charged there for what it runs, as far as a queue can remember: a guaranteed share is part of
+ *             what weight gives, and comes on top only where it is more. A turn ends early as soon as the
+ *             node would run without it. One at a time: all minima together are worth at most one place.
+ *   linger    An entity that goes idle after it ran may be back in no time; how long it is worth keeping the device
+ *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers only.
+ *             There is one such candidate, of the highest tier and of those the last to give up, since a wait for it
+ *             covers a wait for the others. Nothing renews the wait but running again.
+ *   owe       The held ones that no maximum stops are known in the order of their holds. If the first has been held for starve_ns
+ *             it is granted beside the chosen ones for starve_run_ns, or until it is idle. The next turn is not before
+ *             starve_ns after this one began. So all turns together cost starve_run_ns/starve_ns of the device. And of n
+ *             ready entities nobody is held for longer than (n + 1) * starve_ns: one period until it is starved, at most
+ *             one more until the turn that has just been given is over, and one for each of the others that can be
+ *             before it in the order, to whose end everybody goes after a turn. Turns count against a maximum, but are not charged
+ *             otherwise: they are no part of a share, and an entity that has lived on them must not find itself in debt when its
+ *             tier comes up.
+ *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier lists
+ *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
+ *             the tier is; a new highest tier displaces them all, once. Without the bound a tier of n idle entities
+ *             would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
+ *             stops are left out.
+ *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn of each kind +
+ *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
+ *             reason is held, then everybody with a reason is granted; entities that are held and stay held, idle ones
+ *             of lower tiers above all, are not looked at. A grant goes out only if it differs from the last one.
+ *
+ * Thresholds follow claims: those of a higher tier (one needs to be registered only: its first launch counts), those of
+ * equals that were more than could run at once within TREE_RECENT_NS, those of a minimum of somebody else, and those of a maximum. The
+ * time of equals ends without a wake-up, at whatever dispatch comes next.
+ *
+ * Asked again: at the end of the wait or of a turn, when the longest held is starved and a turn may begin, when a fair queue
+ * in use says that somebody's slice counts, when a quota may be used up, when a period ends that somebody waits for, and when a node
+ * is due. If all that are ready are chosen and below no maximum, none of these is there, and the answer is never.
+ *
+ * Time. Usage is accounted in full, by the verdict last reported. Fair time, maxima and minima are charged up to one slice beyond the
+ * wake-up that we asked for: what is later than that is the absence of our caller (a suspended host, a stopped service), in which
+ * no verdict meant anything, and it would be unfair to charge it to whoever was granted when it began.
+ *
+ * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the paths of
+ * the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set of eight words. A node
+ * that stops or goes on costs a walk for each of its branches, once in a period at most.
+ */
+
+#include <utlist.h>
+
+#include "node.h"
+
+static void tier_set_put(TierSet *s, size_t i, bool in) {
+        uint64_t bit = UINT64_C(1) << (i % TREE_WORD_BITS);
+
+        if (in)
+                s->words[i / TREE_WORD_BITS] |= bit;
+        else
+                s->words[i / TREE_WORD_BITS] &= ~bit;
+}
+
+Tier *tree_highest(Policy *p, const TierSet *s) {
+        for (size_t w = ELEMENTSOF(s->words); w-- > 0;)
+                if (s->words[w] != 0)
+                        return p->tiers + w * TREE_WORD_BITS +
+                                        (TREE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
+        return NULL;
+}
+
+void tree_note_tier(Tier *t) {
+        Policy *p = t->root.node->policy;
+        size_t i = (size_t) (t - p->tiers);
+
+        tier_set_put(&p->registered, i, t->n_entities > 0);
+        tier_set_put(&p->with_places, i, t->root.fair.places > 0);
+}
+
+static PolicyEntity *entity_of(FairNode *n) {
+        return container_of(n, PolicyEntity, fair);
+}
+
+/* --- time --- */
+
+static void fair_advance_tree(FairQueue *q, uint32_t slots, uint64_t ns) {
+        FairNode *n;
+
+        fair_queue_advance(q, slots, ns);
+        DL_FOREACH(q->running, n)
+                if (n->below)
+                        fair_advance_tree(n->below, n->used, ns);
+}
+
+/* It ran inside its branch, and those above count it. */
+static void turn_advance(Policy *p, uint64_t ns) {
+        if (p->turn->fair.used == 0)
+                return;
+        fair_advance_tree(&p->turn->fair, 1, ns);
+        for (Branch *b = p->turn; b->parent; b = b->parent)
+                fair_queue_charge(&b->parent->fair, &b->self, ns, p->config.timeslice_ns);
+}
+
+static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
+        PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                node_charge(e->node, from_ns, ns, true);
+        if (p->owed && !p->owed->chosen)
+                node_charge(p->owed->node, from_ns, ns, false);
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                node_check_quotas(e->node);
+        if (p->owed)
+                node_check_quotas(p->owed->node);
+}
+
+void tree_advance(Policy *p, uint64_t now_ns) {
+        uint64_t from_ns = p->now_ns, until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
+
+        if (now_ns <= p->now_ns)
+                return;
+        p->now_ns = now_ns;
+        if (until <= from_ns)
+                return;
+        if (p->active)
+                fair_advance_tree(&p->active->root.fair, p->slots, until - from_ns);
+        if (p->turn)
+                turn_advance(p, until - from_ns);
+        tree_charge(p, from_ns, until - from_ns);
+}
+
+PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
+        PolicyUsage u = e->usage;
+
+        if (!e->ready)
+                return u;
+        if (e->grant.verdict == VERDICT_RUN)
+                u.run_ns += ns_sub(now_ns, e->accounted_ns);
+        else
+                u.wait_ns += ns_sub(now_ns, e->accounted_ns);
+        return u;
+}
+
+void entity_account(PolicyEntity *e) {
+        e->usage = entity_usage_at(e, e->policy->now_ns);
+        e->accounted_ns = e->policy->now_ns;
+}
+
+/* --- choose --- */
+
+static void entity_choose(PolicyEntity *e) {
+        Policy *p = e->policy;
+
+        e->chosen = true;
+        DL_APPEND2(p->chosen, e, chosen_prev, chosen_next);
+        node_count_chosen(e->node, true);
+}
+
+void entity_unchoose(PolicyEntity *e) {
+        Policy *p = e->policy;
+
+        if (!e->chosen)
+                return;
+        e->chosen = false;
+        DL_DELETE2(p->chosen, e, chosen_prev, chosen_next);
+        node_count_chosen(e->node, false);
+}
+
+/* As deep as the tree, POLICY_DEPTH_MAX. */
+static void fair_choose_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
+        FairNode *n;
+
+        fair_queue_choose(q, slots, slice_ns);
+        DL_FOREACH(q->running, n)
+                if (n->below)
+                        fair_choose_tree(n->below, n->used, slice_ns);
+                else
+                        entity_choose(entity_of(n));
+}
+
+/* The device is kept for the one that may be back, but from lower tiers only. */
+static void tree_choose(Policy *p) {
+        Tier *top = tree_highest(p, &p->with_places);
+
+        while (p->chosen)
+                entity_unchoose(p->chosen);
+        if (p->linger && (p->now_ns >= p->linger_until_ns || node_is_stopped(p->linger->node)))
+                p->linger = NULL;
+        p->lingering = top && p->linger && p->linger->branch->tier > top;
+        p->slots = p->config.concurrency - (p->turn ? 1 : 0);
+        p->active = p->lingering || p->slots == 0 ? NULL : top;
+        if (p->active)
+                fair_choose_tree(&p->active->root.fair, p->slots, p->config.timeslice_ns);
+        if (p->turn)
+                fair_choose_tree(&p->turn->fair, 1, p->config.timeslice_ns);
+}
+
+static void tree_note_contention(Policy *p) {
+        Tier *top = tree_highest(p, &p->with_places);
+        uint32_t places;
+
+        if (!top)
+                return;
+        places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
+        if (places > p->config.concurrency)
+                top->contended_until_ns = ns_add(p->now_ns, TREE_RECENT_NS);
+}
+
+/* --- guarantee --- */
+
+void tree_end_turn(Policy *p) {
+        Branch *b = TAKE_PTR(p->turn);
+
+        p->guaranteed = NULL;
+        if (b)
+                branch_set_apart(b, false);
+}
+
+/* Without a turn it would not run: its own tier, without it, takes all places, or a higher one is there. */
+static bool turn_is_needed(Policy *p) {
+        const Tier *top = tree_highest(p, &p->with_places);
+
+        return top &&
+                        (top > p->turn->tier ||
+                                        (top == p->turn->tier &&
+                                                        top->root.fair.places >= p->config.concurrency));
+}
+
+/* Its highest branch with somebody who could run. */
+static void turn_set_branch(Policy *p, Branch *b) {
+        if (p->turn == b)
+                return;
+        if (p->turn)
+                branch_set_apart(p->turn, false);
+        p->turn = b;
+        if (b)
+                branch_set_apart(b, true);
+}
+
+static void tree_continue_turn(Policy *p) {
+        if (!p->guaranteed)
+                return;
+        if (p->now_ns < p->turn_until_ns && !node_is_stopped(p->guaranteed))
+                turn_set_branch(p, node_highest(p->guaranteed));
+        else
+                tree_end_turn(p);
+        if (p->guaranteed && (!p->turn || !turn_is_needed(p)))
+                tree_end_turn(p);
+}
+
+/* After choosing: so a node that is in the index of those due has nobody who was chosen. Whether to choose again. */
+static bool tree_begin_turn(Policy *p) {
+        PolicyNode *n;
+
+        if (p->guaranteed || p->lingering)
+                return false;
+        while ((n = tree_first_due(p)) && n->due_ns <= p->now_ns) {
+                if (node_is_stopped(n)) {
+                        node_forget_due(n);
+                        continue;
+                }
+                p->guaranteed = n;
+                p->turn_until_ns = ns_add(p->now_ns, n->guarantee.quantum_ns);
+                turn_set_branch(p, node_highest(n));
+                return true;
+        }
+        return false;
+}
+
+/* --- owe --- */
+
+static bool tree_has_floor(const Policy *p) {
+        return p->config.starve_ns > 0 && p->config.starve_run_ns > 0;
+}
+
+/* Who is about to be released is not starved. */
+static PolicyEntity *tree_find_starved(Policy *p) {
+        PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                entity_hold_end(e);
+        e = tree_longest_held(p);
+        return e && ns_add(e->held_since_ns, p->config.starve_ns) <= p->now_ns ? e : NULL;
+}
+
+/* At most one owed turn per starve period. */
+static void tree_owe(Policy *p) {
+        if (p->owed && (p->now_ns >= p->owed_until_ns || p->owed->chosen || node_is_stopped(p->owed->node)))
+                p->owed = NULL;
+        if (p->owed || !tree_has_floor(p) || p->now_ns < p->owed_next_ns)
+                return;
+
+        p->owed = tree_find_starved(p);
+        if (p->owed) {
+                p->owed_until_ns = ns_add(p->now_ns, p->config.starve_run_ns);
+                p->owed_next_ns = ns_add(p->now_ns, p->config.starve_ns);
+        }
+}
+
+/* --- advance --- */
+
+/* The idle entities of the highest tier, the most recent ones where there are many. */
+static void tree_choose_advance(Policy *p) {
+        const Tier *highest = tree_highest(p, &p->registered);
+        PolicyEntity *e;
+        size_t n = 0;
+
+        while (p->n_advanced > 0)
+                p->advanced[--p->n_advanced]->advanced = false;
+        if (!highest)
+                return;
+        DL_FOREACH2(highest->idle, e, idle_next) {
+                if (n++ >= POLICY_ADVANCE_MAX)
+                        break;
+                if (node_is_stopped(e->node))
+                        continue;
+                e->advanced = true;
+                p->advanced[p->n_advanced++] = e;
+        }
+}
+
+/* --- report --- */
+
+static bool entity_is_last(const PolicyEntity *e) {
+        return e == e->policy->last && e->policy->n_ready == 0 && !node_is_stopped(e->node);
+}
+
+static bool entity_may_run(const PolicyEntity *e) {
+        const Policy *p = e->policy;
+
+        if (e->ready)
+                return e->chosen || e == p->owed;
+        return e->advanced || entity_is_last(e) || (e == p->linger && p->lingering);
+}
+
+/* Those above have a claim against it, its equals for as long as they contend, and minima and maxima always. */
+static bool entity_is_claimed(const PolicyEntity *e) {
+        Policy *p = e->policy;
+        const Tier *t = e->branch->tier;
+
+        return t != tree_highest(p, &p->registered) ||
+                        (t->n_entities > 1 && p->now_ns < t->contended_until_ns) ||
+                        (p->guarantees && p->n_entities > 1) || node_is_limited(e->node);
+}
+
+static uint32_t entity_threshold(const PolicyEntity *e) {
+        return e->settings.threshold ?: e->policy->config.threshold;
+}
+
+static void entity_report(PolicyEntity *e, PolicyGrant g) {
+        Policy *p = e->policy;
+
+        if (e->grant.verdict == g.verdict && e->grant.threshold == g.threshold)
+                return;
+
+        entity_account(e);
+        if (e->grant.verdict != g.verdict) {
+                if (g.verdict == VERDICT_RUN) {
+                        DL_PREPEND2(p->granted, e, granted_prev, granted_next);
+                        entity_hold_end(e);
+                } else {
+                        DL_DELETE2(p->granted, e, granted_prev, granted_next);
+                        if (e->ready) {
+                                entity_hold_begin(e);
+                                e->usage.n_preempted++;
+                        }
+                }
+        }
+        e->grant = g;
+        p->callbacks.grant(e->owner, &e->grant, p->callbacks.userdata);
+}
+
+static void entity_run(PolicyEntity *e) {
+        entity_report(e,
+                        (PolicyGrant){
+                                        .verdict = VERDICT_RUN,
+                                        .threshold = entity_is_claimed(e) ? entity_threshold(e) : 0,
+                        });
+}
+
+/* Somebody has a claim, or there would be no hold. The bound counts when a launch passes because a lease ran out. */
+static void entity_hold(PolicyEntity *e) {
+        entity_report(e, (PolicyGrant){.verdict = VERDICT_HOLD, .threshold = entity_threshold(e)});
+}
+
+/* Holds first, so that no two tiers are granted at once, not even between two callbacks. */
+static void tree_report(Policy *p) {
+        PolicyEntity *e, *next;
+
+        DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
+                if (entity_may_run(e))
+                        entity_run(e);
+                else
+                        entity_hold(e);
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                entity_run(e);
+        if (p->owed)
+                entity_run(p->owed);
+        if (p->lingering)
+                entity_run(p->linger);
+        if (p->last && entity_is_last(p->last))
+                entity_run(p->last);
+        for (size_t i = 0; i < p->n_advanced; i++)
+                entity_run(p->advanced[i]);
+}
+
+/* --- when to be asked again --- */
+
+static uint64_t fair_left_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
+        uint64_t left = fair_queue_left(q, slots, slice_ns);
+        FairNode *n;
+
+        DL_FOREACH(q->running, n)
+                if (n->below) {
+                        uint64_t below = fair_left_tree(n->below, n->used, slice_ns);
+
+                        left = MIN(left, below);
+                }
+        return left;
+}
+
+/* Until a quota may be used up by those who run. */
+static uint64_t tree_quota_left(const Policy *p) {
+        const PolicyEntity *e;
+        uint32_t extra = p->owed ? 1 : 0;
+        uint64_t left = p->owed ? node_quota_left(p->owed->node, extra) : NSEC_INFINITY;
+
+        DL_FOREACH2(p->chosen, e, chosen_next) {
+                uint64_t t = node_quota_left(e->node, extra);
+
+                left = MIN(left, t);
+        }
+        return left;
+}
+
+static uint64_t tree_next_turn(const Policy *p) {
+        const PolicyNode *due = tree_first_due(p);
+
+        if (p->guaranteed)
+                return p->turn_until_ns;
+        return due && due->due_ns > p->now_ns ? due->due_ns : NSEC_INFINITY;
+}
+
+static uint64_t tree_next_owed(const Policy *p) {
+        const PolicyEntity *held = tree_longest_held(p);
+        uint64_t next = p->owed ? p->owed_until_ns : NSEC_INFINITY;
+
+        if (held && tree_has_floor(p)) {
+                uint64_t starved = ns_add(held->held_since_ns, p->config.starve_ns);
+
+                starved = MAX(starved, p->owed_next_ns);
+                next = MIN(next, starved);
+        }
+        return next;
+}
+
+static uint64_t tree_next(Policy *p) {
+        uint64_t left = tree_quota_left(p), slice_ns = p->config.timeslice_ns, next, t;
+
+        if (p->active) {
+                t = fair_left_tree(&p->active->root.fair, p->slots, slice_ns);
+                left = MIN(left, t);
+        }
+        if (p->turn) {
+                t = fair_left_tree(&p->turn->fair, 1, slice_ns);
+                left = MIN(left, t);
+        }
+        next = ns_add(p->now_ns, left);
+        if (p->lingering)
+                next = MIN(next, p->linger_until_ns);
+        t = tree_next_turn(p);
+        next = MIN(next, t);
+        t = tree_next_refill(p);
+        next = MIN(next, t);
+        t = tree_next_owed(p);
+        return MIN(next, t);
+}
+
+uint64_t tree_dispatch(Policy *p, uint64_t now_ns) {
+        tree_advance(p, now_ns);
+        tree_refill(p);
+        tree_continue_turn(p);
+        tree_choose(p);
+        if (tree_begin_turn(p))
+                tree_choose(p);
+        tree_note_contention(p);
+        tree_owe(p);
+        tree_choose_advance(p);
+        tree_report(p);
+        p->wake_ns = tree_next(p);
+        return p->wake_ns;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the files of the tree policy share: its objects. The decisions, and why they are right, stand in choose.c; what a node is, in
+ * node.h; the events in tree.c.
+ */
+
+#include "fair.h"
+#include "gaps.h"
+#include "guarantee.h"
+#include "policy.h"
+#include "quota.h"
+
+#define TREE_TIERS     ((size_t) (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1))
+#define TREE_WORD_BITS 64U
+
+/* Equals that contended this short a time ago are expected to contend again: their thresholds stay. */
+#define TREE_RECENT_NS (100 * NSEC_PER_MSEC)
+
+typedef struct Branch Branch;
+typedef struct Tier Tier;
+
+/* What of a node is in one tier. */
+struct Branch {
+        PolicyNode *node;
+        Tier *tier;
+        Branch *parent;      /* of the node above, in the same tier; NULL: the root's */
+        FairQueue fair;      /* entities and branches below that could run */
+        FairNode self;       /* in the parent's queue, while something below could run */
+        bool apart;          /* not there, because it has a turn of its own */
+        uint32_t counted;    /* places that the node has counted */
+        size_t n_refs;       /* entities, and branches, below */
+        Branch *prev, *next; /* of the node, the highest tier first */
+};
+
+struct PolicyNode {
+        Policy *policy;
+        PolicyNode *parent; /* NULL: the root */
+        unsigned depth;
+        uint64_t id; /* order among equals */
+        PolicyNodeSettings settings;
+        Branch *branches;
+        size_t n_below;    /* nodes and entities */
+        uint32_t places;   /* entities below that could run, if nothing above kept them from it */
+        uint32_t n_chosen; /* entities below that were chosen by the last dispatch */
+
+        Quota quota;
+        bool stopped;
+        AvlNode refill_order; /* stopped, and something below waits for the end of the period */
+        uint64_t refill_ns;
+        bool refilling;
+
+        Guarantee guarantee;
+        PolicyNode *guarantee_prev, *guarantee_next; /* with a minimum */
+        AvlNode due_order;                           /* wanting, and nothing below is chosen */
+        uint64_t due_ns;
+        bool listed_due;
+
+        PolicyEntity *held;       /* right below, the longest held first */
+        Avl held_nodes;           /* right below with somebody held, by their first */
+        PolicyEntity *first_held; /* of all below; NULL: none, or stopped */
+        AvlNode held_order;       /* in the parent's held_nodes, if there is a first */
+        uint64_t held_seq;        /* of the first */
+};
+
+struct Tier {
+        Branch root;
+        PolicyEntity *idle; /* the most recently ready (or new) first */
+        size_t n_entities;
+        uint64_t contended_until_ns;
+};
+
+/* Tiers by number, 0 the lowest priority. */
+typedef struct TierSet {
+        uint64_t words[(TREE_TIERS + TREE_WORD_BITS - 1) / TREE_WORD_BITS];
+} TierSet;
+
+struct PolicyEntity {
+        Policy *policy;
+        void *owner;
+        PolicySettings settings;
+        PolicyNode *node;
+        Branch *branch;
+        FairNode fair;
+
+        bool ready;
+        bool chosen;       /* by the last dispatch, and ready since */
+        bool advanced;     /* idle, and one of Policy.advanced */
+        PolicyGrant grant; /* last reported */
+
+        bool held; /* ready with VERDICT_HOLD, and on the node's list */
+        uint64_t held_seq;
+        PolicyEntity *held_prev, *held_next;
+        PolicyEntity *idle_prev, *idle_next;
+        PolicyEntity *chosen_prev, *chosen_next;
+        PolicyEntity *granted_prev, *granted_next;
+
+        uint64_t held_since_ns;
+        uint64_t idle_since_ns; /* NSEC_INFINITY until it has been ready once */
+        Gaps gaps;
+
+        uint64_t accounted_ns; /* `usage` is complete up to here */
+        PolicyUsage usage;
+};
+
+struct Policy {
+        PolicyConfig config;
+        PolicyCallbacks callbacks;
+        uint64_t now_ns;
+        uint64_t wake_ns; /* when we asked to be called */
+
+        PolicyNode root;
+        Tier tiers[TREE_TIERS];
+        TierSet registered, with_places;
+        size_t n_entities, n_ready;
+        PolicyNode *guarantees; /* nodes with a minimum */
+        uint64_t held_seq, node_seq;
+
+        Tier *active; /* its tree's runners are chosen, on so many places: */
+        uint32_t slots;
+        PolicyEntity *chosen;  /* in the order of the trees */
+        PolicyEntity *granted; /* last reported with VERDICT_RUN */
+        PolicyEntity *advanced[POLICY_ADVANCE_MAX];
+        size_t n_advanced;
+        PolicyEntity *last; /* ran last, and is idle */
+
+        Avl due;                /* nodes that their minimum may be owed, the first due first */
+        PolicyNode *guaranteed; /* has its turn now, */
+        Branch *turn;           /* with this branch */
+        uint64_t turn_until_ns;
+
+        Avl refills; /* stopped nodes that something waits for, the next to go on first */
+
+        PolicyEntity *owed; /* has its turn from the floor now */
+        uint64_t owed_until_ns;
+        uint64_t owed_next_ns; /* no other turn before */
+
+        PolicyEntity *linger; /* became idle, and may be back before linger_until_ns */
+        uint64_t linger_until_ns;
+        bool lingering; /* the device is being kept for it */
+};
+
+static inline Tier *tree_tier(Policy *p, int priority) {
+        return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
+}
+
+/* NULL when the set is empty. */
+Tier *tree_highest(Policy *p, const TierSet *s);
+
+/* After the counts of a tier changed. */
+void tree_note_tier(Tier *t);
+
+/* --- choose.c --- */
+
+/* Everything up to now happened under the verdicts of the last dispatch. */
+void tree_advance(Policy *p, uint64_t now_ns);
+
+uint64_t tree_dispatch(Policy *p, uint64_t now_ns);
+
+/* Before `ready` or the reported verdict changes; and what it comes to at any time. */
+void entity_account(PolicyEntity *e);
+PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
+
+/* It is not chosen any more. */
+void entity_unchoose(PolicyEntity *e);
+
+/* The turn, if there is one, ends. */
+void tree_end_turn(Policy *p);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the two files of the oracle share: its objects, and the fair queues. A queue is a node in a tier, and nowhere written down: whatever
+ * is asked of it is answered by looking at everybody who is in it.
+ */
+
+#include "policy/policy.h"
+
+#define NAIVE_TIERS  (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1)
+#define NAIVE_GAPS   16
+#define NAIVE_BELOW  256
+#define NAIVE_RECENT (100 * NSEC_PER_MSEC)
+
+/* An entity, or a node in one tier. */
+typedef struct Member {
+        PolicyEntity *e; /* or */
+        PolicyNode *node;
+        uint32_t weight;
+        bool here, remembered;
+        uint32_t places, used;
+        uint64_t v, deadline, left;
+        int64_t lag;      /* away: what it comes back with */
+        uint64_t left_at; /* by the queue's clock */
+        uint64_t left_order, wait_order, run_order;
+} Member;
+
+struct PolicyNode {
+        Policy *p;
+        PolicyNode *parent;
+        PolicyNodeSettings settings;
+        uint64_t id;
+        Member in[NAIVE_TIERS];
+        uint64_t v_left[NAIVE_TIERS]; /* V of an empty queue: what it was */
+        uint64_t clock[NAIVE_TIERS];
+
+        bool stopped;
+        uint64_t quota, period, used, begin, refill;
+        int64_t credit;
+        bool wanting, due_listed;
+        uint64_t due;
+};
+
+struct PolicyEntity {
+        Policy *p;
+        void *owner;
+        PolicyNode *node;
+        int tier;
+        uint32_t threshold;
+        Member m;
+        bool ready, was_ready, chosen;
+        uint64_t chosen_order, held_order, grant_order, idle_order;
+        uint64_t held_since, idle_since, accounted;
+        uint64_t gaps[NAIVE_GAPS]; /* the latest last */
+        size_t n_gaps;
+        PolicyGrant grant;
+        PolicyUsage usage;
+};
+
+struct Policy {
+        PolicyConfig config;
+        PolicyCallbacks callbacks;
+        PolicyEntity **all;
+        size_t n;
+        PolicyNode **nodes; /* but the root */
+        size_t n_nodes;
+        PolicyNode root;
+        uint64_t now, wake, order;
+        uint64_t contended_until[NAIVE_TIERS];
+        int active; /* -1: none */
+        uint32_t slots;
+        PolicyEntity *owed, *linger, *last;
+        uint64_t owed_until, owed_next, linger_until;
+        bool lingering;
+        PolicyNode *guaranteed;
+        int turn; /* its tier */
+        uint64_t turn_until;
+};
+
+#define FOR_EACH(p, e)                                                                                      \
+        for (PolicyEntity **_i = (p)->all, *e; _i < (p)->all + (p)->n && (e = *_i, true); _i++)
+#define FOR_EACH_NODE(p, x)                                                                                 \
+        for (PolicyNode **_n = (p)->nodes, *x; _n < (p)->nodes + (p)->n_nodes && (x = *_n, true); _n++)
+
+typedef struct Below {
+        Member *m[NAIVE_BELOW];
+        size_t n;
+} Below;
+
+/* Everybody right below a node in a tier, here or away. */
+Below naive_below(const PolicyNode *n, int tier);
+
+/* The runners, in the order of falling weights for a place, earlier ones first. */
+Below naive_runners(const PolicyNode *n, int tier);
+
+/* How many entities below could run. */
+uint32_t naive_places(const PolicyNode *n, int tier);
+
+void naive_join(PolicyNode *n, int tier, Member *m, uint32_t places);
+void naive_leave(PolicyNode *n, int tier, Member *m);
+void naive_remember(PolicyNode *n, int tier, Member *m);
+void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight);
+void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns);
+
+/* The same for everything below that runs. */
+void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns);
+void naive_choose(PolicyNode *n, int tier, uint32_t slots);
+uint64_t naive_left(PolicyNode *n, int tier, uint32_t slots);
