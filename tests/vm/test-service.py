@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The service, installed, under a systemd that has the whole machine: cgroups with real controllers, and KFD's own files."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, "/mnt/source/tests/system")
+from inside import CLIENT, GROUP, Case, run, show, until  # noqa: E402  pylint: disable=wrong-import-position
+
+ROOT = "/sys/fs/cgroup"
+KFD = "/sys/class/kfd/kfd/proc"
+NOBODY = 65534
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+class Service(Case):
+    def state(self, client):
+        return self.get("State", self.client_of(client), CLIENT)
+
+    def group(self, client):
+        return self.get("Group", self.client_of(client), CLIENT)
+
+    def test_the_controllers_are_real(self):
+        controllers = read(f"{ROOT}/cgroup.controllers").split()
+        self.assertLessEqual({"cpu", "memory", "io", "pids"}, set(controllers))
+        self.assertEqual(show("xsched.service", "ActiveState"), "active")
+        self.assertNotEqual(read(f"/proc/{show('xsched.service', 'MainPID')}/status").split("Uid:")[1].split()[0], "0")
+
+    def test_priorities_by_cgroup(self):
+        """Two units in two slices, with limits that the kernel enforces: the one waits for the other."""
+        high = self.client("--slice=online.slice", "-pCPUWeight=500", "-pMemoryMax=256M", unit="high.service")
+        low = self.client("--slice=batch.slice", "-pCPUQuota=50%", "-pTasksMax=64", unit="low.service")
+        for c, group, file, value in ((high, "/online.slice/high.service", "cpu.weight", "500"),
+                                      (low, "/batch.slice/low.service", "pids.max", "64")):
+            self.assertEqual(self.group(c), group)
+            self.assertEqual(read(f"{ROOT}{group}/{file}").strip(), value)
+        run("xschedctl", "set", "high.service", "priority=20")
+        run("xschedctl", "set", "low.service", "priority=-20")
+        self.assertEqual([self.get("Priority", self.client_of(c), CLIENT) for c in (high, low)], [20, -20])
+
+        self.assertEqual(high.ask("begin 0"), "tracked")
+        low.tell("begin 0")
+        until(lambda: self.state(low) == "held", "the lower to be held")
+        self.assertEqual(self.state(high), "running")
+        high.ask("complete 0")
+        self.assertEqual(low.line(), "tracked")
+        low.ask("complete 0")
+        for c in (high, low):
+            self.assertEqual(c.ask("counters").split()[2], "1")
+
+    def test_a_move_between_cgroups_with_controllers(self):
+        c = self.client(unit="moving.service")
+        path = self.client_of(c)
+        pid = show("moving.service", "MainPID")
+        write(f"{ROOT}/cgroup.subtree_control", "+cpu +memory")
+        os.makedirs(f"{ROOT}/moves/there")
+        write(f"{ROOT}/moves/cgroup.subtree_control", "+cpu +memory")
+        self.call("SetGroup", "sta{sv}", "/moves/there", 0, {"Priority": ("i", 7)})
+        write(f"{ROOT}/moves/there/cgroup.procs", pid)
+        until(lambda: self.get("Group", path, CLIENT) == "/moves/there", "the move to be seen")
+        self.assertEqual(self.get("Priority", path, CLIENT), 7)
+        group = next(g[-1] for g in self.call("ListGroups")[0] if g[0] == "/moves/there")
+        self.assertEqual(self.get("NClients", group, GROUP), 1)
+        c.end()
+        until(lambda: read(f"{ROOT}/moves/there/cgroup.procs") == "", "the cgroup to be empty")
+        os.rmdir(f"{ROOT}/moves/there")
+        os.rmdir(f"{ROOT}/moves")
+
+
+class QueueFinder(unittest.TestCase):
+    """No process can have a queue here; but the files are the driver's."""
+
+    def setUp(self):
+        fd = os.open("/dev/kfd", os.O_RDWR | os.O_CLOEXEC)
+        self.addCleanup(os.close, fd)
+
+    def test_a_process_that_has_opened_it(self):
+        self.assertTrue(os.path.isdir(f"{KFD}/{os.getpid()}/queues"))
+        self.assertEqual(json.loads(run("xsched-queues", "--json=short", str(os.getpid()))), [])
+        self.assertIn(f"0 queues listed, from sysfs and debugfs of Linux {os.uname().release}.", run("xsched-queues", str(os.getpid())))
+        self.assertEqual(json.loads(run("xschedctl", "list-queues", "--kernel", "--json=short")), [])
+        self.assertIn(f"Process {os.getpid()} PASID ", read("/sys/kernel/debug/kfd/mqds"))
+
+    def test_as_anybody(self):
+        p = subprocess.run(["xsched-queues", str(os.getpid())], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                           check=True)
+        self.assertIn("0 queues listed, from sysfs of Linux", p.stdout)
+
+    def test_a_process_that_has_not(self):
+        run("xsched-queues", "1", status=1)
+
+    def test_inode_numbers_ascend(self):
+        """What the order of queues rests on, on the file system that sysfs is made of, too."""
+        numbers = []
+        for name in ("c", "a", "d", "b"):
+            os.mkdir(f"{ROOT}/{name}")
+            numbers.append(os.stat(f"{ROOT}/{name}").st_ino)
+            if name == "a":
+                os.rmdir(f"{ROOT}/c")
+        self.assertEqual(numbers, sorted(set(numbers)))
+        for name in "abd":
+            os.rmdir(f"{ROOT}/{name}")
+
+
+class Tap(unittest.TextTestResult):
+    def say(self, result, test):
+        self.number = getattr(self, "number", 0) + 1
+        print(f"{result} {self.number} - {test._testMethodName[5:].replace('_', ' ')}", flush=True)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.say("ok", test)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.say("not ok", test)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.say("not ok", test)
+
+
+if __name__ == "__main__":
+    unittest.main(testRunner=unittest.TextTestRunner(resultclass=Tap, verbosity=0))
