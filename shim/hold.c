@@ -19,24 +19,27 @@
 
 #define RETRY_NS (20 * NSEC_PER_MSEC)
 
-/* The verdict word if it asks for a stop, lease aside; else 0. */
-static uint32_t hold_ordered(const PageSlot *s) {
-        uint32_t word = atomic_load_explicit(&s->verdict, memory_order_seq_cst);
-        uint32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-
-        return word & PAGE_VERDICT_HOLD && level >= LEVEL_DEQUEUE ? word : 0;
-}
-
 static PageSlot *hold_slot(const Control *c, const XschedQueue *q) {
         return q->state == QUEUE_ATTACHED && c->page.header && !q->dead ? page_slot(&c->page, q->slot)
                                                                         : NULL;
 }
 
-static bool hold_wanted(const Control *c, const XschedQueue *q, uint64_t now) {
+/* The slot's verdict; 0 without one. */
+static uint32_t hold_word(const Control *c, const XschedQueue *q) {
         const PageSlot *s = hold_slot(c, q);
-        uint32_t word = s ? hold_ordered(s) : 0;
+        return s ? atomic_load_explicit(&s->verdict, memory_order_seq_cst) : 0;
+}
 
-        return word != 0 && word != q->refused && page_hold_is_valid(c->page.header, now);
+/* Whether that word asks for a stop, lease aside. */
+static bool hold_ordered(const Control *c, const XschedQueue *q, uint32_t word) {
+        const PageSlot *s = hold_slot(c, q);
+
+        return s && word & PAGE_VERDICT_HOLD &&
+                        atomic_load_explicit(&s->level, memory_order_relaxed) >= LEVEL_DEQUEUE;
+}
+
+static bool hold_wanted(const Control *c, const XschedQueue *q, uint32_t word, uint64_t now) {
+        return word != q->refused && hold_ordered(c, q, word) && page_hold_is_valid(c->page.header, now);
 }
 
 static bool hold_is_due(const Control *c, const XschedQueue *q, bool wanted, uint64_t now) {
@@ -61,19 +64,23 @@ static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t star
                         memory_order_relaxed);
 }
 
-/* `applied` gets the word as of before the call: it may have changed meanwhile, and then the turn is not over. */
+/* The word that was looked at: it may have changed meanwhile, and then the turn is not over. One that says hold is not applied when it was
+ * refused, or its lease has run out. */
+static void hold_tell(PageSlot *s, const XschedQueue *q) {
+        atomic_store_explicit(
+                        &s->applied, q->held ? q->word : q->word & ~PAGE_VERDICT_HOLD, memory_order_seq_cst);
+}
+
 static void hold_done(const Control *c, XschedQueue *q, bool held, uint64_t start, uint64_t end) {
         PageSlot *s = hold_slot(c, q);
 
         q->held = held;
         q->apply_due = false;
         q->retry_at_ns = 0;
-        /* A word that says hold is not applied once its lease has run out. */
-        if (s)
-                hold_tell_times(s, q->word, held, start, end);
-        if (s)
-                atomic_store_explicit(&s->applied, held ? q->word : q->word & ~PAGE_VERDICT_HOLD,
-                                memory_order_seq_cst);
+        if (!s)
+                return;
+        hold_tell_times(s, q->word, held, start, end);
+        hold_tell(s, q);
 }
 
 /* After either nobody knows what is held: it is let go, until that works. An order to hold that has failed is not tried again; the service has
@@ -88,10 +95,6 @@ static void hold_failed(XschedQueue *q, bool held) {
 }
 
 static void hold_apply(Control *c, uint32_t n, bool held) {
-        for (uint32_t i = 0; i < n; i++) {
-                const PageSlot *s = hold_slot(c, c->batch[i]);
-                c->batch[i]->word = s ? atomic_load_explicit(&s->verdict, memory_order_seq_cst) : 0;
-        }
         uint64_t start = now_ns();
         int r = c->batch[0]->apply(c->batch, c->batch_userdata, n, held);
         uint64_t end = now_ns();
@@ -107,10 +110,12 @@ static void hold_apply(Control *c, uint32_t n, bool held) {
 
 static void hold_collect(Control *c, QueueState state, bool held, uint64_t now, uint32_t *n) {
         for (XschedQueue *q = c->queues[state]; q && *n < ELEMENTSOF(c->batch); q = q->next) {
-                if (hold_wanted(c, q, now) != held || !hold_is_due(c, q, held, now))
+                uint32_t word = hold_word(c, q);
+                if (hold_wanted(c, q, word, now) != held || !hold_is_due(c, q, held, now))
                         continue;
                 if (*n > 0 && (q->apply != c->batch[0]->apply || !streq(q->device, c->batch[0]->device)))
                         continue;
+                q->word = word;
                 c->batch[*n] = q;
                 c->batch_userdata[(*n)++] = q->userdata;
         }
@@ -131,12 +136,27 @@ static bool hold_step(Control *c, bool held) {
 /* Each step takes queues out of those that are due, unless the service changes its mind again and again. */
 #define STEPS_MAX 1000U
 
+/* Orders that were taken back before anybody looked: what is so already is applied. */
+static void hold_catch_up(const Control *c) {
+        uint64_t now = now_ns();
+
+        for (XschedQueue *q = c->queues[QUEUE_ATTACHED]; q; q = q->next) {
+                PageSlot *s = q->apply ? hold_slot(c, q) : NULL;
+                uint32_t word = s ? hold_word(c, q) : 0;
+                if (!s || word == q->word || q->apply_due || hold_wanted(c, q, word, now) != q->held)
+                        continue;
+                q->word = word;
+                hold_tell(s, q);
+        }
+}
+
 void hold_turn(Control *c) {
         if (likely(c->n_stoppable == 0))
                 return;
         for (unsigned i = 0; i < STEPS_MAX; i++)
                 if (!hold_step(c, false) && !hold_step(c, true))
-                        return;
+                        break;
+        hold_catch_up(c);
 }
 
 void hold_forget_queue(Control *c, XschedQueue *q) {
@@ -153,10 +173,11 @@ uint64_t hold_next_ns(const Control *c) {
 
         for (QueueState state = 0; c->n_stoppable > 0 && state < _QUEUE_STATE_MAX; state++)
                 for (const XschedQueue *q = c->queues[state]; q; q = q->next) {
-                        const PageSlot *s = q->apply ? hold_slot(c, q) : NULL;
-                        if (q->apply && q->retry_at_ns > 0)
+                        if (!q->apply)
+                                continue;
+                        if (q->retry_at_ns > 0)
                                 next = MIN(next, q->retry_at_ns);
-                        if (!s || hold_ordered(s) == 0)
+                        if (!hold_ordered(c, q, hold_word(c, q)))
                                 continue;
                         uint64_t lease = atomic_load_explicit(
                                         &c->page.header->lease_until_ns, memory_order_seq_cst);

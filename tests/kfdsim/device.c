@@ -109,6 +109,10 @@ static int call_process(pid_t owner, KfdNr nr, void *arg) {
         if (!p)
                 return -ESRCH;
         int r = dispatch(p, nr, arg);
+        /* Of what could not be made the driver leaves nothing. */
+        if (f.error < 0 && r >= 0 && nr == KFD_NR_CREATE_QUEUE)
+                (void) sim_queue_ioctl(p, KFD_NR_DESTROY_QUEUE,
+                                &(KfdDestroyQueue){.queue_id = ((KfdCreateQueue *) arg)->queue_id});
         return f.error < 0 ? f.error : r;
 }
 

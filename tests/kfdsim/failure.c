@@ -4,7 +4,7 @@
  * Injected failures: which ioctls of this process fail on purpose
  *
  * KFDSIM_FAIL and kfdsim_fail() take entries "NR:ERROR:COUNT[:SKIP[:late]]", several separated by ';'. After SKIP calls of ioctl number NR
- * (0x07 is UPDATE_QUEUE, 0 is any) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
+ * (0x07 is UPDATE_QUEUE, 0 is any, -1 any that makes, updates or destroys a queue) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
  * that the firmware never answers (timeout-ms) and then fails with ETIME. "late" fails after the call has done its work, because after an
  * error of the driver either may be so.
  */
@@ -27,6 +27,14 @@ static Entry entries[16];
 static size_t n_entries;
 static uint64_t n_calls;
 static int last_failed;
+
+static bool is_about_queues(int nr) {
+        return nr == KFD_NR_CREATE_QUEUE || nr == KFD_NR_UPDATE_QUEUE || nr == KFD_NR_DESTROY_QUEUE;
+}
+
+static bool entry_is_for(const Entry *e, int nr) {
+        return e->nr == nr || e->nr == 0 || (e->nr == -1 && is_about_queues(nr));
+}
 
 static int entry_parse(const char *text, Entry *ret) {
         char error[16] = "", late[8] = "";
@@ -89,7 +97,7 @@ SimFailure sim_failure_take(int nr) {
         is_parsed = true;
         for (size_t i = 0; i < n_entries && f.error == 0; i++) {
                 Entry *e = entries + i;
-                if ((e->nr != nr && e->nr != 0) || e->count <= 0)
+                if (!entry_is_for(e, nr) || e->count <= 0)
                         continue;
                 if (e->skip > 0)
                         e->skip--;

@@ -4,6 +4,8 @@
  * The KFD layer in processes that multiply and end
  */
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "common/macro.h"
@@ -45,9 +47,189 @@ static void case_fork(void) {
         finish(q);
 }
 
+/* --- ends --- */
+
+/* A process with a queue of its own, which the scheduler of the case knows as its next client. */
+static pid_t tenant_start(void) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                CHECK(aql_device_open(GFX90A, &device) == 0);
+                AqlQueue *q = bare_queue();
+                dispatch(q, 100, 50 * SHORT_NS);
+                for (;;)
+                        (void) pause();
+        }
+        return pid;
+}
+
+static bool is_held(const FakeClient *c) {
+        const PageSlot *p = c->f ? fake_slot(c->f, 0) : NULL;
+        return p && atomic_load(&p->applied) == atomic_load(&p->verdict) &&
+                        atomic_load(&p->verdict) & PAGE_VERDICT_HOLD;
+}
+
+/* Whoever dies while it is held leaves a GPU on which others run. */
+static void case_kill_held(void) {
+        pid_t tenants[3];
+        for (size_t i = 0; i < ELEMENTSOF(tenants); i++)
+                tenants[i] = tenant_start();
+        start(GFX90A);
+        CHECK(scheduler_until(s,
+                        s->n_clients == 3 && s->clients[0].n_queues == 1 && s->clients[1].n_queues == 1 &&
+                                        s->clients[2].n_queues == 1));
+        for (unsigned i = 0; i < 3; i++) {
+                client = s->clients + i;
+                hold(0, NSEC_INFINITY);
+        }
+        for (unsigned i = 0; i < 3; i++)
+                CHECK(poll_until(is_held(s->clients + i)));
+
+        client = s->clients + 3;
+        AqlQueue *q = queue();
+        for (size_t i = 0; i < ELEMENTSOF(tenants); i++) {
+                dispatch(q, 20, SHORT_NS);
+                CHECK(kill(tenants[i], SIGKILL) == 0 && waitpid(tenants[i], NULL, 0) == tenants[i]);
+                finish(q);
+        }
+        for (unsigned i = 0; i < 3; i++)
+                CHECK(poll_until(fake_client_is_gone(s->clients + i)));
+        hold_all(1);
+        run_all(1);
+        dispatch(q, 20, SHORT_NS);
+        finish(q);
+}
+
+/* A process that ends by itself while it is held, with work that will never be done, ends. */
+static void case_exit_held(void) {
+        start(GFX90A);
+        AqlQueue *q = queue();
+
+        hold_all(1);
+        dispatch(q, 20, SHORT_NS);
+        exit(0); /* with everybody's destructors */
+}
+
+/* Children are made all the time while queues are held and let go, and use the device themselves. */
+static void case_fork_storm(void) {
+        pid_t children[12];
+        start(GFX90A);
+        AqlQueue *a = queue(), *b = queue();
+
+        for (size_t i = 0; i < ELEMENTSOF(children); i++) {
+                if (i % 2)
+                        run_all(2);
+                else
+                        hold_all(2);
+                dispatch(a, 4, SHORT_NS);
+                dispatch(b, 4, SHORT_NS);
+                children[i] = fork();
+                if (children[i] == 0) {
+                        KfdCreateQueue k;
+                        KfdsimQueue in_driver;
+                        Raw r = raw_open();
+                        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(k), &k) == 0);
+                        CHECK(kfdsim_queue(k.queue_id, &in_driver) && in_driver.mapped); /* follows nobody */
+                        CHECK(raw_update(r.fd, &k, 100, 7) == 0 && raw_destroy(&r, k.queue_id) == 0);
+                        _exit(0);
+                }
+                CHECK(children[i] > 0);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(children); i++) {
+                int status;
+                CHECK(waitpid(children[i], &status, 0) == children[i] && status == 0);
+        }
+        run_all(2);
+        finish(a);
+        finish(b);
+}
+
+/* What comes after exec() starts from nothing; what was held before holds nobody up. */
+static void case_exec_held(void) {
+        start(GFX90A);
+        AqlQueue *q = queue();
+
+        if (getenv("TEST_EXECED")) {
+                dispatch(q, 20, SHORT_NS);
+                finish(q);
+                hold_all(1);
+                run_all(1);
+                dispatch(q, 20, SHORT_NS);
+                finish(q);
+                return;
+        }
+        hold_all(1);
+        dispatch(q, 20, SHORT_NS);
+        CHECK(setenv("TEST_EXECED", "1", true) == 0);
+        (void) execl("/proc/self/exe", "test-kfd-process", "exec_held", (char *) NULL);
+        CHECK(false);
+}
+
+/* --- the service --- */
+
+/* A scheduler in a process of its own, which holds whatever comes for as long as it renews the lease: a while after it was stopped, or at once when it
+ * is killed, everything runs. */
+static pid_t holder_start(void) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid > 0)
+                return pid;
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        s = fake_scheduler_new(bus.address);
+        fake_scheduler_own(s);
+        client = s->clients;
+        for (;;) {
+                for (uint32_t i = 0; client->f && i < client->next_id % 1000; i++) {
+                        atomic_store(&fake_slot(client->f, i)->level, LEVEL_INTERRUPT);
+                        if (!(atomic_load(&fake_slot(client->f, i)->verdict) & PAGE_VERDICT_HOLD))
+                                fake_hold(client->f, i, PAGE_LEASE_NS);
+                        page_set_lease(client->f->page.header, now_ns() + PAGE_LEASE_NS);
+                }
+                if (client->f)
+                        fake_client_nudge(client);
+                fake_scheduler_turn(s);
+        }
+}
+
+static void end_service(int signal_number) {
+        AqlQueue *q[2];
+        KfdsimQueue in_driver;
+        pid_t holder = holder_start();
+
+        CHECK(aql_device_open(GFX90A, &device) == 0);
+        for (size_t i = 0; i < ELEMENTSOF(q); i++) {
+                q[i] = bare_queue();
+                dispatch(q[i], 20, SHORT_NS);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(q); i++)
+                CHECK(poll_until(kfdsim_queue(aql_queue_id(q[i]), &in_driver) && !in_driver.mapped));
+        for (size_t i = 0; i < ELEMENTSOF(q); i++)
+                dispatch(q[i], 20, SHORT_NS);
+        CHECK(stands_still(q[0]) && stands_still(q[1]));
+        CHECK(kill(holder, signal_number) == 0);
+        for (size_t i = 0; i < ELEMENTSOF(q); i++)
+                finish(q[i]);
+        CHECK(kill(holder, SIGKILL) == 0 && waitpid(holder, NULL, 0) == holder);
+}
+
+static void case_service_killed(void) {
+        end_service(SIGKILL);
+}
+
+static void case_service_stopped(void) {
+        end_service(SIGSTOP);
+}
+
 int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(fork),
+                        CASE(kill_held),
+                        CASE(exit_held),
+                        CASE(fork_storm),
+                        CASE(exec_held),
+                        CASE(service_killed),
+                        CASE(service_stopped),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }
