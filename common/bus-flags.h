@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* SetGroup, Group.Set */
+#define SET_FLAG_PERSISTENT (UINT64_C(1) << 0) /* kept over a reboot */
+
 /* CreateJob */
 #define JOB_FLAG_CGROUP                                                                                     \
         (UINT64_C(1) << 0) /* its group is the cgroup of the process, in place of one of its own */

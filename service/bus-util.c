@@ -166,9 +166,21 @@ int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus
         return 0;
 }
 
-int bus_read_set(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
-        int r = bus_read_flags(message, error);
-        return r < 0 ? r : bus_read_settings(m, message, ret, error);
+int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
+                sd_bus_error *error) {
+        uint64_t flags;
+
+        int r = sd_bus_message_read(message, "t", &flags);
+        if (r < 0)
+                return r;
+        r = bus_check_known_flags(flags, known, error);
+        if (r < 0)
+                return r;
+        r = bus_read_settings(m, message, ret, error);
+        if (r < 0)
+                return r;
+        *ret_flags = flags;
+        return 0;
 }
 
 int bus_read_setting(

@@ -23,8 +23,9 @@ int bus_peer_error(int r, sd_bus_error *error);
 /* Reads the last argument of many a method, and checks it. */
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 
-/* The arguments of Set(): flags and settings. */
-int bus_read_set(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
+/* The arguments of Set(): flags, of which those in `known` may be given, and settings. */
+int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
+                sd_bus_error *error);
 
 /* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not there. */
 int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);

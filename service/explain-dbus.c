@@ -63,18 +63,41 @@ static const char *layer_why(SettingsSource source) {
         return table[source];
 }
 
+static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
+        if (k == SETTINGS_CLASS || !settings_has(l->settings, SETTINGS_CLASS))
+                return 0;
+        const Settings *class = manager_lookup_class(l->settings->class, m);
+        if (!class || !settings_has(class, k))
+                return 0;
+        return append_line(reply, l->source, k, "by class", l->settings->class, class);
+}
+
 /* What one layer says of one key: by itself, or through the class that it names. */
 static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
-        const Settings *s = l->settings;
         int r = 0;
 
-        if (settings_has(s, k))
-                r = append_line(reply, l->source, k, layer_why(l->source), l->detail, s);
-        if (r < 0 || k == SETTINGS_CLASS || !settings_has(s, SETTINGS_CLASS))
-                return r;
-        const Settings *class = manager_lookup_class(s->class, m);
-        if (class && settings_has(class, k))
-                r = append_line(reply, l->source, k, "by class", s->class, class);
+        if (settings_has(l->settings, k))
+                r = append_line(reply, l->source, k, layer_why(l->source), l->detail, l->settings);
+        return r < 0 ? r : explain_class(reply, m, l, k);
+}
+
+/* What is set for a group until the next boot hides what is stored for it, key by key, and what both say stands above their classes. */
+static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k) {
+        const char *name = group_stored_name(g) ?: g->name;
+        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        const SettingsLayer runtime = {SETTINGS_FROM_OVERRIDE, name, &g->override},
+                            lasting = {SETTINGS_FROM_OVERRIDE, name, stored};
+        int r = 0;
+
+        if (settings_has(&g->override, k))
+                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name,
+                                &g->override);
+        if (r >= 0 && stored && settings_has(stored, k))
+                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "stored for", name, stored);
+        if (r >= 0)
+                r = explain_class(reply, g->manager, &runtime, k);
+        if (r >= 0 && stored && !settings_has(&g->override, SETTINGS_CLASS))
+                r = explain_class(reply, g->manager, &lasting, k);
         return r;
 }
 
@@ -117,7 +140,9 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 int r = explain_lowering(reply, c, lowering, n_lowering, k, true);
                 for (size_t i = 0; r >= 0 && i < n; i++)
-                        r = explain_layer(reply, c->manager, layers + i, k);
+                        r = layers[i].settings == &c->group->effective
+                                        ? explain_override(reply, c->group, k)
+                                        : explain_layer(reply, c->manager, layers + i, k);
                 if (r >= 0)
                         r = explain_lowering(reply, c, lowering, n_lowering, k, false);
                 if (r >= 0 && k != SETTINGS_CLASS)

@@ -4,9 +4,8 @@
  * Groups on the bus
  */
 
-#include <limits.h>
-
 #include "arbiter.h"
+#include "common/bus-flags.h"
 #include "job.h"
 #include "log.h"
 #include "manager-dbus.h"
@@ -49,15 +48,21 @@ static void group_apply(Group *g) {
         Manager *m = g->manager;
 
         group_settings_changed(g);
-        groups_below_changed(g);
+        groups_below_changed(m, g->name);
         group_gc(g);
         manager_state_changed(m);
         arbiter_flush(m);
 }
 
-static void log_settings(const Group *g, const char *what) {
-        log_event(LOG_INFO, MESSAGE_SETTINGS_CHANGED, LOG_FIELDS(.group = g->name), "Settings of %s: %s",
-                        g->name, what);
+/* What is only stored changed: there need not be a group. */
+static void name_apply(Manager *m, const char *name) {
+        groups_below_changed(m, name);
+        arbiter_flush(m);
+}
+
+static void log_settings(const char *name, const char *what) {
+        log_event(LOG_INFO, MESSAGE_SETTINGS_CHANGED, LOG_FIELDS(.group = name), "Settings of %s: %s", name,
+                        what);
 }
 
 BUS_SETTINGS_GETTERS(Group)
@@ -79,46 +84,100 @@ BUS_SETTER(set_setting) {
         int r = bus_read_setting(g->manager, value, property, &g->override, error);
         if (r < 0)
                 return r;
-        log_settings(g, property);
+        log_settings(g->name, property);
         group_apply(g);
         return 0;
 }
 
-static int set_override(sd_bus_message *message, Group *g, const Settings *s, sd_bus_error *error) {
+/* --- what is stored --- */
+
+/* Scopes and jobs are made anew each time, under names that may be others' the next time. */
+static bool is_storable(const Manager *m, const char *name) {
+        return stored_is_open(&m->stored) && name && !startswith(name, "job:") && !strstr(name, ".scope");
+}
+
+static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *error) {
+        int r = stored_set(&m->stored, name, s);
+
+        if (r == -E2BIG)
+                return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
+                                "More than %u groups with stored settings", STORED_MAX);
+        if (r < 0)
+                return sd_bus_error_setf(error, SD_BUS_ERROR_IO_ERROR,
+                                "The settings of %.256s could not be stored in %s, nothing was changed: %s",
+                                name, m->stored.directory, strerror(-r));
+        return 0;
+}
+
+static int store_more(Manager *m, const char *name, const Settings *add, sd_bus_error *error) {
+        const Settings *former = stored_find(&m->stored, name);
+        Settings s = former ? *former : SETTINGS_NULL;
+
+        settings_merge(&s, add);
+        return store(m, name, &s, error);
+}
+
+/* --- setting and resetting --- */
+
+static int set_override(
+                sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
+        const char *name = group_stored_name(g);
+        bool keep = flags & SET_FLAG_PERSISTENT && is_storable(g->manager, name);
         PolicySettings changed;
 
         group_would_be(g, s, &changed);
-        int r = bus_check_set(
-                        g->manager, message, &g->resolved.policy, &changed, group_owner(g), g->name, error);
+        AuthRequest request = bus_settings_request(&g->resolved.policy, &changed, group_owner(g), g->name);
+        if (keep)
+                request.action = AUTH_MANAGE; /* it outlives whoever may do it now */
+        int r = auth_check(g->manager->auth, message, &request, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
-        settings_merge(&g->override, s);
-        log_settings(g, "changed");
+        if (keep) {
+                r = store_more(g->manager, name, s, error);
+                if (r < 0)
+                        return r;
+                g->override.mask &= ~s->mask; /* what was set until the next boot is over for these */
+        } else
+                settings_merge(&g->override, s);
+        log_settings(g->name, keep ? "changed and stored" : "changed");
         group_apply(g);
         return sd_bus_reply_method_return(message, NULL);
 }
 
-/* With the flags still to be read. */
-static int reset_override(sd_bus_message *message, Group *g, sd_bus_error *error) {
-        int r = bus_check_reset(g->manager, message, g->name, error);
+/* Of a group, or of a name that only has something stored. With the flags still to be read. */
+static int reset_override(
+                sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
+        const Settings none = SETTINGS_NULL;
+
+        int r = bus_check_reset(m, message, g ? g->name : name, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
-        g->override = SETTINGS_NULL;
-        log_settings(g, "reset");
-        group_apply(g);
+        if (name && stored_find(&m->stored, name)) {
+                r = store(m, name, &none, error);
+                if (r < 0)
+                        return r;
+        }
+        log_settings(g ? g->name : name, "reset");
+        if (g) {
+                g->override = SETTINGS_NULL;
+                group_apply(g);
+        } else
+                name_apply(m, name);
         return sd_bus_reply_method_return(message, NULL);
 }
 
 BUS_METHOD(method_set) {
         Group *g = userdata;
+        uint64_t flags;
         Settings s;
 
-        int r = bus_read_set(g->manager, message, &s, error);
-        return r < 0 ? r : set_override(message, g, &s, error);
+        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
+        return r < 0 ? r : set_override(message, g, flags, &s, error);
 }
 
 BUS_METHOD(method_reset) {
-        return reset_override(message, userdata, error);
+        Group *g = userdata;
+        return reset_override(message, g->manager, g, group_stored_name(g), error);
 }
 
 static int suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_error *error) {
@@ -150,58 +209,75 @@ static int no_such_group(const char *name, sd_bus_error *error) {
         return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%.256s'", name);
 }
 
-/* What a group that is not there yet may be called: a cgroup, or a unit whose cgroup will be known when it has a client. */
-static bool group_name_is_valid(const char *name) {
-        size_t n = strlen(name);
+/* For a group that is not there yet: stored by name, or with a group that waits for its first client. */
+static int set_in_advance(sd_bus_message *message, Manager *m, const char *name, uint64_t flags,
+                const Settings *s, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
+        _cleanup_free_ char *key = NULL;
+        Group *g;
 
-        if (n == 0 || n >= PATH_MAX || startswith(name, "job:"))
-                return false;
-        if (name[0] == '/')
-                return n == 1 || name[n - 1] != '/';
-        return !strchr(name, '/') && strchr(name, '.');
+        int r = auth_check(m->auth, message, &request, error);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        r = stored_name(name, &key);
+        if (r < 0)
+                return r;
+        if (flags & SET_FLAG_PERSISTENT && is_storable(m, key)) {
+                r = store_more(m, key, s, error);
+                if (r < 0)
+                        return r;
+                log_settings(key, "stored in advance");
+                name_apply(m, key);
+                return sd_bus_reply_method_return(message, NULL);
+        }
+        r = group_get(m, name, &g);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        g->override = *s;
+        log_settings(g->name, "made in advance");
+        group_apply(g);
+        return sd_bus_reply_method_return(message, NULL);
 }
 
 int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         Manager *m = userdata;
         const char *name;
+        uint64_t flags;
         Settings s;
 
         int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
-        r = bus_read_set(m, message, &s, error);
+        r = bus_read_set(m, message, SET_FLAG_PERSISTENT, &flags, &s, error);
         if (r < 0)
                 return r;
 
         Group *g = group_find(m, name);
         if (g)
-                return set_override(message, g, &s, error);
-        if (!group_name_is_valid(name))
+                return set_override(message, g, flags, &s, error);
+        if (!stored_name_is_valid(name))
                 return no_such_group(name, error);
         if (settings_is_empty(&s))
                 return sd_bus_reply_method_return(message, NULL);
-
-        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
-        r = auth_check(m->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-        r = group_get(m, name, &g);
-        if (r < 0)
-                return bus_error_from_errno(r, error);
-        g->override = s;
-        log_settings(g, "made in advance");
-        group_apply(g);
-        return sd_bus_reply_method_return(message, NULL);
+        return set_in_advance(message, m, name, flags, &s, error);
 }
 
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        _cleanup_free_ char *key = NULL;
+        Manager *m = userdata;
         const char *name;
 
         int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
-        Group *g = group_find(userdata, name);
-        return g ? reset_override(message, g, error) : no_such_group(name, error);
+        Group *g = group_find(m, name);
+        if (g)
+                return reset_override(message, m, g, group_stored_name(g), error);
+        r = stored_name(name, &key);
+        if (r < 0)
+                return r;
+        return stored_find(&m->stored, key) ? reset_override(message, m, NULL, key, error)
+                                            : no_such_group(name, error);
 }
 
 static const sd_bus_vtable group_vtable[] = {

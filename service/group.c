@@ -35,7 +35,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
         size_t n = 0;
 
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->override};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->effective};
         if (g->job && !g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
         if (g->origin) {
@@ -103,9 +103,18 @@ size_t group_lower(const Group *g, SettingsResolved *r) {
         return n;
 }
 
+const char *group_stored_name(const Group *g) {
+        if (g->kind == GROUP_JOB)
+                return NULL;
+        return g->origin ? g->origin->unit ?: g->origin->path : g->name;
+}
+
 static void group_resolve(Group *g) {
         SettingsLayer layers[GROUP_LAYERS_MAX];
 
+        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        g->effective = stored ? *stored : SETTINGS_NULL;
+        settings_merge(&g->effective, &g->override);
         (void) group_match(g);
         size_t n = group_layers(g, layers);
         settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
@@ -128,17 +137,14 @@ void group_settings_changed(Group *g) {
                                 "PolicySource", NULL);
 }
 
-void groups_below_changed(const Group *g) {
-        Manager *m = g->manager;
-        Group *below, *tmp;
+void groups_below_changed(Manager *m, const char *name) {
+        Group *g, *tmp;
 
-        HASH_ITER(hh, m->groups, below, tmp) {
-                if (below == g || !below->origin)
-                        continue;
-                if (origin_inherits_from(below->origin, g->name) ||
-                                (below->kind == GROUP_JOB && streq(below->origin->path, g->name)))
-                        group_settings_changed(below);
-        }
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (g->origin &&
+                                (origin_inherits_from(g->origin, name) ||
+                                                (g->kind == GROUP_JOB && origin_is(g->origin, name))))
+                        group_settings_changed(g);
 }
 
 /* `cgroup`: where its settings begin, when there is one. */

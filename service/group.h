@@ -30,7 +30,8 @@ struct Group {
         Job *job;              /* while there is one: of a GROUP_JOB always */
         struct Origin *origin; /* of the cgroup; of a job, of the cgroup that it was made in; NULL when there is none */
 
-        Settings override;  /* SetGroup, Group.Set */
+        Settings override;  /* SetGroup, Group.Set: until the next boot */
+        Settings effective; /* with what is stored for it */
         Settings match;     /* names the class whose [Match] fits, if one does */
         char *match_detail; /* why */
         SettingsResolved resolved;
@@ -66,8 +67,8 @@ void group_members_changed(Group *g);
 /* The uid that all clients of a group have, or AUTH_NO_OWNER. */
 uid_t group_owner(const Group *g);
 
-/* After a change of the override of a group that others may inherit from. */
-void groups_below_changed(const Group *g);
+/* After a change of what is set for the cgroup, or the unit, of this name: those below inherit it. */
+void groups_below_changed(Manager *m, const char *name);
 
 void group_set_suspended(Group *g, bool suspended);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
@@ -80,6 +81,9 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
 #define GROUP_LOWERING_MAX (ORIGIN_DEPTH + 1U)
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
 size_t group_lower(const Group *g, SettingsResolved *r);
+
+/* What its settings are stored by; NULL for a job's, whose are not. */
+const char *group_stored_name(const Group *g);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int group_from_path(Manager *m, const char *path, Group **ret);

@@ -178,10 +178,29 @@ static int adopt_clients(Manager *m) {
         return 0;
 }
 
+/* A file that could not be read is no reason not to schedule. */
+static void read_stored(Manager *m) {
+        const char *directories = getenv("STATE_DIRECTORY");
+        char why[STORED_WHY_MAX];
+
+        if (isempty(directories))
+                return;
+        _cleanup_free_ char *first = strndup(directories, strcspn(directories, ":"));
+        int r = first ? stored_open(first, &m->stored, why) : -ENOMEM;
+        if (r < 0)
+                log_warning_errno(r, "Stored settings cannot be read: %m");
+        if (r <= 0)
+                return;
+        log_event(LOG_ERR, MESSAGE_STATE_BAD, LOG_FIELDS(.error = -EBADMSG), "%s", why);
+        if (manager_set_degraded(m, "stored settings", why) < 0)
+                log_oom();
+}
+
 static int start(Manager *m, const Options *o) {
         int r = watch_signals(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to watch for signals: %m");
+        read_stored(m);
         r = connect_bus(m, o);
         if (r < 0)
                 return r;

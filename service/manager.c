@@ -75,6 +75,7 @@ Manager *manager_free(Manager *m) {
         sd_event_unref(m->event);
         config_free(m->config);
         journal_done(&m->state);
+        stored_done(&m->stored);
         strv_free(m->degraded);
         free(m);
         return NULL;

@@ -34,6 +34,7 @@
 #include "latency.h"
 #include "policy/policy.h"
 #include "settings.h"
+#include "stored.h"
 
 #define BUS_NAME      "org.xsched.Scheduler"
 #define BUS_PATH      "/org/xsched/Scheduler"
@@ -103,6 +104,7 @@ struct Manager {
         char **degraded;             /* NULL-terminated, see manager_set_degraded() */
         DeviceSettings every_device; /* SetPolicy for every device, those to come included */
 
+        Stored stored;  /* settings that outlive a reboot */
         Journal state;  /* manager-state.h */
         bool restoring; /* from the former service's state */
         bool stopping;  /* nothing is announced or written down any more */

@@ -59,5 +59,8 @@
 /* A client broke the protocol and was cut off. */
 #define MESSAGE_HOSTILE_CLIENT "096d05dc57154d489f1e394165b25148"
 
+/* The file with the stored settings made no sense, or could not be read. */
+#define MESSAGE_STATE_BAD "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
+
 /* Something does not work as configured. */
 #define MESSAGE_DEGRADED "9ab4517f46204907a690b7948bb32476"

@@ -217,9 +217,13 @@ static bool is_below(const Origin *o, const Origin *above) {
         return false;
 }
 
+bool origin_is(const Origin *o, const char *name) {
+        return streq(o->path, name) || streq_ptr(o->unit, name);
+}
+
 bool origin_inherits_from(const Origin *o, const char *name) {
         for (o = o->parent; o; o = o->parent)
-                if (streq(o->path, name) || streq_ptr(o->unit, name))
+                if (origin_is(o, name))
                         return true;
         return false;
 }
@@ -431,14 +435,15 @@ static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, 
         return n + 1;
 }
 
-/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path. */
-static const Group *origin_group(const Origin *o) {
+/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a group. */
+static const Settings *origin_override(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
         Group *g = NULL;
 
         HASH_FIND_STR(o->manager->groups, o->path, g);
         if (!g && o->unit)
                 HASH_FIND_STR(o->manager->groups, o->unit, g);
-        return g;
+        return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
 }
 
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
@@ -447,10 +452,10 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
 
         for (const Origin *i = o; i && depth < ORIGIN_DEPTH; i = i->parent, depth++) {
                 bool own = i == o && !inherited;
-                const Group *g = own ? NULL : origin_group(i);
 
-                if (g)
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, g->name, &g->override);
+                if (!own)
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_override(i));
                 n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
                                 &i->attr);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,

@@ -65,5 +65,8 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
 /* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. `o` may be NULL. */
 size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_DEPTH]);
 
+/* Whether it is the cgroup, or the unit, of this name. */
+bool origin_is(const Origin *o, const char *name);
+
 /* Whether one of those above is the cgroup, or the unit, of this name. */
 bool origin_inherits_from(const Origin *o, const char *name);

@@ -97,9 +97,10 @@ BUS_METHOD(method_set) {
         Queue *q = userdata;
         PolicySettings changed;
         char target[64];
+        uint64_t flags;
         Settings s;
 
-        int r = bus_read_set(q->manager, message, &s, error);
+        int r = bus_read_set(q->manager, message, 0, &flags, &s, error);
         if (r < 0)
                 return r;
         queue_would_be(q, &s, &changed);

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <strings.h>
 
+#include "common/bus-flags.h"
 #include "common/parse-util.h"
 #include "common/time-util.h"
 #include "tools/xschedctl-bus.h"
@@ -126,7 +127,8 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
         if (t->kind == OBJECT_GROUP) {
                 r = ctl_new_call(c, NULL, NULL, "SetGroup", ret);
                 if (r >= 0)
-                        r = sd_bus_message_append(*ret, "st", t->name, UINT64_C(0));
+                        r = sd_bus_message_append(
+                                        *ret, "st", t->name, c->runtime ? UINT64_C(0) : SET_FLAG_PERSISTENT);
         } else {
                 r = ctl_new_call(c, t->path, object_kind_interface(t->kind), "Set", ret);
                 if (r >= 0)

@@ -75,6 +75,7 @@ enum {
         OPTION_WAIT,
         OPTION_WHY,
         OPTION_SORT,
+        OPTION_RUNTIME,
         OPTION_VERSION,
 };
 
@@ -102,6 +103,7 @@ static const Option option_table[] = {
                 {'p', "property", "NAME", "show, run",
                                 "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
+                {OPTION_RUNTIME, "runtime", NULL, "set", "Until the next boot, not for good"},
                 {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
@@ -296,6 +298,9 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 return add_property(c, argument);
         case OPTION_VALUE:
                 c->value_only = true;
+                return 0;
+        case OPTION_RUNTIME:
+                c->runtime = true;
                 return 0;
         case OPTION_WHY:
                 c->why = argument;

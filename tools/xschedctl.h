@@ -58,6 +58,9 @@ typedef struct Ctl {
         size_t n_properties;
         bool value_only;
 
+        /* set */
+        bool runtime;
+
         RunOptions run;
 
         /* hold */

@@ -54,6 +54,7 @@ _xschedctl() {
         local -A options=(
                 [list-queues]='--kernel'
                 [show]='--property= -p --value'
+                [set]='--runtime'
                 [run]='--class= --priority= --weight= --threshold= --name= --shim= --scope --service --unit= --slice= --description= --working-directory= --uid= --gid= --setenv= -E --property= -p --wait --pipe -P --pty -t --collect -G --quiet -q --verbose -v'
                 [hold]='--why='
                 [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A file that outlives the host's reboot
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "state-file.h"
+
+static int open_directory(const char *path) {
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return fd < 0 ? negative_errno() : fd;
+}
+
+static int read_all(int fd, char *data, size_t size) {
+        for (size_t n = 0; n < size;) {
+                ssize_t k = read(fd, data + n, size - n);
+                if (k < 0 && errno != EINTR)
+                        return negative_errno();
+                if (k == 0)
+                        return -EIO; /* somebody makes it shorter while we read */
+                if (k > 0)
+                        n += (size_t) k;
+        }
+        return 0;
+}
+
+int state_file_read(const char *directory, const char *name, char **ret, size_t *ret_size) {
+        _cleanup_close_ int dir = open_directory(directory);
+        struct stat st;
+
+        if (dir < 0)
+                return dir;
+        _cleanup_close_ int fd =
+                        openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return negative_errno();
+        if (!S_ISREG(st.st_mode))
+                return -EBADF;
+        if (st.st_size > (off_t) STATE_FILE_SIZE_MAX)
+                return -EFBIG;
+
+        size_t size = (size_t) st.st_size;
+        _cleanup_free_ char *data = malloc(size + 1);
+        if (!data)
+                return -ENOMEM;
+        int r = read_all(fd, data, size);
+        if (r < 0)
+                return r;
+        data[size] = '\0';
+        *ret = TAKE_PTR(data);
+        *ret_size = size;
+        return 0;
+}
+
+static int write_all(int fd, const char *data, size_t size) {
+        while (size > 0) {
+                ssize_t n = write(fd, data, size);
+                if (n < 0 && errno != EINTR)
+                        return negative_errno();
+                if (n > 0) {
+                        data += n;
+                        size -= (size_t) n;
+                }
+        }
+        return fsync(fd) < 0 ? negative_errno() : 0;
+}
+
+/* One name: what a crash left of it is written over. */
+static int write_temporary(int dir, const char *name, const char *data, size_t size) {
+        (void) unlinkat(dir, name, 0);
+        _cleanup_close_ int fd =
+                        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        return fd < 0 ? negative_errno() : write_all(fd, data, size);
+}
+
+int state_file_write(const char *directory, const char *name, const char *data, size_t size) {
+        _cleanup_close_ int dir = open_directory(directory);
+        char temporary[NAME_MAX + 1];
+
+        if (dir < 0)
+                return dir;
+        int n = snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
+        if (n < 0 || (size_t) n >= sizeof(temporary))
+                return -ENAMETOOLONG;
+        int r = write_temporary(dir, temporary, data, size);
+        if (r >= 0 && renameat(dir, temporary, dir, name) < 0)
+                r = negative_errno();
+        if (r < 0) {
+                (void) unlinkat(dir, temporary, 0);
+                return r;
+        }
+        return fsync(dir) < 0 ? negative_errno() : 0;
+}
+
+int state_file_set_aside(const char *directory, const char *name) {
+        _cleanup_close_ int dir = open_directory(directory);
+        char bad[NAME_MAX + 1];
+
+        if (dir < 0)
+                return dir;
+        int n = snprintf(bad, sizeof(bad), "%s.bad", name);
+        if (n < 0 || (size_t) n >= sizeof(bad))
+                return -ENAMETOOLONG;
+        if (renameat(dir, name, dir, bad) < 0)
+                return negative_errno();
+        return fsync(dir) < 0 ? negative_errno() : 0;
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""test-reboot.py STATE BOOT: what was stored in the first system holds in the second, and what was reset there does not in the third."""
+
+import os
+import shutil
+import sys
+
+import inside
+from inside import SettingsCase, run, show, until, write
+
+STATE, BOOT = sys.argv[1], int(sys.argv[2])
+DIRECTORY = "/var/lib/xsched"
+
+
+class Reboot(SettingsCase):
+    """One test for each boot. The state directory is carried over by hand: everything else of the system is new."""
+
+    @classmethod
+    def setUpClass(cls):
+        if BOOT > 1:
+            shutil.copytree(f"{STATE}/xsched", DIRECTORY, dirs_exist_ok=True)
+        write("/etc/xsched/classes.d/stored.class", "[Class]\nWeight=77\n")
+
+    def tearDown(self):
+        super().tearDown()
+        run("systemctl", "stop", "xsched")
+        shutil.rmtree(f"{STATE}/xsched", ignore_errors=True)
+        shutil.copytree(DIRECTORY, f"{STATE}/xsched")
+
+    def test_boot(self):
+        getattr(self, f"boot_{BOOT}")()
+
+    def boot_1(self):
+        c = self.client("--slice=kept.slice", unit="kept.service")
+        self.check(c, 0, "default", "default")
+        run("xschedctl", "set", "kept.service", "priority=9", "class=stored")
+        run("xschedctl", "set", "--runtime", "kept.service", "threshold=3")
+        run("xschedctl", "set", "kept.slice", "weight=31")
+        run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
+        run("xschedctl", "set", "/system.slice/nested.service/below", "priority=6")
+        self.check(c, 9, "stored", "override")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.check(c, 9, "stored", "override")
+        self.assertEqual(self.get("Threshold", self.group(c.unit), inside.GROUP), 3)
+
+    def boot_2(self):
+        c = self.client("--slice=kept.slice", unit="kept.service")
+        self.check(c, 9, "stored", "override")
+        self.assertEqual(self.get("Weight", self.group(c.unit), inside.GROUP), 77)
+        self.assertEqual(self.get("Threshold", self.group(c.unit), inside.GROUP), 0)
+        chain = self.check_explained(c, ("override", 9))
+        self.assertIn("stored for kept.service", chain[0]["detail"])
+        # In another slice it is the same unit; and a slice hands down what is stored for it.
+        self.check(self.client(unit="brief.service"), 0, "default", "default")
+        other = self.client("--slice=kept.slice", unit="other.service")
+        until(lambda: self.get("Weight", self.group(other.unit), inside.GROUP) == 31, "the slice's weight")
+        nested = self.client("-p", "Delegate=yes", unit="nested.service")
+        below = "/system.slice/nested.service/below"
+        os.mkdir(f"/sys/fs/cgroup{below}")
+        write(f"/sys/fs/cgroup{below}/cgroup.procs", show(nested.unit, "MainPID"))
+        until(lambda: any(g[0] == below and g[2] == 6 for g in self.call("ListGroups")[0]), "the cgroup's priority")
+        run("xschedctl", "reset", "kept.service")
+        self.check(c, 0, "default", "slice")
+        run("xschedctl", "set", "kept.slice", "weight=32")
+        # Nobody is there; a second time there is nothing to forget.
+        run("xschedctl", "reset", "absent.service", status=1)
+        run("xschedctl", "set", "absent.service", "weight=3")
+        run("xschedctl", "reset", "absent.service")
+        run("xschedctl", "reset", "absent.service", status=1)
+
+    def boot_3(self):
+        c = self.client("--slice=kept.slice", unit="kept.service")
+        until(lambda: self.get("Weight", self.group(c.unit), inside.GROUP) == 32, "the slice's weight")
+        self.check(c, 0, "default", "slice")
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    inside.main()

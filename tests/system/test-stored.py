@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stored settings: over and under those until the next boot, on a disk that is full or read-only, and in files that somebody has damaged."""
+
+import json
+import os
+
+import inside
+from inside import GROUP, SettingsCase, run, until
+
+FILE = "/var/lib/xsched/overrides.json"
+STATE_BAD = "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
+PERSISTENT = 1
+
+
+def stored():
+    with open(FILE, encoding="utf-8") as f:
+        root = json.load(f)
+    return {o["name"]: o["settings"] for o in root["overrides"]}
+
+
+class Stored(SettingsCase):
+    def tearDown(self):
+        for name in stored() if os.path.exists(FILE) else ():
+            run("xschedctl", "reset", name, status=None)
+        super().tearDown()
+
+    def test_stored_by_the_unit(self):
+        """Whatever it is called by: its name, its cgroup, its object."""
+        c = self.client(unit="by.service")
+        run("xschedctl", "set", "by.service", "priority=3")
+        run("xschedctl", "set", "/system.slice/by.service", "weight=5")
+        run("busctl", "call", inside.NAME, self.group(c.unit), GROUP, "Set", "ta{sv}", "1", "1", "Threshold", "u", "6")
+        self.assertEqual(stored(), {"by.service": {"Priority": 3, "Weight": 5, "Threshold": 6}})
+        self.check(c, 3, "default", "override")
+        self.assertEqual(os.stat(FILE).st_mode & 0o777, 0o600)
+
+    def test_until_the_next_boot(self):
+        """Stands above what is stored, until that is set anew; a property is written like this, too."""
+        c = self.client(unit="brief.service")
+        run("xschedctl", "set", "brief.service", "priority=3", "weight=40")
+        run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
+        self.check(c, 4, "default", "override")
+        chain = self.check_explained(c, ("override", 4), ("override", 3))
+        self.assertIn("until the next boot", chain[0]["detail"])
+        self.assertIn("stored", chain[1]["detail"])
+        run("busctl", "set-property", inside.NAME, self.group(c.unit), GROUP, "Weight", "u", "41")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 41)
+        self.assertEqual(stored(), {"brief.service": {"Priority": 3, "Weight": 40}})
+        run("xschedctl", "set", "brief.service", "priority=5")
+        self.check(c, 5, "default", "override")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 41)
+        run("xschedctl", "reset", "brief.service")
+        self.check(c, 0, "default", "default")
+        self.assertEqual(stored(), {})
+
+    def test_scopes_are_not_stored(self):
+        c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=fleeting.scope"], unit="fleeting.scope")
+        run("xschedctl", "set", "fleeting.scope", "priority=2")
+        self.check_group(c, 2)
+        self.assertNotIn("fleeting.scope", stored() if os.path.exists(FILE) else {})
+        run("xschedctl", "reset", "fleeting.scope")
+
+    def check_group(self, client, priority):
+        until(lambda: self.get("Priority", self.group(client.unit), GROUP) == priority, "the priority")
+
+    def test_users_store_nothing(self):
+        """Not even what lowers: it would outlive them."""
+        c = self.client("--uid=nobody", unit="theirs.service")
+        as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set"]
+        run(*as_nobody, "theirs.service", "priority=-5", status=1)
+        self.check(c, 0, "default", "default")
+        run(*as_nobody, "--runtime", "theirs.service", "priority=-5")
+        self.check(c, -5, "default", "override")
+
+    def refused(self, *argv):
+        """Its message; the service goes on as before."""
+        try:
+            self.call("SetGroup", "sta{sv}", *argv)
+        except inside.dbus.DBusError as e:
+            self.assertEqual(e.name, "org.freedesktop.DBus.Error.IOError")
+            return str(e)
+        raise AssertionError("not refused")
+
+    def on_a_small_disk(self):
+        run("systemctl", "stop", "xsched")
+        run("mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=16,mode=700,uid=xsched,gid=xsched", "tmpfs", os.path.dirname(FILE))
+        run("systemctl", "start", "xsched")
+        self.addCleanup(run, "umount", "--lazy", os.path.dirname(FILE))
+        self.addCleanup(run, "systemctl", "stop", "xsched")
+        self.bus.close()
+        self.bus = inside.dbus.Connection(inside.SYSTEM_BUS)
+        self.addCleanup(self.bus.close)
+
+    def test_full_disk(self):
+        self.on_a_small_disk()
+        c = self.client(unit="full.service")
+        run("xschedctl", "set", "full.service", "priority=1")
+        before = stored()
+        with open(f"{os.path.dirname(FILE)}/ballast", "wb", buffering=0) as f:
+            while True:
+                try:
+                    f.write(bytes(512))
+                except OSError:
+                    break
+        message = self.refused("full.service", PERSISTENT, {"Priority": ("i", 2)})
+        self.assertIn("No space left on device", message)
+        self.assertIn(os.path.dirname(FILE), message)
+        self.refused("absent.service", PERSISTENT, {"Priority": ("i", 2)})
+        said = run("xschedctl", "reset", "full.service", status=None)
+        self.check(c, 1, "default", "override")
+        self.assertEqual(stored(), before, said)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(FILE))), ["ballast", "overrides.json"])
+        # What need not be stored still works, and so does the rest when there is room again.
+        self.call("SetGroup", "sta{sv}", "full.service", 0, {"Priority": ("i", 3)})
+        self.check(c, 3, "default", "override")
+        os.unlink(f"{os.path.dirname(FILE)}/ballast")
+        run("xschedctl", "set", "full.service", "priority=4")
+        self.check(c, 4, "default", "override")
+        run("xschedctl", "reset", "full.service")
+        c.end()
+
+    def test_read_only_disk(self):
+        self.on_a_small_disk()
+        c = self.client(unit="ro.service")
+        run("xschedctl", "set", "ro.service", "priority=1")
+        run("mount", "-o", "remount,ro", os.path.dirname(FILE))
+        self.assertIn("Read-only file system", self.refused("ro.service", PERSISTENT, {"Priority": ("i", 2)}))
+        self.check(c, 1, "default", "override")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.check(c, 1, "default", "override")
+        run("mount", "-o", "remount,rw", os.path.dirname(FILE))
+        run("systemctl", "restart", "xsched")
+        run("xschedctl", "reset", "ro.service")
+        c.end()
+
+    def damage(self, contents):
+        run("systemctl", "stop", "xsched")
+        with open(FILE, "wb") as f:
+            f.write(contents)
+        run("systemctl", "start", "xsched")
+        said = [m for m in inside.journal(f"MESSAGE_ID={STATE_BAD}")]
+        self.assertTrue(said and FILE in said[-1]["MESSAGE"] and "kept as overrides.json.bad" in said[-1]["MESSAGE"], said)
+        with open(f"{FILE}.bad", "rb") as f:
+            self.assertEqual(f.read(), contents)
+        until(lambda: any(FILE in d for d in self.get("Degraded")), "Degraded to say so")
+
+    def test_damaged_files(self):
+        run("xschedctl", "set", "one.service", "priority=1")
+        run("xschedctl", "set", "two.service", "priority=2")
+        with open(FILE, "rb") as f:
+            good = f.read()
+        for bad in (good[: len(good) // 2], b"", bytes(1000), os.urandom(1000), good.replace(b'"version": 1', b'"version": 9')):
+            self.damage(bad)
+            c = self.client(unit="one.service")
+            self.check(c, 0, "default", "default")
+            c.end()
+        self.damage(good.replace(b"2", b"2000"))
+        self.assertEqual(stored(), {"one.service": {"Priority": 1}})
+        c = self.client(unit="one.service")
+        self.check(c, 1, "default", "override")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.assertEqual(self.get("Degraded"), [])
+
+
+if __name__ == "__main__":
+    inside.main()
