@@ -69,6 +69,8 @@ static SlotWords wanted_words(const Queue *q) {
 }
 
 static void queue_set_ready(Queue *q, bool ready) {
+        if (ready && !q->ready && q->entity)
+                ladder_ready_while_held(q->entity);
         q->ready = ready;
         entity_update_queue(q);
 }
@@ -491,8 +493,6 @@ static void queue_look(Queue *q) {
                 return;
         if (ready)
                 note_ready_edge(q);
-        if (ready && q->holds && q->entity)
-                ladder_ready_while_held(q->entity);
         queue_set_ready(q, ready);
 }
 

@@ -41,6 +41,7 @@ static int fill_queue(const Queue *q, json_object *o) {
         JSON_TRY(json_add_string(o, "label", q->label));
         JSON_TRY(json_add_int(o, "priority_hint", q->priority_hint));
         JSON_TRY(json_add_u64(o, "level", q->max_level));
+        JSON_TRY(json_add_bool(o, "mes", q->mes));
         JSON_TRY(json_add_u64(o, "kfd_gpu_id", q->kfd_gpu_id));
         JSON_TRY(json_add_u64(o, "kfd_queue_id", q->kfd_queue_id));
         JSON_TRY(json_add_settings(o, "override", &q->override));
@@ -176,6 +177,7 @@ static int adopt_queue(Client *c, json_object *o) {
                         .label = json_get_string(o, "label"),
                         .priority_hint = json_get_int(o, "priority_hint"),
                         .level = (uint32_t) MIN(json_get_u64(o, "level"), (uint64_t) LEVEL_INTERRUPT),
+                        .mes = json_get_bool(o, "mes"),
                         .kfd_gpu_id = (uint32_t) json_get_u64(o, "kfd_gpu_id"),
                         .kfd_queue_id = (uint32_t) json_get_u64(o, "kfd_queue_id"),
         };

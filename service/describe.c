@@ -198,7 +198,14 @@ static void dump_queue(const Queue *q, FILE *f) {
                         atomic_load_explicit(&s->applied, memory_order_relaxed));
 }
 
-static void dump_entity(const Entity *e, FILE *f) {
+static void dump_time(FILE *f, const char *name, uint64_t at, uint64_t now) {
+        if (at == NSEC_INFINITY)
+                fprintf(f, " %s=never", name);
+        else
+                fprintf(f, " %s=%+.3fms", name, ((double) at - (double) now) / (double) NSEC_PER_MSEC);
+}
+
+static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
         char name[128];
         const Queue *q;
 
@@ -207,15 +214,16 @@ static void dump_entity(const Entity *e, FILE *f) {
                         e->settings.priority, e->settings.weight, e->n_queues, e->n_active, e->n_ready,
                         verdict_to_string(e->grant.verdict), e->grant.threshold,
                         e->policy ? "" : " (not in the policy)");
+        if (e->held_since > 0) {
+                fprintf(f, "      preemption=%s level=%s drain=%" PRIu64,
+                                preemption_to_string(ladder_setting(e)),
+                                preempt_level_to_string(e->choice.level), ladder_entity_drain(e));
+                dump_time(f, "held", e->held_since, now);
+                dump_time(f, "review", e->review_at, now);
+                fputc('\n', f);
+        }
         DL_FOREACH2(e->queues, q, entity_next)
                 dump_queue(q, f);
-}
-
-static void dump_time(FILE *f, const char *name, uint64_t at, uint64_t now) {
-        if (at == NSEC_INFINITY)
-                fprintf(f, " %s=never", name);
-        else
-                fprintf(f, " %s=%+.3fms", name, ((double) at - (double) now) / (double) NSEC_PER_MSEC);
 }
 
 static void dump_device(const Device *d, FILE *f) {
@@ -228,9 +236,10 @@ static void dump_device(const Device *d, FILE *f) {
         dump_time(f, "dispatch", d->dispatch_at, now);
         dump_time(f, "settle", d->settle_at, now);
         dump_time(f, "probe", d->probe_at, now);
+        dump_time(f, "review", d->review_at, now);
         fputc('\n', f);
         DL_FOREACH2(d->entities, e, device_next)
-                dump_entity(e, f);
+                dump_entity(e, now, f);
 }
 
 static void dump_manager(Manager *m, FILE *f) {

@@ -271,7 +271,7 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
                         .label = strdup(strempty(p->label)),
                         .priority_hint = MIN(p->priority_hint, 0),
                         .max_level = CLAMP(p->level, (uint32_t) LEVEL_GATE, (uint32_t) LEVEL_INTERRUPT),
-                        .mes = ladder_name_has_mes(p->backend, p->device_name),
+                        .mes = p->mes,
                         .kfd_gpu_id = p->kfd_gpu_id,
                         .kfd_queue_id = p->kfd_queue_id,
         };

@@ -65,6 +65,7 @@ typedef struct QueueParameters {
         const char *device, *device_name, *backend, *label;
         int priority_hint;
         uint32_t level; /* PreemptLevel that a hold can reach; 0 is the gate */
+        bool mes;       /* ladder_name_has_mes() */
         uint32_t kfd_gpu_id, kfd_queue_id;
 } QueueParameters;
 

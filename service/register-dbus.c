@@ -10,6 +10,7 @@
 #include "arbiter.h"
 #include "config.h"
 #include "job.h"
+#include "ladder.h"
 #include "log.h"
 #include "manager-dbus.h"
 #include "messages.h"
@@ -210,6 +211,7 @@ int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error 
         if (isempty(p.backend))
                 return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "Backend is missing");
 
+        p.mes = ladder_name_has_mes(p.backend, p.device_name);
         r = queue_new(c, &p, &q);
         if (r < 0) {
                 log_refused(&c->peer, r, "queue");

@@ -10,8 +10,11 @@
 #include "tests/unit/arbiter-harness.h"
 
 static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
-        const QueueParameters parameters = {
-                        .device = "d", .device_name = name, .backend = "kfd", .level = level_};
+        const QueueParameters parameters = {.device = "d",
+                        .device_name = name,
+                        .backend = "kfd",
+                        .level = level_,
+                        .mes = ladder_name_has_mes("kfd", name)};
         Queue *q;
 
         assert_int_equal(queue_new(p->client, &parameters, &q), 0);

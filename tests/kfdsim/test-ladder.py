@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Levels above the gate, end to end: AQL tenants on simulated GPUs, the layer in front of them, and a real service on a bus of its own.
+
+A low tenant keeps its queues busy; who has precedence is a client in our hands, so that nothing depends on time. What the hardware works on comes
+from the simulated hardware, and every tenant proves in the end that each of its dispatches was executed once and in order."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+TENANT, LAYER, KFDSIM, MAPPED = (os.environ[n] for n in ("KFD_TENANT", "LAYER", "KFDSIM", "KFDSIM_MAPPED"))
+GPU = "pci:0000:01:00.0"
+FOREVER = ("--run-ms=0", "--count=0")
+
+
+class Tenant:
+    def __init__(self, case, token, *options, queues=2, gpu=0):
+        out_r, out_w = os.pipe()
+        self.case, self.queues, self.out = case, queues, os.fdopen(out_r)
+        preload = " ".join(filter(None, (os.environ.get("SANITIZER"), LAYER, KFDSIM)))
+        self.process = Process(
+            [TENANT, f"--queues={queues}", f"--gpu={gpu}", "--duration-us=1000", *options],
+            env={**case.sim, "LD_PRELOAD": preload, "XSCHED_BUS_ADDRESS": case.bus.address, "XSCHED_JOB": token},
+            stdout=out_w,
+        )
+        os.close(out_w)
+        case.addCleanup(self.out.close)
+        case.addCleanup(self.process.end)
+        until(lambda: len(self.paths()) == queues, "its queues are registered")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def paths(self):
+        """Its queues on the bus."""
+        clients = {c[5] for c in self.case.call("ListClients") if c[1] == self.pid}
+        return [q[4] for q in self.case.call("ListQueues") if self.case.get("Client", q[4], QUEUE) in clients]
+
+    def get(self, name):
+        return [self.case.get(name, p, QUEUE) for p in self.paths()]
+
+    def mapped(self):
+        return sum(self.case.hardware()[0].get(self.pid, ()))
+
+    def is_off(self):
+        return self.mapped() == 0
+
+    def is_on(self):
+        return self.mapped() == self.queues
+
+    def finish(self):
+        """Ends by itself or because we say so; what it has launched is executed."""
+        if not self.process.ended():
+            self.process.kill(signal.SIGTERM)
+        status = self.process.wait(60)
+        report = self.out.read()
+        self.case.assertEqual(status, 0, report)
+        self.case.assertGreater(int(re.search(r"executed=(\d+)", report)[1]), 0)
+
+
+class Ladder(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+    gpus = "gfx90a"
+
+    def setUp(self):
+        super().setUp()
+        self.sim = {"KFDSIM_DIR": os.path.join(self.directory, "kfdsim"), "KFDSIM_GPUS": self.gpus, "KFDSIM_OPTS": "map-us=20"}
+        _, self.high = self.tenant("high", GPU, Priority=10)
+
+    def low(self, *options, **kwargs):
+        return Tenant(self, self.job("low")[0], *(options or FOREVER), **kwargs)
+
+    def hardware(self):
+        """{pid: [mapped, ...]} and {gpu: times of unmapping and mapping}."""
+        queues, maps = {}, {}
+        text = subprocess.run([MAPPED], env={**os.environ, **self.sim}, check=True, capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            words = line.split()
+            if words[0] == "gpu":
+                maps[int(words[1])] = int(words[2])
+            else:
+                queues.setdefault(int(words[0]), []).append(int(words[3]))
+        return queues, maps
+
+    def device(self, name):
+        path = next(d[5] for d in self.call("ListDevices") if d[0] == GPU)
+        return self.get(name, path, DEVICE)
+
+    def take(self, low):
+        """The device is wanted, and the low tenant is off it."""
+        self.high.edge(1)
+        until(low.is_off, "its queues are unmapped")
+
+    def give_back(self, low):
+        self.high.edge(0)
+        until(low.is_on, "its queues are mapped again")
+
+
+class Preemption(Ladder):
+    def test_taken_off_and_put_back(self):
+        low = self.low(queues=3)
+        for _ in range(5):
+            self.take(low)
+            self.assertEqual(set(low.get("State")), {"held"})
+            self.assertEqual(set(low.get("Level")), {3})
+            self.give_back(low)
+        self.take(low)
+        self.assertGreater(self.device("HoldCostUSec"), 0)
+        self.assertGreater(self.device("ReleaseCostUSec"), 0)
+        self.assertGreater(self.get("DriverLatency")[3], 0)
+        self.give_back(low)
+        low.finish()
+
+    def test_two_tenants(self):
+        """The high one is a real one, too: it takes the device at each of its tasks."""
+        low = self.low(queues=2)
+        high = Tenant(self, self.job("real", Priority=10)[0], "--role=latency", "--count=30", "--run-ms=0", "--period-us=10000",
+                      "--duration-us=500", "--dispatches=4", queues=1)
+        until(high.process.ended, "its tasks are done")
+        high.finish()
+        self.assertGreater(self.device("NPreempted"), 0)
+        self.assertGreater(self.device("HoldCostUSec"), 0)
+        until(low.is_on)
+        low.finish()
+
+    def test_settings(self):
+        """While it is held: the gate only, off, and back."""
+        low = self.low()
+        self.take(low)
+        path = self.get("Group", self.call("GetClientByPID", "u", low.pid), CLIENT)
+        group = next(g[4] for g in self.call("ListGroups") if g[0] == path)
+        put = lambda value: self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, {"Preemption": ("s", value)})
+        put("1")
+        until(low.is_on, "it may drain")
+        self.assertEqual(set(low.get("State")), {"held"})
+        put("3")
+        until(low.is_off)
+        put("off")
+        until(low.is_on)
+        self.assertNotIn("held", low.get("State"))
+        put("auto")
+        until(low.is_off)
+        self.give_back(low)
+        low.finish()
+
+    def test_suspended(self):
+        low = self.low()
+        client = self.call("GetClientByPID", "u", low.pid)
+        self.c.call(NAME, client, CLIENT, "Suspend", "")
+        until(low.is_off)
+        self.c.call(NAME, client, CLIENT, "Resume", "")
+        until(low.is_on)
+        low.finish()
+
+    def test_held_client_is_killed(self):
+        victim, other = self.low(), self.low(queues=1)
+        self.take(victim)
+        until(other.is_off)
+        victim.process.kill()
+        victim.process.wait()
+        until(lambda: self.get("NClients") == 2, "it is forgotten")
+        self.assertTrue(other.is_off())
+        self.give_back(other)
+        other.finish()
+
+
+class MES(Ladder):
+    gpus = "gfx1100"
+
+    def test_only_when_allowed(self):
+        low = self.low()
+        before = self.hardware()[1][0]
+        for _ in range(3):
+            self.high.edge(1)
+            until(lambda: set(low.get("State")) == {"held"})
+            self.assertEqual(set(low.get("Level")), {1})
+            self.high.edge(0)
+            until(lambda: "held" not in low.get("State"))
+        self.assertTrue(low.is_on())
+        self.assertEqual(self.hardware()[1][0], before)
+
+        self.service.configure(self.config + f"[Device {GPU}]\nAllowMESPreemption=yes\n")
+        self.call("Reload")
+        self.assertIs(self.device("AllowMESPreemption"), True)
+        self.take(low)
+        self.give_back(low)
+        low.finish()
+
+
+class Deaths(Ladder):
+    def test_service_stops(self):
+        """The lease runs out, and the tenant runs to its end."""
+        low = self.low("--run-ms=0", "--count=300")
+        self.take(low)
+        self.service.freeze()
+        until(low.is_on, "it runs again by itself")
+        low.finish()
+        self.service.thaw()
+        until(lambda: self.get("NClients") == 1)
+
+    def test_service_is_killed(self):
+        low = self.low("--run-ms=0", "--count=300")
+        self.take(low)
+        self.service.kill()
+        until(low.is_on)
+        low.finish()
+        self.service.start()
+
+
+class Adoption(Ladder):
+    keep = True
+
+    def test_restart_while_it_is_held(self):
+        low = self.low()
+        self.take(low)
+        paths = low.paths()
+        for restart in (self.service.kill, self.service.stop):
+            restart()
+            self.service.start()
+            self.assertEqual(low.paths(), paths)
+            # The service knows that the high one is ready, and takes the device again.
+            until(low.is_off)
+            until(lambda: set(low.get("Level")) == {3})
+            self.give_back(low)
+            self.take(low)
+        # With nobody to hold it for, it is let go by the new service's first word.
+        self.service.kill()
+        self.high.edge(0)
+        self.service.start()
+        until(low.is_on)
+        low.finish()
+
+
+if __name__ == "__main__":
+    main()
