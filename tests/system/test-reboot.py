@@ -18,14 +18,14 @@ class Reboot(SettingsCase):
     @classmethod
     def setUpClass(cls):
         if BOOT > 1:
-            shutil.copytree(f"{STATE}/xsched", DIRECTORY, dirs_exist_ok=True)
+            run("cp", "--archive", "--no-target-directory", f"{STATE}/xsched", DIRECTORY)
         write("/etc/xsched/classes.d/stored.class", "[Class]\nWeight=77\n")
 
     def tearDown(self):
         super().tearDown()
         run("systemctl", "stop", "xsched")
         shutil.rmtree(f"{STATE}/xsched", ignore_errors=True)
-        shutil.copytree(DIRECTORY, f"{STATE}/xsched")
+        run("cp", "--archive", DIRECTORY, f"{STATE}/xsched")
 
     def test_boot(self):
         getattr(self, f"boot_{BOOT}")()
