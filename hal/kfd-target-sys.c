@@ -4,9 +4,7 @@
  * Privileged holds of KFD: what the kernel answers
  */
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -19,14 +17,10 @@
 #include "common/process.h"
 #include "common/time-util.h"
 #include "hal/kfd-privileged.h"
+#include "hal/kfd-proc.h"
 #include "hal/kfd-topology.h"
 
 #define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
-
-static void closedirp(DIR **d) {
-        if (*d)
-                (void) closedir(*d);
-}
 
 static void fclosep(FILE **f) {
         if (*f)
@@ -88,36 +82,20 @@ static int open_events(void) {
         return fd < 0 ? negative_errno() : fd;
 }
 
-static int queue_has_mes(pid_t pid, const char *queue) {
-        char path[PATH_MAX];
-        uint32_t gpu_id;
-        KfdNode node;
-        _cleanup_(fclosep)
-        FILE *f = NULL;
-
-        (void) snprintf(path, sizeof(path), KFD_SYSFS_PATH "/proc/%d/queues/%s/gpuid", (int) pid, queue);
-        f = fopen(path, "re");
-        if (!f)
-                return errno == ENOENT ? 0 : negative_errno(); /* it has just gone */
-        if (fscanf(f, "%u", &gpu_id) != 1)
-                return -EIO;
-        int r = kfd_topology_find(KFD_TOPOLOGY_PATH, gpu_id, &node);
-        return r < 0 ? r : kfd_node_has_mes(&node);
-}
-
+/* What this process may not see of it could be anything. */
 static int has_mes(pid_t pid) {
-        char path[64];
-        int r = 0;
-        _cleanup_(closedirp)
-        DIR *d = NULL;
+        _cleanup_(kfd_proc_queues_done)
+        KfdProcQueues q = {0};
+        KfdNode node;
 
-        (void) snprintf(path, sizeof(path), KFD_SYSFS_PATH "/proc/%d/queues", (int) pid);
-        d = opendir(path);
-        if (!d)
-                return errno == ENOENT ? -ESRCH : negative_errno();
-        for (struct dirent *e; r == 0 && (e = readdir(d));)
-                if (e->d_name[0] != '.')
-                        r = queue_has_mes(pid, e->d_name);
+        int r = kfd_proc_read_queues("", pid, &q);
+        if (r >= 0 && q.n_hidden > 0)
+                r = -ENODATA;
+        for (size_t i = 0; r == 0 && i < q.n; i++) {
+                r = kfd_topology_find(KFD_TOPOLOGY_PATH, q.queues[i].gpu_id, &node);
+                if (r >= 0)
+                        r = kfd_node_has_mes(&node);
+        }
         return r;
 }
 

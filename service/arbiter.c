@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "ladder.h"
+#include "privileged.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
@@ -114,7 +115,11 @@ static void write_verdict(Queue *q, Verdict v) {
 /* The level before the word, and the driver is told after it. */
 static void sync_verdict(Queue *q, const SlotWords *w) {
         bool hold = w->verdict == VERDICT_HOLD, turns = q->holds != hold;
+        bool privileged = hold && ladder_is_privileged(q);
 
+        if (turns || privileged != q->privileged)
+                privileged_touch(q->client);
+        q->privileged = privileged;
         if (!turns && w->level == q->written.level)
                 return;
         bool is_order = w->level >= LEVEL_DEQUEUE || (q->holds && q->written.level >= LEVEL_DEQUEUE);
@@ -454,6 +459,7 @@ void arbiter_flush(Manager *m) {
                 device_turn(d);
         }
         ladder_flush(m);
+        privileged_flush(m);
         add_latencies(m);
 }
 

@@ -9,6 +9,7 @@
 #include "arbiter.h"
 #include "ladder.h"
 #include "manager-dbus.h"
+#include "privileged.h"
 
 #define CLIENT_PREFIX BUS_PATH "/client"
 
@@ -29,6 +30,16 @@ BUS_GETTER(get_container) {
 
 BUS_GETTER(get_state) {
         return sd_bus_message_append(reply, "s", queue_state_to_string(client_state(userdata)));
+}
+
+BUS_GETTER(get_privileged) {
+        return sd_bus_message_append(reply, "s", privileged_state_to_string(privileged_state(userdata)));
+}
+
+void client_emit_privileged(Client *c) {
+        if (c->manager->bus)
+                (void) sd_bus_emit_properties_changed(
+                                c->manager->bus, c->path, BUS_INTERFACE ".Client", "PrivilegedState", NULL);
 }
 
 BUS_GETTER(get_suspended) {
@@ -172,6 +183,7 @@ static const sd_bus_vtable client_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("PrivilegedState", "s", get_privileged, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NQueues", "u", NULL, offsetof(Client, n_queues), 0),
                 SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),
                 SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),

@@ -23,6 +23,7 @@
 #include "ladder.h"
 #include "log.h"
 #include "messages.h"
+#include "privileged.h"
 #include "user.h"
 
 /* More wakes of one client than this per window are left lying until the next, where they have become one. Nobody is that quick who
@@ -286,6 +287,7 @@ Client *client_free(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i])
                         queue_free(c->slots[i]);
+        privileged_client_gone(c);
         if (c->announced) {
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);

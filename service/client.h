@@ -65,6 +65,10 @@ struct Client {
         ClientCounters past;     /* of queues that are gone */
         bool counted, announced; /* in its user's quota; on the bus */
 
+        PrivilegedClient *privileged; /* privileged.h; NULL: never held so */
+        bool privileged_touched;      /* on the list of those to be looked at */
+        Client *privileged_next;
+
         Client *group_prev, *group_next;
         UT_hash_handle hh;
 };
@@ -161,4 +165,5 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret);
 int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pidfd, Client **ret);
 
 /* client-dbus.c */
+void client_emit_privileged(Client *c); /* its PrivilegedState has changed */
 int client_dbus_attach(Manager *m, sd_bus *bus);

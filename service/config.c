@@ -50,6 +50,15 @@ static int type_log_target(const char *value, const ConfItem *item, void *data) 
         return 0;
 }
 
+static int type_privileged(const char *value, const ConfItem *item, void *data) {
+        int r = kfd_privileged_mode_from_string(value);
+        if (r < 0)
+                return r;
+        *(KfdPrivilegedMode *) data = (KfdPrivilegedMode) r;
+        return 0;
+}
+
+static const ConfType conf_type_privileged = {"one of no, criu and debug", type_privileged, NULL};
 static const ConfType conf_type_policy = {"the name of a policy", type_policy, NULL};
 static const ConfType conf_type_log_level = {
                 "a log level (emerg, alert, crit, err, warning, notice, info, debug, or 0 to 7)",
@@ -75,6 +84,7 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0,
                                 1 * NSEC_PER_SEC),
                 CONF_ITEM("Preemption", conf_type_preemption, DeviceConfig, tuning.preemption, 0, 0),
+                CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0, 0),
                 CONF_ITEM("AllowMESPreemption", conf_type_bool, DeviceConfig, tuning.allow_mes, 0, 0),
 };
 

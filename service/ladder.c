@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "ladder.h"
+#include "privileged.h"
 
 #define GFX_MES 11UL /* the first generation with MES */
 
@@ -81,6 +82,19 @@ static bool ignores_orders(const Entity *e, uint64_t now) {
         return false;
 }
 
+/* Where the process can do nothing, taking off costs what it costs the service: the dearest of its clients. */
+static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
+        const Queue *q;
+        HalCosts c;
+
+        in->hold_ns = in->release_ns = 0;
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (privileged_costs(q->client, &c)) {
+                        in->hold_ns = MAX(in->hold_ns, c.hold_ns);
+                        in->release_ns = MAX(in->release_ns, c.release_ns);
+                }
+}
+
 static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         PreemptionInput in = {
                         .setting = ladder_setting(e),
@@ -96,7 +110,10 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         DL_FOREACH2(e->queues, q, entity_next) {
                 in.max_level = MAX(in.max_level, ladder_queue_max_level(q));
                 in.mes |= q->mes;
+                in.privileged |= privileged_is_possible(q->client);
         }
+        if (in.privileged && in.max_level < LEVEL_DEQUEUE)
+                take_privileged_costs(e, &in);
         return in;
 }
 
@@ -151,16 +168,27 @@ bool ladder_review(Entity *e, uint64_t now) {
 }
 
 /* Who is suspended stays so for long: it is taken off as far as it can be. */
-static PreemptLevel suspended_level(const Queue *q) {
+static PreemptionChoice suspended_choice(const Queue *q) {
         const PreemptionInput in = {
                         .setting = q->entity ? ladder_setting(q->entity) : PREEMPTION_AUTO,
                         .max_level = ladder_queue_max_level(q),
                         .mes = q->mes,
                         .mes_allowed = q->device->tuning.allow_mes,
+                        .privileged = privileged_is_possible(q->client),
                         .drain_ns = PREEMPTION_UNKNOWN,
                         .held_ns = UINT64_MAX,
         };
-        return MAX(preemption_choose(&in).level, (PreemptLevel) LEVEL_GATE);
+        return preemption_choose(&in);
+}
+
+static PreemptLevel suspended_level(const Queue *q) {
+        return MAX(suspended_choice(q).level, (PreemptLevel) LEVEL_GATE);
+}
+
+bool ladder_is_privileged(const Queue *q) {
+        if (queue_is_suspended(q))
+                return suspended_choice(q).privileged;
+        return q->entity && q->entity->choice.privileged;
 }
 
 PreemptLevel ladder_level(const Queue *q, Verdict v) {

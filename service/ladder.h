@@ -40,6 +40,9 @@ bool ladder_review(Entity *e, uint64_t now);
 /* The level that is to stand in a queue's slot with this verdict. */
 PreemptLevel ladder_level(const Queue *q, Verdict v);
 
+/* Whether a queue that is held wants the service's own hold, too. */
+bool ladder_is_privileged(const Queue *q);
+
 /* Around the store of a verdict or a level. The first before: learns what came of the last order. The second after. */
 void ladder_before_order(Queue *q);
 void ladder_after_order(Queue *q, bool driver);

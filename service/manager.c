@@ -14,6 +14,7 @@
 #include "job.h"
 #include "manager-dbus.h"
 #include "messages.h"
+#include "privileged.h"
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -32,6 +33,8 @@ int manager_new(Config *config, Manager **ret) {
         if (r < 0)
                 return r;
         r = lease_init(m);
+        if (r >= 0)
+                r = privileged_init(m);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);
@@ -68,6 +71,7 @@ Manager *manager_free(Manager *m) {
 
         m->stopping = true;
         manager_free_objects(m);
+        privileged_done(m);
         follow_free(m->follow);
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);

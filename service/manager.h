@@ -16,6 +16,7 @@
  *   device    one policy instance and its entities
  *   entity    what gets one verdict
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
+ *   privileged  holds of whole processes, by a holder process each
  *   settings  layers of settings and what comes of them
  *
  * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An object is in the
@@ -50,6 +51,8 @@ typedef struct Group Group;
 typedef struct Hold Hold;
 typedef struct Job Job;
 typedef struct Manager Manager;
+typedef struct Privileged Privileged;
+typedef struct PrivilegedClient PrivilegedClient;
 typedef struct Queue Queue;
 typedef struct User User;
 
@@ -85,6 +88,7 @@ struct Manager {
         Follow *follow; /* follow.h; while there are clients */
 
         Device *pending;               /* list: to be dispatched by arbiter_flush() */
+        Privileged *privileged;        /* privileged.h; NULL: cannot be */
         Client *holding;               /* list: clients with held slots, whose leases are renewed */
         Client *to_be_told;            /* list: ladder_flush() notifies them */
         sd_event_source *lease_source; /* off while `holding` is empty */

@@ -64,3 +64,6 @@
 
 /* Something does not work as configured. */
 #define MESSAGE_DEGRADED "9ab4517f46204907a690b7948bb32476"
+
+/* A hold by privilege failed, or was left behind and undone. */
+#define MESSAGE_PRIVILEGED "836f420853c340bea55b2f9a06aff2b2"

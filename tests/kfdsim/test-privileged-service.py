@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that nothing else stops, on simulated GPUs."""
+
+import glob
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+DEVICE_ID = "pci:0000:07:00.0"
+STILL = 0.06
+
+
+class Tenant(Program):
+    def __init__(self, bus, gpu=0, device=DEVICE_ID, env=None):
+        os.environ["TEST_CLIENT"] = os.environ["REGISTERED_TENANT"]
+        super().__init__(bus, device=str(gpu), queues=device, env={"XSCHED_PRIORITY": "-10", **(env or {})})
+
+    def count(self):
+        return int(self.ask("count"))
+
+    def stands_still(self):
+        """Sooner or later nothing is executed for the time of many dispatches."""
+        def still():
+            before = self.count()
+            select.select([], [], [], STILL)
+            return self.count() == before
+        until(still, "the tenant stands still")
+
+    def goes_on(self):
+        before = self.count()
+        until(lambda: self.count() > before + 5, "the tenant goes on")
+
+
+class Holds(Case):
+    """The service with the means that the class says. Somebody of higher priority is ready when the test says so."""
+
+    mode = "criu"
+    more = ""
+
+    def setUp(self):
+        self.config = f"[Scheduler]\nStarveAfter=1h\nPreemption=privileged\nPrivilegedPreemption={self.mode}\n{self.more}"
+        runtime = tempfile.mkdtemp(prefix="xsched-run-")
+        self.addCleanup(shutil.rmtree, runtime)
+        os.environ["RUNTIME_DIRECTORY"] = runtime
+        self.records = os.path.join(runtime, "holds")
+        super().setUp()
+        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
+
+    def tenant_of_gpu(self, *args, **kwargs):
+        t = Tenant(self.bus, *args, **kwargs)
+        self.addCleanup(t.end)
+        return t
+
+    def state(self, t):
+        return self.get("PrivilegedState", self.call("GetClientByPID", "u", t.pid), CLIENT)
+
+    def named(self):
+        """Processes that the records name."""
+        return [int(re.match(r"hold-(\d+)-", os.path.basename(p))[1]) for p in glob.glob(f"{self.records}/hold-*[0-9]")]
+
+    def hold(self, t):
+        self.high.edge(1)
+        until(lambda: self.state(t) == "held", f"it is held: {self.service.messages()}")
+        t.stands_still()
+
+    def release(self, t):
+        self.high.edge(0)
+        until(lambda: self.state(t) == "running", "it is let go")
+        t.goes_on()
+
+    def finish(self, *tenants):
+        for t in tenants:
+            self.assertEqual(t.ask("finish"), "clean")
+        until(lambda: not self.named(), "no record is left")
+
+    def children(self):
+        return [int(p) for p in proc(self.service.pid, f"task/{self.service.pid}/children").split()]
+
+    def holder(self):
+        return until(lambda: next((p for p in self.children() if "holder" in proc(p, "comm")), None), "a holder")
+
+
+class Criu(Holds):
+    def test_cycles(self):
+        t = self.tenant_of_gpu()
+        self.assertEqual(self.state(t), "off")
+        for _ in range(3):
+            self.hold(t)
+            self.assertEqual(self.named(), [t.pid])
+            self.release(t)
+            until(lambda: not self.named(), "nothing is written down")
+        self.finish(t)
+
+    def test_outlasts_leases(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        before = t.count()
+        until_ns = now_ns() + int(2.5 * LEASE * 1e9)
+        until(lambda: now_ns() > until_ns, "leases run out")
+        self.assertEqual(t.count(), before)
+        self.release(t)
+        self.finish(t)
+
+    def test_two_tenants(self):
+        a, b = self.tenant_of_gpu(), self.tenant_of_gpu()
+        self.high.edge(1)
+        until(lambda: self.state(a) == self.state(b) == "held", "both are held")
+        a.stands_still()
+        b.stands_still()
+        self.assertEqual(sorted(self.named()), sorted([a.pid, b.pid]))
+        a.process.end()
+        until(lambda: self.named() == [b.pid], "the record of the dead goes")
+        self.release(b)
+        self.finish(b)
+
+    def test_service_killed(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        self.service.kill()
+        t.goes_on()
+        until(lambda: not self.named(), "its holder has undone it")
+        self.service.start()
+        self.c = self.connect()
+        t.goes_on()
+        self.finish(t)
+
+    def test_service_stopped(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        self.service.freeze()
+        t.goes_on()
+        self.service.thaw()
+        t.stands_still()
+        self.release(t)
+        self.finish(t)
+
+    def test_holder_killed(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        holder = self.holder()
+        os.kill(holder, signal.SIGKILL)
+        until(lambda: self.state(t) == "held" and self.holder() != holder, "another holder")
+        t.stands_still()
+        self.release(t)
+        self.finish(t)
+
+    def test_holder_stopped(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        os.kill(self.holder(), signal.SIGSTOP)
+        self.high.edge(0)
+        t.goes_on()
+        until(lambda: not self.named(), "another one has undone it")
+        self.finish(t)
+
+    def test_all_killed(self):
+        """Nobody is left to undo it, but the next start."""
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        holder = self.holder()
+        os.kill(holder, signal.SIGSTOP)
+        self.service.kill()
+        os.kill(holder, signal.SIGKILL)
+        t.stands_still()
+        self.assertEqual(self.named(), [t.pid])
+        self.service.start()
+        t.goes_on()
+        until(lambda: not self.named(), "it is struck out")
+        self.assertIn("undone", self.service.messages())
+        self.finish(t)
+
+    def test_undone_by_hand(self):
+        """What ExecStopPost= does."""
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        holder = self.holder()
+        os.kill(holder, signal.SIGSTOP)
+        self.service.kill()
+        os.kill(holder, signal.SIGKILL)
+        subprocess.run([os.environ["HOLDER"], "undo", self.records], check=True, capture_output=True)
+        t.goes_on()
+        self.assertEqual(self.named(), [])
+        self.service.start()
+        self.finish(t)
+
+    def test_bad_records(self):
+        """They are kept aside, and nobody is kept from starting."""
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
+        self.release(t)
+        self.service.stop()
+        bad = {"hold-1-1": b"", "hold-2-2": b"\0\1\2garbage" * 99, "hold-3-3": good.encode()[:-4], "hold-4-4": (good + "more\n").encode(), "hold-7-7": good.encode()}
+        for name, data in bad.items():
+            with open(f"{self.records}/{name}", "wb") as f:
+                f.write(data)
+        other_boot = re.sub(r"boot (\S{8})", "boot 00000000", good)
+        over = {
+            "hold-5-5": re.sub(r"pid .*\nstart .*", "pid 5\nstart 5", other_boot),
+            "hold-4194303-6": re.sub(r"pid .*\nstart .*", "pid 4194303\nstart 6", good),
+        }
+        for name, text in over.items():
+            with open(f"{self.records}/{name}", "w", encoding="utf-8") as f:
+                f.write(text)
+        self.service.start()
+        until(lambda: all(os.path.exists(f"{self.records}/{n}.bad") for n in bad), "they are set aside")
+        for name, data in bad.items():
+            with open(f"{self.records}/{name}.bad", "rb") as f:
+                self.assertEqual(f.read(), data)
+            self.assertIn(name, self.service.messages())
+        self.finish(t)
+
+    def test_stop_lets_go(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        self.service.stop()
+        t.goes_on()
+        until(lambda: not self.named(), "nothing is written down")
+        self.service.start()
+        self.finish(t)
+
+    def test_suspended(self):
+        t = self.tenant_of_gpu()
+        client = self.call("GetClientByPID", "u", t.pid)
+        self.c.call(NAME, client, CLIENT, "Suspend")
+        until(lambda: self.state(t) == "held", "it is held")
+        t.stands_still()
+        self.c.call(NAME, client, CLIENT, "Resume")
+        t.goes_on()
+        self.finish(t)
+
+
+class Debug(Holds):
+    mode = "debug"
+
+    def test_cycles(self):
+        t = self.tenant_of_gpu()
+        for _ in range(3):
+            self.hold(t)
+            self.release(t)
+        self.finish(t)
+
+    def test_all_killed(self):
+        """What a debugger suspended is resumed with its end."""
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        holder = self.holder()
+        os.kill(holder, signal.SIGSTOP)
+        self.service.kill()
+        os.kill(holder, signal.SIGKILL)
+        t.goes_on()
+        self.service.start()
+        until(lambda: not self.named(), "it is struck out")
+        self.finish(t)
+
+
+class Refused(Holds):
+    """The gate is all there is; the tenant runs past it."""
+
+    def refused(self, t, why):
+        self.high.edge(1)
+        until(lambda: self.state(t) == "failed", f"it is refused: {self.service.messages()}")
+        t.goes_on()
+        self.assertIn(why, self.service.messages())
+        until(lambda: not self.named(), "nothing is written down")
+        self.finish(t)
+
+    def test_mes(self):
+        self.refused(self.tenant_of_gpu(gpu=1), "MES")
+
+    def test_driver_fails(self):
+        self.service.stop()
+        os.environ["KFDSIM_FAIL"] = "0x22:62:1"
+        self.addCleanup(os.environ.pop, "KFDSIM_FAIL")
+        self.service.start()
+        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
+        self.refused(self.tenant_of_gpu(), "did not stop")
+
+    def test_unprivileged(self):
+        self.service.stop()
+        self.service.command = ["setpriv", "--bounding-set=-sys_ptrace", "--"]
+        self.service.start()
+        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
+        self.refused(self.tenant_of_gpu(), "CAP_SYS_PTRACE")
+
+    def test_no_records(self):
+        """What cannot be written down is not done."""
+        shutil.rmtree(self.records, ignore_errors=True)
+        os.rmdir(os.path.dirname(self.records))
+        t = self.tenant_of_gpu()
+        self.high.edge(1)
+        until(lambda: self.state(t) == "failed", "it is refused")
+        t.goes_on()
+        os.mkdir(os.path.dirname(self.records))
+        self.finish(t)
+
+
+class Off(Holds):
+    mode = "no"
+
+    def test_off(self):
+        t = self.tenant_of_gpu()
+        self.high.edge(1)
+        path = self.call("GetClientByPID", "u", t.pid)
+        until(lambda: self.get("State", path, CLIENT) == "held", "its gate is closed")
+        t.goes_on()
+        self.assertEqual(self.state(t), "off")
+        self.assertFalse(os.path.exists(self.records))
+        self.finish(t)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("needs root, to trace and to pause")
+        sys.exit(77)
+    main()
