@@ -110,15 +110,20 @@ int manager_request_name(Manager *m) {
         return sd_bus_request_name(m->bus, BUS_NAME, 0);
 }
 
-/* How long to look on before the next sleep: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
-static uint64_t manager_busy_poll(const Manager *m) {
+/* Is there anybody to decide between? If so: how long to look on before the next sleep, because a sleeping CPU takes its time to
+ * wake, and somebody may be waiting for a decision. */
+static bool manager_is_contended(const Manager *m, uint64_t *ret_busy_poll) {
         const Device *d, *tmp;
         uint64_t longest = 0;
+        bool contended = false;
 
         HASH_ITER(hh, m->devices, d, tmp)
-                if (d->state == DEVICE_CONTENDED)
+                if (d->state == DEVICE_CONTENDED) {
                         longest = MAX(longest, d->tuning.busy_poll_ns);
-        return longest;
+                        contended = true;
+                }
+        *ret_busy_poll = longest;
+        return contended;
 }
 
 int manager_loop(Manager *m) {
@@ -126,8 +131,10 @@ int manager_loop(Manager *m) {
         int r;
 
         do {
-                uint64_t poll = manager_busy_poll(m);
+                uint64_t poll;
+                bool contended = manager_is_contended(m, &poll);
 
+                realtime_set(&m->realtime, contended && poll == 0);
                 r = sd_event_run(m->event, poll > 0 && now_ns() - last < poll ? 0 : UINT64_MAX);
                 if (r < 0)
                         return r;

@@ -34,6 +34,7 @@
 #include "journal.h"
 #include "latency.h"
 #include "policy/policy.h"
+#include "realtime.h"
 #include "settings.h"
 #include "stored.h"
 
@@ -100,6 +101,7 @@ struct Manager {
         uint64_t n_edges;
         uint64_t n_verdicts;
         uint64_t n_wakeups;
+        Realtime realtime;
         LatencyRing latency;
         LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */

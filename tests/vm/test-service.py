@@ -38,6 +38,22 @@ class Service(Case):
         self.assertEqual(show("xsched.service", "ActiveState"), "active")
         self.assertNotEqual(read(f"/proc/{show('xsched.service', 'MainPID')}/status").split("Uid:")[1].split()[0], "0")
 
+    def test_real_time_while_there_is_a_choice(self):
+        """By the unit's own limit, for the service has no capabilities. Containers do not grant it; a machine does."""
+        pid = int(show("xsched", "MainPID"))
+        policy = lambda: os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK
+        self.assertEqual(policy(), os.SCHED_OTHER)
+        high, low = self.client(), self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-1")
+        high.ask("begin 0")
+        low.tell("begin 0")
+        until(lambda: policy() == os.SCHED_RR, "real time")
+        high.ask("complete 0")
+        low.line()
+        low.ask("complete 0")
+        for c in (high, low):
+            c.end()
+        until(lambda: policy() == os.SCHED_OTHER, "an ordinary process")
+
     def test_priorities_by_cgroup(self):
         """Two units in two slices, with limits that the kernel enforces: the one waits for the other."""
         high = self.client("--slice=online.slice", "-pCPUWeight=500", "-pMemoryMax=256M", unit="high.service")
