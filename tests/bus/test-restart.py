@@ -7,29 +7,8 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from deaths import *
 from harness import *
-
-LOW = {"XSCHED_PRIORITY": "-10"}
-
-
-class Deaths(Case):
-    config = "[Scheduler]\nStarveAfter=1h\n"
-
-    def registered(self, clients, queues):
-        until(lambda: self.get("NClients") == clients and self.get("NQueues") == queues, "they register")
-
-    def state(self, p):
-        return self.get("State", self.call("GetClientByPID", "u", p.pid), CLIENT)
-
-    def held(self):
-        """A program at the gate, and the slot for whose sake it is held."""
-        _, high = self.tenant("high")
-        p = self.program(env=LOW)
-        high.edge(1)
-        p.tell("begin 0")
-        until(lambda: self.state(p) == "held")
-        self.assertIsNone(p.line(0))
-        return p, high
 
 
 class ServiceDies(Deaths):

@@ -149,8 +149,17 @@ class Bus:
         self.kind = kind or bus_kind
         path = os.path.join(directory, "bus")
         self.address = f"unix:path={path}"
-        (self._start_daemon if self.kind == "daemon" else self._start_broker)(directory, path)
+        self._start = self._start_daemon if self.kind == "daemon" else self._start_broker
+        self.directory, self.path = directory, path
+        self._start(directory, path)
         os.chmod(path, 0o777)
+
+    def restart(self):
+        """Killed, and another one in its place. Nobody stays connected."""
+        self.end()
+        os.unlink(self.path)
+        self._start(self.directory, self.path)
+        os.chmod(self.path, 0o777)
 
     def _start_daemon(self, directory, path):
         conf = os.path.join(directory, "bus.conf")
@@ -272,6 +281,7 @@ class Store:
 class Service:
     def __init__(self, bus, directory, keep=False, config="", options=(), command=()):
         self.bus, self.directory, self.options, self.command = bus, directory, list(options), list(command)
+        self.program = os.environ["XSCHEDD"]
         self.store = Store(directory, keep)
         self.config = os.path.join(directory, "xsched.conf")
         self.configure(config)
@@ -294,7 +304,7 @@ class Service:
             kept = list(self.store.kept)
         with open(self.log, "ab") as log:
             self.process = Process(
-                [*self.command, os.environ["XSCHEDD"], f"--bus-address={self.bus.address}", f"--config={self.config}", *self.options],
+                [*self.command, self.program, f"--bus-address={self.bus.address}", f"--config={self.config}", *self.options],
                 env={"NOTIFY_SOCKET": self.store.path},
                 fds=[fd for _, fd in kept],
                 names=[n for n, _ in kept] if kept else None,

@@ -9,12 +9,17 @@
  *   begin Q       one launch on queue Q passes the gate: "tracked" or "untracked", late if the gate is held
  *   complete Q    it has completed
  *   run N         N launches on every queue, each completed at once: "ran"
+ *   work          launches on the first queue one after the other from now on, in the background, each one step of a sum: "working"
+ *   progress      steps so far
+ *   rest          no more of that, when the last has passed: "STEPS SUM"
  *   counters      "STATE QUEUES LAUNCHES TRACKED WAITED"
  *
  * The end of the input ends it, with status 0; a queue's "device time" is one millisecond a launch.
  */
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,6 +56,38 @@ static void run(unsigned long n) {
                                 xsched_queue_complete(queues[q], 1, NSEC_PER_MSEC);
 }
 
+/* --- work: what takes the device for a while, and can be checked --- */
+
+static pthread_t worker;
+static _Atomic bool resting = true;
+static _Atomic unsigned long n_steps;
+static uint64_t sum;
+
+static void *work(void *unused) {
+        while (!resting) {
+                bool tracked = xsched_queue_begin(queues[0]) == XSCHED_TRACKED;
+                struct timespec device_time = {.tv_nsec = (long) NSEC_PER_MSEC};
+
+                (void) nanosleep(&device_time, NULL);
+                sum = sum * 3 + ++n_steps;
+                if (tracked)
+                        xsched_queue_complete(queues[0], 1, NSEC_PER_MSEC);
+        }
+        return NULL;
+}
+
+static const char *begin_work(void) {
+        resting = false;
+        return pthread_create(&worker, NULL, work, NULL) == 0 ? "working" : "?";
+}
+
+static const char *end_work(char *answer, size_t size) {
+        resting = true;
+        (void) pthread_join(worker, NULL);
+        (void) snprintf(answer, size, "%lu %" PRIu64, n_steps, sum);
+        return answer;
+}
+
 static const char *obey(const char *line, char *answer, size_t size) {
         XschedCounters c = counters();
         unsigned long n = 0;
@@ -62,6 +99,14 @@ static const char *obey(const char *line, char *answer, size_t size) {
                 run(n);
                 return "ran";
         }
+        if (streq(verb, "work") && resting)
+                return begin_work();
+        if (streq(verb, "progress")) {
+                (void) snprintf(answer, size, "%lu", n_steps);
+                return answer;
+        }
+        if (streq(verb, "rest") && !resting)
+                return end_work(answer, size);
         if (streq(verb, "begin") && n < n_queues)
                 return xsched_queue_begin(queues[n]) == XSCHED_TRACKED ? "tracked" : "untracked";
         if (streq(verb, "complete") && n < n_queues) {

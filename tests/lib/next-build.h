@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Included before everything else: what another build of the service has that another one does not
+ *
+ * A version, and with NEXT_LAYOUT a layout of the shared page that nobody else knows.
+ */
+
+#include <config.h>
+
+#undef XSCHED_VERSION
+#ifdef NEXT_LAYOUT
+#define XSCHED_VERSION "88.0"
+
+#include "common/page.h"
+
+#undef PAGE_VERSION
+#define PAGE_VERSION 88U
+#else
+#define XSCHED_VERSION "77.0"
+#endif
