@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image that has never heard of us, and of the host
+only the shim and the bus's socket. What it computes on the device is checked by itself."""
+
+import glob
+import os
+import subprocess
+
+import inside
+from inside import CLIENT, QUEUE, Case, run, show, until
+
+IMAGE, USR = "/run/image", "/run/image-usr"
+NEIGHBOUR = "/mnt/build/tests/opencl/neighbour"
+LIBDIR = os.path.dirname(glob.glob("/usr/lib/*/libxsched.so.0")[0])
+UID = 131072  # of the container's root, out here
+SOCKET = "/run/dbus/system_bus_socket"
+
+
+def make_image():
+    """The host's system without any of us, and a root that belongs to the container's."""
+    os.makedirs(USR)
+    run("mount", "-t", "tmpfs", "tmpfs", USR)
+    for name in ("upper", "work", "usr"):
+        os.mkdir(f"{USR}/{name}")
+    run("mount", "-t", "overlay", "-o", f"lowerdir=/usr,upperdir={USR}/upper,workdir={USR}/work", "overlay", f"{USR}/usr")
+    run("sh", "-c", f"rm -r {USR}/usr/lib/*/xsched {USR}/usr/lib/*/libxsched* {USR}/usr/libexec/xschedd {USR}/usr/bin/xsched*")
+    for name in ("etc", "usr", "root", "tmp", "var", "run", "dev", "proc", "sys", "opt"):
+        os.makedirs(f"{IMAGE}/{name}")
+    for name in ("bin", "sbin", "lib", "lib64"):
+        os.symlink(f"usr/{name}", f"{IMAGE}/{name}")
+    with open(f"{IMAGE}/etc/os-release", "w", encoding="ascii") as f:
+        f.write("ID=box\n")
+    run("cp", "-r", "/etc/OpenCL", "/etc/ld.so.cache", f"{IMAGE}/etc")
+    run("chown", "-R", f"{UID}:{UID}", IMAGE)
+
+
+class Container:
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            [
+                "systemd-nspawn", "--quiet", "--directory", IMAGE, "--machine=box", f"--private-users={UID}:65536", "--private-network",
+                "--as-pid2", "--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+                f"--bind-ro={USR}/usr:/usr", f"--bind-ro={NEIGHBOUR}:/opt/neighbour",
+                f"--bind-ro={LIBDIR}/xsched:/opt/xsched", f"--bind-ro={LIBDIR}/libxsched.so.0:/opt/lib/libxsched.so.0",
+                "--setenv=LD_LIBRARY_PATH=/opt/lib", "--setenv=OPENCL_LAYERS=/opt/xsched/libxsched-opencl.so", "--setenv=XSCHED_DEBUG=1",
+                "--setenv=POCL_CACHE_DIR=/tmp", *options, "--", "/opt/neighbour",
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        line = self.process.stdout.readline()
+        if line.strip() != "ready":
+            raise AssertionError(f"not ready: {line}{self.process.communicate()}")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def end(self):
+        """Its exit status, and what it said on standard error."""
+        _, errors = self.process.communicate()
+        return self.process.returncode, errors.splitlines()
+
+
+class InContainer(Case):
+    @classmethod
+    def setUpClass(cls):
+        make_image()
+        os.makedirs("/etc/xsched/xsched.conf.d", exist_ok=True)
+        with open("/etc/xsched/xsched.conf.d/test.conf", "w", encoding="utf-8") as f:
+            f.write("[Scheduler]\nStarveAfter=1h\n")
+        run("systemctl", "restart", "xsched")
+
+    def setUp(self):
+        super().setUp()
+        self.boxes = []
+
+    def tearDown(self):
+        for box in self.boxes:
+            box.kill()
+        super().tearDown()
+
+    def check_scheduled(self, path, high):
+        """Held and let go at the word of the service, and nothing gets through in between."""
+        get = lambda name: self.get(name, path, CLIENT)
+
+        def waits():
+            before = get("Submitted")
+            return all((get("State"), get("Submitted")) == ("held", before) for _ in range(20))
+
+        for _ in range(3):
+            waited = get("HeldUSec")
+            self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
+            until(waits, "the container to wait")
+            before = get("Submitted")
+            self.assertEqual(high.ask("complete 0"), "completed")
+            until(lambda: get("Submitted") > before + 1, "the container to go on")
+            self.assertGreater(get("HeldUSec"), waited)
+
+    def test_socket_and_shim(self):
+        box = Container(f"--bind={SOCKET}")
+        self.boxes.append(box)
+        until(lambda: self.get("NQueues") == 1, "it to register")
+        _, pid, uid, command, group, path = self.call("ListClients")[0][0]
+        self.assertEqual((uid, command), (UID, "neighbour"))
+        self.assertNotEqual(os.stat("/proc/self/ns/pid").st_ino, os.stat(f"/proc/{pid}/ns/pid").st_ino)
+        self.assertNotEqual(os.stat("/proc/self/ns/user").st_ino, os.stat(f"/proc/{pid}/ns/user").st_ino)
+        self.assertEqual(group, "/machine.slice/machine-box.scope/payload")
+        self.assertEqual(
+            [self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Container")], ["machine-box.scope", "machine.slice", "machine:box"]
+        )
+        device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
+        high = self.client(device=device)
+        run("xschedctl", "set", high.unit, "priority=20")
+        self.check_scheduled(path, high)
+
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(self.get("Container", path, CLIENT), "machine:box")
+        self.check_scheduled(path, high)
+        service = int(show("xsched", "MainPID"))
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        until(lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active", "another service")
+        self.check_scheduled(path, high)
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+        self.assertFalse([e for e in errors if "unscheduled" in e], errors)
+        until(lambda: self.get("NClients") == 1, "it to be gone")
+
+    def test_without_the_socket(self):
+        """It computes as if we were not there, and says so."""
+        box = Container()
+        self.boxes.append(box)
+        self.assertEqual(self.get("NClients"), 0)
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(len([e for e in errors if "running unscheduled" in e]), 1, errors)
+
+
+if __name__ == "__main__":
+    inside.main()
