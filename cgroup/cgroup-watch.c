@@ -146,7 +146,7 @@ static int on_walk(sd_event_source *s, void *userdata) {
         return 0;
 }
 
-static int walk(CgroupWatch *w) {
+int cgroup_watch_start(CgroupWatch *w) {
         w->incomplete = false;
         add_waiting(w, "", "");
         return sd_event_source_set_enabled(w->walk, SD_EVENT_ON);
@@ -166,7 +166,7 @@ static void on_event(CgroupWatch *w, const struct inotify_event *e) {
         Directory *d;
 
         if (e->mask & IN_Q_OVERFLOW) {
-                (void) walk(w);
+                (void) cgroup_watch_start(w);
                 return;
         }
         HASH_FIND_INT(w->directories, &e->wd, d);
@@ -198,21 +198,28 @@ static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userd
 
 /* --- life --- */
 
-CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
+void cgroup_watch_stop(CgroupWatch *w) {
         Directory *d, *tmp;
 
-        if (!w)
-                return NULL;
-        sd_event_source_disable_unref(w->source);
-        sd_event_source_disable_unref(w->walk);
-        safe_close(w->fd);
+        (void) sd_event_source_set_enabled(w->walk, SD_EVENT_OFF);
         HASH_ITER(hh, w->directories, d, tmp) {
+                (void) inotify_rm_watch(w->fd, d->wd);
                 HASH_DEL(w->directories, d);
                 free(d->cgroup);
                 free(d);
         }
-        for (size_t i = 0; i < w->n_waiting; i++)
-                free(w->waiting[i]);
+        while (w->n_waiting > 0)
+                free(w->waiting[--w->n_waiting]);
+        w->incomplete = false;
+}
+
+CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
+        if (!w)
+                return NULL;
+        cgroup_watch_stop(w);
+        sd_event_source_disable_unref(w->source);
+        sd_event_source_disable_unref(w->walk);
+        safe_close(w->fd);
         free(w->waiting);
         free(w->root);
         free(w);
@@ -243,7 +250,7 @@ int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t e
         if (r >= 0)
                 r = sd_event_add_defer(event, &w->walk, on_walk, w);
         if (r >= 0)
-                r = walk(w);
+                r = sd_event_source_set_enabled(w->walk, SD_EVENT_OFF);
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(w->source, "cgroups");

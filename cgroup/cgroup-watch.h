@@ -15,6 +15,9 @@
  * from then on, and what was written to it before is found by looking: `entered` is called for it, too. Nothing is looked at
  * periodically, and a hierarchy in which nothing is written costs nothing.
  *
+ * The inotify instance stays open while nothing is watched: on a busy machine the kernel can take seconds to close one (it waits
+ * for everybody who might just be looking at its marks), and nobody's verdict shall wait for that.
+ *
  * What this takes is one watch a cgroup (fs.inotify.max_user_watches, 8192 on the smallest of machines). Where they are not enough,
  * or more than CGROUP_WATCH_MAX would be needed, cgroup_watch_is_complete() says so.
  */
@@ -31,10 +34,15 @@ typedef struct CgroupWatch CgroupWatch;
  * become complete and nobody knows what happened before. Called many times for nothing. The watch must not be freed in it. */
 typedef void (*cgroup_watch_entered_t)(const char *cgroup, void *userdata);
 
-/* `root` is the directory of the hierarchy, see cgroup_directory(). It is walked in small steps from the event loop. */
+/* `root` is the directory of the hierarchy, see cgroup_directory(). Nothing is watched yet. */
 int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t entered, void *userdata,
                 CgroupWatch **ret);
 CgroupWatch *cgroup_watch_free(CgroupWatch *w);
+
+/* The hierarchy is walked in small steps from the event loop. To start again is to look again; to stop costs a system call a
+ * cgroup. */
+int cgroup_watch_start(CgroupWatch *w);
+void cgroup_watch_stop(CgroupWatch *w);
 
 /* Whether all that was found could be watched. */
 bool cgroup_watch_is_complete(const CgroupWatch *w);

@@ -16,7 +16,7 @@
 struct Follow {
         Manager *manager;
         CgroupWatch *watch;
-        bool degraded;
+        bool active, degraded;
 };
 
 /* Processes whose clients are to be looked at. */
@@ -55,7 +55,7 @@ static void look_at(Manager *m, const Pids *p, const char *cgroup) {
 }
 
 static void update_degraded(Follow *f) {
-        bool degraded = f->watch && !cgroup_watch_is_complete(f->watch);
+        bool degraded = !cgroup_watch_is_complete(f->watch);
 
         if (degraded == f->degraded)
                 return;
@@ -84,8 +84,7 @@ static void on_entered(const char *cgroup, void *userdata) {
 Follow *follow_free(Follow *f) {
         if (!f)
                 return NULL;
-        f->watch = cgroup_watch_free(f->watch);
-        update_degraded(f);
+        cgroup_watch_free(f->watch);
         free(f);
         return NULL;
 }
@@ -110,11 +109,31 @@ static int follow_new(Manager *m, Follow **ret) {
         return 0;
 }
 
+static int follow_begin(Manager *m) {
+        if (!m->follow) {
+                int r = follow_new(m, &m->follow);
+                if (r < 0)
+                        return r;
+        }
+        if (m->follow->active)
+                return 0;
+        m->follow->active = true;
+        return cgroup_watch_start(m->follow->watch);
+}
+
+static void follow_end(Follow *f) {
+        if (!f || !f->active)
+                return;
+        f->active = false;
+        cgroup_watch_stop(f->watch);
+        update_degraded(f);
+}
+
 void follow_clients_changed(Manager *m) {
         if (!m->clients)
-                m->follow = follow_free(m->follow);
-        else if (!m->follow && !m->stopping) {
-                int r = follow_new(m, &m->follow);
+                follow_end(m->follow);
+        else if (!m->stopping) {
+                int r = follow_begin(m);
                 if (r < 0 && r != -ENOENT)
                         log_warning_errno(r, "Processes that change their cgroup cannot be followed: %m");
         }

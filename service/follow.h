@@ -16,4 +16,4 @@
 
 /* After a client came or went. */
 void follow_clients_changed(Manager *m);
-Follow *follow_free(Follow *f);
+Follow *follow_free(Follow *f); /* the last: see cgroup-watch.h */

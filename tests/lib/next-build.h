@@ -11,12 +11,12 @@
 
 #undef XSCHED_VERSION
 #ifdef NEXT_LAYOUT
-#define XSCHED_VERSION "88.0"
+#        define XSCHED_VERSION "88.0"
 
-#include "common/page.h"
+#        include "common/page.h"
 
-#undef PAGE_VERSION
-#define PAGE_VERSION 88U
+#        undef PAGE_VERSION
+#        define PAGE_VERSION 88U
 #else
-#define XSCHED_VERSION "77.0"
+#        define XSCHED_VERSION "77.0"
 #endif

@@ -202,10 +202,17 @@ class Moves(Case):
 
     def test_job(self):
         """A job goes where its processes go: they stay in it."""
+        maker = subprocess.Popen(["sleep", "infinity"])
+        self.sleepers.append(maker)
+        pidfd = os.pidfd_open(maker.pid)
+        token, _ = self.call("CreateJob", "sa{sv}ht", "far", {}, pidfd, 0)
+        os.close(pidfd)
         ready = subprocess.Popen(
-            ["xschedctl", "run", "--name=far", "--", inside.TEST_CLIENT, inside.DEVICE_ID, "1"],
+            [inside.TEST_CLIENT, inside.DEVICE_ID, "1"], env={**os.environ, "XSCHED_JOB": token},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )
+        self.addCleanup(ready.stdout.close)
+        self.addCleanup(ready.kill)
         self.assertEqual(ready.stdout.readline().strip(), "ready")
         client = self.call("ListClients")[0][0]
         pid, group, path = client[1], client[4], client[-1]
@@ -216,7 +223,8 @@ class Moves(Case):
         self.assertEqual([self.get(p, path, CLIENT) for p in ("Slice", "Group")], ["other.slice", group])
         ready.stdin.close()
         self.assertEqual(ready.wait(inside.DEADLINE), 0)
-        ready.stdout.close()
+        maker.kill()
+        until(lambda: group not in self.groups(), "the job to end")
         run("systemctl", "stop", "holder.service")
 
     def test_restart(self):

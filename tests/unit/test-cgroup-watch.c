@@ -76,6 +76,7 @@ static void setup(Fixture *f) {
         make(f, "/c");
         assert_int_equal(sd_event_new(&f->event), 0);
         assert_int_equal(cgroup_watch_new(f->event, f->root, entered, f, &f->watch), 0);
+        assert_int_equal(cgroup_watch_start(f->watch), 0);
         expect(f, "*"); /* the walk is over */
         assert_int_equal(f->n, 1);
         f->n = 0;
@@ -181,11 +182,41 @@ static void test_overflow(void **state) {
         teardown(&f);
 }
 
+/* Nothing is told while nobody wants to know, and all is when somebody does again. */
+static void test_stop_and_start(void **state) {
+        Fixture f;
+
+        setup(&f);
+        for (unsigned i = 0; i < 3; i++) {
+                cgroup_watch_stop(f.watch);
+                put(&f, "/a/cgroup.procs");
+                char name[16];
+                (void) snprintf(name, sizeof(name), "/a/n%u", i);
+                make(&f, name);
+                settle(&f);
+                assert_int_equal(f.n, 0);
+                assert_int_equal(cgroup_watch_start(f.watch), 0);
+                expect(&f, "*");
+                assert_int_equal(f.n, 1);
+                f.n = 0;
+                (void) snprintf(name, sizeof(name), "/a/n%u", i);
+                char file[64];
+                (void) snprintf(file, sizeof(file), "%s/cgroup.procs", name);
+                put(&f, file);
+                expect(&f, name);
+                f.n = 0;
+                settle(&f);
+                f.n = 0;
+        }
+        teardown(&f);
+}
+
 static void test_no_hierarchy(void **state) {
         Fixture f = {0};
 
         assert_int_equal(sd_event_new(&f.event), 0);
         assert_int_equal(cgroup_watch_new(f.event, "/nowhere/at/all", entered, &f, &f.watch), 0);
+        assert_int_equal(cgroup_watch_start(f.watch), 0);
         expect(&f, "*");
         assert_true(cgroup_watch_is_complete(f.watch));
         cgroup_watch_free(f.watch);
@@ -198,6 +229,7 @@ int main(void) {
                         cmocka_unit_test(test_created),
                         cmocka_unit_test(test_come_and_go),
                         cmocka_unit_test(test_overflow),
+                        cmocka_unit_test(test_stop_and_start),
                         cmocka_unit_test(test_no_hierarchy),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
