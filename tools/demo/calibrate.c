@@ -13,6 +13,7 @@
 
 #include "calibrate.h"
 #include "child.h"
+#include "sim.h"
 #include "work.h"
 
 #define BATCH        10U
@@ -119,7 +120,7 @@ int calibrate(const char *device, uint64_t kernel_ns, Calibration *ret) {
         char ns[24];
 
         (void) snprintf(ns, sizeof(ns), "%" PRIu64, kernel_ns);
-        const char *argv[] = {demo_self(), "--calibrator", strempty(device), ns, NULL};
+        const char *argv[] = {sim_player(device), "--calibrator", strempty(device), ns, NULL};
         int r = child_start(&child, argv, CHILD_NATIVE);
         if (r < 0)
                 return r;

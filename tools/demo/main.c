@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "report.h"
 #include "session.h"
+#include "sim.h"
 #include "tenant.h"
 #include "work.h"
 
@@ -165,8 +166,11 @@ int main(int argc, char *argv[]) {
                 r = work_list_devices();
         else if (r > 0) {
                 r = session_enter(argc, argv, &o);
+                if (r >= 0 && sim_is_device(o.device))
+                        r = sim_enter();
                 if (r >= 0)
                         r = run(&o);
+                sim_leave();
         }
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -14,6 +14,7 @@
 
 #include "child.h"
 #include "phase.h"
+#include "sim.h"
 
 #define START_TIMEOUT_NS (120 * NSEC_PER_SEC)
 #define STALL_TIMEOUT_NS (60 * NSEC_PER_SEC)
@@ -228,7 +229,7 @@ static int seat_start(Seat *s) {
                 argv[n++] = priority;
                 argv[n++] = "--";
         }
-        argv[n++] = demo_self();
+        argv[n++] = sim_player(plan->device);
         argv[n++] = "--tenant";
         argv[n++] = role_to_string(s->role);
         argv[n++] = strempty(plan->device);

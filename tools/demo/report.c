@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "report.h"
+#include "sim.h"
 
 #define SPARK_WIDTH 60U
 
@@ -128,13 +129,16 @@ static void print_counters(const Outcome *o, FILE *f) {
                 for (unsigned role = 0; role < _ROLE_MAX; role++) {
                         const Interception *c = r->interception + role;
 
+                        char reads[48] = "";
+                        if (!sim_is_device(o->options->device))
+                                (void) snprintf(reads, sizeof(reads), " and %" PRIu64 " reads", c->tasks);
                         if (c->tasks > 0)
                                 fprintf(f,
                                                 "Intercepted, %-7s: %" PRIu64 " commands of %" PRIu64
-                                                " launches and %" PRIu64 " reads; %" PRIu64
-                                                " tracked, %" PRIu64 " waited %.1f ms in all, %" PRIu64
+                                                " launches%s; %" PRIu64 " tracked, %" PRIu64
+                                                " waited %.1f ms in all, %" PRIu64
                                                 " let through by the lease\n",
-                                                role_to_string((Role) role), c->seen, c->launches, c->tasks,
+                                                role_to_string((Role) role), c->seen, c->launches, reads,
                                                 c->tracked, c->waited, (double) c->waited_ns / 1e6,
                                                 c->expired);
                 }
