@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "device-metrics.h"
 #include "log.h"
 #include "manager-dbus.h"
 #include "manager-state.h"
@@ -232,6 +233,15 @@ void device_emit_preempted(Device *d, const Entity *e, const Entity *by) {
                         entity_name(e, name, sizeof(name)), by_name);
 }
 
+BUS_GETTER(get_metrics) {
+        return device_append_metrics(userdata, reply);
+}
+
+BUS_METHOD(method_measure) {
+        int r = bus_read_flags(message, error);
+        return r < 0 ? r : device_measure(userdata, message, error);
+}
+
 static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_VTABLE_START(0),
 
@@ -259,6 +269,10 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_PROPERTY("NEntities", "u", NULL, offsetof(Device, n_entities), 0),
                 SD_BUS_PROPERTY("NReady", "u", NULL, offsetof(Device, n_ready), 0),
                 SD_BUS_PROPERTY("NPreempted", "t", NULL, offsetof(Device, n_preempted), 0),
+                SD_BUS_PROPERTY("Metrics", "a{sv}", get_metrics, 0, 0),
+
+                SD_BUS_METHOD_WITH_ARGS("Measure", SD_BUS_ARGS("t", flags), SD_BUS_RESULT("a{sv}", metrics),
+                                method_measure, BUS_ANY_USER),
                 SD_BUS_PROPERTY("HoldCostUSec", "t", bus_get_usec, offsetof(Device, costs.hold_ns), 0),
                 SD_BUS_PROPERTY("ReleaseCostUSec", "t", bus_get_usec, offsetof(Device, costs.release_ns), 0),
 

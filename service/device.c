@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "device.h"
+#include "device-metrics.h"
 #include "ladder.h"
 #include "manager-state.h"
 
@@ -47,6 +48,7 @@ Device *device_free(Device *d) {
         }
         if (d->pending)
                 LL_DELETE2(m->pending, d, pending_next);
+        device_metrics_free(d->metrics);
         sd_event_source_disable_unref(d->timer);
         if (d->policy)
                 d->ops->free(d->policy);

@@ -28,6 +28,7 @@ typedef enum DeviceState {
 const char *device_state_to_string(DeviceState v);
 int device_state_from_string(const char *s);
 
+typedef struct DeviceMetrics DeviceMetrics;
 typedef struct Entity Entity;
 
 struct Device {
@@ -67,6 +68,8 @@ struct Device {
         uint64_t n_preempted;
         uint64_t preempted_signal_at; /* of the last Preempted signal */
         uint64_t used_at;
+
+        DeviceMetrics *metrics; /* device-metrics.h; NULL until somebody asks */
 
         UT_hash_handle hh;
 };

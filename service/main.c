@@ -58,6 +58,7 @@ static int block_signals(void) {
         (void) sigaddset(&set, SIGTERM);
         (void) sigaddset(&set, SIGINT);
         (void) sigaddset(&set, SIGHUP);
+        (void) sigaddset(&set, SIGCHLD);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return negative_errno();
         (void) signal(SIGPIPE, SIG_IGN);

@@ -77,6 +77,22 @@ static Value compute_queue_pid(const Snapshot *s, const Object *o) {
 #define COMPUTED(title, key, f, flags)                                                                      \
         { {title, key, CELL_PLAIN, flags}, NULL, f }
 
+#define DEFINE_METRIC(name, key)                                                                            \
+        static Value name(const Snapshot *s, const Object *o) {                                             \
+                return value_copy(object_get_metric(o, key));                                               \
+        }
+
+DEFINE_METRIC(compute_utilisation, "Utilisation")
+DEFINE_METRIC(compute_vram_used, "VRAMUsed")
+DEFINE_METRIC(compute_vram_total, "VRAMTotal")
+DEFINE_METRIC(compute_temperature, "Temperature")
+DEFINE_METRIC(compute_power, "Power")
+DEFINE_METRIC(compute_metrics_source, "Source")
+
+/* For people only where some device has it. */
+#define METRIC(title, key, format, f)                                                                       \
+        { {title, key, format, COLUMN_RIGHT | COLUMN_IF_KNOWN}, NULL, f }
+
 static const PropertyColumn device_columns[] = {
                 PLAIN("DEVICE", "device", "Id", COLUMN_ELASTIC),
                 PLAIN("NAME", "name", "Name", COLUMN_ELASTIC),
@@ -94,6 +110,12 @@ static const PropertyColumn device_columns[] = {
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
                 USEC("", "hold_cost_usec", "HoldCostUSec", COLUMN_JSON),
                 USEC("", "release_cost_usec", "ReleaseCostUSec", COLUMN_JSON),
+                METRIC("UTIL%", "utilisation_percent", CELL_PLAIN, compute_utilisation),
+                METRIC("VRAM", "vram_used_bytes", CELL_BYTES, compute_vram_used),
+                {{"", "vram_total_bytes", CELL_BYTES, COLUMN_JSON}, NULL, compute_vram_total},
+                METRIC("TEMP", "temperature_celsius", CELL_PLAIN, compute_temperature),
+                METRIC("POWER", "power_watts", CELL_PLAIN, compute_power),
+                {{"", "metrics_source", CELL_PLAIN, COLUMN_JSON}, NULL, compute_metrics_source},
 };
 
 static const PropertyColumn client_columns[] = {
@@ -216,6 +238,8 @@ static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const c
         r = snapshot_fetch(c, &error, &s);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, NULL);
+        if (list == list_devices)
+                snapshot_measure(c, &s);
         r = list(&s, &t);
         if (r < 0)
                 return ctl_fail("out of memory");

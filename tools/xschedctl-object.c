@@ -213,6 +213,36 @@ const Value *object_get(const Object *o, const char *property) {
         return &none;
 }
 
+const Value *object_get_metric(const Object *device, const char *key) {
+        const Object metrics = {.properties = *object_get(device, "Metrics")};
+
+        return object_get(&metrics, key);
+}
+
+void object_measure(Ctl *c, Object *device) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        Value *old = (Value *) object_get(device, "Metrics"), metrics = {};
+
+        if (old->type != VALUE_DICT || !startswith(object_get_string(device, "Id"), "pci:"))
+                return;
+        if (ctl_call_method(c, device->path, object_kind_interface(OBJECT_DEVICE), "Measure", &error, &reply,
+                            "t", UINT64_C(0)) < 0 ||
+                        value_read(reply, &metrics) < 0)
+                return;
+        value_done(old);
+        *old = metrics;
+}
+
+void snapshot_measure(Ctl *c, Snapshot *s) {
+        for (size_t i = 0; i < s->n_objects; i++)
+                if (s->objects[i].kind == OBJECT_DEVICE &&
+                                streq(object_get_string(s->objects + i, "Backend"), "kfd"))
+                        object_measure(c, s->objects + i);
+}
+
 const char *object_get_string(const Object *o, const char *property) {
         return strempty(value_get_string(object_get(o, property)));
 }

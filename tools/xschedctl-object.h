@@ -43,6 +43,13 @@ int object_fetch(Ctl *c, ObjectKind kind, const char *path, sd_bus_error *e, Obj
 /* The objects, and the manager's own properties. 0 or a negative errno. */
 int snapshot_fetch(Ctl *c, sd_bus_error *e, Snapshot *ret);
 
+/* Has the service measure the device now: its property Metrics is then what came of it. What cannot be measured stays as it is. */
+void object_measure(Ctl *c, Object *device);
+void snapshot_measure(Ctl *c, Snapshot *s); /* all AMD GPUs */
+
+/* What is not known is a VALUE_NONE. */
+const Value *object_get_metric(const Object *device, const char *key);
+
 /* Never NULL: a VALUE_NONE for a property that the service does not have. */
 const Value *object_get(const Object *o, const char *property);
 const char *object_get_string(const Object *o, const char *property); /* never NULL */

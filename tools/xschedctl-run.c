@@ -352,8 +352,7 @@ static int run_service(TransientUnit *u, char *argv[]) {
                 return r;
         if (pty) {
                 if (!o->quiet && isatty(STDIN_FILENO))
-                        fputs("Press ^] three times within a second to disconnect\n",
-                                        stderr);
+                        fputs("Press ^] three times within a second to disconnect\n", stderr);
                 r = pty_forward_start(pty);
                 if (r < 0)
                         return (void) ctl_fail("cannot show the terminal: %s", strerror(-r)), EXIT_OURS;

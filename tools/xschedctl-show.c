@@ -82,6 +82,8 @@ static int fetch_target(Ctl *c, const char *text, Object *ret) {
         r = object_fetch(c, t.kind, t.path ?: SERVICE_PATH, &error, ret);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, text);
+        if (t.kind == OBJECT_DEVICE && property_is_wanted(c, "Metrics"))
+                object_measure(c, ret);
         return check_wanted(c, text ?: "the service", ret);
 }
 

@@ -36,6 +36,19 @@ static int status_not_running(const Ctl *c) {
         return EXIT_NOT_RUNNING;
 }
 
+/* Where what GPUs do is known from, and what of it does not work. */
+static void print_metrics_sources(const Snapshot *s) {
+        const char *before = NULL, *source;
+        const Object *d;
+
+        SNAPSHOT_FOREACH(d, s, OBJECT_DEVICE) {
+                source = value_get_string(object_get_metric(d, "Source"));
+                if (source && !streq_ptr(source, before))
+                        printf("   Metrics: %s\n", source);
+                before = source ?: before;
+        }
+}
+
 static void print_head(const Ctl *c, const Snapshot *s) {
         const Object *m = &s->manager;
         const Value *degraded = object_get(m, "Degraded"), *latency = decision_latency(m);
@@ -61,6 +74,7 @@ static void print_head(const Ctl *c, const Snapshot *s) {
                 _cleanup_free_ char *text = value_format(degraded->items + i);
                 printf("  Degraded: %s\n", strempty(text));
         }
+        print_metrics_sources(s);
 }
 
 static int print_section(const Ctl *c, const Table *t) {
@@ -115,6 +129,7 @@ int verb_status(Ctl *c, int argc, char *argv[]) {
         if (r < 0)
                 return ctl_call_failed(c, &error, r, NULL);
 
+        snapshot_measure(c, &s);
         r = list_devices(&s, &devices);
         if (r >= 0)
                 r = list_groups(&s, &groups);

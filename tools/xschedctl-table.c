@@ -195,8 +195,17 @@ static char *ellipsize(char *text, size_t width) {
 
 /* --- printing --- */
 
-static bool column_is_shown(const Column *c) {
-        return !(c->flags & COLUMN_JSON);
+static bool column_is_known(const Table *t, size_t column) {
+        for (size_t r = 0; r < t->n_rows; r++)
+                if (t->rows[r].cells[column].type != VALUE_NONE)
+                        return true;
+        return false;
+}
+
+static bool column_is_shown(const Table *t, size_t column) {
+        unsigned flags = t->columns[column].flags;
+
+        return !(flags & COLUMN_JSON) && (!(flags & COLUMN_IF_KNOWN) || column_is_known(t, column));
 }
 
 static size_t row_depth(const Table *t, size_t row) {
@@ -213,7 +222,7 @@ static char **table_format(const Table *t, size_t n_rows) {
 
         for (size_t r = 0; texts && r < n_rows; r++)
                 for (size_t i = 0; i < t->n_columns; i++)
-                        if (column_is_shown(t->columns + i))
+                        if (column_is_shown(t, i))
                                 texts[r * t->n_columns + i] =
                                                 cell_format(t->rows[r].cells + i, t->columns[i].format);
         return texts;
@@ -221,7 +230,7 @@ static char **table_format(const Table *t, size_t n_rows) {
 
 static void column_widths(const Table *t, char **texts, size_t n_rows, bool heading, size_t *widths) {
         for (size_t i = 0; i < t->n_columns; i++) {
-                widths[i] = heading && column_is_shown(t->columns + i) ? strlen(t->columns[i].title) : 0;
+                widths[i] = heading && column_is_shown(t, i) ? strlen(t->columns[i].title) : 0;
                 for (size_t r = 0; r < n_rows; r++) {
                         const char *text = texts[r * t->n_columns + i];
                         size_t tree = t->columns[i].flags & COLUMN_TREE ? 2 * row_depth(t, r) : 0;
@@ -238,7 +247,7 @@ static void columns_shrink(const Table *t, size_t *widths, size_t width) {
                 size_t total = 0, widest = SIZE_MAX;
 
                 for (size_t i = 0; i < t->n_columns; i++) {
-                        if (!column_is_shown(t->columns + i))
+                        if (!column_is_shown(t, i))
                                 continue;
                         total += widths[i] + 1;
                         if ((t->columns[i].flags & COLUMN_ELASTIC) && widths[i] > ELASTIC_MIN &&
@@ -274,7 +283,7 @@ static int table_add_columns(const Table *t, struct libscols_table *st) {
                 struct libscols_column *sc;
                 int flags = 0;
 
-                if (!column_is_shown(c))
+                if (!column_is_shown(t, i))
                         continue;
                 if (c->flags & COLUMN_RIGHT)
                         flags |= SCOLS_FL_RIGHT;
@@ -303,7 +312,7 @@ static int table_add_lines(const Table *t, struct libscols_table *st, char **tex
                         char *text = texts[r * t->n_columns + i];
                         struct libscols_cell *cell;
 
-                        if (!column_is_shown(t->columns + i))
+                        if (!column_is_shown(t, i))
                                 continue;
                         cell = scols_line_get_cell(lines[r], column++);
                         if (!text || scols_cell_set_data(cell, text) < 0)
@@ -321,7 +330,7 @@ static void print_heading(const Table *t, FILE *f) {
                    *off = colors_wanted() ? "\033[0m" : "";
 
         for (size_t i = 0; i < t->n_columns; i++)
-                if (column_is_shown(t->columns + i)) {
+                if (column_is_shown(t, i)) {
                         fprintf(f, "%s%s%s%s", space, on, t->columns[i].title, off);
                         space = " ";
                 }

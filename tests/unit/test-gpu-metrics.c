@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What a GPU does: from a directory that stands for sysfs, and as it is written down
+ */
+
+#include <ftw.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "common/macro.h"
+#include "hal/gpu-metrics.h"
+#include "tests/lib/unit.h"
+
+#define DEVICE "/sys/bus/pci/devices/0000:65:00.0"
+
+static char root[] = "/tmp/gpu-metrics.XXXXXX";
+static const PciAddress address = {0, 0x65, 0, 0};
+
+static void put(const char *name, const char *text) {
+        char path[PATH_MAX];
+
+        assert_true(snprintf(path, sizeof(path), "%s%s", root, name) < (int) sizeof(path));
+        for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); s++) {
+                *s = '\0';
+                (void) mkdir(path, 0755);
+                *s = '/';
+        }
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+        return remove(path);
+}
+
+static int setup(void **state) {
+        return mkdtemp(root) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+        return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void addresses(void **state) {
+        static const char *const wrong[] = {
+                        "", "pci:", "opencl:pocl:0", "pci:0000:65:00", "pci:0000:65:00.0x", "0000:65:00.0"};
+        PciAddress a = {1, 2, 3, 4};
+
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
+                assert_int_equal(pci_address_parse(wrong[i], &a), -EINVAL);
+        assert_int_equal(a.device, 3);
+        assert_int_equal(pci_address_parse("pci:0001:c3:1f.7", &a), 0);
+        assert_int_equal(a.domain, 1);
+        assert_int_equal(a.bus, 0xc3);
+        assert_int_equal(a.device, 0x1f);
+        assert_int_equal(a.function, 7);
+}
+
+static void assert_unknown(const GpuMetrics *m) {
+        assert_memory_equal(m, &GPU_METRICS_NULL, sizeof(*m));
+}
+
+static void sysfs(void **state) {
+        GpuMetrics m;
+
+        gpu_metrics_read_sysfs(root, &address, &m);
+        assert_unknown(&m);
+
+        put(DEVICE "/gpu_busy_percent", "101\n");
+        put(DEVICE "/mem_info_vram_total", "many\n");
+        put(DEVICE "/mem_info_vram_used", "-1\n");
+        put(DEVICE "/hwmon/hwmon3/temp1_input", "");
+        put(DEVICE "/hwmon/other/temp1_input", "1000\n");
+        gpu_metrics_read_sysfs(root, &address, &m);
+        assert_unknown(&m);
+
+        put(DEVICE "/gpu_busy_percent", "42\n");
+        put(DEVICE "/mem_info_vram_total", "17163091968\n");
+        put(DEVICE "/mem_info_vram_used", "1234567\n");
+        put(DEVICE "/hwmon/hwmon3/temp1_input", "-2500\n");
+        put(DEVICE "/hwmon/hwmon3/power1_input", "99000000\n");
+        gpu_metrics_read_sysfs(root, &address, &m);
+        assert_int_equal(m.utilisation, 42);
+        assert_int_equal(m.vram_total, 17163091968);
+        assert_int_equal(m.vram_used, 1234567);
+        assert_int_equal(m.temperature_mc, -2500);
+        assert_int_equal(m.power_uw, 99000000);
+        put(DEVICE "/hwmon/hwmon3/power1_average", "88000000\n");
+        gpu_metrics_read_sysfs(root, &address, &m);
+        assert_int_equal(m.power_uw, 88000000);
+}
+
+static void completion(void **state) {
+        GpuMetrics m = GPU_METRICS_NULL;
+        const GpuMetrics other = {.utilisation = 3,
+                        .temperature_mc = 4,
+                        .vram_total = 5,
+                        .vram_used = 6,
+                        .power_uw = 7};
+
+        m.utilisation = 1;
+        m.vram_used = 1; /* without a total it is worth nothing */
+        gpu_metrics_complete(&m, &other);
+        assert_int_equal(m.utilisation, 1);
+        assert_int_equal(m.temperature_mc, 4);
+        assert_int_equal(m.vram_total, 5);
+        assert_int_equal(m.vram_used, 6);
+        assert_int_equal(m.power_uw, 7);
+}
+
+static void written_and_read(void **state) {
+        const GpuMetrics all = {.utilisation = 100,
+                        .temperature_mc = -1,
+                        .vram_total = 1,
+                        .vram_used = 0,
+                        .power_uw = 2};
+        const GpuMetrics samples[] = {all, GPU_METRICS_NULL};
+
+        for (size_t i = 0; i < ELEMENTSOF(samples); i++) {
+                const char *source;
+                char *text = NULL;
+                size_t size = 0;
+                GpuMetrics m;
+
+                FILE *f = open_memstream(&text, &size);
+                assert_non_null(f);
+                gpu_metrics_print(f, samples + i, "sysfs; rocm-smi: not found");
+                assert_int_equal(fclose(f), 0);
+                assert_int_equal(gpu_metrics_parse(text, &m, &source), 0);
+                assert_memory_equal(&m, samples + i, sizeof(m));
+                assert_string_equal(source, "sysfs; rocm-smi: not found");
+                free(text);
+        }
+}
+
+/* A child that has gone wrong says anything. */
+static void what_no_child_says(void **state) {
+        static const char *const wrong[] = {
+                        "",
+                        "utilisation=1\n",
+                        "source=x\nutilisation=101\n",
+                        "source=x\nutilisation\n",
+                        "source=x\ntemperature_mc=99999999999\n",
+                        "source=x\nvram_used=18446744073709551615\n",
+                        "source=x\npower_uw=-1\n",
+        };
+        const char *source = "untouched";
+        GpuMetrics m = GPU_METRICS_NULL;
+        char text[128];
+
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++) {
+                (void) snprintf(text, sizeof(text), "%s", wrong[i]);
+                assert_int_equal(gpu_metrics_parse(text, &m, &source), -EBADMSG);
+        }
+        assert_string_equal(source, "untouched");
+        assert_unknown(&m);
+        (void) snprintf(text, sizeof(text), "source=x\nsomething_new=1\n");
+        assert_int_equal(gpu_metrics_parse(text, &m, &source), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(addresses),
+                cmocka_unit_test(sysfs),
+                cmocka_unit_test(completion),
+                cmocka_unit_test(written_and_read),
+                cmocka_unit_test(what_no_child_says),
+};
+
+int main(void) {
+        return cmocka_run_group_tests(tests, setup, teardown);
+}
