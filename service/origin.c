@@ -81,7 +81,7 @@ static bool read_section(const char *path, Section *section) {
         return r >= 0;
 }
 
-static void read_files(Origin *o, char **files) {
+void origin_take_files(Origin *o, char **files) {
         Section section = {0};
 
         for (char **f = files; f && *f; f++) {
@@ -100,7 +100,7 @@ static void read_files(Origin *o, char **files) {
 
 /* --- XSCHED_CLASS=, ... --- */
 
-static void read_assignment(const Origin *o, const char *assignment, Settings *ret) {
+void origin_take_assignment(const Origin *o, const char *assignment, Settings *ret) {
         const char *equals = strchr(assignment, '='), *name = assignment + strlen("XSCHED_");
         char key[16];
         size_t n = (size_t) (equals - name);
@@ -123,15 +123,15 @@ static void read_assignment(const Origin *o, const char *assignment, Settings *r
 static void read_properties(Origin *o, const UnitFacts *facts) {
         o->environment = SETTINGS_NULL;
         for (char **s = facts->environment; s && *s; s++)
-                read_assignment(o, *s, &o->environment);
+                origin_take_assignment(o, *s, &o->environment);
         o->property = o->environment;
         for (char **s = facts->log_fields; s && *s; s++)
-                read_assignment(o, *s, &o->property);
+                origin_take_assignment(o, *s, &o->property);
 }
 
 /* --- user.xsched.* --- */
 
-static void read_attr(const char *key, const char *value, void *userdata) {
+void origin_take_attribute(const char *key, const char *value, void *userdata) {
         Origin *o = userdata;
         char name[16] = "";
 
@@ -170,7 +170,7 @@ static bool read_attrs(Origin *o) {
         o->attr = o->lowered = SETTINGS_NULL;
         int r = cgroup_directory(o->path, &directory);
         if (r >= 0)
-                r = cgroup_attr_read(directory, read_attr, o, &owner);
+                r = cgroup_attr_read(directory, origin_take_attribute, o, &owner);
         if (r >= 0 && owner != 0) {
                 o->lowered = o->attr;
                 o->attr = SETTINGS_NULL;
@@ -288,7 +288,7 @@ static void on_facts(const UnitFacts *facts, void *userdata) {
         const Settings file = o->file, property = o->property;
 
         o->asked = false;
-        read_files(o, facts->files);
+        origin_take_files(o, facts->files);
         read_properties(o, facts);
         forget_wishes(o);
         if (memcmp(&file, &o->file, sizeof(file)) != 0 ||

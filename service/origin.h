@@ -70,3 +70,9 @@ bool origin_is(const Origin *o, const char *name);
 
 /* Whether one of those above is the cgroup, or the unit, of this name. */
 bool origin_inherits_from(const Origin *o, const char *name);
+
+/* What the carriers say, one by one, from whoever wrote it: [X-XSched] of files (NULL-terminated, in the order of reading), "XSCHED_KEY=value", an attribute (the
+ * origin is `userdata`). What cannot be taken is logged. */
+void origin_take_files(Origin *o, char **files);
+void origin_take_assignment(const Origin *o, const char *assignment, Settings *ret);
+void origin_take_attribute(const char *key, const char *value, void *userdata);
