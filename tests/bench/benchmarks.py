@@ -170,6 +170,16 @@ def run_idle(options):
     keep(options, "idle", command, json.loads(run(command)))
 
 
+def run_control(options):
+    environment = {
+        "XSCHEDD": os.path.join(options.build, "service", "xschedd"),
+        "TEST_CLIENT": os.path.join(options.build, "tests", "lib", "test-client"),
+    }
+    command = ["/usr/bin/python3", os.path.join(HERE, "bench-control.py"), *(["--quick"] if options.quick else [])]
+    os.environ.update(environment)
+    keep(options, "control", command, json.loads(run(command)))
+
+
 def slug(text):
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
 
@@ -215,6 +225,7 @@ BENCHMARKS = {
     "decision": run_decision,
     "load": run_load,
     "idle": run_idle,
+    "control": run_control,
     "policy": run_text("bench-policy"),
 }
 
@@ -378,6 +389,43 @@ def render_idle(record):
     return text + provenance(record)
 
 
+def render_control(record):
+    d = record["data"]
+
+    def row(text, times, yard):
+        return [text, *(f"{times[k]:.0f}" for k in ("p50_us", "p99_us")), *(f"{times[k] / yard[k]:.1f}x" for k in ("p50_us", "p99_us"))]
+
+    text = (
+        "The yardstick of a start is a process that does nothing, of the others a round trip to the bus daemon, in the same run.\n\n"
+    )
+    text += table(
+        ["", "p50 us", "p99 us", "p50 to yardstick", "p99 to yardstick"],
+        [
+            row("start to READY", d["start"]["ready"], d["start"]["yardstick"]),
+            row("registration of a process and a queue", d["registration"]["registered"], d["registration"]["yardstick"]),
+            row("priority set on the bus to verdict in the page", d["priority"]["verdict"], d["priority"]["yardstick"]),
+        ],
+    )
+    text += (
+        f"\nMessages on the bus for a program with one queue: {d['registration']['messages_registered']} until it is registered, "
+        f"{d['registration']['messages']} in all its life, each counted once, with those of the bus itself.\n\n"
+    )
+    names = {"others": "with a process that is none of ours", "clients": "with a client and its queue"}
+    if d["units"]:
+        text += table(
+            ["a unit that appears and vanishes", "units", "wall us", "CPU us of the service", "its wake-ups", "bytes left over"],
+            [
+                [names[k], u["units"], f"{u['wall_us']:.0f}", f"{u['cpu_us']:.0f}", f"{u['wakeups']:.1f}", f"{u['left_over_bytes']:.0f}"]
+                for k, u in d["units"].items()
+            ],
+        ) + "\n"
+    text += table(
+        ["memory of the service, bytes", "its own", "pages shared with the client"],
+        [[f"for each {k}", f"{v['private']:.0f}", f"{v['shared']:.0f}"] for k, v in d["memory"].items()],
+    )
+    return text + "\n" + provenance(record)
+
+
 def render_text(record):
     return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
 
@@ -394,6 +442,7 @@ SECTIONS = [
     ("From an edge to a closed gate", "", ["decision"], render_decision),
     ("The service under load", "", ["load"], render_load),
     ("The idle service", "", ["idle"], render_idle),
+    ("The control plane", "", ["control"], render_control),
     ("The policy", "", ["policy"], render_text),
 ]
 
