@@ -16,7 +16,7 @@
 #include "hal/gpu-metrics.h"
 #include "log.h"
 
-#define TIMEOUT_NS  (2 * NSEC_PER_SEC)
+#define TIMEOUT_NS  (5 * NSEC_PER_SEC)
 #define WAITING_MAX 64U
 #define OUTPUT_MAX  4096U
 

@@ -4,47 +4,16 @@
  * What a GPU does: from a directory that stands for sysfs, and as it is written down
  */
 
-#include <ftw.h>
-#include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "common/macro.h"
 #include "hal/gpu-metrics.h"
+#include "tests/lib/scratch-root.h"
 #include "tests/lib/unit.h"
 
 #define DEVICE "/sys/bus/pci/devices/0000:65:00.0"
 
-static char root[] = "/tmp/gpu-metrics.XXXXXX";
 static const PciAddress address = {0, 0x65, 0, 0};
-
-static void put(const char *name, const char *text) {
-        char path[PATH_MAX];
-
-        assert_true(snprintf(path, sizeof(path), "%s%s", root, name) < (int) sizeof(path));
-        for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); s++) {
-                *s = '\0';
-                (void) mkdir(path, 0755);
-                *s = '/';
-        }
-        FILE *f = fopen(path, "we");
-        assert_non_null(f);
-        assert_true(fputs(text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-        return remove(path);
-}
-
-static int setup(void **state) {
-        return mkdtemp(root) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-        return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static void addresses(void **state) {
         static const char *const wrong[] = {
@@ -68,30 +37,30 @@ static void assert_unknown(const GpuMetrics *m) {
 static void sysfs(void **state) {
         GpuMetrics m;
 
-        gpu_metrics_read_sysfs(root, &address, &m);
+        gpu_metrics_read_sysfs(scratch_root(), &address, &m);
         assert_unknown(&m);
 
-        put(DEVICE "/gpu_busy_percent", "101\n");
-        put(DEVICE "/mem_info_vram_total", "many\n");
-        put(DEVICE "/mem_info_vram_used", "-1\n");
-        put(DEVICE "/hwmon/hwmon3/temp1_input", "");
-        put(DEVICE "/hwmon/other/temp1_input", "1000\n");
-        gpu_metrics_read_sysfs(root, &address, &m);
+        scratch_root_put(DEVICE "/gpu_busy_percent", "101\n");
+        scratch_root_put(DEVICE "/mem_info_vram_total", "many\n");
+        scratch_root_put(DEVICE "/mem_info_vram_used", "-1\n");
+        scratch_root_put(DEVICE "/hwmon/hwmon3/temp1_input", "%s", "");
+        scratch_root_put(DEVICE "/hwmon/other/temp1_input", "1000\n");
+        gpu_metrics_read_sysfs(scratch_root(), &address, &m);
         assert_unknown(&m);
 
-        put(DEVICE "/gpu_busy_percent", "42\n");
-        put(DEVICE "/mem_info_vram_total", "17163091968\n");
-        put(DEVICE "/mem_info_vram_used", "1234567\n");
-        put(DEVICE "/hwmon/hwmon3/temp1_input", "-2500\n");
-        put(DEVICE "/hwmon/hwmon3/power1_input", "99000000\n");
-        gpu_metrics_read_sysfs(root, &address, &m);
+        scratch_root_put(DEVICE "/gpu_busy_percent", "42\n");
+        scratch_root_put(DEVICE "/mem_info_vram_total", "17163091968\n");
+        scratch_root_put(DEVICE "/mem_info_vram_used", "1234567\n");
+        scratch_root_put(DEVICE "/hwmon/hwmon3/temp1_input", "-2500\n");
+        scratch_root_put(DEVICE "/hwmon/hwmon3/power1_input", "99000000\n");
+        gpu_metrics_read_sysfs(scratch_root(), &address, &m);
         assert_int_equal(m.utilisation, 42);
         assert_int_equal(m.vram_total, 17163091968);
         assert_int_equal(m.vram_used, 1234567);
         assert_int_equal(m.temperature_mc, -2500);
         assert_int_equal(m.power_uw, 99000000);
-        put(DEVICE "/hwmon/hwmon3/power1_average", "88000000\n");
-        gpu_metrics_read_sysfs(root, &address, &m);
+        scratch_root_put(DEVICE "/hwmon/hwmon3/power1_average", "88000000\n");
+        gpu_metrics_read_sysfs(scratch_root(), &address, &m);
         assert_int_equal(m.power_uw, 88000000);
 }
 
@@ -172,5 +141,5 @@ static const struct CMUnitTest tests[] = {
 };
 
 int main(void) {
-        return cmocka_run_group_tests(tests, setup, teardown);
+        return cmocka_run_group_tests(tests, scratch_root_setup, scratch_root_teardown);
 }

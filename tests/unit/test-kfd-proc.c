@@ -7,14 +7,12 @@
  * machine with a GPU.
  */
 
-#include <ftw.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "common/macro.h"
 #include "hal/kfd-proc.h"
+#include "tests/lib/scratch-root.h"
 #include "tests/lib/unit.h"
 
 #define PID     4711
@@ -22,56 +20,15 @@
 #define GPU2    0x9bcdU
 #define RING(n) (UINT64_C(0x7f1234560000) + (uint64_t) (n) *0x10000)
 
-/* --- a directory that stands for the system's --- */
-
-static char root[] = "/tmp/kfd-proc.XXXXXX";
-
-_printf_(2, 3) static void put(const char *name, const char *format, ...) {
-        char path[PATH_MAX];
-        va_list ap;
-
-        assert_true(snprintf(path, sizeof(path), "%s%s", root, name) < (int) sizeof(path));
-        for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); s++) {
-                *s = '\0';
-                (void) mkdir(path, 0755);
-                *s = '/';
-        }
-        if (path[strlen(path) - 1] == '/')
-                return;
-        FILE *f = fopen(path, "we");
-        assert_non_null(f);
-        va_start(ap, format);
-        assert_true(vfprintf(f, format, ap) >= 0);
-        va_end(ap);
-        assert_int_equal(fclose(f), 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-        return remove(path);
-}
-
-static void clear(void) {
-        assert_int_equal(nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-        assert_int_equal(mkdir(root, 0755), 0);
-}
-
-static int setup(void **state) {
-        return mkdtemp(root) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-        return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 static void put_queue(const char *context, unsigned id, uint32_t gpu, unsigned type, uint64_t size) {
         char name[160];
 
         (void) snprintf(name, sizeof(name), KFD_PROC_PATH "/%d%s/queues/%u/gpuid", PID, context, id);
-        put(name, "%" PRIu32, gpu); /* the kernel writes no newline here */
+        scratch_root_put(name, "%" PRIu32, gpu); /* the kernel writes no newline here */
         (void) snprintf(name, sizeof(name), KFD_PROC_PATH "/%d%s/queues/%u/type", PID, context, id);
-        put(name, "%u", type);
+        scratch_root_put(name, "%u", type);
         (void) snprintf(name, sizeof(name), KFD_PROC_PATH "/%d%s/queues/%u/size", PID, context, id);
-        put(name, "%" PRIu64, size);
+        scratch_root_put(name, "%" PRIu64, size);
 }
 
 /* --- texts --- */
@@ -308,14 +265,14 @@ static void no_driver(void **state) {
         pid_t *pids;
         size_t n;
 
-        clear();
-        assert_int_equal(kfd_proc_read_queues(root, PID, &q), -ENODEV);
-        assert_int_equal(kfd_proc_list(root, &pids, &n), -ENODEV);
-        assert_int_equal(kfd_proc_read_usage(root, PID, &u, &n), -ENODEV);
+        scratch_root_clear();
+        assert_int_equal(kfd_proc_read_queues(scratch_root(), PID, &q), -ENODEV);
+        assert_int_equal(kfd_proc_list(scratch_root(), &pids, &n), -ENODEV);
+        assert_int_equal(kfd_proc_read_usage(scratch_root(), PID, &u, &n), -ENODEV);
         assert_int_equal(q.n, 99);
-        put(KFD_PROC_PATH "/", "%s", "");
-        assert_int_equal(kfd_proc_read_queues(root, PID, &q), -ESRCH);
-        assert_int_equal(kfd_proc_list(root, &pids, &n), 0);
+        scratch_root_put(KFD_PROC_PATH "/", "%s", "");
+        assert_int_equal(kfd_proc_read_queues(scratch_root(), PID, &q), -ESRCH);
+        assert_int_equal(kfd_proc_list(scratch_root(), &pids, &n), 0);
         assert_int_equal(n, 0);
         free(pids);
 }
@@ -325,19 +282,19 @@ static void queues_of_a_process(void **state) {
         pid_t *pids;
         size_t n;
 
-        clear();
+        scratch_root_clear();
         put_queue("", 10, GPU, 0, 65536);
         put_queue("", 9, GPU2, 1, 1048576);
         put_queue("", 0, GPU, 4, 4096);
         put_queue("/context_2", 0, GPU, 2, 4096);
-        put(KFD_PROC_PATH "/4711/queues/7/gpuid", "%s", "not a number");
-        put(KFD_PROC_PATH "/4711/queues/8/", "%s", ""); /* is going */
-        put(KFD_PROC_PATH "/4711/queues/x/gpuid", "1");
-        put(KFD_PROC_PATH "/4711/pasid", "32770");
-        put(KFD_PROC_PATH "/5000/queues/", "%s", "");
-        put(KFD_PROC_PATH "/self/queues/", "%s", "");
+        scratch_root_put(KFD_PROC_PATH "/4711/queues/7/gpuid", "%s", "not a number");
+        scratch_root_put(KFD_PROC_PATH "/4711/queues/8/", "%s", ""); /* is going */
+        scratch_root_put(KFD_PROC_PATH "/4711/queues/x/gpuid", "1");
+        scratch_root_put(KFD_PROC_PATH "/4711/pasid", "32770");
+        scratch_root_put(KFD_PROC_PATH "/5000/queues/", "%s", "");
+        scratch_root_put(KFD_PROC_PATH "/self/queues/", "%s", "");
 
-        assert_int_equal(kfd_proc_read_queues(root, PID, &q), 0);
+        assert_int_equal(kfd_proc_read_queues(scratch_root(), PID, &q), 0);
         assert_int_equal(q.n, 4);
         assert_int_equal(q.n_hidden, 0);
         assert_int_equal(q.queues[0].id, 0);
@@ -354,10 +311,10 @@ static void queues_of_a_process(void **state) {
         assert_string_equal(kfd_proc_type_to_string(q.queues[3].type), "other");
         kfd_proc_queues_done(&q);
 
-        assert_int_equal(kfd_proc_read_queues(root, 5000, &q), 0);
+        assert_int_equal(kfd_proc_read_queues(scratch_root(), 5000, &q), 0);
         assert_int_equal(q.n, 0);
         kfd_proc_queues_done(&q);
-        assert_int_equal(kfd_proc_list(root, &pids, &n), 0);
+        assert_int_equal(kfd_proc_list(scratch_root(), &pids, &n), 0);
         assert_int_equal(n, 2);
         assert_int_equal(pids[0] + pids[1], PID + 5000);
         free(pids);
@@ -367,12 +324,12 @@ static void use_of_a_process(void **state) {
         KfdProcUsage *u;
         size_t n;
 
-        clear();
-        put(KFD_PROC_PATH "/4711/vram_19007", "1073741824\n");
-        put(KFD_PROC_PATH "/4711/sdma_19007", "250\n");
-        put(KFD_PROC_PATH "/4711/stats_19007/evicted_ms", "17\n");
-        put(KFD_PROC_PATH "/4711/vram_", "1");
-        assert_int_equal(kfd_proc_read_usage(root, PID, &u, &n), 0);
+        scratch_root_clear();
+        scratch_root_put(KFD_PROC_PATH "/4711/vram_19007", "1073741824\n");
+        scratch_root_put(KFD_PROC_PATH "/4711/sdma_19007", "250\n");
+        scratch_root_put(KFD_PROC_PATH "/4711/stats_19007/evicted_ms", "17\n");
+        scratch_root_put(KFD_PROC_PATH "/4711/vram_", "1");
+        assert_int_equal(kfd_proc_read_usage(scratch_root(), PID, &u, &n), 0);
         assert_int_equal(n, 1);
         assert_int_equal(u[0].gpu_id, GPU);
         assert_int_equal(u[0].vram, 1 << 30);
@@ -386,7 +343,7 @@ static void use_of_a_process(void **state) {
 
 /* The queues' directories in the order in which they were made, as inode numbers have it on this file system. */
 static void read_sorted(KfdProcQueues *q, KfdProcQueue *order[static 3]) {
-        assert_int_equal(kfd_proc_read_queues(root, PID, q), 0);
+        assert_int_equal(kfd_proc_read_queues(scratch_root(), PID, q), 0);
         assert_int_equal(q->n, 3);
         for (size_t i = 0; i < 3; i++)
                 order[i] = q->queues + i;
@@ -408,7 +365,7 @@ static void put_mqds(KfdProcQueue *const order[static 3], unsigned shift) {
                 print_compute(t.f, order[i]->gpu_id, RING(order[i]->id), order[i]->ring_size << shift,
                                 0x1000 + order[i]->id);
         (void) text_read(&t);
-        put(KFD_DEBUGFS_MQDS, "%s", t.text);
+        scratch_root_put(KFD_DEBUGFS_MQDS, "%s", t.text);
         text_end(&t);
 }
 
@@ -417,29 +374,29 @@ static void descriptors_find_their_queues(void **state) {
         KfdProcQueues q;
         Text t;
 
-        clear();
+        scratch_root_clear();
         put_queue("", 0, GPU, 0, 65536);
         put_queue("", 2, GPU, 0, 65536);
         put_queue("", 1, GPU, 0, 65536); /* in the place of one that is gone */
         read_sorted(&q, order);
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENOENT);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENOENT);
 
         put_mqds(order, 0);
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), 0);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), 0);
         for (size_t i = 0; i < q.n; i++) {
                 assert_true(q.queues[i].mqd.is_known);
                 assert_int_equal(q.queues[i].mqd.ring, RING(q.queues[i].id));
                 assert_int_equal(q.queues[i].mqd.doorbell, 0x1000 + q.queues[i].id);
         }
 
-        assert_int_equal(kfd_proc_read_hqds(root, &q), -ENOENT);
+        assert_int_equal(kfd_proc_read_hqds(scratch_root(), &q), -ENOENT);
         text_begin(&t);
         fprintf(t.f, "Node 1, gpu_id %x:\n", GPU);
         print_place(t.f, "CP Pipe 0, Queue 0", RING(2), true);
         (void) text_read(&t);
-        put(KFD_DEBUGFS_HQDS, "%s", t.text);
+        scratch_root_put(KFD_DEBUGFS_HQDS, "%s", t.text);
         text_end(&t);
-        assert_int_equal(kfd_proc_read_hqds(root, &q), 0);
+        assert_int_equal(kfd_proc_read_hqds(scratch_root(), &q), 0);
         assert_int_equal(q.queues[0].is_mapped, 0);
         assert_int_equal(q.queues[1].is_mapped, 0);
         assert_int_equal(q.queues[2].is_mapped, 1);
@@ -451,28 +408,28 @@ static void contradictions(void **state) {
         KfdProcQueue *order[3];
         KfdProcQueues q;
 
-        clear();
+        scratch_root_clear();
         put_queue("", 0, GPU, 0, 65536);
         put_queue("", 1, GPU, 0, 65536);
         put_queue("", 2, GPU2, 0, 65536);
         read_sorted(&q, order);
         put_mqds(order, 1); /* other ring sizes */
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENODATA);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENODATA);
 
         KfdProcQueue *turned[] = {order[1], order[2], order[0]}; /* other GPUs */
         put_mqds(turned, 0);
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENODATA);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENODATA);
 
         put_mqds(order, 0); /* another number */
         q.n--;
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENODATA);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENODATA);
         q.n++;
         q.n_hidden = 1;
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENODATA);
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENODATA);
         q.n_hidden = 0;
 
-        put(KFD_DEBUGFS_MQDS, "%s", "");
-        assert_int_equal(kfd_proc_read_mqds(root, PID, &q), -ENODATA);
+        scratch_root_put(KFD_DEBUGFS_MQDS, "%s", "");
+        assert_int_equal(kfd_proc_read_mqds(scratch_root(), PID, &q), -ENODATA);
         for (size_t i = 0; i < q.n; i++)
                 assert_false(q.queues[i].mqd.is_known);
         kfd_proc_queues_done(&q);
@@ -492,5 +449,5 @@ static const struct CMUnitTest tests[] = {
 };
 
 int main(void) {
-        return cmocka_run_group_tests(tests, setup, teardown);
+        return cmocka_run_group_tests(tests, scratch_root_setup, scratch_root_teardown);
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A directory that stands for the system's root, for what takes one as an argument
+ */
+
+#include "common/macro.h"
+
+/* Group fixtures of cmocka: there is one such directory, made and removed by these. */
+int scratch_root_setup(void **state);
+int scratch_root_teardown(void **state);
+
+const char *scratch_root(void);
+void scratch_root_clear(void);
+
+/* Writes a file below it, with the directories that it needs; a name that ends in a slash is a directory only. */
+_printf_(2, 3) void scratch_root_put(const char *name, const char *format, ...);
