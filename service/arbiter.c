@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "gang.h"
 #include "ladder.h"
 #include "privileged.h"
 
@@ -21,17 +22,24 @@ typedef struct SlotWords {
         uint32_t threshold, budget_us, lead_us, watch, level;
 } SlotWords;
 
-static bool grants_in_force(const Device *d) {
+bool arbiter_grants_in_force(const Device *d) {
         return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
 }
 
-/* Whether the policy's word counts for it. */
 static bool entity_is_scheduled(const Entity *e) {
-        return e->policy && grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
+        return e->policy && ladder_setting(e) != PREEMPTION_OFF;
 }
 
 static bool entity_is_held(const Entity *e) {
-        return entity_is_scheduled(e) && e->grant.verdict == VERDICT_HOLD;
+        return entity_is_scheduled(e) && gang_entity_verdict(e) == VERDICT_HOLD;
+}
+
+/* A gang runs where its grant says hold: bounded by what holds for all there. */
+static uint32_t entity_threshold(const Entity *e) {
+        if (!arbiter_grants_in_force(e->device))
+                return 0;
+        return e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN ? e->device->config.threshold
+                                                                       : e->grant.threshold;
 }
 
 static uint32_t wanted_watch(const Queue *q) {
@@ -58,8 +66,8 @@ static SlotWords wanted_words(const Queue *q) {
         if (queue_is_suspended(q))
                 w.verdict = VERDICT_HOLD;
         else if (e && entity_is_scheduled(e)) {
-                w.verdict = e->grant.verdict;
-                w.threshold = e->grant.threshold;
+                w.verdict = gang_entity_verdict(e);
+                w.threshold = entity_threshold(e);
                 if (w.threshold != 0) {
                         w.budget_us = e->device->tuning.budget_us;
                         w.lead_us = e->device->tuning.lead_us;
@@ -208,7 +216,7 @@ static void preempted(Device *d, Entity *e) {
                 d->preempted = e;
 }
 
-static void entity_changed(Entity *e) {
+void arbiter_entity_changed(Entity *e) {
         if (e->changed)
                 return;
         e->changed = true;
@@ -222,7 +230,7 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
                 preempted(d, e);
         e->grant = *grant;
-        entity_changed(e);
+        arbiter_entity_changed(e);
 }
 
 static void write_changed(Device *d) {
@@ -375,7 +383,7 @@ static void device_review(Device *d, uint64_t now) {
         d->review_at = NSEC_INFINITY;
         DL_FOREACH2(d->entities, e, device_next) {
                 if (ladder_review(e, now))
-                        entity_changed(e);
+                        arbiter_entity_changed(e);
                 d->review_at = MIN(d->review_at, e->review_at);
         }
 }
@@ -425,6 +433,7 @@ static void device_turn(Device *d) {
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
+        gang_update_device(d, now);
         device_review(d, now);
         if (d->sync) {
                 d->sync = false;

@@ -47,6 +47,12 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata);
 /* A client's eventfd was read: looks at the slots that it says are dirty. Returns how many it named. */
 unsigned arbiter_client_woke(Client *c);
 
+/* Whether the policy decides there, and not everybody may run. */
+bool arbiter_grants_in_force(const Device *d);
+
+/* What is to stand in the slots of an entity may be something else now. */
+void arbiter_entity_changed(Entity *e);
+
 /* Writes what is to stand in the slots of a queue, of a device, as far as it differs; the watch flags first. */
 void arbiter_sync_queue(Queue *q);
 void arbiter_sync_device(Device *d);

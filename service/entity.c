@@ -42,8 +42,19 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         DL_APPEND2(d->entities, e, device_prev, device_next);
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
+        d->manager->n_gangs += settings->gang;
         *ret = e;
         return 0;
+}
+
+/* Those on the other devices have one member less to go by. */
+static void touch_gang(const Entity *e) {
+        Entity *m;
+
+        if (!e->settings.gang)
+                return;
+        DL_FOREACH2(e->group->entities, m, group_next)
+                arbiter_touch(m->device);
 }
 
 /* The policy forgets the entity; what it accounted is kept here. */
@@ -62,10 +73,12 @@ static void entity_leave_policy(Entity *e) {
         usage_add(&e->usage, &u);
         e->policy = d->ops->entity_free(e->policy, now);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        e->gang = GANG_NONE;
         d->n_active--;
         if (d->last_ready == e)
                 d->last_ready = NULL;
         arbiter_touch(d);
+        touch_gang(e);
 }
 
 static void entity_join_policy(Entity *e) {
@@ -94,6 +107,7 @@ Entity *entity_free(Entity *e) {
 
         Device *d = e->device;
         entity_leave_policy(e);
+        d->manager->n_gangs -= e->settings.gang;
         forget_changed(e);
         usage_add(&e->group->usage, &e->usage);
         DL_DELETE2(d->entities, e, device_prev, device_next);
@@ -181,8 +195,10 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         if (settings_policy_equal(&e->settings, settings))
                 return;
         bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
+        e->device->manager->n_gangs += (unsigned) settings->gang - (unsigned) e->settings.gang;
         e->settings = *settings;
         if (reach) {
+                e->gang = GANG_NONE; /* until the device's next turn */
                 ladder_reconsider(e);
                 arbiter_sync_device(e->device);
         }

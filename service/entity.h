@@ -26,6 +26,13 @@ typedef enum EntityKind {
 const char *entity_kind_to_string(EntityKind v);
 int entity_kind_from_string(const char *s);
 
+/* See gang.h. */
+typedef enum GangVerdict {
+        GANG_NONE, /* its own grant counts */
+        GANG_RUN,
+        GANG_HOLD,
+} GangVerdict;
+
 typedef struct Entity Entity;
 
 struct Entity {
@@ -40,8 +47,10 @@ struct Entity {
         PolicySettings settings;
         PolicyEntity *policy;
         bool told_ready;
-        PolicyGrant grant;       /* the policy's last word */
-        bool changed;            /* on the device's list of changed grants */
+        PolicyGrant grant; /* the policy's last word */
+        bool changed;      /* on the device's list of changed grants */
+        GangVerdict gang;
+        uint64_t gang_since;
         PreemptionChoice choice; /* while it is held: how far that reaches */
         uint64_t held_since;     /* 0: it is not */
         uint64_t review_at;      /* when the choice is made anew */

@@ -15,6 +15,8 @@
  *   group     the processes of a leaf cgroup, or of a job, and their settings
  *   device    one policy instance and its entities
  *   entity    what gets one verdict
+ *   gang      one verdict for a group on all its devices
+ *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
  *   privileged  holds of whole processes, by a holder process each
  *   settings  layers of settings and what comes of them
@@ -98,6 +100,8 @@ struct Manager {
         /* What is told of clients that come and go; for the fd store. */
         void (*client_hook)(Client *c, ClientEvent event, void *userdata);
         void *client_hook_userdata;
+
+        unsigned n_gangs; /* entities that are members of gangs */
 
         uint64_t n_edges;
         uint64_t n_verdicts;

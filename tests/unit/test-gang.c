@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Gangs: one verdict on all devices, and nobody waits for ever
+ */
+
+#include "service/gang.h"
+#include "tests/lib/deadline.h"
+#include "tests/unit/arbiter-harness.h"
+
+/* A process with a queue on each of two devices. */
+typedef struct Pair {
+        Process p;
+        Queue *q[2];
+} Pair;
+
+static Pair pair_make(Manager *m, const char *cgroup, int priority, bool gang) {
+        Pair p = {.p = join(m, cgroup, priority)};
+
+        if (gang) {
+                assert_int_equal(settings_set_gang(&p.p.client->group->override, true), 0);
+                group_settings_changed(p.p.client->group);
+        }
+        p.q[0] = queue(&p.p, "d1", 0);
+        p.q[1] = queue(&p.p, "d2", 0);
+        return p;
+}
+
+static void pair_begin(const Pair *p) {
+        begin(p->q[0]);
+        begin(p->q[1]);
+}
+
+/* As one: both held, or both not. */
+static bool pair_held(const Pair *p) {
+        assert_int_equal(held(p->q[0]), held(p->q[1]));
+        return held(p->q[0]);
+}
+
+static void turn(Manager *m) {
+        Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp)
+                arbiter_touch(d);
+        arbiter_flush(m);
+}
+
+static void configure(Manager *m, const char *key, uint64_t value) {
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        Device *d, *tmp;
+
+        assert_int_equal(device_settings_set(&s, device_key_find(key), value), 0);
+        HASH_ITER(hh, m->devices, d, tmp)
+                assert_int_equal(device_configure(d, &s), 0);
+        arbiter_flush(m);
+}
+
+/* Whoever has precedence on one of the devices, be it the lead's or not, has it on both. */
+static void test_together(void **state) {
+        for (unsigned device = 0; device < 2; device++) {
+                Manager *m = manager_make();
+                Pair g = pair_make(m, "/gang", 0, true);
+                Process high = join(m, "/high", 10);
+                Queue *h = queue(&high, device == 0 ? "d1" : "d2", 0);
+
+                pair_begin(&g);
+                assert_false(pair_held(&g));
+                for (unsigned i = 0; i < 3; i++) {
+                        begin(h);
+                        assert_true(pair_held(&g));
+                        finish(h);
+                        while (pair_held(&g))
+                                turn(m);
+                }
+
+                /* When that goes, or is a gang no longer, the other device is free. */
+                begin(h);
+                assert_true(pair_held(&g));
+                assert_int_equal(settings_set_gang(&g.p.client->group->override, false), 0);
+                group_settings_changed(g.p.client->group);
+                arbiter_flush(m);
+                assert_true(held(g.q[device]));
+                assert_false(held(g.q[1 - device]));
+                assert_int_equal(m->n_gangs, 0);
+                assert_int_equal(settings_set_gang(&g.p.client->group->override, true), 0);
+                group_settings_changed(g.p.client->group);
+                arbiter_flush(m);
+                assert_true(pair_held(&g));
+                queue_free(g.q[device]);
+                arbiter_flush(m);
+                assert_false(held(g.q[1 - device]));
+
+                leave(&high);
+                leave(&g.p);
+                assert_int_equal(m->n_gangs, 0);
+                manager_free(m);
+        }
+}
+
+/* A member that has nothing to do holds nobody up. */
+static void test_idle_member(void **state) {
+        Manager *m = manager_make();
+        Pair g = pair_make(m, "/gang", 0, true);
+        Process high = join(m, "/high", 10);
+        Queue *h = queue(&high, "d1", 0);
+
+        begin(g.q[1]);
+        begin(h);
+        assert_false(held(g.q[1]));
+        begin(g.q[0]);
+        assert_true(pair_held(&g));
+        finish(g.q[0]);
+        assert_false(held(g.q[1]));
+        leave(&high);
+        leave(&g.p);
+        manager_free(m);
+}
+
+/* Two gangs of equal rank on the same devices, in the order that would lock them: each is first on one. */
+static void test_two_gangs(void **state) {
+        Manager *m = manager_make();
+        Pair a = pair_make(m, "/a", 0, true), b = pair_make(m, "/b", 0, true);
+        bool a_ran = false, b_ran = false;
+        uint64_t end = now_ns() + TEST_DEADLINE_NS;
+
+        configure(m, "TimeSliceUSec", 1000);
+        begin(a.q[0]);
+        begin(b.q[1]);
+        begin(a.q[1]);
+        begin(b.q[0]);
+        for (unsigned turns = 0; !(a_ran && b_ran && turns > 3) && now_ns() < end; turns++) {
+                bool a_runs = !pair_held(&a), b_runs = !pair_held(&b);
+                assert_true(a_runs != b_runs);
+                a_ran |= a_runs;
+                b_ran |= b_runs;
+                turn(m);
+        }
+        assert_true(a_ran && b_ran);
+        leave(&a.p);
+        leave(&b.p);
+        manager_free(m);
+}
+
+/* Above it somebody on each device who never stops, with nothing that makes the two floors come at one time. */
+static void test_floor(void **state) {
+        Manager *m = manager_make();
+        Pair g = pair_make(m, "/gang", 0, true);
+        Process one = join(m, "/one", 10), two = join(m, "/two", 20);
+        Queue *h1 = queue(&one, "d1", 0), *h2 = queue(&two, "d2", 0);
+        uint64_t end = now_ns() + TEST_DEADLINE_NS;
+        unsigned n_runs = 0;
+
+        configure(m, "StarveRunUSec", 1000);
+        configure(m, "StarveUSec", 5000);
+        pair_begin(&g);
+        begin(h1);
+        begin(h2);
+        assert_true(pair_held(&g));
+        while (n_runs < 3 && now_ns() < end) {
+                turn(m);
+                if (pair_held(&g))
+                        continue;
+                n_runs++;
+                while (!pair_held(&g) && now_ns() < end)
+                        turn(m);
+        }
+        assert_int_equal(n_runs, 3);
+        leave(&one);
+        leave(&two);
+        leave(&g.p);
+        manager_free(m);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_together),
+                        cmocka_unit_test(test_idle_member),
+                        cmocka_unit_test(test_two_gangs),
+                        cmocka_unit_test(test_floor),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
