@@ -33,32 +33,47 @@ static int wrong_type(const char *key, const char *type, const char *signature, 
                         type, signature);
 }
 
-static int read_string(sd_bus_message *message, const char *key, const char *signature, const char **ret,
-                sd_bus_error *error) {
-        if (!streq(signature, "s"))
-                return wrong_type(key, "s", signature, error);
-        int r = sd_bus_message_read(message, "s", ret);
-        return r < 0 ? r : bus_check_string(key, *ret, error);
+/* An argument by name that is only read, and where it goes. Its signature is the type of the field: "s" a const char *, "u" a uint32_t. */
+typedef struct Argument {
+        const char *key;
+        const char *signature;
+        size_t offset;
+} Argument;
+
+/* Ended by a NULL key. Returns 0 when it is none of the table's. */
+static int take_argument(sd_bus_message *message, const Argument *table, const char *key,
+                const char *signature, void *fields, sd_bus_error *error) {
+        const Argument *a = table;
+
+        while (a->key && !streq(a->key, key))
+                a++;
+        if (!a->key)
+                return 0;
+        if (!streq(signature, a->signature))
+                return wrong_type(key, a->signature, signature, error);
+
+        void *field = (char *) fields + a->offset;
+        int r = sd_bus_message_read(message, a->signature, field);
+        if (r >= 0 && *a->signature == SD_BUS_TYPE_STRING)
+                r = bus_check_string(key, *(const char **) field, error);
+        return r < 0 ? r : 1;
 }
 
-static int read_u32(sd_bus_message *message, const char *key, const char *signature, uint32_t *ret,
-                sd_bus_error *error) {
-        if (!streq(signature, "u"))
-                return wrong_type(key, "u", signature, error);
-        return sd_bus_message_read(message, "u", ret);
-}
+static const Argument client_arguments[] = {
+                {"ShimVersion", "s", offsetof(RegisterArguments, shim_version)},
+                {"Backend", "s", offsetof(RegisterArguments, backend)},
+                {"Job", "s", offsetof(RegisterArguments, job)},
+                {},
+};
 
 /* A newer shim may say more than we know: what is unknown is passed over. */
 static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
         RegisterArguments *a = userdata;
 
-        if (streq(key, "ShimVersion"))
-                return read_string(message, key, signature, &a->shim_version, error);
-        if (streq(key, "Backend"))
-                return read_string(message, key, signature, &a->backend, error);
-        if (streq(key, "Job"))
-                return read_string(message, key, signature, &a->job, error);
+        int r = take_argument(message, client_arguments, key, signature, a, error);
+        if (r != 0)
+                return r;
         if (settings_key_from_string(key) >= 0)
                 return bus_take_setting(message, key, signature, &a->wish, error);
         return sd_bus_message_skip(message, signature);
@@ -152,29 +167,29 @@ static int find_queue(Manager *m, uint64_t id, Queue **ret, sd_bus_error *error)
                     : sd_bus_error_setf(error, BUS_ERROR("NoSuchQueue"), "There is no queue %" PRIu64, id);
 }
 
+static const Argument queue_arguments[] = {
+                {"Device", "s", offsetof(QueueParameters, device)},
+                {"DeviceName", "s", offsetof(QueueParameters, device_name)},
+                {"Backend", "s", offsetof(QueueParameters, backend)},
+                {"Label", "s", offsetof(QueueParameters, label)},
+                {"KfdGpuId", "u", offsetof(QueueParameters, kfd_gpu_id)},
+                {"KfdQueueId", "u", offsetof(QueueParameters, kfd_queue_id)},
+                {"Level", "u", offsetof(QueueParameters, level)},
+                {},
+};
+
 static int take_queue_property(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
         QueueParameters *p = userdata;
 
-        if (streq(key, "Device"))
-                return read_string(message, key, signature, &p->device, error);
-        if (streq(key, "DeviceName"))
-                return read_string(message, key, signature, &p->device_name, error);
-        if (streq(key, "Backend"))
-                return read_string(message, key, signature, &p->backend, error);
-        if (streq(key, "Label"))
-                return read_string(message, key, signature, &p->label, error);
-        if (streq(key, "KfdGpuId"))
-                return read_u32(message, key, signature, &p->kfd_gpu_id, error);
-        if (streq(key, "Level"))
-                return read_u32(message, key, signature, &p->level, error);
-        if (streq(key, "KfdQueueId"))
-                return read_u32(message, key, signature, &p->kfd_queue_id, error);
+        int r = take_argument(message, queue_arguments, key, signature, p, error);
+        if (r != 0)
+                return r;
         if (streq(key, "PriorityHint")) {
                 int32_t hint;
                 if (!streq(signature, "i"))
                         return wrong_type(key, "i", signature, error);
-                int r = sd_bus_message_read(message, "i", &hint);
+                r = sd_bus_message_read(message, "i", &hint);
                 if (r < 0)
                         return r;
                 if (hint > 0)
