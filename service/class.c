@@ -33,6 +33,7 @@ static const ConfItem class_items[] = {
                                 "Preemption", conf_type_preemption, Class, settings.preemption, 0, 0),
                 [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Class, settings.gang, 0, 0),
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
+                [_SETTINGS_KEY_MAX] = CONF_ITEM("Freeze", conf_type_bool, Class, freeze, 0, 0),
 };
 #define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 

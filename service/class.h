@@ -21,6 +21,7 @@ typedef struct Class {
         char name[SETTINGS_CLASS_MAX];
         char description[CLASS_DESCRIPTION_MAX];
         Settings settings; /* never names a class: classes do not nest */
+        bool freeze;       /* a suspended unit is frozen, too: freeze.h */
         uint64_t given;    /* bits of class_sections' items */
         Match match;
 } Class;

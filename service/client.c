@@ -18,6 +18,7 @@
 #include "arbiter.h"
 #include "config.h"
 #include "follow.h"
+#include "freeze.h"
 #include "hold.h"
 #include "job.h"
 #include "ladder.h"
@@ -260,6 +261,7 @@ static void client_join(Client *c, Group *g) {
         if (++g->n_clients == 1 && g->origin)
                 origin_revisit(g->origin);
         group_members_changed(g);
+        freeze_group_changed(g, true);
 }
 
 /* The group ends when that was all that kept it. */
@@ -269,6 +271,7 @@ static void client_leave(Client *c) {
         DL_DELETE2(g->clients, c, group_prev, group_next);
         if (--g->n_clients > 0 && !c->manager->stopping)
                 group_members_changed(g);
+        freeze_group_changed(g, false);
         if (g->job)
                 job_gc(g->job);
         else

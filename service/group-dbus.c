@@ -6,6 +6,7 @@
 
 #include "arbiter.h"
 #include "common/bus-flags.h"
+#include "freeze.h"
 #include "job.h"
 #include "log.h"
 #include "manager-dbus.h"
@@ -23,6 +24,10 @@ BUS_GETTER(get_kind) {
 BUS_GETTER(get_container) {
         const Group *g = userdata;
         return bus_append_container(reply, property, g->name);
+}
+
+BUS_GETTER(get_frozen) {
+        return sd_bus_message_append(reply, "b", (int) group_is_frozen(userdata));
 }
 
 BUS_GETTER(get_run) {
@@ -304,6 +309,7 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", bus_get_bool, offsetof(Group, suspended), BUS_CHANGES),
+                SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),
                 SD_BUS_PROPERTY("WaitUSec", "t", get_wait, 0, 0),

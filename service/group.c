@@ -10,6 +10,7 @@
 #include "auth.h"
 #include "cgroup/cgroup-path.h"
 #include "config.h"
+#include "freeze.h"
 #include "job.h"
 #include "manager-state.h"
 
@@ -131,6 +132,7 @@ void group_settings_changed(Group *g) {
                         entity_configure(e, &g->resolved.policy);
         DL_FOREACH2(g->clients, c, group_next)
                 client_settings_changed(c);
+        freeze_group_changed(g, false);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
                                 "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
@@ -237,6 +239,7 @@ Group *group_free(Group *g) {
                 return NULL;
 
         Manager *m = g->manager;
+        freeze_group_gone(g);
         if (m->bus) {
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);
@@ -263,6 +266,7 @@ void group_set_suspended(Group *g, bool suspended) {
         g->suspended = suspended;
         DL_FOREACH2(g->clients, c, group_next)
                 client_sync(c);
+        freeze_group_changed(g, false);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(
                                 g->manager->bus, g->path, BUS_INTERFACE ".Group", "Suspended", NULL);

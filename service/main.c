@@ -17,6 +17,7 @@
 #include "auth.h"
 #include "client.h"
 #include "fdstore.h"
+#include "freeze.h"
 #include "log-control.h"
 #include "manager-state.h"
 #include "messages.h"
@@ -65,8 +66,24 @@ static int block_signals(void) {
         return 0;
 }
 
+/* While the bus is still there: it is closed with the loop. */
+static int on_exit_loop(sd_event_source *source, void *userdata) {
+        freeze_thaw_all(userdata);
+        return 0;
+}
+
 static int watch_signals(Manager *m) {
-        int r = sd_event_add_signal(m->event, NULL, SIGTERM, on_end_signal, NULL);
+        sd_event_source *end = NULL;
+
+        int r = sd_event_add_exit(m->event, &end, on_exit_loop, m);
+        if (r >= 0)
+                r = sd_event_source_set_priority(end, SD_EVENT_PRIORITY_IMPORTANT);
+        if (r >= 0)
+                r = sd_event_source_set_floating(end, true);
+        sd_event_source_unref(end);
+        if (r < 0)
+                return r;
+        r = sd_event_add_signal(m->event, NULL, SIGTERM, on_end_signal, NULL);
         if (r >= 0)
                 r = sd_event_add_signal(m->event, NULL, SIGINT, on_end_signal, NULL);
         if (r >= 0)
@@ -205,9 +222,13 @@ static int start(Manager *m, const Options *o) {
         r = connect_bus(m, o);
         if (r < 0)
                 return r;
+        r = freeze_load(m);
+        if (r < 0)
+                log_warning_errno(r, "What is frozen from before the restart is not known: %m");
         r = adopt_clients(m);
         if (r < 0)
                 return r;
+        freeze_settle(m);
         r = manager_request_name(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);
@@ -263,5 +284,7 @@ int main(int argc, char *argv[]) {
 
         log_set_max_level(o.log_level >= 0 ? o.log_level : LOG_INFO);
         log_set_target(o.log_target >= 0 ? (LogTarget) o.log_target : LOG_TARGET_AUTO);
+        if (o.thaw)
+                return freeze_recover() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         return run(&o) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "auth.h"
 #include "config.h"
 #include "follow.h"
+#include "freeze.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
@@ -72,6 +73,7 @@ Manager *manager_free(Manager *m) {
         m->stopping = true;
         manager_free_objects(m);
         privileged_done(m);
+        freeze_free(m);
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);

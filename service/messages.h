@@ -47,6 +47,12 @@
 /* Somebody resumed it. */
 #define MESSAGE_RESUMED "fec4eb7266c348109b3439b905f859d0"
 
+/* A suspended unit was frozen. */
+#define MESSAGE_FROZEN "5cd0be82a3d84369af56fd5f43707937"
+
+/* It was thawed. */
+#define MESSAGE_THAWED "b0eded4caff044a288549f37497da83d"
+
 /* Somebody changed settings at run time. */
 #define MESSAGE_SETTINGS_CHANGED "85404cfde15345b18f5adefc89d27115"
 

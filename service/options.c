@@ -23,6 +23,7 @@ static int show_help(void) {
                "     --system            Serve on the system bus (the default)\n"
                "     --session           Serve on the session bus of the user\n"
                "     --bus-address=ADDR  Serve on the bus at ADDR\n"
+               "     --thaw              Thaw what a service that is gone left frozen, and end\n"
                "     --log-level=LEVEL   Log messages up to LEVEL (emerg, alert, crit, err,\n"
                "                         warning, notice, info, debug)\n"
                "     --log-target=TARGET Log to TARGET (auto, journal, console)\n"
@@ -50,6 +51,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                 OPTION_SYSTEM,
                 OPTION_SESSION,
                 OPTION_BUS_ADDRESS,
+                OPTION_THAW,
                 OPTION_LOG_LEVEL,
                 OPTION_LOG_TARGET,
         };
@@ -61,6 +63,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                         {"system", no_argument, NULL, OPTION_SYSTEM},
                         {"session", no_argument, NULL, OPTION_SESSION},
                         {"bus-address", required_argument, NULL, OPTION_BUS_ADDRESS},
+                        {"thaw", no_argument, NULL, OPTION_THAW},
                         {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
                         {"log-target", required_argument, NULL, OPTION_LOG_TARGET},
                         {},
@@ -90,6 +93,9 @@ int options_parse(int argc, char *argv[], Options *ret) {
                 case OPTION_BUS_ADDRESS:
                         o.bus = BUS_ADDRESS;
                         o.bus_address = optarg;
+                        break;
+                case OPTION_THAW:
+                        o.thaw = true;
                         break;
                 case OPTION_LOG_LEVEL:
                         o.log_level = log_level_from_string(optarg);

@@ -20,6 +20,7 @@ typedef struct Options {
         const char *bus_address; /* with BUS_ADDRESS */
         const char *config_file; /* NULL: the installed one */
         const char *classes_dir; /* NULL: the installed ones */
+        bool thaw;               /* nothing but to clean up after a service that is gone */
         int log_level;           /* -1: as configured */
         int log_target;          /* LogTarget; -1: as configured */
 } Options;

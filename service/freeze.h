@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Freezing: the last rung, below which nothing runs at all
+ *
+ * A group that is suspended keeps its CPUs busy all the same: its processes prepare, wait and try. Where the class of the group has
+ * Freeze=yes, its unit is frozen as well, by systemd's FreezeUnit, and never by writing cgroup.freeze, of which systemd would not know.
+ * Only whole units of the system's manager are frozen, while they have clients; a session's scope is not, for the person who would resume it
+ * may sit in there.
+ *
+ * A freezer belongs to a unit. Invariant: a unit that may be frozen by us stands in the record, a file of the runtime directory, from before the
+ * call to after the thaw. So whoever comes after us thaws it: our own end (freeze_thaw_all()), ExecStopPost= of our unit after an end of any
+ * other kind (freeze_recover()), or the next start (freeze_load()). Without a runtime directory nothing is frozen.
+ */
+
+#include "group.h"
+
+typedef struct Freezer Freezer;
+
+/* After anything that it depends on: the suspension, the class, clients. `joined`: with a client that has just come, so that the unit cannot be
+ * frozen, whatever we did before. */
+void freeze_group_changed(Group *g, bool joined);
+void freeze_group_gone(Group *g);
+
+bool group_is_frozen(const Group *g);
+
+/* Takes the record of a service that did not come to its own end: what is in it is thawed, unless it is to be frozen. The second part comes when
+ * all clients are there again. */
+int freeze_load(Manager *m);
+void freeze_settle(Manager *m);
+
+/* Thaws everything, and waits for it: for the end. */
+void freeze_thaw_all(Manager *m);
+void freeze_free(Manager *m);
+
+/* For a service that is gone: 0 when nothing is frozen any more. */
+int freeze_recover(void);

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Freeze=: a suspended unit makes no progress, and runs again on every way out. The real polkitd, the example's rule, the real freezer."""
+
+import os
+import signal
+import time
+
+import inside
+from inside import GROUP, Case, run, show, until
+
+RULE = "/etc/polkit-1/rules.d/50-xsched-freeze.rules"
+EXAMPLE = "/usr/share/doc/xsched/examples/xsched-freeze.rules"
+CLASS = "/etc/xsched/classes.d/cold.class"
+RECORD = "/run/xschedd/frozen"
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def set_rule(text):
+    """polkitd looks at its rules again by itself, some time; a new one looks at once."""
+    if text:
+        write(RULE, text)
+        os.chmod(RULE, 0o644)
+    elif os.path.exists(RULE):
+        os.unlink(RULE)
+    run("systemctl", "reset-failed", "polkit", status=None)
+    run("systemctl", "restart", "polkit")
+
+
+class Freeze(Case):
+    SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
+
+    def setUp(self):
+        with open(EXAMPLE, encoding="utf-8") as f:
+            set_rule(f.read())
+        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\n")
+        run("systemctl", "restart", "xsched")
+        super().setUp()
+        # Beside the client, something that writes on and on: what has to stop.
+        self.counter = f"/run/count-{self.id()}"
+        script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
+        self.c = self.client(unit="cold.service", command=[
+            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=cold.service", "-p", "LogExtraFields=XSCHED_CLASS=cold",
+            "--", "sh", "-c", script, "sh"])
+        until(lambda: self.get_group("Class") == "cold", "the class")
+
+    def tearDown(self):
+        self.let_go()
+        super().tearDown()
+
+    def let_go(self):
+        """Whatever the test left: nothing of it is frozen."""
+        with open(EXAMPLE, encoding="utf-8") as f:
+            set_rule(f.read())
+        run("systemctl", "start", "xsched")
+        if self.group():
+            run("xschedctl", "resume", "cold.service")
+        run("systemctl", "thaw", "cold.service", status=None)
+        run("systemctl", "stop", "cold.service", status=None)
+
+    def group(self):
+        return next((g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/cold.service")), None)
+
+    def get_group(self, name):
+        return self.get(name, self.group(), GROUP)
+
+    def count(self):
+        return os.path.getsize(self.counter)
+
+    def check_runs(self):
+        until(lambda: show("cold.service", "FreezerState") == "running", "systemd to say so")
+        before = self.count()
+        until(lambda: self.count() > before, "progress")
+
+    def check_frozen(self):
+        """By systemd, by the kernel, and by looking: nothing is written while another unit writes a good deal."""
+        until(lambda: show("cold.service", "FreezerState") == "frozen", "systemd to say so")
+        with open("/sys/fs/cgroup/system.slice/cold.service/cgroup.events", encoding="utf-8") as f:
+            self.assertIn("frozen 1", f.read())
+        before = self.count()
+        for _ in range(50):
+            time.sleep(0.002)  # what is counted writes once in this time, when it runs
+            self.assertEqual(self.count(), before)
+
+    def suspend(self):
+        run("xschedctl", "suspend", "cold.service")
+        self.check_frozen()
+        until(lambda: self.get_group("Frozen"), "the service to know")
+
+    def check_resumed(self):
+        self.check_runs()
+        self.assertFalse(os.path.exists(RECORD))
+
+    def test_suspend_and_resume(self):
+        self.check_runs()
+        self.suspend()
+        with open(RECORD, encoding="utf-8") as f:
+            self.assertEqual(f.read(), "cold.service\n")
+        run("xschedctl", "resume", "cold.service")
+        self.check_resumed()
+        until(lambda: not self.get_group("Frozen"), "the service to know")
+        self.assertEqual(self.c.ask("run 3"), "ran")
+        self.assertEqual(self.get("Degraded"), [])
+
+    def test_again_and_again(self):
+        """Faster than systemd answers: what was said last counts."""
+        for _ in range(5):
+            run("xschedctl", "suspend", "cold.service")
+            run("xschedctl", "resume", "cold.service")
+        until(lambda: not os.path.exists(RECORD), "it to settle")
+        self.check_resumed()
+        run("xschedctl", "resume", "cold.service")
+        self.suspend()
+
+    def test_only_where_the_class_says_so(self):
+        other = self.client(unit="warm.service")
+        run("xschedctl", "suspend", "warm.service")
+        self.assertEqual(show("warm.service", "FreezerState"), "running")
+        self.assertFalse(os.path.exists(RECORD))
+        run("xschedctl", "resume", "warm.service")
+        self.assertEqual(other.ask("run 1"), "ran")
+
+    def test_another_class(self):
+        self.suspend()
+        run("xschedctl", "set", "cold.service", "class=default")
+        self.check_resumed()
+        self.assertTrue(self.get_group("Suspended"))
+        run("xschedctl", "reset", "cold.service")
+        self.check_frozen()
+
+    def test_configuration(self):
+        self.suspend()
+        write(CLASS, "[Class]\nPriority=-5\n")
+        run("systemctl", "reload", "xsched")
+        self.check_resumed()
+        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\n")
+        run("systemctl", "reload", "xsched")
+        self.check_frozen()
+
+    def test_service_stops(self):
+        self.suspend()
+        run("systemctl", "stop", "xsched")
+        self.check_resumed()
+
+    def test_service_restarts(self):
+        """What was suspended is so afterwards, too."""
+        self.suspend()
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.check_frozen()
+        self.assertTrue(self.get_group("Suspended"))
+        run("xschedctl", "resume", "cold.service")
+        self.check_resumed()
+
+    def test_service_is_killed(self):
+        inside.drop_in("xsched.service", "50-stay", "[Service]\nRestart=no\n")
+        self.addCleanup(self.undo_drop_in)
+        self.suspend()
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        self.check_resumed()
+        self.assertEqual(show("xsched", "ActiveState"), "failed")
+
+    def undo_drop_in(self):
+        run("rm", "-rf", "/run/systemd/system/xsched.service.d")
+        run("systemctl", "daemon-reload")
+
+    def test_service_is_killed_and_nobody_cleans_up(self):
+        """The next start does."""
+        inside.drop_in("xsched.service", "50-stay", "[Service]\nRestart=no\nExecStopPost=\n")
+        self.addCleanup(self.undo_drop_in)
+        self.suspend()
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        until(lambda: show("xsched", "ActiveState") == "failed", "the end")
+        self.check_frozen()
+        write(CLASS, "[Class]\nPriority=-5\n")
+        run("systemctl", "start", "xsched")
+        self.check_resumed()
+
+    def test_service_is_killed_by_the_watchdog(self):
+        inside.drop_in("xsched.service", "50-watchdog", "[Service]\nWatchdogSec=1s\nRestart=no\n")
+        self.addCleanup(self.undo_drop_in)
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.suspend()
+        os.kill(int(show("xsched", "MainPID")), signal.SIGSTOP)
+        self.check_resumed()
+
+    def test_unit_stops(self):
+        self.suspend()
+        run("systemctl", "stop", "cold.service")
+        self.assertEqual(show("cold.service", "ActiveState"), "inactive")
+        until(lambda: self.get("NClients") == 0 and not os.path.exists(RECORD), "it to be forgotten")
+        self.assertEqual(self.get("Degraded"), [])
+
+    def test_thawed_by_somebody_else(self):
+        """An administrator's thaw is his; it is still held at the GPU."""
+        self.suspend()
+        run("systemctl", "thaw", "cold.service")
+        self.check_runs()
+        self.assertTrue(self.get_group("Suspended"))
+        run("xschedctl", "resume", "cold.service")
+        self.check_resumed()
+
+    def test_refused(self):
+        """Held at the GPU, and the reason is told; nothing waits for it."""
+        set_rule(None)
+        run("xschedctl", "suspend", "cold.service")
+        until(lambda: any("cold.service could not be frozen" in d for d in self.get("Degraded")), "the reason")
+        self.check_resumed()
+        self.assertTrue(self.get_group("Suspended"))
+        run("xschedctl", "resume", "cold.service")
+        self.assertEqual(self.c.ask("run 3"), "ran")
+
+    def test_right_to_thaw_is_lost(self):
+        """It is asked for again and again, and the reason is told."""
+        self.suspend()
+        set_rule(None)
+        run("xschedctl", "resume", "cold.service")
+        until(lambda: any("cold.service could not be thawed" in d for d in self.get("Degraded")), "the reason")
+        with open(EXAMPLE, encoding="utf-8") as f:
+            set_rule(f.read())
+        self.check_resumed()
+        until(lambda: self.get("Degraded") == [], "it to be well again")
+
+    def test_right_to_freeze_is_no_right_to_stop(self):
+        """polkit cannot tell one from the other, the bus can."""
+        for argv in (["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StopUnit", "ss", "cold.service", "replace"],
+                     ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StartUnit", "ss", "cold.service", "replace"],
+                     ["call", self.SYSTEMD[0], f"{self.SYSTEMD[1]}/unit/cold_2eservice", f"{self.SYSTEMD[0]}.Unit", "Stop", "s", "replace"]):
+            done = inside.subprocess.run(["setpriv", "--reuid=xsched", "--regid=xsched", "--clear-groups", "busctl", *argv],
+                                         capture_output=True, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("Access denied", done.stderr)
+        self.assertEqual(show("cold.service", "ActiveState"), "active")
+
+    def test_scope_of_a_session_is_not_frozen(self):
+        c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=session-99.scope"])
+        run("xschedctl", "set", "session-99.scope", "class=cold")
+        run("xschedctl", "suspend", "session-99.scope")
+        self.assertTrue(any("session-99.scope could not be frozen" in d for d in self.get("Degraded")))
+        self.assertEqual(show("session-99.scope", "FreezerState"), "running")
+        run("xschedctl", "resume", "session-99.scope")
+        run("xschedctl", "reset", "session-99.scope")
+        self.assertEqual(c.ask("run 1"), "ran")
+
+
+if __name__ == "__main__":
+    inside.main()
