@@ -121,6 +121,22 @@ class Restart(Case):
         run("systemctl", "kill", "--signal=KILL", "xsched")
         self.check_restarted(pid)
 
+    def test_bus_is_killed(self):
+        """systemd starts another bus where the old one was, and the service after it; nobody registers anew, and who was held is so
+        again."""
+        pid = self.main_pid()
+        self.hold_the_low_one()
+        self.bus.close()
+        run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "dbus")
+        until(lambda: self.main_pid() not in (0, pid) and show("xsched", "ActiveState") == "active", "another service")
+        self.bus = inside.dbus.Connection(inside.SYSTEM_BUS)
+        self.addCleanup(self.bus.close)
+        until(lambda: self.state() == self.before, "everything to be back")
+        self.high.ask("complete 0")
+        self.assertIn(self.low.line(), ("tracked", "untracked"))
+        self.low.ask("complete 0")
+        self.check_restarted(pid)
+
     def test_client_that_ends_while_the_service_is_down(self):
         pid = self.main_pid()
         run("systemctl", "stop", "xsched")
