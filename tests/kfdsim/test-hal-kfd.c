@@ -180,7 +180,7 @@ static void inject(void *unused, unsigned after, int error) {
         assert_int_equal(kfdsim_fail(text), 0);
 }
 
-static const HalDriver driver = {
+static const HalDriver kfd_driver = {
                 .ops = &hal_kfd_ops,
                 .device_new = device_new,
                 .device_free = device_free,
@@ -193,6 +193,8 @@ static const HalDriver driver = {
                 .inject = inject,
 };
 
-int main(void) {
-        return kfdsim_fail ? hal_suite_run(&driver) : 1;
+int main(int argc, char *argv[]) {
+        static const HalDriver *const drivers[] = {&kfd_driver, NULL};
+
+        return kfdsim_fail ? hal_suite_main(drivers, argc, argv) : EXIT_FAILURE;
 }

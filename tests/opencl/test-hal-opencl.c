@@ -136,7 +136,7 @@ static uint64_t progress(HalQueue *q) {
         return atomic_load(&submitter(q)->n_done);
 }
 
-static const HalDriver driver = {
+static const HalDriver opencl_driver = {
                 .ops = &hal_opencl_ops,
                 .device_new = device_new,
                 .device_free = device_free,
@@ -172,7 +172,11 @@ static void test_gate(void **state) {
         device_free(device);
 }
 
-int main(void) {
+int main(int argc, char *argv[]) {
+        static const HalDriver *const drivers[] = {&opencl_driver, NULL};
         const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate)};
-        return cmocka_run_group_tests(tests, NULL, NULL) + hal_suite_run(&driver);
+
+        if (hal_suite_main(drivers, argc, argv) != 0)
+                return EXIT_FAILURE;
+        return argc > 1 ? EXIT_SUCCESS : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,7 +178,8 @@ static void test_learn(void **state) {
         assert_true(hal_learn_cost(UINT64_MAX - 1, UINT64_MAX) >= UINT64_MAX - 1);
 }
 
-int main(void) {
+int main(int argc, char *argv[]) {
+        static const HalDriver *const drivers[] = {&fake_driver, &null_driver, NULL};
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_find),
                         cmocka_unit_test(test_fake_time),
@@ -186,6 +187,7 @@ int main(void) {
                         cmocka_unit_test(test_learn),
         };
 
-        return hal_suite_run(&fake_driver) + hal_suite_run(&null_driver) +
-                        cmocka_run_group_tests(tests, NULL, NULL);
+        if (hal_suite_main(drivers, argc, argv) != 0)
+                return EXIT_FAILURE;
+        return argc > 1 ? EXIT_SUCCESS : cmocka_run_group_tests(tests, NULL, NULL);
 }
