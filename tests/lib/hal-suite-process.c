@@ -150,7 +150,7 @@ int suite_worker_main(char *argv[]) {
                 work_kill(shared);
         case ROLE_SERVICE:
                 suite_service_worker(shared);
-                return EXIT_SUCCESS;
+                _exit(EXIT_SUCCESS); /* the control thread may still look at the queues */
         default:
                 return EXIT_FAILURE;
         }
