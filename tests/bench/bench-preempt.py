@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From the doorbell of a high job to the low job's queues being off the device, on a simulated AMD GPU: bench-preempt.py [--quick]
+
+Both jobs are programs on AMD's HSA runtime, with the KFD layer in front of it, under a real service. The three parts are the service's own figures:
+decision, from the doorbell to the verdict being written; wake-up, from there to the low job's control thread calling its driver; ioctl, that
+call, whose cost is the simulator's model (an unmap and map costs 50 us, beside what the simulator's own threads need of the CPU). Prints JSON."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+KERNEL_NS = 500_000
+
+
+class Player:
+    """A tenant of xsched-demo, by its lines (tools/demo/demo.h)."""
+
+    def __init__(self, bus, token, role, kernels, environment):
+        out_r, out_w = os.pipe()
+        in_r, in_w = os.pipe()
+        self.process = Process(
+            [os.environ["PLAYER"], "--tenant", role, "amd-sim", "1", str(kernels), str(KERNEL_NS), "1"],
+            env={"XSCHED_BUS_ADDRESS": bus.address, "XSCHED_JOB": token, **environment},
+            stdin=in_r, stdout=out_w,
+        )
+        os.close(out_w)
+        os.close(in_r)
+        self.into, self.out = in_w, os.fdopen(out_r)
+        if self.out.readline() != "ready\n":
+            raise AssertionError(f"the {role} job does not start")
+
+    def go(self, start, end, period):
+        os.write(self.into, f"go {start} {end} {period}\n".encode())
+
+    def stop(self):
+        os.write(self.into, b"stop\n")
+
+    def done(self):
+        for line in self.out:
+            if line.startswith("error"):
+                raise AssertionError(line)
+            if line.startswith("done"):
+                return int(line.split()[1])
+        raise AssertionError("a job ended without a word")
+
+
+def job(c, name, priority):
+    pidfd = os.pidfd_open(os.getpid())
+    return c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", name, {"Priority": ("i", priority)}, pidfd, 0)[0]
+
+
+def figures(c, name):
+    return dict(zip(("p50_us", "p99_us", "max_us", "samples"), c.get(NAME, PATH, MANAGER, name)))
+
+
+def main():
+    seconds = 2 if "--quick" in sys.argv else 15
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {"KFDSIM_DIR": os.path.join(directory, "kfdsim"), "KFDSIM_GPUS": "gfx90a"}
+        bus = Bus(directory, "daemon")
+        service = Service(bus, directory, config="[Log]\nLevel=warning\n[Scheduler]\nPreemption=auto\nThreshold=16\nBudget=0\n")
+        c = bus.connect()
+        low = Player(bus, job(c, "low", -10), "batch", 100, environment)
+        high = Player(bus, job(c, "high", 10), "latency", 4, environment)
+        start = now_ns() + 10**9
+        low.go(now_ns(), 0, 0)
+        high.go(start, start + seconds * 10**9, 20_000_000)
+        tasks = high.done()
+        low.stop()
+        result = {name: figures(c, prop) for name, prop in (
+            ("decision", "DecisionLatency"), ("wake", "WakeLatency"), ("ioctl", "DriverLatency"))}
+        device = c.call(NAME, PATH, MANAGER, "ListDevices")[0][0][5]
+        result.update(
+            seconds=seconds, tasks=tasks, batch_tasks=low.done(),
+            hold_us=c.get(NAME, device, DEVICE, "HoldCostUSec"), release_us=c.get(NAME, device, DEVICE, "ReleaseCostUSec"),
+        )
+        low.process.end()
+        high.process.end()
+        c.close()
+        service.end()
+        bus.end()
+    if result["ioctl"]["samples"] == 0:
+        raise AssertionError("no queue was ever taken off")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
