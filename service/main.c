@@ -196,12 +196,12 @@ static int adopt_clients(Manager *m) {
         return 0;
 }
 
-/* A file that could not be read is no reason not to schedule. */
-static void read_stored(Manager *m) {
+/* A file that could not be read is no reason not to schedule. Who serves on a bus of somebody's own may have inherited that one's directory. */
+static void read_stored(Manager *m, const Options *o) {
         const char *directories = getenv("STATE_DIRECTORY");
         char why[STORED_WHY_MAX];
 
-        if (isempty(directories))
+        if (isempty(directories) || o->bus == BUS_ADDRESS)
                 return;
         _cleanup_free_ char *first = strndup(directories, strcspn(directories, ":"));
         int r = first ? stored_open(first, &m->stored, why) : -ENOMEM;
@@ -218,7 +218,7 @@ static int start(Manager *m, const Options *o) {
         int r = watch_signals(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to watch for signals: %m");
-        read_stored(m);
+        read_stored(m, o);
         r = connect_bus(m, o);
         if (r < 0)
                 return r;
