@@ -106,10 +106,22 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
                         c->own ? &c->resolved.policy : &c->group->resolved.policy, ret);
 }
 
+/* Said only when it is so: a change of a group comes by at each of its queues. */
+static void queue_announce_settings(Queue *q, const SettingsResolved *former) {
+        if (!q->hh.tbl || !q->manager->bus ||
+                        (settings_policy_equal(&former->policy, &q->resolved.policy) &&
+                                        former->source == q->resolved.source))
+                return;
+        (void) sd_bus_emit_properties_changed(q->manager->bus, q->path, BUS_INTERFACE ".Queue", "Priority",
+                        "Weight", "Threshold", "Preemption", "PolicySource", NULL);
+}
+
 int queue_settings_changed(Queue *q) {
+        const SettingsResolved former = q->resolved;
         Entity *e;
 
         queue_resolve(q);
+        queue_announce_settings(q, &former);
         int r = queue_pick_entity(q, &e);
         if (r < 0)
                 return r; /* it stays where it is */
