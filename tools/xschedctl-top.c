@@ -435,6 +435,7 @@ static TopEvent top_wait(Top *t, int signal_fd, bool keys, uint64_t until_ns) {
 
 static int top_loop(Top *t, int signal_fd, bool screen) {
         uint64_t iterations = t->ctl->iterations, shown = 0, until;
+        bool helping = false;
         int r;
 
         r = top_sample(t);
@@ -442,11 +443,13 @@ static int top_loop(Top *t, int signal_fd, bool screen) {
                 r = ctl_fail("cannot print");
         until = ns_add(now_ns(), t->ctl->delay_ns);
         while (r == 0 && (iterations == 0 || shown < iterations)) {
-                TopEvent event = top_wait(t, signal_fd, screen, until);
+                /* The help stays until it has been read. */
+                TopEvent event = top_wait(t, signal_fd, screen, helping ? NSEC_INFINITY : until);
 
                 if (event == TOP_QUIT)
                         return 0;
-                if (event == TOP_HELP) {
+                helping = event == TOP_HELP;
+                if (helping) {
                         print_help();
                         continue;
                 }
