@@ -5,7 +5,6 @@
  */
 
 #include <semaphore.h>
-#include <sys/syscall.h>
 
 #include "common/macro.h"
 #include "common/thread-util.h"
@@ -85,25 +84,22 @@ typedef struct Seized {
         sem_t done;
 } Seized;
 
-/* The thread before may not quite have ended: then the process still has its tracer, and that is us. */
+/* A thread of ours that has made its call may not quite have ended: then the process still has its tracer. Between two looks it may: what is
+ * not so twice in a row is not so. */
 static int seize(KfdTarget *t) {
         uint64_t until = ns_add(t->sys->now(), KFD_TARGET_SEIZE_NS);
-        pid_t self = (pid_t) syscall(SYS_gettid), tracer;
-        bool again = true;
+        unsigned n_others = 0;
+        pid_t tracer;
 
         for (;;) {
                 int r = t->sys->seize(t->pid);
-                if (r >= 0) {
-                        t->tracer = self;
-                        return 0;
-                }
-                if (r != -EPERM || t->tracer == 0 || !again)
+                if (r != -EPERM)
                         return r;
                 int q = t->sys->tracer(t->pid, &tracer);
                 if (q < 0)
                         return q;
-                again = tracer == t->tracer && t->sys->now() < until;
-                if (tracer != 0 && !again)
+                n_others = tracer != 0 && t->sys->is_own_thread(tracer) ? 0 : n_others + 1;
+                if (n_others == 2 || t->sys->now() >= until)
                         return r;
                 t->sys->nap();
         }

@@ -58,6 +58,7 @@ typedef struct KfdTargetSys {
         int (*has_mes)(pid_t pid); /* whether it has queues on a GPU scheduled by MES; -ESRCH: KFD does not know it */
         int (*seize)(pid_t pid);
         int (*tracer)(pid_t pid, pid_t *ret);
+        bool (*is_own_thread)(pid_t tid);
         int (*ioctl)(int fd, unsigned long request, ...);
         uint64_t (*now)(void);
         void (*nap)(void); /* shortly */
@@ -101,7 +102,6 @@ struct KfdTarget {
         int pidfd;
         int device;    /* criu: the process's; debug: ours */
         int device_at; /* criu: its number there */
-        pid_t tracer;  /* our last tracing thread */
 
         /* debug */
         int events;

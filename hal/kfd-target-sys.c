@@ -103,6 +103,13 @@ static int seize(pid_t pid) {
         return ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 ? negative_errno() : 0;
 }
 
+static bool is_own_thread(pid_t tid) {
+        char path[64];
+
+        (void) snprintf(path, sizeof(path), "/proc/self/task/%d", (int) tid);
+        return access(path, F_OK) == 0;
+}
+
 static void nap(void) {
         (void) usleep(50);
 }
@@ -115,6 +122,7 @@ const KfdTargetSys kfd_target_sys = {
                 .has_mes = has_mes,
                 .seize = seize,
                 .tracer = process_tracer,
+                .is_own_thread = is_own_thread,
                 .ioctl = ioctl,
                 .now = now_ns,
                 .nap = nap,

@@ -63,14 +63,20 @@ class Holds(Case):
         """Processes that the records name."""
         return [int(re.match(r"hold-(\d+)-", os.path.basename(p))[1]) for p in glob.glob(f"{self.records}/hold-*[0-9]")]
 
+    def until_state(self, t, *states):
+        try:
+            until(lambda: self.state(t) in states, f"{states}")
+        except AssertionError as e:
+            raise AssertionError(f"{e}, but {self.state(t)}: {self.service.messages()}") from e
+
     def hold(self, t):
         self.high.edge(1)
-        until(lambda: self.state(t) == "held", f"it is held: {self.service.messages()}")
+        self.until_state(t, "held")
         t.stands_still()
 
     def release(self, t):
         self.high.edge(0)
-        until(lambda: self.state(t) == "running", "it is let go")
+        self.until_state(t, "running")
         t.goes_on()
 
     def finish(self, *tenants):
@@ -228,7 +234,7 @@ class Criu(Holds):
         t = self.tenant_of_gpu()
         client = self.call("GetClientByPID", "u", t.pid)
         self.c.call(NAME, client, CLIENT, "Suspend")
-        until(lambda: self.state(t) == "held", "it is held")
+        self.until_state(t, "held")
         t.stands_still()
         self.c.call(NAME, client, CLIENT, "Resume")
         t.goes_on()
@@ -264,7 +270,7 @@ class Refused(Holds):
 
     def refused(self, t, why):
         self.high.edge(1)
-        until(lambda: self.state(t) == "failed", f"it is refused: {self.service.messages()}")
+        self.until_state(t, "failed")
         t.goes_on()
         self.assertIn(why, self.service.messages())
         until(lambda: not self.named(), "nothing is written down")
@@ -294,7 +300,7 @@ class Refused(Holds):
         os.rmdir(os.path.dirname(self.records))
         t = self.tenant_of_gpu()
         self.high.edge(1)
-        until(lambda: self.state(t) == "failed", "it is refused")
+        self.until_state(t, "failed")
         t.goes_on()
         os.mkdir(os.path.dirname(self.records))
         self.finish(t)

@@ -53,6 +53,12 @@ static void test_exports(void **state) {
                         "xsched_queue_boost",
                         "xsched_get_counters",
                         "xsched_hint",
+                        "xsched_preempt_init",
+                        "xsched_preempt_free",
+                        "xsched_preempt_suspend_queues",
+                        "xsched_preempt_resume_queues",
+                        "xsched_preempt_query_queues",
+                        "xsched_preempt_strerror",
         };
         static const char *const private[] = {
                         "gate_begin_slow", "page_open", "client_kick", "now_ns", "sdbus"};
