@@ -400,7 +400,9 @@ def render_preempt(record):
     text = (
         "From the doorbell of a high job to the low job's queues being off the device. The last part is the simulator's model: an unmap "
         "and map costs 50 us, and the simulated hardware is threads that need a CPU to stop. The first two are ours, and want a "
-        "processor at once: on an otherwise idle machine their p99 is to stay below 60 us each.\n\n"
+        "processor at once: on an otherwise idle machine their p99 is to stay below 60 us each. "
+        "Where that takes longer, it is the kernel's own wake-up of a sleeping CPU: see the yardstick above, and BusyPoll= in "
+        "xsched.conf(5).\n\n"
     )
     text += table(["", "p50 us", "p99 us", "max us", "samples"], rows)
     text += (
