@@ -7,6 +7,7 @@
  * lease, as one that is stopped, and when it is gone.
  */
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,12 +28,27 @@
 
 /* --- the worker --- */
 
+/* Calls of a backend are serialised, and nothing changes while time passes: the driver's run() waits for what is not held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 static int apply(XschedQueue *const *unused, void *const *userdata, uint32_t n, int held) {
         HalQueue *batch[QUEUES];
 
         for (uint32_t i = 0; i < n; i++)
                 batch[i] = userdata[i];
-        return held ? driver->ops->hold(batch, n) : driver->ops->release(batch, n);
+        (void) pthread_mutex_lock(&lock);
+        int r = held ? driver->ops->hold(batch, n) : driver->ops->release(batch, n);
+        (void) pthread_mutex_unlock(&lock);
+        return r;
+}
+
+static void run(Bench *b, uint64_t ns) {
+        const struct timespec pace = ns_to_timespec(NSEC_PER_MSEC);
+
+        (void) pthread_mutex_lock(&lock);
+        driver->run(b->device, ns);
+        (void) pthread_mutex_unlock(&lock);
+        (void) nanosleep(&pace, NULL); /* for who waits for the lock */
 }
 
 static uint64_t all_done(Bench *b) {
@@ -47,7 +63,6 @@ static uint64_t all_done(Bench *b) {
 void suite_service_worker(Shared *shared) {
         Bench *b = bench_new(QUEUES);
         XschedQueue *queues[QUEUES];
-        const struct timespec pace = ns_to_timespec(NSEC_PER_MSEC);
 
         for (size_t i = 0; i < b->n; i++) {
                 const XschedQueueInfo info = {
@@ -65,14 +80,13 @@ void suite_service_worker(Shared *shared) {
                 for (size_t i = 0; i < b->n; i++)
                         if (b->submitted[i] - bench_done(b, i) < UNDER_WAY)
                                 bench_submit(b, i, WORK_NS);
-                driver->run(b->device, 2 * WORK_NS);
+                run(b, 2 * WORK_NS);
                 atomic_store(&shared->progress, all_done(b));
-                (void) nanosleep(&pace, NULL);
         }
         /* Whatever was said, the queues run now. */
         for (size_t i = 0; i < b->n; i++)
                 while (bench_done(b, i) < b->submitted[i])
-                        driver->run(b->device, NSEC_PER_MSEC);
+                        run(b, NSEC_PER_MSEC);
         bench_assert_all_done(b);
         for (size_t i = 0; i < b->n; i++)
                 xsched_queue_unref(queues[i]);
