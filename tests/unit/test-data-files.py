@@ -143,17 +143,35 @@ class Unit(unittest.TestCase):
             stdout=subprocess.DEVNULL,
         )
 
-    def test_verify(self):
+    def verify(self, drop_in=""):
+        def built(text):
+            return re.sub(r"(?m)^(Exec(?:Start|StopPost)=-?)/\S+/(xsched\S+)", rf"\1{BUILD}/service/\2", text)
+
         with tempfile.TemporaryDirectory() as tmp:
             unit = (BUILD / "units/xsched.service").read_text(encoding="utf-8")
-            unit = re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={BUILD}/service/xschedd", unit)
-            unit = re.sub(r"(?m)^Documentation=.*\n", "", unit)
             path = Path(tmp, "xsched.service")
-            path.write_text(unit, encoding="utf-8")
+            path.write_text(built(re.sub(r"(?m)^Documentation=.*\n", "", unit)), encoding="utf-8")
+            if drop_in:
+                Path(tmp, "xsched.service.d").mkdir()
+                Path(tmp, "xsched.service.d/50-privileged.conf").write_text(built(drop_in), encoding="utf-8")
             result = subprocess.run(
                 ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path], capture_output=True, text=True
             )
             self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_verify(self):
+        self.verify()
+
+    def test_verify_privileged(self):
+        drop_in = (BUILD / "units/examples/privileged.conf").read_text(encoding="utf-8")
+        self.verify(drop_in)
+        self.verify(re.sub(r"(?m)^#(\w+=)", r"\1", drop_in))  # with what is for mode debug only
+        capabilities = re.findall(r"(?m)^AmbientCapabilities=(\w+)$", drop_in)
+        self.assertEqual(capabilities, ["CAP_SYS_PTRACE", "CAP_CHECKPOINT_RESTORE"])
+        for name in capabilities:
+            self.assertIn(name, read("man/xschedd.8.scd"))
+        self.assertIn(" undo /run/xsched-holder/holds", drop_in)
+        self.assertIn('"/run/xsched-holder"', read("service/privileged.c"))
 
 
 if __name__ == "__main__":
