@@ -239,8 +239,8 @@ def run_text(program, *arguments, session=False):
         if not os.path.exists(exe):
             print(f"{os.path.relpath(exe)} was not built: left out", file=sys.stderr)
             return
-        layer = os.path.join(options.build, "shim", "libxsched-opencl.so")
-        words = [layer if word == "LAYER" else word for word in arguments]
+        paths = {"LAYER": "shim/libxsched-opencl.so", "KFD-LAYER": "shim/libxsched-kfd.so", "KFDSIM": "tests/kfdsim/libkfdsim.so"}
+        words = [os.path.join(options.build, paths[word]) if word in paths else word for word in arguments]
         command = in_session(options, program, *words) if session else [exe, *words]
         keep(options, program.replace("bench-", ""), command, run(command))
 
@@ -251,6 +251,7 @@ BENCHMARKS = {
     "demo": run_demo,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
+    "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
     "gate": run_text("bench-gate"),
     "amd-sim": run_amd_sim,
     "preempt": run_preempt,
@@ -495,7 +496,7 @@ LAUNCH_NOTE = (
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
     ("Tenants on one device", "", ["demo-.*"], render_demo),
-    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "gate"], render_text),
+    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
     ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], render_preempt),
     ("The service under load", "", ["load"], render_load),
