@@ -62,7 +62,7 @@ static uint64_t all_done(Bench *b) {
 /* Work is always there, until the suite has seen enough. */
 void suite_service_worker(Shared *shared) {
         Bench *b = bench_new(QUEUES);
-        XschedQueue *queues[QUEUES];
+        XschedQueue *queues[QUEUES] = {};
 
         for (size_t i = 0; i < b->n; i++) {
                 const XschedQueueInfo info = {
@@ -165,7 +165,7 @@ static void assert_stands(const Service *v) {
         if (driver->ops->traits.max_level < LEVEL_INTERRUPT)
                 return;
         (void) nanosleep(&ts, NULL);
-        assert_true(atomic_load(&v->shared->progress) <= before + UNDER_WAY * QUEUES);
+        assert_true(atomic_load(&v->shared->progress) <= before + UNDER_WAY * (uint64_t) QUEUES);
 }
 
 static void finish(Service *v) {

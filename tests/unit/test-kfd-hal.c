@@ -90,7 +90,7 @@ static int setup(void **state) {
                 queues[i].write_index = write_index + i;
                 queues[i].read_index = read_index + i;
                 queues[i].doorbell = doorbell + i;
-                atomic_store(&write_index[i], 10 * i);
+                atomic_store(&write_index[i], UINT64_C(10) * i);
                 atomic_store(&read_index[i], 0);
                 atomic_store(&doorbell[i], 0);
                 batch[i] = &queues[i].hal;
