@@ -190,7 +190,7 @@ static int watch(DeviceMetrics *m, pid_t pid) {
 
 static int start(DeviceMetrics *m) {
         int ends[2];
-        pid_t pid;
+        pid_t pid = 0;
 
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return negative_errno();
