@@ -124,13 +124,11 @@ static Container *current(const Walk *w) {
 /* The level that the next fact belongs to: a job comes before its pods, a pod before its container; what comes after a container
  * lies within it. NULL: too deep. */
 static Container *level(Walk *w) {
-        Container *c = current(w);
-
-        if (c && c->engine == CONTAINER_NONE)
-                return c;
+        if (w->n > 0 && w->levels[w->n - 1].engine == CONTAINER_NONE)
+                return w->levels + w->n - 1;
         if (w->n >= CONTAINER_LEVELS_MAX)
                 return NULL;
-        c = w->levels + w->n++;
+        Container *c = w->levels + w->n++;
         *c = (Container){.delegated = w->user || w->n > 1};
         return c;
 }
