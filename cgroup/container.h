@@ -68,7 +68,7 @@ size_t container_parse(const char *cgroup, Container levels[static CONTAINER_LEV
 const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MAX]);
 
 /* "4711", or "4711.batch" as Slurm writes a step; "" when there is none. */
-#define CONTAINER_STEP_MAX (2U * CONTAINER_JOB_MAX)
+#define CONTAINER_STEP_MAX ((size_t) 2 * CONTAINER_JOB_MAX)
 const char *container_slurm_name(const Container *c, char buf[static CONTAINER_STEP_MAX]);
 
 /* What people are told of a cgroup: of each fact the innermost that there is; "" of what there is none. */
