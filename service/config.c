@@ -84,7 +84,8 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0,
                                 1 * NSEC_PER_SEC),
                 CONF_ITEM("Preemption", conf_type_preemption, DeviceConfig, tuning.preemption, 0, 0),
-                CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0, 0),
+                CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0,
+                                0),
                 CONF_ITEM("AllowMESPreemption", conf_type_bool, DeviceConfig, tuning.allow_mes, 0, 0),
 };
 

@@ -7,8 +7,8 @@
 #include <utlist.h>
 
 #include "arbiter.h"
-#include "device.h"
 #include "device-metrics.h"
+#include "device.h"
 #include "ladder.h"
 #include "manager-state.h"
 
