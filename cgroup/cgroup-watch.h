@@ -8,8 +8,8 @@
  * that goes; the process events of netlink, PSI and the files of the controllers know nothing of it; systemd's signals
  * tell of its own units only. But a running process is moved in one way: somebody writes its number to cgroup.procs (or a thread's to
  * cgroup.threads) of the cgroup that it shall be in. A write to a file of cgroupfs is an IN_MODIFY like any other, whoever
- * makes it, from whichever mount and cgroup namespace, and it is reported when the process has already moved. Seen on Linux 6.1,
- * 6.12 and 6.18.
+ * makes it, from whichever mount and cgroup namespace, and it is reported when the process has already moved. Seen on Linux 6.12
+ * and 6.18.
  *
  * So every directory of the hierarchy is watched, since nobody knows beforehand where a process will go. One that appears is watched
  * from then on, and what was written to it before is found by looking: `entered` is called for it, too. Nothing is looked at
