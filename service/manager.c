@@ -77,8 +77,6 @@ Manager *manager_free(Manager *m) {
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);
-        /* The kernel may take its time over this, once for both. */
-        sd_event_source_disable_unref(m->inotify_anchor);
         follow_free(m->follow);
         sd_event_unref(m->event);
         config_free(m->config);

@@ -89,8 +89,7 @@ struct Manager {
         uint64_t next_queue_id;
         uint64_t next_job_id;
 
-        sd_event_source *inotify_anchor; /* origin.c */
-        Follow *follow;                  /* follow.h; while there are clients */
+        Follow *follow; /* follow.h; while there are clients */
 
         Device *pending;               /* list: to be dispatched by arbiter_flush() */
         Privileged *privileged;        /* privileged.h; NULL: cannot be */

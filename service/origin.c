@@ -198,26 +198,10 @@ static int on_inotify(sd_event_source *s, const struct inotify_event *e, void *u
 
 #define WATCHED (IN_ATTRIB | IN_DELETE_SELF | IN_ONLYDIR)
 
-static int on_anchor(sd_event_source *s, const struct inotify_event *e, void *userdata) {
-        return 0;
-}
-
-/* sd-event closes its inotify instance with the last watch, and the kernel can take seconds for that on a busy machine: one watch that
- * has nothing to say keeps it open. It asks for all that origins ask for: the root's origin watches the same directory, and sd-event (252) goes
- * round for ever with an event of a watch that none of its sources wants any more. */
-static void drop_anchor(Manager *m) {
-        _cleanup_free_ char *root = NULL;
-
-        if (m->inotify_anchor || cgroup_directory("", &root) < 0)
-                return;
-        (void) sd_event_add_inotify(m->event, &m->inotify_anchor, root, WATCHED, on_anchor, NULL);
-}
-
 /* Watched first, read second: nothing gets lost in between. */
 static void watch_attrs(Origin *o) {
         _cleanup_free_ char *directory = NULL;
 
-        drop_anchor(o->manager);
         int r = cgroup_directory(o->path, &directory);
         if (r >= 0)
                 r = sd_event_add_inotify(o->manager->event, &o->inotify, directory, WATCHED, on_inotify, o);
