@@ -52,6 +52,12 @@ int cgroup_path_slice(const char *path, char **ret) {
         return last_component(path, is_slice, ret);
 }
 
+int cgroup_path_owner(const char *path, char **ret) {
+        const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+
+        return is_slice(last, strlen(last)) ? cgroup_path_slice(path, ret) : cgroup_path_unit(path, ret);
+}
+
 size_t cgroup_path_trusted(const char *path) {
         const char *p = path;
 

@@ -62,6 +62,23 @@ int parse_int64(const char *s, int64_t min, int64_t max, int64_t *ret) {
         return 0;
 }
 
+int parse_percent(const char *s, uint64_t *ret) {
+        size_t n = s ? strlen(s) : 0;
+        char digits[16];
+
+        if (streq_ptr(s, "infinity")) {
+                *ret = 0;
+                return 0;
+        }
+        if (n > 0 && s[n - 1] == '%')
+                n--;
+        if (n == 0 || n >= sizeof(digits))
+                return -EINVAL;
+        memcpy(digits, s, n);
+        digits[n] = '\0';
+        return parse_uint64(digits, 0, UINT32_MAX, ret);
+}
+
 int parse_bool(const char *s) {
         static const char *const yes[] = {"1", "yes", "y", "true", "t", "on"};
         static const char *const no[] = {"0", "no", "n", "false", "f", "off"};

@@ -66,10 +66,18 @@ typedef struct PolicySettings {
         /* How a hold is carried out: the caller's business, no policy looks at it. */
         Preemption preemption;
         bool gang;
+
+        /* Of a group: they count for its node, no policy looks at them here. */
+        uint32_t max, min;
+        uint32_t period_us;
 } PolicySettings;
 
 #define POLICY_SETTINGS_DEFAULT                                                                             \
-        ((PolicySettings){.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT})
+        ((PolicySettings){                                                                                  \
+                        .priority = POLICY_PRIORITY_DEFAULT,                                                \
+                        .weight = POLICY_WEIGHT_DEFAULT,                                                    \
+                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,                                 \
+        })
 
 typedef struct PolicyNodeSettings {
         uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */

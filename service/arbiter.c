@@ -68,10 +68,11 @@ static SlotWords wanted_words(const Queue *q) {
         else if (e && entity_is_scheduled(e)) {
                 w.verdict = gang_entity_verdict(e);
                 w.threshold = entity_threshold(e);
-                if (w.threshold != 0) {
-                        w.budget_us = e->device->tuning.budget_us;
-                        w.lead_us = e->device->tuning.lead_us;
-                }
+        } else if (e && e->policy && e->limited)
+                w.threshold = entity_threshold(e); /* what it launches before it is heard of stays small */
+        if (w.threshold != 0) {
+                w.budget_us = e->device->tuning.budget_us;
+                w.lead_us = e->device->tuning.lead_us;
         }
         w.level = ladder_level(q, w.verdict);
         return w;
@@ -266,7 +267,7 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
 }
 
 static DeviceState device_next_state(Device *d, uint64_t now) {
-        if (d->n_active <= 1)
+        if (d->n_active <= 1 && d->n_limited == 0)
                 return DEVICE_ALONE;
         if (d->n_ready > 1)
                 return DEVICE_CONTENDED;
@@ -275,7 +276,8 @@ static DeviceState device_next_state(Device *d, uint64_t now) {
         case DEVICE_QUIET:
                 return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_CONTENDED;
         case DEVICE_SOLE:
-                return d->n_ready == 1 && now < d->probe_at ? DEVICE_SOLE : DEVICE_CONTENDED;
+                return d->n_ready == 1 && d->n_limited == 0 && now < d->probe_at ? DEVICE_SOLE
+                                                                                 : DEVICE_CONTENDED;
         case DEVICE_CONTENDED:
                 if (now < d->settle_at)
                         return DEVICE_CONTENDED;
@@ -299,7 +301,7 @@ static bool device_holds_anybody(const Device *d) {
 static void device_settle(Device *d, uint64_t now) {
         for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
                 if (d->state == DEVICE_CONTENDED) {
-                        if (d->n_ready > 1)
+                        if (d->n_ready > 1 || (d->n_ready > 0 && d->n_limited > 0))
                                 d->settle_at = NSEC_INFINITY;
                         else if (d->settle_at == NSEC_INFINITY)
                                 d->settle_at = now + ARBITER_SETTLE_NS;

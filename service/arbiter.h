@@ -15,6 +15,8 @@
  *   SOLE       one entity was the only ready one for ARBITER_SETTLE_NS: it is not watched and its launches cost nothing. It counts as
  *              ready until it is looked at again: when another becomes ready, or, while others are held for its sake (which costs
  *              lease renewals), every ARBITER_PROBE_NS.
+ * While a Max= counts for anybody who is active on the device it is never ALONE or SOLE: what is not watched cannot be counted. A
+ * limited entity keeps its threshold in QUIET, too.
  *
  * Looking again. Setting `watch` returns what is outstanding at that moment. A slot with launches that were not counted is asked to
  * drain by one datagram on the lifeline; until it has, it counts as ready.

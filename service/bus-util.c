@@ -59,10 +59,33 @@ static int read_number(sd_bus_message *message, SettingsKey k, int64_t *ret) {
                 *ret = i;
                 return r;
         }
+        if (k == SETTINGS_PERIOD) {
+                uint64_t t;
+                int r = sd_bus_message_read(message, "t", &t);
+                *ret = (int64_t) MIN(t, (uint64_t) INT64_MAX);
+                return r;
+        }
         uint32_t u;
         int r = sd_bus_message_read(message, "u", &u);
         *ret = u;
         return r;
+}
+
+static int set_number(Settings *s, SettingsKey k, int64_t v) {
+        switch (k) {
+        case SETTINGS_PRIORITY:
+                return settings_set_priority(s, v);
+        case SETTINGS_WEIGHT:
+                return settings_set_weight(s, v);
+        case SETTINGS_MAX:
+                return settings_set_max(s, v);
+        case SETTINGS_MIN:
+                return settings_set_min(s, v);
+        case SETTINGS_PERIOD:
+                return settings_set_period(s, v);
+        default:
+                return settings_set_threshold(s, v);
+        }
 }
 
 int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
@@ -73,6 +96,9 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                         [SETTINGS_THRESHOLD] = "u",
                         [SETTINGS_PREEMPTION] = "s",
                         [SETTINGS_GANG] = "b",
+                        [SETTINGS_MAX] = "u",
+                        [SETTINGS_MIN] = "u",
+                        [SETTINGS_PERIOD] = "t",
                         [SETTINGS_CLASS] = "s",
         };
         int k = settings_key_from_string(key);
@@ -100,12 +126,7 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
         int r = read_number(message, (SettingsKey) k, &v);
         if (r < 0)
                 return r;
-        if (k == SETTINGS_PRIORITY)
-                r = settings_set_priority(s, v);
-        else if (k == SETTINGS_WEIGHT)
-                r = settings_set_weight(s, v);
-        else
-                r = settings_set_threshold(s, v);
+        r = set_number(s, (SettingsKey) k, v);
         return r < 0 ? invalid_setting(key, error) : 0;
 }
 
@@ -183,6 +204,21 @@ int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *
         return 0;
 }
 
+int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
+        uint64_t flags;
+        Settings s;
+
+        int r = bus_read_set(m, message, 0, &flags, &s, error);
+        if (r < 0)
+                return r;
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(&s, k) && settings_key_is_of_groups(k))
+                        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
+                                        "%s is a setting of groups", settings_key_to_string(k));
+        *ret = s;
+        return 0;
+}
+
 int bus_read_setting(
                 Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error) {
         char type;
@@ -210,6 +246,12 @@ int bus_append_settings(sd_bus_message *reply, const Settings *s) {
                                 reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
         if (r >= 0 && settings_has(s, SETTINGS_GANG))
                 r = sd_bus_message_append(reply, "{sv}", "Gang", "b", (int) s->gang);
+        if (r >= 0 && settings_has(s, SETTINGS_MAX))
+                r = sd_bus_message_append(reply, "{sv}", "Max", "u", s->max);
+        if (r >= 0 && settings_has(s, SETTINGS_MIN))
+                r = sd_bus_message_append(reply, "{sv}", "Min", "u", s->min);
+        if (r >= 0 && settings_has(s, SETTINGS_PERIOD))
+                r = sd_bus_message_append(reply, "{sv}", "Period", "t", (uint64_t) s->period_us);
         if (r >= 0 && settings_has(s, SETTINGS_CLASS))
                 r = sd_bus_message_append(reply, "{sv}", "Class", "s", s->class);
         return r < 0 ? r : sd_bus_message_close_container(reply);

@@ -38,6 +38,9 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
 /* The value of one setting, inside its variant. */
 int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error);
 
+/* The same, of a client or a queue: refuses what only groups have. */
+int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
+
 /* Appends the settings that are named, as a{sv}. */
 int bus_append_settings(sd_bus_message *reply, const Settings *s);
 

@@ -46,6 +46,7 @@ const Class *classes_find(const Classes *c, const char *name);
 
 /* Preemption, by its name. */
 extern const ConfType conf_type_preemption;
+extern const ConfType conf_type_percent; /* into uint32_t */
 
 /* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */
 const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except);

@@ -104,10 +104,9 @@ BUS_METHOD(method_set) {
         Client *c = userdata;
         PolicySettings changed;
         char target[64];
-        uint64_t flags;
         Settings s;
 
-        int r = bus_read_set(c->manager, message, 0, &flags, &s, error);
+        int r = bus_read_set_of_member(c->manager, message, &s, error);
         if (r < 0)
                 return r;
         client_would_be(c, &s, &changed);

@@ -255,13 +255,22 @@ void client_fds_done(ClientFds *f) {
         f->wake = safe_close(f->wake);
 }
 
-static void client_join(Client *c, Group *g) {
+static int client_join(Client *c, Group *g) {
+        int r = group_attach(g);
+        if (r < 0) {
+                group_left(g);
+                return r;
+        }
         c->group = g;
         DL_APPEND2(g->clients, c, group_prev, group_next);
         if (++g->n_clients == 1 && g->origin)
                 origin_revisit(g->origin);
-        group_members_changed(g);
+        if (g->n_clients == 1 && g->n_children > 0)
+                group_settings_changed(g);
+        else
+                group_members_changed(g);
         freeze_group_changed(g, true);
+        return 0;
 }
 
 /* The group ends when that was all that kept it. */
@@ -269,13 +278,13 @@ static void client_leave(Client *c) {
         Group *g = TAKE_PTR(c->group);
 
         DL_DELETE2(g->clients, c, group_prev, group_next);
-        if (--g->n_clients > 0 && !c->manager->stopping)
+        g->n_clients--;
+        if (!c->manager->stopping && g->n_clients > 0)
                 group_members_changed(g);
+        else if (!c->manager->stopping && g->n_children > 0)
+                group_settings_changed(g);
         freeze_group_changed(g, false);
-        if (g->job)
-                job_gc(g->job);
-        else
-                group_gc(g);
+        group_left(g);
 }
 
 /* Undoes as much as has been done. */
@@ -442,7 +451,9 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
                 if (r < 0)
                         return r;
         }
-        client_join(c, g);
+        r = client_join(c, g);
+        if (r < 0)
+                return r;
         c->wish = p->wish;
         (void) client_forget_wish(c, origin_environment(g->origin));
         hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
@@ -485,7 +496,9 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
         r = client_set_strings(c, k->sender, k->shim_version, k->backend);
         if (r < 0)
                 return r;
-        client_join(c, k->group);
+        r = client_join(c, k->group);
+        if (r < 0)
+                return r;
         c->override = k->override;
         c->wish = k->wish;
         c->suspended = k->suspended;
@@ -510,6 +523,11 @@ int client_moved(Client *c) {
                         return r;
         }
         if (g != c->group) {
+                int r = group_attach(g); /* so that joining cannot fail */
+                if (r < 0) {
+                        group_left(g);
+                        return r;
+                }
                 log_event(LOG_INFO, MESSAGE_CLIENT_MOVED,
                                 LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = g->name),
                                 "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
@@ -518,7 +536,7 @@ int client_moved(Client *c) {
                         if (c->slots[i])
                                 entity_take_queue(NULL, c->slots[i]);
                 client_leave(c);
-                client_join(c, g);
+                (void) client_join(c, g);
                 client_settings_changed(c);
         }
         if (c->announced)

@@ -77,7 +77,12 @@ static int describe_group(const Group *g, json_object *o) {
         JSON_TRY(add_container(o, g->name));
         JSON_TRY(add_settings(o, &g->resolved));
         JSON_TRY(json_add_bool(o, "suspended", g->suspended));
+        JSON_TRY(json_add_string(o, "parent", g->parent ? g->parent->name : ""));
+        JSON_TRY(json_add_u64(o, "max", g->resolved.policy.max));
+        JSON_TRY(json_add_u64(o, "min", g->resolved.policy.min));
+        JSON_TRY(json_add_u64(o, "period_usec", g->resolved.policy.period_us));
         JSON_TRY(json_add_u64(o, "clients", g->n_clients));
+        JSON_TRY(json_add_u64(o, "gpu_time_usec", group_gpu_time(g, now_ns()) / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));
         return json_add_u64(o, "preempted", u.n_preempted);

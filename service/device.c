@@ -11,6 +11,7 @@
 #include "device.h"
 #include "ladder.h"
 #include "manager-state.h"
+#include "share.h"
 
 static const char *const device_state_table[_DEVICE_STATE_MAX] = {
                 [DEVICE_ALONE] = "alone",
@@ -146,13 +147,13 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
                 return r;
 
         PolicyEntity **entities = calloc(d->n_active + 1, sizeof(void *));
-        if (!entities)
-                r = -ENOMEM;
-        if (entities)
+        r = entities ? shares_copy(d, ops, p) : -ENOMEM;
+        if (r >= 0)
                 DL_FOREACH2(d->entities, e, device_next) {
                         if (!e->policy)
                                 continue;
-                        r = ops->entity_new(p, NULL, e, &e->settings, now, &entities[n]);
+                        const PolicySettings s = entity_settings(e);
+                        r = ops->entity_new(p, e->share->next, e, &s, now, &entities[n]);
                         if (r < 0)
                                 break;
                         n++;
@@ -161,6 +162,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
                 while (n > 0)
                         ops->entity_free(entities[--n], now);
                 free(entities);
+                shares_drop(d, ops);
                 ops->free(p);
                 return r;
         }
@@ -194,6 +196,7 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
                  * new policy has decided, so that nobody is let go in between. */
                 arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
         }
+        shares_switch(d, d->ops);
         d->ops->free(d->policy);
         d->ops = ops;
         d->policy = p;

@@ -42,8 +42,10 @@ struct Device {
         DeviceTuning tuning;
         DeviceSettings runtime; /* stand above the configuration */
 
+        Share *shares;    /* list, by device_prev/device_next */
         Entity *entities; /* list, by device_prev/device_next */
         unsigned n_entities, n_active, n_ready;
+        unsigned n_limited; /* active ones that a Max= counts for */
         unsigned n_queues;
         unsigned n_stalled; /* queues that count as idle because their process is stopped */
         Entity *last_ready;

@@ -11,6 +11,7 @@
 #include "arbiter.h"
 #include "entity.h"
 #include "ladder.h"
+#include "share.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
                 [ENTITY_GROUP] = "group",
@@ -57,6 +58,31 @@ static void touch_gang(const Entity *e) {
                 arbiter_touch(m->device);
 }
 
+static void entity_note_limit(Entity *e) {
+        bool limited = e->share && e->share->limited;
+
+        if (limited == e->limited)
+                return;
+        e->limited = limited;
+        e->device->n_limited += limited ? 1U : -1U;
+}
+
+void entities_note_limits(Device *d) {
+        Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+                entity_note_limit(e);
+        arbiter_sync_device(d);
+}
+
+PolicySettings entity_settings(const Entity *e) {
+        PolicySettings s = e->settings;
+        uint64_t weight = (uint64_t) s.weight * POLICY_WEIGHT_DEFAULT / e->group->resolved.policy.weight;
+
+        s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+        return s;
+}
+
 /* The policy forgets the entity; what it accounted is kept here. */
 static void entity_leave_policy(Entity *e) {
         Device *d = e->device;
@@ -72,6 +98,8 @@ static void entity_leave_policy(Entity *e) {
         d->ops->entity_usage(e->policy, now, &u);
         usage_add(&e->usage, &u);
         e->policy = d->ops->entity_free(e->policy, now);
+        e->share = share_put(e->share);
+        entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
         e->gang = GANG_NONE;
         d->n_active--;
@@ -87,8 +115,14 @@ static void entity_join_policy(Entity *e) {
         if (e->policy)
                 return;
         /* Without memory the entity stays outside, and its queues run: fail open. The next change tries again. */
-        if (d->ops->entity_new(d->policy, NULL, e, &e->settings, now_ns(), &e->policy) < 0)
+        if (share_get(e->group, d, &e->share) < 0)
                 return;
+        const PolicySettings s = entity_settings(e);
+        if (d->ops->entity_new(d->policy, e->share->node, e, &s, now_ns(), &e->policy) < 0) {
+                e->share = share_put(e->share);
+                return;
+        }
+        entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
         d->n_active++;
         arbiter_touch(d);
@@ -192,8 +226,6 @@ void entity_take_queue(Entity *e, Queue *q) {
 }
 
 void entity_configure(Entity *e, const PolicySettings *settings) {
-        if (settings_policy_equal(&e->settings, settings))
-                return;
         bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
         e->device->manager->n_gangs += (unsigned) settings->gang - (unsigned) e->settings.gang;
         e->settings = *settings;
@@ -204,7 +236,8 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         }
         if (!e->policy)
                 return;
-        e->device->ops->entity_configure(e->policy, settings, now_ns());
+        const PolicySettings s = entity_settings(e);
+        e->device->ops->entity_configure(e->policy, &s, now_ns());
         arbiter_touch(e->device);
 }
 

@@ -46,6 +46,8 @@ struct Entity {
 
         PolicySettings settings;
         PolicyEntity *policy;
+        Share *share; /* with `policy` */
+        bool limited; /* a Max= counts for it; counted in the device */
         bool told_ready;
         PolicyGrant grant; /* the policy's last word */
         bool changed;      /* on the device's list of changed grants */
@@ -71,6 +73,12 @@ Entity *entity_free(Entity *e);
 void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
+
+/* What the policy is told: the weight counts among those of its group, where what stands for the group as a whole has the usual one. */
+PolicySettings entity_settings(const Entity *e);
+
+/* What of a device's shares is limited has changed. */
+void entities_note_limits(Device *d);
 
 /* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
 void entity_update_queue(Queue *q);

@@ -32,6 +32,12 @@ static int append_value(sd_bus_message *reply, SettingsSource source, const char
                                 reply, "(ssv)", name, detail, "s", preemption_to_string(s->preemption));
         case SETTINGS_GANG:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "b", (int) s->gang);
+        case SETTINGS_MAX:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->max);
+        case SETTINGS_MIN:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->min);
+        case SETTINGS_PERIOD:
+                return sd_bus_message_append(reply, "(ssv)", name, detail, "t", (uint64_t) s->period_us);
         default:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "s", s->class);
         }
@@ -76,6 +82,8 @@ static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer 
 static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
         int r = 0;
 
+        if (l->source == SETTINGS_FROM_SLICE && !settings_key_is_inherited(k))
+                return 0;
         if (settings_has(l->settings, k))
                 r = append_line(reply, l->source, k, layer_why(l->source), l->detail, l->settings);
         return r < 0 ? r : explain_class(reply, m, l, k);
@@ -129,6 +137,7 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
                         .mask = ~(1U << SETTINGS_CLASS),
                         .priority = POLICY_PRIORITY_DEFAULT,
                         .weight = POLICY_WEIGHT_DEFAULT,
+                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,
         };
         char self[64];
 

@@ -42,6 +42,30 @@ BUS_GETTER(get_wait) {
         return sd_bus_message_append(reply, "t", u.wait_ns / NSEC_PER_USEC);
 }
 
+BUS_GETTER(get_gpu_time) {
+        return sd_bus_message_append(reply, "t", group_gpu_time(userdata, now_ns()) / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_parent) {
+        const Group *g = userdata;
+        return sd_bus_message_append(reply, "s", g->parent ? g->parent->name : "");
+}
+
+BUS_GETTER(get_max) {
+        const Group *g = userdata;
+        return sd_bus_message_append(reply, "u", g->resolved.policy.max);
+}
+
+BUS_GETTER(get_min) {
+        const Group *g = userdata;
+        return sd_bus_message_append(reply, "u", g->resolved.policy.min);
+}
+
+BUS_GETTER(get_period) {
+        const Group *g = userdata;
+        return sd_bus_message_append(reply, "t", (uint64_t) g->resolved.policy.period_us);
+}
+
 BUS_GETTER(get_preempted) {
         PolicyUsage u;
         group_usage(userdata, now_ns(), &u);
@@ -310,8 +334,14 @@ static const sd_bus_vtable group_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", bus_get_bool, offsetof(Group, suspended), BUS_CHANGES),
                 SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
+                SD_BUS_WRITABLE_PROPERTY("Max", "u", get_max, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Min", "u", get_min, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Period", "t", get_period, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_PROPERTY("Parent", "s", get_parent, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),
+                SD_BUS_PROPERTY("GPUTimeUSec", "t", get_gpu_time, 0, 0),
                 SD_BUS_PROPERTY("WaitUSec", "t", get_wait, 0, 0),
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),
 

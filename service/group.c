@@ -4,6 +4,8 @@
  * Groups
  */
 
+#include <limits.h>
+#include <stdio.h>
 #include <utlist.h>
 
 #include "arbiter.h"
@@ -13,6 +15,7 @@
 #include "freeze.h"
 #include "job.h"
 #include "manager-state.h"
+#include "share.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
                 [GROUP_CGROUP] = "cgroup",
@@ -33,6 +36,11 @@ static Group *group_done(Group *g) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
 
+/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them together. */
+static bool group_is_inner(const Group *g) {
+        return g->n_clients == 0 && g->n_children > 0;
+}
+
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
         size_t n = 0;
 
@@ -44,7 +52,8 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
                 n += origin_layers(g->origin, g->kind == GROUP_JOB,
                                 settings_is_empty(&g->match) ? NULL : &match, layers + n);
         }
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
+        if (!group_is_inner(g))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
         return n;
 }
 
@@ -69,7 +78,7 @@ static bool group_match(Group *g) {
         const Class *c = NULL;
         MatchFacts facts;
 
-        if (g->origin && g->manager->config->classes.any_match) {
+        if (g->origin && !group_is_inner(g) && g->manager->config->classes.any_match) {
                 match_facts_trusted(g->origin->path, group_owner(g), &facts);
                 c = classes_match(&g->manager->config->classes, &facts, NULL);
         }
@@ -127,6 +136,7 @@ void group_settings_changed(Group *g) {
         Entity *e;
 
         group_resolve(g);
+        shares_configure(g);
         DL_FOREACH2(g->entities, e, group_next)
                 if (e->kind == ENTITY_GROUP)
                         entity_configure(e, &g->resolved.policy);
@@ -135,8 +145,8 @@ void group_settings_changed(Group *g) {
         freeze_group_changed(g, false);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
-                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
-                                "PolicySource", NULL);
+                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max",
+                                "Min", "Period", "PolicySource", NULL);
 }
 
 void groups_below_changed(Manager *m, const char *name) {
@@ -183,12 +193,19 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         return 0;
 }
 
+/* The unit's own cgroup, and none below it. */
+static bool group_is_unit(const Group *g, const char *unit) {
+        const char *slash = strrchr(g->name, '/');
+
+        return slash && streq(slash + 1, unit);
+}
+
 /* Settings that were made for the unit before its cgroup was known. */
 static void group_inherit_unit(Group *g) {
         Group *unit;
 
         HASH_FIND_STR(g->manager->groups, g->unit, unit);
-        if (!unit || unit == g)
+        if (!unit || unit == g || !group_is_unit(g, g->unit))
                 return;
         g->override = unit->override;
         g->suspended = unit->suspended;
@@ -196,6 +213,7 @@ static void group_inherit_unit(Group *g) {
         unit->suspended = false;
         group_gc(unit);
         group_settings_changed(g);
+        groups_below_changed(g->manager, g->name);
         manager_state_changed(g->manager);
 }
 
@@ -209,7 +227,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
         }
 
         _cleanup_free_ char *unit = NULL;
-        int r = cgroup_path_unit(cgroup, &unit);
+        int r = cgroup_path_owner(cgroup, &unit);
         if (r < 0)
                 return r;
         r = group_new(m, GROUP_CGROUP, cgroup, unit, cgroup[0] == '/' ? cgroup : NULL, &g);
@@ -221,7 +239,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
 }
 
 Group *group_find(Manager *m, const char *name) {
-        Group *g, *tmp;
+        Group *g, *tmp, *found = NULL;
 
         HASH_FIND_STR(m->groups, name, g);
         if (g)
@@ -229,9 +247,12 @@ Group *group_find(Manager *m, const char *name) {
         if (isempty(name) || strchr(name, '/'))
                 return NULL;
         HASH_ITER(hh, m->groups, g, tmp)
-                if (streq(g->unit, name))
-                        return g;
-        return NULL;
+                if (streq(g->unit, name)) {
+                        found = g;
+                        if (group_is_unit(g, name))
+                                break;
+                }
+        return found;
 }
 
 Group *group_free(Group *g) {
@@ -249,8 +270,95 @@ Group *group_free(Group *g) {
         return group_done(g);
 }
 
+/* --- the tree --- */
+
+/* Of a job, the cgroup that it was made in; NULL when it is below nothing. */
+static const char *group_parent_path(const Group *g, char *buf, size_t size) {
+        const char *path = g->origin ? g->origin->path : g->name;
+
+        if (path[0] != '/' || (g->kind == GROUP_CGROUP && streq(path, "/")))
+                return NULL;
+        (void) snprintf(buf, size, "%s", path);
+        if (g->kind == GROUP_CGROUP) {
+                char *slash = strrchr(buf, '/');
+
+                slash[slash == buf ? 1 : 0] = '\0';
+        }
+        return buf;
+}
+
+static void emit_parent(const Group *g) {
+        if (g->manager->bus && !g->manager->stopping)
+                (void) sd_bus_emit_properties_changed(
+                                g->manager->bus, g->path, BUS_INTERFACE ".Group", "Parent", NULL);
+}
+
+/* As deep as the path. */
+int group_attach(Group *g) {
+        char path[PATH_MAX];
+        Group *parent;
+
+        if (g->parent || !group_parent_path(g, path, sizeof(path)))
+                return 0;
+        int r = group_get(g->manager, path, &parent);
+        if (r < 0)
+                return r;
+        r = group_attach(parent);
+        if (r < 0) {
+                group_gc(parent);
+                return r;
+        }
+        g->parent = parent;
+        DL_APPEND2(parent->children, g, children_prev, children_next);
+        if (++parent->n_children == 1 && parent->n_clients == 0)
+                group_settings_changed(parent);
+        emit_parent(g);
+        return 0;
+}
+
+/* What ran below is not forgotten above, nor told twice. Returns the group that it was below. */
+static Group *group_detach(Group *g) {
+        Group *parent = g->parent;
+
+        if (!parent || g->n_clients > 0 || g->n_children > 0)
+                return NULL;
+        uint64_t run_ns = group_gpu_time(g, now_ns());
+        parent->gone_run_ns += run_ns - g->told_run_ns;
+        g->told_run_ns = run_ns;
+        g->parent = NULL;
+        DL_DELETE2(parent->children, g, children_prev, children_next);
+        parent->n_children--;
+        emit_parent(g);
+        return parent;
+}
+
+void group_left(Group *g) {
+        Group *parent = group_detach(g);
+
+        if (g->job)
+                job_gc(g->job);
+        else
+                group_gc(g);
+        while ((g = parent)) {
+                parent = group_detach(g);
+                if (group_gc(g) && g->n_children == 0 && g->n_clients == 0 && !g->manager->stopping)
+                        group_settings_changed(g);
+        }
+}
+
+uint64_t group_gpu_time(const Group *g, uint64_t now) {
+        const Group *below;
+        PolicyUsage u;
+
+        group_usage(g, now, &u);
+        uint64_t ns = u.run_ns + g->gone_run_ns;
+        DL_FOREACH2(g->children, below, children_next)
+                ns += group_gpu_time(below, now) - below->told_run_ns;
+        return ns;
+}
+
 Group *group_gc(Group *g) {
-        if (g->n_clients > 0 || g->job)
+        if (g->n_clients > 0 || g->job || g->n_children > 0)
                 return g;
         /* A cgroup can come again and finds its settings then, a job cannot. */
         if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))

@@ -2,10 +2,13 @@
 #pragma once
 
 /*
- * Groups: the processes of a leaf cgroup, or of a job
+ * Groups: the processes of a cgroup, or of a job, and everything below
  *
- * A group is made by its first client, by settings given to it in advance, or with its job. It goes when nothing is left to
- * remember: no client, no override, no suspension, no job.
+ * A group is made by its first client, by the first below it, by settings given to it in advance, or with its job. It goes when nothing
+ * is left to remember: no client, nobody below, no override, no suspension, no job.
+ *
+ * A group with clients, its own or below, is below the group of the cgroup above, up to "/"; a job is below the cgroup that it was made
+ * in. That is the hierarchy in which weights, maxima and minima count (share.h). Without clients a group stands for itself.
  */
 
 #include "entity.h"
@@ -37,11 +40,19 @@ struct Group {
         SettingsResolved resolved;
         bool suspended;
 
+        Group *parent;   /* while there are clients, or groups below; NULL for "/" */
+        Group *children; /* list, by children_prev/children_next */
+        Group *children_prev, *children_next;
+        unsigned n_children;
+        Share *shares; /* list, by group_prev/group_next */
+
         Client *clients; /* list, by group_prev/group_next */
         unsigned n_clients;
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
-        PolicyUsage usage; /* of entities that are gone */
+        PolicyUsage usage;    /* of entities that are gone */
+        uint64_t gone_run_ns; /* of groups below that are gone */
+        uint64_t told_run_ns; /* what of its time a group above has among those */
 
         UT_hash_handle hh;
 };
@@ -70,8 +81,17 @@ uid_t group_owner(const Group *g);
 /* After a change of what is set for the cgroup, or the unit, of this name: those below inherit it. */
 void groups_below_changed(Manager *m, const char *name);
 
+/* A client is about to join: it is below the groups above from now on. */
+int group_attach(Group *g);
+
+/* A client has left, or nobody came: the group goes when nothing is left of it, and so do those above. */
+void group_left(Group *g);
+
 void group_set_suspended(Group *g, bool suspended);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
+
+/* Run time of the group and of everything that is or was below it. */
+uint64_t group_gpu_time(const Group *g, uint64_t now);
 
 /* The layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */

@@ -57,6 +57,12 @@ static int fill_settings(json_object *o, const Settings *s) {
                                 preemption_to_string(s->preemption)));
         if (settings_has(s, SETTINGS_GANG))
                 JSON_TRY(json_add_bool(o, settings_key_to_string(SETTINGS_GANG), s->gang));
+        if (settings_has(s, SETTINGS_MAX))
+                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_MAX), s->max));
+        if (settings_has(s, SETTINGS_MIN))
+                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_MIN), s->min));
+        if (settings_has(s, SETTINGS_PERIOD))
+                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_PERIOD), s->period_us));
         if (settings_has(s, SETTINGS_CLASS))
                 JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_CLASS), s->class));
         return 0;
@@ -114,6 +120,12 @@ void json_get_settings(json_object *o, const char *key, Settings *ret) {
                         (void) settings_set_preemption(&s, json_object_get_string(v));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_GANG), &v))
                         (void) settings_set_gang(&s, json_object_get_boolean(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_MAX), &v))
+                        (void) settings_set_max(&s, json_object_get_int64(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_MIN), &v))
+                        (void) settings_set_min(&s, json_object_get_int64(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PERIOD), &v))
+                        (void) settings_set_period(&s, json_object_get_int64(v));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_CLASS), &v))
                         (void) settings_set_class(&s, json_object_get_string(v));
         }

@@ -12,7 +12,8 @@
  *   peer      who a bus peer is: credentials, pidfd, cgroup, unit
  *   client    one registered process: page, lifeline, eventfd, pidfd, quotas
  *   queue     one slot of a client's page
- *   group     the processes of a leaf cgroup, or of a job, and their settings
+ *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
+ *   share     a group's node in the policy of a device
  *   device    one policy instance and its entities
  *   entity    what gets one verdict
  *   gang      one verdict for a group on all its devices
@@ -57,6 +58,7 @@ typedef struct Manager Manager;
 typedef struct Privileged Privileged;
 typedef struct PrivilegedClient PrivilegedClient;
 typedef struct Queue Queue;
+typedef struct Share Share;
 typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U

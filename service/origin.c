@@ -38,12 +38,20 @@ static const ConfItem section_items[] = {
                 [SETTINGS_PREEMPTION] = CONF_ITEM(
                                 "Preemption", conf_type_preemption, Section, settings.preemption, 0, 0),
                 [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Section, settings.gang, 0, 0),
+                [SETTINGS_MAX] = CONF_ITEM(
+                                "Max", conf_type_percent, Section, settings.max, 0, POLICY_MAX_MAX),
+                [SETTINGS_MIN] = CONF_ITEM(
+                                "Min", conf_type_percent, Section, settings.min, 0, POLICY_MIN_MAX),
+                [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, Section, settings.period_us,
+                                POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),
                 [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
 };
 
 static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
         static const Section defaults = {
-                        .settings = {.priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT}};
+                        .settings = {.priority = POLICY_PRIORITY_DEFAULT,
+                                        .weight = POLICY_WEIGHT_DEFAULT,
+                                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC}};
         Section *s = userdata;
 
         *ret = (ConfTarget){.data = s, .defaults = &defaults, .set = &s->given};
@@ -473,6 +481,7 @@ size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGI
         size_t n = 0;
 
         for (size_t depth = 0; o && depth < ORIGIN_DEPTH; o = o->parent, depth++)
-                n = add_layer(layers, n, SETTINGS_FROM_ATTRIBUTE, o->path, &o->lowered);
+                n = add_layer(layers, n, depth == 0 ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, o->path,
+                                &o->lowered);
         return n;
 }

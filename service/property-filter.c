@@ -61,10 +61,11 @@ static bool is_writable(const char *interface, const char *property) {
         }
         int k = settings_key_from_string(property);
         if (streq(interface, BUS_INTERFACE ".Queue"))
-                return k >= 0 && k != SETTINGS_CLASS && k != SETTINGS_GANG;
-        return k >= 0 &&
-                        (streq(interface, BUS_INTERFACE ".Group") ||
-                                        streq(interface, BUS_INTERFACE ".Client"));
+                return k >= 0 && k != SETTINGS_CLASS && k != SETTINGS_GANG &&
+                                !settings_key_is_of_groups((SettingsKey) k);
+        if (streq(interface, BUS_INTERFACE ".Client"))
+                return k >= 0 && !settings_key_is_of_groups((SettingsKey) k);
+        return k >= 0 && streq(interface, BUS_INTERFACE ".Group");
 }
 
 static int check_property_write(Manager *m, sd_bus_message *message, sd_bus_error *error) {

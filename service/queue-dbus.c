@@ -97,10 +97,9 @@ BUS_METHOD(method_set) {
         Queue *q = userdata;
         PolicySettings changed;
         char target[64];
-        uint64_t flags;
         Settings s;
 
-        int r = bus_read_set(q->manager, message, 0, &flags, &s, error);
+        int r = bus_read_set_of_member(q->manager, message, &s, error);
         if (r < 0)
                 return r;
         queue_would_be(q, &s, &changed);

@@ -15,6 +15,9 @@ static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {
                 [SETTINGS_THRESHOLD] = "Threshold",
                 [SETTINGS_PREEMPTION] = "Preemption",
                 [SETTINGS_GANG] = "Gang",
+                [SETTINGS_MAX] = "Max",
+                [SETTINGS_MIN] = "Min",
+                [SETTINGS_PERIOD] = "Period",
                 [SETTINGS_CLASS] = "Class",
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
@@ -35,6 +38,17 @@ DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);
 
 #define BIT(k) (1U << (k))
 
+/* What is the node's own. */
+#define SETTINGS_NODE (BIT(SETTINGS_WEIGHT) | BIT(SETTINGS_MAX) | BIT(SETTINGS_MIN) | BIT(SETTINGS_PERIOD))
+
+bool settings_key_is_inherited(SettingsKey k) {
+        return !(BIT(k) & SETTINGS_NODE);
+}
+
+bool settings_key_is_of_groups(SettingsKey k) {
+        return k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD;
+}
+
 const char *settings_key_range(SettingsKey k) {
         static const char *const table[_SETTINGS_KEY_MAX] = {
                         [SETTINGS_PRIORITY] = "an integer, -255..255",
@@ -42,6 +56,9 @@ const char *settings_key_range(SettingsKey k) {
                         [SETTINGS_THRESHOLD] = "an integer, 0..65535",
                         [SETTINGS_PREEMPTION] = "auto, off, 1, 2, 3 or privileged",
                         [SETTINGS_GANG] = "a boolean, yes or no",
+                        [SETTINGS_MAX] = "a percentage, 1..10000, or 0 (infinity) for no limit",
+                        [SETTINGS_MIN] = "a percentage, 0..100",
+                        [SETTINGS_PERIOD] = "a time span, 1ms..10s",
                         [SETTINGS_CLASS] = "the name of a class, letters, digits, '.', '_' and '-'",
         };
         return (size_t) k < ELEMENTSOF(table) ? table[k] : NULL;
@@ -95,6 +112,31 @@ int settings_set_gang(Settings *s, bool v) {
         return 0;
 }
 
+static int set_percent(Settings *s, SettingsKey k, int64_t v, int64_t most, uint32_t *to) {
+        if (v < 0 || v > most)
+                return -ERANGE;
+        *to = (uint32_t) v;
+        s->mask |= BIT(k);
+        return 0;
+}
+
+int settings_set_max(Settings *s, int64_t v) {
+        return set_percent(s, SETTINGS_MAX, v, (int64_t) POLICY_MAX_MAX, &s->max);
+}
+
+int settings_set_min(Settings *s, int64_t v) {
+        return set_percent(s, SETTINGS_MIN, v, (int64_t) POLICY_MIN_MAX, &s->min);
+}
+
+int settings_set_period(Settings *s, int64_t us) {
+        if (us < (int64_t) (POLICY_PERIOD_MIN / NSEC_PER_USEC) ||
+                        us > (int64_t) (POLICY_PERIOD_MAX / NSEC_PER_USEC))
+                return -ERANGE;
+        s->period_us = (uint32_t) us;
+        s->mask |= BIT(SETTINGS_PERIOD);
+        return 0;
+}
+
 int settings_set_class(Settings *s, const char *name) {
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
@@ -120,6 +162,17 @@ static int parse_number(const char *text, int64_t *ret) {
         return 0;
 }
 
+static int set_share_string(Settings *s, SettingsKey k, const char *value) {
+        uint64_t v;
+
+        int r = k == SETTINGS_PERIOD ? parse_nsec(value, &v) : parse_percent(value, &v);
+        if (r < 0)
+                return r;
+        if (k == SETTINGS_PERIOD)
+                return settings_set_period(s, (int64_t) (v / NSEC_PER_USEC));
+        return k == SETTINGS_MAX ? settings_set_max(s, (int64_t) v) : settings_set_min(s, (int64_t) v);
+}
+
 int settings_set_string(Settings *s, const char *key, const char *value) {
         int k = settings_key_from_string(key);
         if (k < 0)
@@ -128,6 +181,8 @@ int settings_set_string(Settings *s, const char *key, const char *value) {
                 return settings_set_class(s, value);
         if (k == SETTINGS_PREEMPTION)
                 return settings_set_preemption(s, value);
+        if (k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD)
+                return set_share_string(s, (SettingsKey) k, value);
         int r = k == SETTINGS_GANG ? parse_bool(value) : 0;
         if (k == SETTINGS_GANG)
                 return r < 0 ? r : settings_set_gang(s, r > 0);
@@ -159,6 +214,12 @@ void settings_merge(Settings *s, const Settings *from) {
                 s->preemption = from->preemption;
         if (settings_has(from, SETTINGS_GANG))
                 s->gang = from->gang;
+        if (settings_has(from, SETTINGS_MAX))
+                s->max = from->max;
+        if (settings_has(from, SETTINGS_MIN))
+                s->min = from->min;
+        if (settings_has(from, SETTINGS_PERIOD))
+                s->period_us = from->period_us;
         if (settings_has(from, SETTINGS_CLASS))
                 memcpy(s->class, from->class, sizeof(s->class));
         s->mask |= from->mask;
@@ -176,6 +237,12 @@ static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
                 return a->preemption == b->preemption;
         case SETTINGS_GANG:
                 return a->gang == b->gang;
+        case SETTINGS_MAX:
+                return a->max == b->max;
+        case SETTINGS_MIN:
+                return a->min == b->min;
+        case SETTINGS_PERIOD:
+                return a->period_us == b->period_us;
         case SETTINGS_CLASS:
                 return streq(a->class, b->class);
         default:
@@ -192,17 +259,35 @@ bool settings_forget_equal(Settings *s, const Settings *than) {
         return s->mask != before;
 }
 
+static void take_share(SettingsResolved *r, unsigned take, const Settings *s, SettingsSource source) {
+        if (take & BIT(SETTINGS_WEIGHT)) {
+                r->policy.weight = s->weight;
+                r->from[SETTINGS_WEIGHT] = source;
+        }
+        if (take & BIT(SETTINGS_MAX)) {
+                r->policy.max = s->max;
+                r->from[SETTINGS_MAX] = source;
+        }
+        if (take & BIT(SETTINGS_MIN)) {
+                r->policy.min = s->min;
+                r->from[SETTINGS_MIN] = source;
+        }
+        if (take & BIT(SETTINGS_PERIOD)) {
+                r->policy.period_us = s->period_us;
+                r->from[SETTINGS_PERIOD] = source;
+        }
+}
+
 /* Takes from s those values that nobody stronger decided. */
 static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, SettingsSource source) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
 
+        if (source == SETTINGS_FROM_SLICE)
+                take &= ~SETTINGS_NODE;
+        take_share(r, take, s, source);
         if (take & BIT(SETTINGS_PRIORITY)) {
                 r->policy.priority = s->priority;
                 r->from[SETTINGS_PRIORITY] = source;
-        }
-        if (take & BIT(SETTINGS_WEIGHT)) {
-                r->policy.weight = s->weight;
-                r->from[SETTINGS_WEIGHT] = source;
         }
         if (take & BIT(SETTINGS_THRESHOLD)) {
                 r->policy.threshold = s->threshold;
@@ -253,17 +338,38 @@ static uint64_t threshold_rank(uint32_t t) {
         return t == 0 ? UINT64_MAX : t;
 }
 
-static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource source) {
+/* 0 is no limit. */
+static uint64_t max_rank(uint32_t max) {
+        return max == 0 ? UINT64_MAX : max;
+}
+
+static bool lower_share(SettingsResolved *r, const Settings *s, SettingsSource source) {
         bool changed = false;
+
+        if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
+                r->policy.weight = s->weight;
+                r->from[SETTINGS_WEIGHT] = source;
+                changed = true;
+        }
+        if (settings_has(s, SETTINGS_MAX) && max_rank(s->max) < max_rank(r->policy.max)) {
+                r->policy.max = s->max;
+                r->from[SETTINGS_MAX] = source;
+                changed = true;
+        }
+        if (settings_has(s, SETTINGS_MIN) && s->min < r->policy.min) {
+                r->policy.min = s->min;
+                r->from[SETTINGS_MIN] = source;
+                changed = true;
+        }
+        return changed;
+}
+
+static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource source) {
+        bool changed = source != SETTINGS_FROM_SLICE && lower_share(r, s, source);
 
         if (settings_has(s, SETTINGS_PRIORITY) && s->priority < r->policy.priority) {
                 r->policy.priority = s->priority;
                 r->from[SETTINGS_PRIORITY] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
-                r->policy.weight = s->weight;
-                r->from[SETTINGS_WEIGHT] = source;
                 changed = true;
         }
         if (settings_has(s, SETTINGS_THRESHOLD) &&
@@ -315,8 +421,14 @@ bool settings_lower(
         return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
 }
 
+/* Another period may mean more at once: that is no lowering, unless there is no quota yet. */
+static bool share_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
+        return a->weight <= b->weight && max_rank(a->max) <= max_rank(b->max) && a->min <= b->min &&
+                        (a->period_us == b->period_us || (b->max == 0 && b->min == 0));
+}
+
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
-        return a->priority <= b->priority && a->weight <= b->weight &&
+        return a->priority <= b->priority && share_is_lower_or_equal(a, b) &&
                         threshold_rank(a->threshold) <= threshold_rank(b->threshold) &&
                         preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
 }
@@ -326,7 +438,10 @@ bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k)
                         .weight = r->policy.weight,
                         .threshold = r->policy.threshold,
                         .preemption = r->policy.preemption,
-                        .gang = r->policy.gang};
+                        .gang = r->policy.gang,
+                        .max = r->policy.max,
+                        .min = r->policy.min,
+                        .period_us = r->policy.period_us};
 
         memcpy(now.class, r->class, sizeof(now.class));
         return settings_has(s, k) && key_is_equal(s, &now, k);
@@ -334,5 +449,15 @@ bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k)
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
         return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold &&
-                        a->preemption == b->preemption && a->gang == b->gang;
+                        a->preemption == b->preemption && a->gang == b->gang && a->max == b->max &&
+                        a->min == b->min && a->period_us == b->period_us;
+}
+
+PolicyNodeSettings settings_node(const PolicySettings *s) {
+        return (PolicyNodeSettings){
+                        .weight = s->weight,
+                        .max = s->max,
+                        .min = s->min,
+                        .period_ns = s->period_us * NSEC_PER_USEC,
+        };
 }

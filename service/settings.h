@@ -8,6 +8,9 @@
  * that names a key wins it (settings_resolve()). A class that is named by a layer stands right below that layer's own keys, and
  * above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the smaller value.
  *
+ * What a group has is its own or comes from the cgroups above; but for Weight, Max, Min and Period: those of a cgroup above count for that
+ * one, among its own siblings, and are passed on to nobody.
+ *
  * Pure: knows neither bus nor configuration. Classes are looked up through a callback.
  */
 
@@ -25,6 +28,9 @@ typedef enum SettingsKey {
         SETTINGS_THRESHOLD,
         SETTINGS_PREEMPTION,
         SETTINGS_GANG,
+        SETTINGS_MAX,
+        SETTINGS_MIN,
+        SETTINGS_PERIOD,
         SETTINGS_CLASS,
         _SETTINGS_KEY_MAX,
 } SettingsKey;
@@ -40,6 +46,9 @@ typedef struct Settings {
         uint32_t threshold;
         Preemption preemption;
         bool gang;
+        uint32_t max; /* percent; 0: no limit */
+        uint32_t min; /* percent */
+        uint32_t period_us;
         char class[SETTINGS_CLASS_MAX];
 } Settings;
 
@@ -60,11 +69,20 @@ int settings_set_weight(Settings *s, int64_t v);
 int settings_set_threshold(Settings *s, int64_t v);
 int settings_set_preemption(Settings *s, const char *name);
 int settings_set_gang(Settings *s, bool v);
+int settings_set_max(Settings *s, int64_t v);
+int settings_set_min(Settings *s, int64_t v);
+int settings_set_period(Settings *s, int64_t us);
 int settings_set_class(Settings *s, const char *name);
 
 /* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
  * -ERANGE as above. */
 int settings_set_string(Settings *s, const char *key, const char *value);
+
+/* Whether a group has it from the cgroups above when nobody says it of the group. */
+bool settings_key_is_inherited(SettingsKey k);
+
+/* Max, Min, Period: nobody but a group has them. */
+bool settings_key_is_of_groups(SettingsKey k);
 
 /* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
 const char *settings_key_range(SettingsKey k);
@@ -134,5 +152,8 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
 
 /* Whether s gives the key the value that it has in *r. */
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k);
+
+/* What the group's node gets. */
+PolicyNodeSettings settings_node(const PolicySettings *s);
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b);

@@ -170,7 +170,8 @@ static const PropertyColumn queue_columns[] = {
 };
 
 static const PropertyColumn group_columns[] = {
-                PLAIN("GROUP", "group", "Name", COLUMN_ELASTIC),
+                PLAIN("GROUP", "group", "Name", COLUMN_ELASTIC | COLUMN_TREE),
+                PLAIN("", "parent", "Parent", COLUMN_JSON),
                 PLAIN("", "kind", "Kind", COLUMN_JSON),
                 PLAIN("UNIT", "unit", "Unit", COLUMN_ELASTIC),
                 PLAIN("", "container", "Container", COLUMN_JSON),
@@ -183,12 +184,28 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
                 PLAIN("", "preemption", "Preemption", COLUMN_JSON),
+                PLAIN("MAX", "max", "Max", COLUMN_RIGHT),
+                PLAIN("MIN", "min", "Min", COLUMN_RIGHT),
+                USEC("", "period_usec", "Period", COLUMN_JSON),
                 PLAIN("SOURCE", "source", "PolicySource", 0),
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
+                USEC("GPU", "gpu_time_usec", "GPUTimeUSec", 0),
                 USEC("RUN", "run_usec", "RunUSec", 0),
                 USEC("WAIT", "wait_usec", "WaitUSec", 0),
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
 };
+
+static int add_object(
+                const Snapshot *s, const Object *o, const PropertyColumn *columns, size_t parent, Table *t) {
+        Value *cells = table_add(t, parent);
+
+        if (!cells)
+                return -ENOMEM;
+        for (size_t i = 0; i < t->n_columns; i++)
+                cells[i] = columns[i].compute ? columns[i].compute(s, o)
+                                              : value_copy(object_get(o, columns[i].property));
+        return 0;
+}
 
 static int list_objects(const Snapshot *s, ObjectKind kind, const PropertyColumn *columns, size_t n_columns,
                 Column *table_columns, Table *ret) {
@@ -199,15 +216,39 @@ static int list_objects(const Snapshot *s, ObjectKind kind, const PropertyColumn
         *ret = (Table){.columns = table_columns, .n_columns = n_columns};
 
         SNAPSHOT_FOREACH(o, s, kind) {
-                Value *cells = table_add(ret, TABLE_NO_PARENT);
-
-                if (!cells)
-                        return -ENOMEM;
-                for (size_t i = 0; i < n_columns; i++)
-                        cells[i] = columns[i].compute ? columns[i].compute(s, o)
-                                                      : value_copy(object_get(o, columns[i].property));
+                int r = add_object(s, o, columns, TABLE_NO_PARENT, ret);
+                if (r < 0)
+                        return r;
         }
         return 0;
+}
+
+/* Those that are below `parent` ("": nobody), each with what is below it. As deep as the cgroups are nested. */
+static int add_groups(const Snapshot *s, const char *parent, size_t row, Table *t) {
+        const Object *o;
+
+        SNAPSHOT_FOREACH(o, s, OBJECT_GROUP) {
+                const char *name = object_get_string(o, "Name");
+                size_t own = t->n_rows;
+
+                if (!streq(strempty(object_get_string(o, "Parent")), parent))
+                        continue;
+                int r = add_object(s, o, group_columns, row, t);
+                if (r >= 0 && !isempty(name))
+                        r = add_groups(s, name, own, t);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int list_group_tree(const Snapshot *s, Table *ret) {
+        static Column table_columns[ELEMENTSOF(group_columns)];
+
+        for (size_t i = 0; i < ELEMENTSOF(group_columns); i++)
+                table_columns[i] = group_columns[i].column;
+        *ret = (Table){.columns = table_columns, .n_columns = ELEMENTSOF(group_columns)};
+        return add_groups(s, "", TABLE_NO_PARENT, ret);
 }
 
 #define DEFINE_LIST(name, kind, columns)                                                                    \
@@ -269,7 +310,8 @@ int verb_list_queues(Ctl *c, int argc, char *argv[]) {
 }
 
 int verb_list_groups(Ctl *c, int argc, char *argv[]) {
-        return show_list(c, list_groups, "group", "groups");
+        /* Without headings it is read by a program, which wants names and no lines between them. */
+        return show_list(c, c->legend ? list_group_tree : list_groups, "group", "groups");
 }
 
 int list_fetch_array(Ctl *c, const char *member, Value *ret) {
@@ -323,9 +365,13 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"THRESH", "threshold", CELL_PLAIN, COLUMN_RIGHT},
                         {"", "preemption", CELL_PLAIN, COLUMN_JSON},
                         {"", "gang", CELL_PLAIN, COLUMN_JSON},
+                        {"MAX", "max", CELL_PLAIN, COLUMN_RIGHT},
+                        {"MIN", "min", CELL_PLAIN, COLUMN_RIGHT},
+                        {"", "period_usec", CELL_USEC, COLUMN_JSON},
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
-        static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang"};
+        static const char *const settings[] = {
+                        "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max", "Min", "Period"};
         _cleanup_(table_done)
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)

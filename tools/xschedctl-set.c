@@ -20,7 +20,7 @@
 typedef struct Setting {
         const char *key; /* as typed; case does not matter */
         const char *name;
-        char type;      /* of the bus */
+        char type;      /* of the bus; '%': a percentage, u on the bus */
         bool is_span;   /* "5ms", in microseconds on the bus */
         bool of_device; /* a parameter of a policy; else of whoever is scheduled */
 } Setting;
@@ -32,6 +32,9 @@ static const Setting settings[] = {
                 {"threshold", "Threshold", 'u', false, false},
                 {"preemption", "Preemption", 's', false, false},
                 {"gang", "Gang", 'b', false, false},
+                {"max", "Max", '%', false, false},
+                {"min", "Min", '%', false, false},
+                {"period", "Period", 't', true, false},
                 {"concurrency", "Concurrency", 'u', false, true},
                 {"timeslice", "TimeSliceUSec", 't', true, true},
                 {"threshold", "Threshold", 'u', false, true},
@@ -68,6 +71,9 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
         case 'i':
                 r = parse_int64(value, INT32_MIN, INT32_MAX, &i);
                 return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "i", (int32_t) i);
+        case '%':
+                r = parse_percent(value, &u);
+                return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "u", (uint32_t) u);
         case 'u':
                 r = parse_uint64(value, 0, UINT32_MAX, &u);
                 return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "u", (uint32_t) u);
@@ -95,6 +101,7 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
                 return ctl_fail("%s: not a %s", assignment,
                                 s->is_span                       ? "time span, like 5ms"
                                                 : s->type == 'b' ? "boolean, yes or no"
+                                                : s->type == '%' ? "percentage, like 25%, or infinity"
                                                                  : "number");
         if (r == -ERANGE)
                 return ctl_fail("%s: out of range", assignment);

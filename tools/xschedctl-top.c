@@ -122,7 +122,7 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
 
         *u = (Usage){
                         .object = group,
-                        .gpu = rate(t, group, before, "RunUSec") * PERCENT_OF_USEC_RATE,
+                        .gpu = rate(t, group, before, "GPUTimeUSec") * PERCENT_OF_USEC_RATE,
                         .wait = rate(t, group, before, "WaitUSec") * PERCENT_OF_USEC_RATE,
                         .preempted = rate(t, group, before, "NPreempted"),
                         .first_client = t->n_members,
@@ -138,11 +138,13 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
                 t->n_members++;
                 u->n_clients++;
         }
+        /* Of the group itself: not of what is below it. */
+        double run = rate(t, group, before, "RunUSec") * PERCENT_OF_USEC_RATE;
         for (size_t i = u->first_client; i < t->n_members; i++) {
                 Usage *m = t->members + i;
                 double all = timed > 0 ? timed : u->launches, own = timed > 0 ? m->work : m->launches;
 
-                m->gpu = all > 0 ? u->gpu * own / all : 0;
+                m->gpu = all > 0 ? run * own / all : 0;
         }
 }
 

@@ -102,7 +102,7 @@ class Jobs(Case):
                 raise AssertionError("a user's job raises, or does not lower")
             mine = Raw(c, {"Job": ("s", create_job(c, {"Weight": ("u", 40)}, os.getpid(), 0)[0])})
             chain = c.call(NAME, PATH, MANAGER, "Explain", "h", os.pidfd_open(os.getpid()))[0]
-            if [line[2] for line in chain if line[1].startswith("Weight:")][:2] != [40, 50]:
+            if [line[2] for line in chain if line[1].startswith("Weight:")][:2] != [40, 100]:
                 raise AssertionError(chain)
             mine.close()
 

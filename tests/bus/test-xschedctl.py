@@ -21,13 +21,13 @@ COLUMNS = {
                     'SOURCE=source QUEUES=queues HELD=held_usec GROUP=group',
     'list-queues': 'QUEUE=queue CLIENT=client PID=pid DEVICE=device LABEL=label STATE=state PRIO=priority WEIGHT=weight '
                    'BACKLOG=backlog SUBMITTED=submitted COMPLETED=completed HELD=held_usec MEAN=mean_usec',
-    'list-groups': 'GROUP=group UNIT=unit STATE=state CLASS=class PRIO=priority WEIGHT=weight SOURCE=source CLIENTS=clients '
-                   'RUN=run_usec WAIT=wait_usec PREEMPTED=preempted',
+    'list-groups': 'GROUP=group UNIT=unit STATE=state CLASS=class PRIO=priority WEIGHT=weight MAX=max MIN=min SOURCE=source CLIENTS=clients '
+                   'GPU=gpu_time_usec RUN=run_usec WAIT=wait_usec PREEMPTED=preempted',
     'list-policies': 'POLICY=policy DESCRIPTION=description',
-    'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold DESCRIPTION=description',
+    'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold MAX=max MIN=min DESCRIPTION=description',
 }
 TEXTS = {'preemption', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
-         'description', 'slice', 'kind', 'container', 'pod', 'pod_qos', 'slurm_job'}
+         'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job'}
 
 
 def pattern_of(key, value):
@@ -64,7 +64,7 @@ class Lists(unittest.TestCase):
                 self.assertGreater(len(rows), 0)
                 for row, line in zip(rows, lines[1:]):
                     wanted = ' +'.join(pattern_of(key, row[key]) for _, key in columns)
-                    self.assertRegex(line, f'^ *{wanted} *$')
+                    self.assertRegex(line, f'^[ │├└─|`-]*{wanted} *$')
 
     def test_json_is_typed(self):
         for verb in COLUMNS:

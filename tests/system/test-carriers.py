@@ -126,7 +126,9 @@ class Carriers(SettingsCase):
         self.check(c, -3, "default", "slice")
         inside.drop_in("hand-down.slice", "50", "[X-XSched]\nClass=lower\n")
         self.check(c, -8, "lower", "slice")
-        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 44)
+        # Its weight is the slice's own, and nobody else's.
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 100)
+        self.assertEqual(self.get("Weight", self.group("hand.slice"), GROUP), 44)
         own = self.client("--slice=hand-down.slice", "-p", "LogExtraFields=XSCHED_CLASS=low")
         self.check(own, -7, "low", "unit")
         self.check_explained(own, ("unit", -7), ("slice", -8), ("slice", -3))

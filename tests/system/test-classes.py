@@ -55,7 +55,7 @@ class Classes(SettingsCase):
         inside.drop_in("place.slice", "50", "[X-XSched]\nPriority=-5\nWeight=44\n")
         c = self.client("--slice=place.slice", unit="place-a.service")
         self.check(c, -21, "place", "class")
-        self.assertEqual(self.get("Weight", self.group(c.unit), inside.GROUP), 44)
+        self.assertEqual(self.get("Weight", self.group("place.slice"), inside.GROUP), 44)
         self.check_explained(c, ("class", -21), ("slice", -5))
         # A class that was assigned by somebody stronger is the class, in all that it says.
         c = self.client("--slice=place.slice", "-p", "LogExtraFields=XSCHED_CLASS=explicit", unit="place-b.service")

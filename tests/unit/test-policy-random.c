@@ -15,7 +15,7 @@
 
 #include "policy-harness.h"
 
-#define SCENARIOS 2500U
+#define SCENARIOS 1000U
 #define STEPS     160U
 
 static uint64_t only_seed;

@@ -193,6 +193,13 @@ static void test_ranges(void **state) {
         assert_int_equal(settings_set_preemption(&s, "4"), -EINVAL);
         assert_int_equal(settings_set_preemption(&s, "privileged"), 0);
         assert_int_equal(settings_set_gang(&s, false), 0);
+        assert_int_equal(settings_set_max(&s, 10001), -ERANGE);
+        assert_int_equal(settings_set_max(&s, 10000), 0);
+        assert_int_equal(settings_set_min(&s, 101), -ERANGE);
+        assert_int_equal(settings_set_min(&s, 100), 0);
+        assert_int_equal(settings_set_period(&s, 999), -ERANGE);
+        assert_int_equal(settings_set_period(&s, 10000001), -ERANGE);
+        assert_int_equal(settings_set_period(&s, 1000), 0);
         assert_int_equal(s.mask, (1U << _SETTINGS_KEY_MAX) - 1);
 }
 
@@ -218,6 +225,19 @@ static void test_strings(void **state) {
                         {"Preemption", "", -EINVAL},
                         {"Gang", "yes", 0},
                         {"Gang", "2", -EINVAL},
+                        {"Max", "50%", 0},
+                        {"Max", "250", 0},
+                        {"Max", "infinity", 0},
+                        {"Max", "10001%", -ERANGE},
+                        {"Max", "-1%", -EINVAL},
+                        {"Max", "%", -EINVAL},
+                        {"Max", "5%%", -EINVAL},
+                        {"Min", "100%", 0},
+                        {"Min", "101%", -ERANGE},
+                        {"Period", "100ms", 0},
+                        {"Period", "2", 0},
+                        {"Period", "11s", -ERANGE},
+                        {"Period", "ms", -EINVAL},
                         {"Class", "batch", 0},
                         {"Class", "no such", -EINVAL},
                         {"priority", "1", -ENOENT},

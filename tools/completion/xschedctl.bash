@@ -29,6 +29,7 @@ __xschedctl_settings() {
                         printf '%s=\n' policy concurrency timeslice threshold preemption linger starve starverun
                 else
                         printf '%s=\n' class priority weight threshold preemption gang
+                        [[ $1 == client:* || $1 == queue:* ]] || printf '%s=\n' max min period
                 fi
                 ;;
         esac
