@@ -88,6 +88,12 @@ bool client_forget_wish(Client *c, const Settings *environment) {
         return settings_forget_equal(&c->wish, environment);
 }
 
+void client_wish(Client *c, const Settings *s) {
+        settings_merge(&c->wish, s);
+        (void) client_forget_wish(c, origin_environment(c->group->origin));
+        client_settings_changed(c);
+}
+
 /* [Match] by what cannot be believed. */
 static void client_match(Client *c) {
         const Classes *classes = &c->manager->config->classes;

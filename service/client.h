@@ -129,6 +129,9 @@ bool client_lower(const Client *c, SettingsResolved *r);
 /* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had such wishes. */
 bool client_forget_wish(Client *c, const Settings *environment);
 
+/* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this, too. */
+void client_wish(Client *c, const Settings *s);
+
 /* Over all its queues, those that are gone, too. */
 void client_counters(const Client *c, ClientCounters *ret);
 

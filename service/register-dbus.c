@@ -274,8 +274,7 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
                 if (c->peer.pid != peer.pid || c->peer.start_time != peer.start_time)
                         continue;
                 found = true;
-                settings_merge(&c->wish, s);
-                client_settings_changed(c);
+                client_wish(c, s);
         }
         return found ? 0 : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
 }

@@ -35,7 +35,7 @@ class Reboot(SettingsCase):
         self.check(c, 0, "default", "default")
         run("xschedctl", "set", "kept.service", "priority=9", "class=stored")
         run("xschedctl", "set", "--runtime", "kept.service", "threshold=3")
-        run("xschedctl", "set", "kept.slice", "weight=31")
+        run("xschedctl", "set", "kept.slice", "priority=3", "weight=31")
         run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
         run("xschedctl", "set", "/system.slice/nested.service/below", "priority=6")
         self.check(c, 9, "stored", "override")
@@ -54,14 +54,15 @@ class Reboot(SettingsCase):
         # In another slice it is the same unit; and a slice hands down what is stored for it.
         self.check(self.client(unit="brief.service"), 0, "default", "default")
         other = self.client("--slice=kept.slice", unit="other.service")
-        until(lambda: self.get("Weight", self.group(other.unit), inside.GROUP) == 31, "the slice's weight")
+        self.check(other, 3, "default", "slice")
+        self.assertEqual(self.get("Weight", self.group("kept.slice"), inside.GROUP), 31)
         nested = self.client("-p", "Delegate=yes", unit="nested.service")
         below = "/system.slice/nested.service/below"
         os.mkdir(f"/sys/fs/cgroup{below}")
         write(f"/sys/fs/cgroup{below}/cgroup.procs", show(nested.unit, "MainPID"))
         until(lambda: any(g[0] == below and g[2] == 6 for g in self.call("ListGroups")[0]), "the cgroup's priority")
         run("xschedctl", "reset", "kept.service")
-        self.check(c, 0, "default", "slice")
+        self.check(c, 3, "default", "slice")
         run("xschedctl", "set", "kept.slice", "weight=32")
         # Nobody is there; a second time there is nothing to forget.
         run("xschedctl", "reset", "absent.service", status=1)
@@ -71,8 +72,8 @@ class Reboot(SettingsCase):
 
     def boot_3(self):
         c = self.client("--slice=kept.slice", unit="kept.service")
-        until(lambda: self.get("Weight", self.group(c.unit), inside.GROUP) == 32, "the slice's weight")
-        self.check(c, 0, "default", "slice")
+        self.check(c, 3, "default", "slice")
+        self.assertEqual(self.get("Weight", self.group("kept.slice"), inside.GROUP), 32)
 
 
 if __name__ == "__main__":
