@@ -215,7 +215,8 @@ typedef struct Tracer {
 static void trace_and_wait(void *userdata) {
         Tracer *t = userdata;
 
-        check(ptrace(PTRACE_SEIZE, t->target, NULL, NULL) == 0);
+        /* For a moment the thread that held it before may be its tracer still. */
+        check(poll_until(ptrace(PTRACE_SEIZE, t->target, NULL, NULL) == 0));
         t->done = true;
         for (;;)
                 (void) pause();

@@ -45,7 +45,9 @@ class Tenant:
     def __init__(self, queues, gpu=0, layer=True):
         env = dict(os.environ)
         if layer:
-            env['LD_PRELOAD'] = f'{LAYER} {env["LD_PRELOAD"]}'
+            # Before the simulator, and behind a sanitizer's library.
+            *first, simulator = env['LD_PRELOAD'].split()
+            env['LD_PRELOAD'] = ' '.join([*first, LAYER, simulator])
         self.process = subprocess.Popen([TENANT, f'--queues={queues}', f'--gpu={gpu}', '--run-ms=600000', '--duration-us=2000'], env=env,
                                         stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
