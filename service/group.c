@@ -89,7 +89,7 @@ static bool group_match(Group *g) {
                 (void) settings_set_class(&g->match, c->name);
                 (void) match_explain(&c->match, &facts, &g->match_detail);
         }
-        return memcmp(&former, &g->match, sizeof(former)) != 0;
+        return !settings_is_equal(&former, &g->match);
 }
 
 void group_members_changed(Group *g) {

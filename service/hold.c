@@ -64,7 +64,7 @@ static void holds_apply(Manager *m) {
                 bool lowers;
 
                 hold_find(m, &c->peer, &hold, &lowers);
-                if (memcmp(&hold, &c->hold, sizeof(hold)) == 0 && lowers == c->hold_lowers)
+                if (settings_is_equal(&hold, &c->hold) && lowers == c->hold_lowers)
                         continue;
                 c->hold = hold;
                 c->hold_lowers = lowers;

@@ -72,7 +72,7 @@ static int read_arguments(Manager *m, sd_bus_message *message, JobArguments *ret
 static int find_process(const JobArguments *a, Peer *ret, sd_bus_error *error) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
-        pid_t pid;
+        pid_t pid = 0;
 
         int r = pidfd_get_pid(a->fd, &pid);
         if (r == -EBADF)

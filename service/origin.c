@@ -183,11 +183,11 @@ static bool read_attrs(Origin *o) {
                 o->lowered = o->attr;
                 o->attr = SETTINGS_NULL;
         }
-        if (memcmp(&lowered, &o->lowered, sizeof(lowered)) != 0) {
+        if (!settings_is_equal(&lowered, &o->lowered)) {
                 log_refused(o);
                 return true;
         }
-        return memcmp(&attr, &o->attr, sizeof(attr)) != 0;
+        return !settings_is_equal(&attr, &o->attr);
 }
 
 static void origin_changed(Origin *o);
@@ -284,8 +284,7 @@ static void on_facts(const UnitFacts *facts, void *userdata) {
         origin_take_files(o, facts->files);
         read_properties(o, facts);
         forget_wishes(o);
-        if (memcmp(&file, &o->file, sizeof(file)) != 0 ||
-                        memcmp(&property, &o->property, sizeof(property)) != 0)
+        if (!settings_is_equal(&file, &o->file) || !settings_is_equal(&property, &o->property))
                 origin_changed(o);
 }
 

@@ -87,7 +87,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attr;
         sigset_t none, pipe;
-        pid_t pid;
+        pid_t pid = 0;
 
         (void) sigemptyset(&none);
         (void) sigemptyset(&pipe);
@@ -412,7 +412,7 @@ static bool client_is_wanted(const Client *c) {
 
 static void client_hold(Client *c) {
         PrivilegedClient *pc = c->privileged;
-        bool allow_mes;
+        bool allow_mes = false;
         int r = 0;
 
         if (!pc)

@@ -250,6 +250,15 @@ static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
         }
 }
 
+bool settings_is_equal(const Settings *a, const Settings *b) {
+        if (a->mask != b->mask)
+                return false;
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(a, k) && !key_is_equal(a, b, k))
+                        return false;
+        return true;
+}
+
 bool settings_forget_equal(Settings *s, const Settings *than) {
         unsigned before = s->mask;
 

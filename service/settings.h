@@ -90,6 +90,9 @@ const char *settings_key_range(SettingsKey k);
 /* The keys that `from` names replace those of *s, the others stay. */
 void settings_merge(Settings *s, const Settings *from);
 
+/* The same keys with the same values. */
+bool settings_is_equal(const Settings *a, const Settings *b);
+
 /* Forgets those keys of *s that `than` names with the same value. Returns whether there were any. */
 bool settings_forget_equal(Settings *s, const Settings *than);
 

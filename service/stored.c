@@ -311,8 +311,7 @@ int stored_set(Stored *s, const char *name, const Settings *settings) {
 
         if (!stored_is_open(s))
                 return -EOPNOTSUPP;
-        if (former ? memcmp(&former->settings, settings, sizeof(*settings)) == 0
-                   : settings_is_empty(settings))
+        if (former ? settings_is_equal(&former->settings, settings) : settings_is_empty(settings))
                 return 0;
         if (!former && HASH_COUNT(s->entries) >= STORED_MAX)
                 return -E2BIG;

@@ -14,8 +14,10 @@
 #include "hal/kfd-proc.h"
 #include "include/xsched/preempt.h"
 
+/* NOLINTBEGIN(misc-redundant-expression): today they are the same */
 _Static_assert(XSCHED_PREEMPT_QUEUE_ERROR == KFD_DBG_QUEUE_ERROR, "bits of ids");
 _Static_assert(XSCHED_PREEMPT_QUEUE_INVALID == KFD_DBG_QUEUE_INVALID, "bits of ids");
+/* NOLINTEND(misc-redundant-expression) */
 
 typedef struct PreemptTarget PreemptTarget;
 

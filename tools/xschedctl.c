@@ -256,7 +256,7 @@ static int set_run_option(RunOptions *o, const Option *option, const char *argum
                         continue;
                 if (plain[i].flag)
                         *plain[i].flag = true;
-                else
+                else if (plain[i].text)
                         *plain[i].text = argument;
                 return 0;
         }

@@ -24,7 +24,7 @@ static void check_same(const Stored *a, const Stored *b) {
         require(HASH_COUNT(a->entries) == HASH_COUNT(b->entries));
         HASH_ITER(hh, a->entries, e, tmp) {
                 const Settings *other = stored_find(b, e->name);
-                require(other && memcmp(other, &e->settings, sizeof(*other)) == 0);
+                require(other && settings_is_equal(other, &e->settings));
         }
 }
 

@@ -224,7 +224,7 @@ static void test_max(void **state) {
 
                 harness_dispatch(h);
                 check_periods(h, n, max * MSEC, 20);
-                assert_int_equal(n->run_ns, 20 * max * MSEC); /* it wants all it may have */
+                assert_int_equal(n->run_ns, 20 * (uint64_t) max * MSEC); /* it wants all it may have */
                 assert_int_equal(a->usage.run_ns, n->run_ns); /* in its order */
                 assert_int_equal(b->usage.run_ns, 0);
                 assert_int_equal(other->usage.run_ns, 2000 * MSEC - n->run_ns); /* and nothing is lost */
@@ -297,7 +297,7 @@ static void test_max_of_places(void **state) {
                 add_busy(h, n, 0, 100);
         harness_dispatch(h);
         check_periods(h, n, 150 * MSEC, 20);
-        assert_int_equal(n->run_ns, 20 * 150 * MSEC);
+        assert_int_equal(n->run_ns, UINT64_C(20) * 150 * MSEC);
 }
 
 /* What a grant that could not be taken back in time costs is paid in the next periods. */
