@@ -44,7 +44,7 @@ typedef struct JobArguments {
 } JobArguments;
 
 static int read_arguments(Manager *m, sd_bus_message *message, JobArguments *ret, sd_bus_error *error) {
-        JobArguments a;
+        JobArguments a = {.fd = -EBADF};
 
         int r = sd_bus_message_read(message, "s", &a.name);
         if (r < 0)
@@ -186,7 +186,7 @@ int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *err
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
         Manager *m = userdata;
-        JobArguments a;
+        JobArguments a = {.fd = -EBADF};
 
         int r = read_arguments(m, message, &a, error);
         if (r < 0)

@@ -225,7 +225,7 @@ static void test_max(void **state) {
                 harness_dispatch(h);
                 check_periods(h, n, max * MSEC, 20);
                 assert_int_equal(n->run_ns, 20 * (uint64_t) max * MSEC); /* it wants all it may have */
-                assert_int_equal(a->usage.run_ns, n->run_ns); /* in its order */
+                assert_int_equal(a->usage.run_ns, n->run_ns);            /* in its order */
                 assert_int_equal(b->usage.run_ns, 0);
                 assert_int_equal(other->usage.run_ns, 2000 * MSEC - n->run_ns); /* and nothing is lost */
         }
