@@ -72,7 +72,6 @@ static void case_queues_share(void) {
         AqlDevice d = device_open(0);
         AqlQueue *a = queue_open(&d), *b = queue_open(&d);
 
-        uint64_t alone = run_dispatches(a, 50, NSEC_PER_MSEC);
         for (unsigned i = 0; i < 50; i++)
                 check(aql_dispatch(a, NSEC_PER_MSEC, NULL) == 0 &&
                                 aql_dispatch(b, NSEC_PER_MSEC, NULL) == 0);
@@ -80,7 +79,8 @@ static void case_queues_share(void) {
         aql_ring(a);
         aql_ring(b);
         check(poll_until(aql_queue_backlog(a) + aql_queue_backlog(b) == 0));
-        check((now_ns() - start) * 10 > alone * 15);
+        /* One after the other: side by side it would be half of that. */
+        check(now_ns() - start >= 95 * NSEC_PER_MSEC);
         queue_close_clean(a);
         queue_close_clean(b);
 }
