@@ -77,6 +77,7 @@ Manager *manager_free(Manager *m) {
         auth_free(m->auth);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);
+        attr_watch_free(m->attr_watch);
         follow_free(m->follow);
         sd_event_unref(m->event);
         config_free(m->config);

@@ -30,6 +30,7 @@
 #include <systemd/sd-event.h>
 #include <uthash.h>
 
+#include "cgroup/attr-watch.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "device-settings.h"
@@ -91,7 +92,8 @@ struct Manager {
         uint64_t next_queue_id;
         uint64_t next_job_id;
 
-        Follow *follow; /* follow.h; while there are clients */
+        AttrWatch *attr_watch; /* of origins; once there was one */
+        Follow *follow;        /* follow.h; while there are clients */
 
         Device *pending;               /* list: to be dispatched by arbiter_flush() */
         Privileged *privileged;        /* privileged.h; NULL: cannot be */

@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <sys/inotify.h>
 #include <utlist.h>
 
 #include "arbiter.h"
@@ -192,28 +191,35 @@ static bool read_attrs(Origin *o) {
 
 static void origin_changed(Origin *o);
 
-static int on_inotify(sd_event_source *s, const struct inotify_event *e, void *userdata) {
-        Origin *o = userdata;
+static void on_attrs(void *watched) {
+        Origin *o = watched;
 
-        if (e->mask & (IN_IGNORED | IN_DELETE_SELF)) {
-                o->inotify = sd_event_source_disable_unref(o->inotify);
-                return 0;
-        }
         if (read_attrs(o))
                 origin_changed(o);
-        return 0;
 }
 
-#define WATCHED (IN_ATTRIB | IN_DELETE_SELF | IN_ONLYDIR)
+static void on_directory_gone(void *watched) {
+        Origin *o = watched;
+
+        o->attr_watch = 0;
+}
+
+static int add_attr_watch(Origin *o) {
+        _cleanup_free_ char *directory = NULL;
+        Manager *m = o->manager;
+
+        int r = cgroup_directory(o->path, &directory);
+        if (r >= 0 && !m->attr_watch)
+                r = attr_watch_new(m->event, on_attrs, on_directory_gone, &m->attr_watch);
+        return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
+}
 
 /* Watched first, read second: nothing gets lost in between. */
 static void watch_attrs(Origin *o) {
-        _cleanup_free_ char *directory = NULL;
-
-        int r = cgroup_directory(o->path, &directory);
+        int r = add_attr_watch(o);
         if (r >= 0)
-                r = sd_event_add_inotify(o->manager->event, &o->inotify, directory, WATCHED, on_inotify, o);
-        if (r < 0 && r != -ENOENT)
+                o->attr_watch = r;
+        else if (r != -ENOENT)
                 log_warning_errno(r, "Failed to watch the attributes of %s: %m", o->path);
 }
 
@@ -306,7 +312,7 @@ void origin_revisit(Origin *o) {
                 origin_ask(o);
         /* A cgroup that went took its watch along, a slice's as well as the unit's own. */
         for (; o; o = o->parent) {
-                if (o->inotify)
+                if (o->attr_watch > 0)
                         continue;
                 watch_attrs(o);
                 if (read_attrs(o))
@@ -365,7 +371,8 @@ static Origin *origin_free(Origin *o) {
         if (o->hh.tbl)
                 HASH_DEL(o->manager->origins, o);
         unit_query_free(o->query);
-        sd_event_source_disable_unref(o->inotify);
+        if (o->attr_watch > 0)
+                attr_watch_remove(o->manager->attr_watch, o->attr_watch);
         origin_unref(o->parent);
         free(o->path);
         free(o->unit);

@@ -29,8 +29,8 @@ struct Origin {
         Settings environment; /* what of `property` its processes have in their environment, too */
         Settings attr;        /* where root owns the directory */
         Settings lowered;     /* where another user does: these only lower */
-        sd_event_source *inotify;
-        char *file_detail; /* the last file that said something */
+        int attr_watch;       /* its number; 0: none */
+        char *file_detail;    /* the last file that said something */
         UnitQuery *query;
         bool asked; /* and not answered yet */
 
