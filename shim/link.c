@@ -459,7 +459,6 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
 
         if (r >= 0) {
                 c->attached_at_ns = now_ns();
-                c->hints_due = true;
                 c->told = false;
                 link_set_state(c, LINK_ATTACHED);
                 return 1;
@@ -491,10 +490,11 @@ static int link_register(Control *c) {
                 r = append_string(m, "Job", env->job);
         if (r >= 0)
                 r = append_string(m, "Class", env->class);
-        if (r >= 0)
-                r = append_hint(m, CLIENT_HINT_PRIORITY);
-        if (r >= 0)
-                r = append_hint(m, CLIENT_HINT_WEIGHT);
+        /* What changes from here on is sent by itself. */
+        c->hints_due = false;
+        (void) client_take_hints_changed();
+        for (ClientHint h = 0; r >= 0 && h < _CLIENT_HINT_MAX; h++)
+                r = append_hint(m, h);
         if (r >= 0)
                 r = sdbus.sd_bus_message_close_container(m);
         if (r >= 0)
