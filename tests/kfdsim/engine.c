@@ -12,6 +12,7 @@
  */
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -36,6 +37,7 @@ typedef struct Engine {
 
 static bool started[SIM_GPUS_MAX];
 static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
+static sem_t thread_runs;
 
 void sim_engine_forget(void) {
         (void) pthread_mutex_init(&engines_lock, NULL);
@@ -183,6 +185,7 @@ static void *engine_main(void *userdata) {
 
         (void) prctl(PR_SET_NAME, "kfdsim-engine");
         (void) prctl(PR_SET_TIMERSLACK, 1UL);
+        (void) sem_post(&thread_runs);
         sim_lock();
         SimProcess *p = sim_process_self();
         *e = (Engine){.gpu = sim_world()->gpus + gpu,
@@ -219,7 +222,11 @@ void sim_engine_start(uint32_t gpu) {
                 pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
                 sigfillset(&all);
                 (void) pthread_sigmask(SIG_SETMASK, &all, &old);
+                (void) sem_init(&thread_runs, 0, 0);
                 started[gpu] = pthread_create(&thread, &attr, engine_main, (void *) (uintptr_t) gpu) == 0;
+                /* A thread that starts allocates memory, and sanitizers' allocators keep their locks over fork(). */
+                while (started[gpu] && sem_wait(&thread_runs) < 0)
+                        ;
                 (void) pthread_sigmask(SIG_SETMASK, &old, NULL);
                 pthread_attr_destroy(&attr);
         }
