@@ -74,6 +74,8 @@ static Value compute_queue_pid(const Snapshot *s, const Object *o) {
         { {title, key, CELL_STATE, 0}, property, NULL }
 #define USEC(title, key, property, flags)                                                                   \
         { {title, key, CELL_USEC, COLUMN_RIGHT | (flags)}, property, NULL }
+#define LIMIT(title, key, property)                                                                         \
+        { {title, key, CELL_LIMIT, COLUMN_RIGHT}, property, NULL }
 #define COMPUTED(title, key, f, flags)                                                                      \
         { {title, key, CELL_PLAIN, flags}, NULL, f }
 
@@ -184,8 +186,8 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
                 PLAIN("", "preemption", "Preemption", COLUMN_JSON),
-                PLAIN("MAX", "max", "Max", COLUMN_RIGHT),
-                PLAIN("MIN", "min", "Min", COLUMN_RIGHT),
+                LIMIT("MAX", "max", "Max"),
+                LIMIT("MIN", "min", "Min"),
                 USEC("", "period_usec", "Period", COLUMN_JSON),
                 PLAIN("SOURCE", "source", "PolicySource", 0),
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),

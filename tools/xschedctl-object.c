@@ -274,6 +274,68 @@ const Object *snapshot_find_by_name(const Snapshot *s, ObjectKind kind, const ch
         return snapshot_find(s, &(const ObjectKey){.kind = kind, .name = name});
 }
 
+static bool is_target(const Object *o, const char *target) {
+        if (isempty(target))
+                return o->kind == OBJECT_DEVICE;
+        return streq(o->path, target);
+}
+
+/* The group, or one that it is in. */
+static bool group_is_below(const Snapshot *s, const Object *group, const char *target) {
+        for (size_t depth = 0; group && depth <= s->n_objects; depth++) {
+                if (is_target(group, target))
+                        return true;
+                group = snapshot_find_by_name(s, OBJECT_GROUP, object_get_string(group, "Parent"));
+        }
+        return false;
+}
+
+/* A queue with all that it belongs to, or a client with its group: `wanted` if one of them is. */
+static void mark_chain(
+                const Snapshot *s, const Object *const *chain, size_t n, const char *target, bool *wanted) {
+        bool found = false;
+
+        for (size_t i = 0; i < n && !found; i++)
+                found = chain[i] &&
+                                (chain[i]->kind == OBJECT_GROUP ? group_is_below(s, chain[i], target)
+                                                                : is_target(chain[i], target));
+        for (size_t i = 0; i < n && found; i++)
+                if (chain[i])
+                        wanted[chain[i] - s->objects] = true;
+}
+
+static void mark_related(const Snapshot *s, const Object *o, const char *target, bool *wanted) {
+        const Object *chain[4] = {o};
+
+        if (o->kind == OBJECT_QUEUE) {
+                chain[1] = snapshot_find_by_id(
+                                s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
+                chain[2] = snapshot_find_by_name(s, OBJECT_DEVICE, object_get_string(o, "Device"));
+        } else if (o->kind == OBJECT_CLIENT)
+                chain[1] = o;
+        if (chain[1])
+                chain[3] = snapshot_find_by_name(s, OBJECT_GROUP, object_get_string(chain[1], "Group"));
+        mark_chain(s, chain, ELEMENTSOF(chain), target, wanted);
+}
+
+int snapshot_narrow(Snapshot *s, const char *const *targets, size_t n_targets) {
+        _cleanup_free_ bool *wanted = calloc(s->n_objects + 1, sizeof(bool));
+        size_t n = 0;
+
+        if (!wanted)
+                return -ENOMEM;
+        for (size_t t = 0; t < n_targets; t++)
+                for (size_t i = 0; i < s->n_objects; i++)
+                        mark_related(s, s->objects + i, targets[t], wanted);
+        for (size_t i = 0; i < s->n_objects; i++)
+                if (wanted[i])
+                        s->objects[n++] = s->objects[i];
+                else
+                        object_done(s->objects + i);
+        s->n_objects = n;
+        return 0;
+}
+
 uint64_t object_id_from_path(const char *path) {
         const char *slash = strrchr(path, '/');
 

@@ -96,7 +96,7 @@ static int create_job(Ctl *c, const char *command, pid_t pid, uint64_t flags, ch
         if (r < 0 && error_is_not_running(&error, r))
                 return tell_unscheduled(c, command);
         if (r < 0)
-                return ctl_call_failed(c, &error, r, c->run.name ?: command);
+                return ctl_call_failed(c, &error, r, "run");
         if (!ret_token)
                 return 0;
         r = sd_bus_message_read_basic(reply, 's', &token);

@@ -67,82 +67,128 @@ static int check_wanted(const Ctl *c, const char *what, const Object *o) {
         return 0;
 }
 
-static int fetch_target(Ctl *c, const char *text, Object *ret) {
+typedef struct Objects {
+        Object *items;
+        size_t n;
+        bool is_list; /* also with one item */
+} Objects;
+
+static void objects_done(Objects *o) {
+        for (size_t i = 0; i < o->n; i++)
+                object_done(o->items + i);
+        free(o->items);
+        *o = (Objects){};
+}
+
+/* Takes *object, also on failure. */
+static int objects_add(Objects *o, Object *object) {
+        Object *items = reallocarray(o->items, o->n + 1, sizeof(Object));
+
+        if (!items) {
+                object_done(object);
+                return ctl_fail("out of memory");
+        }
+        o->items = items;
+        items[o->n++] = TAKE_GENERIC(*object, (Object){});
+        return 0;
+}
+
+static int fetch_devices(Ctl *c, Objects *o) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(snapshot_done)
+        Snapshot s = {};
+
+        int r = snapshot_fetch(c, &error, &s);
+        if (r < 0)
+                return ctl_call_failed(c, &error, r, NULL);
+        if (property_is_wanted(c, "Metrics"))
+                snapshot_measure(c, &s);
+        o->is_list = true;
+        r = 0;
+        for (size_t i = 0; i < s.n_objects && r == 0; i++)
+                if (s.objects[i].kind == OBJECT_DEVICE) {
+                        r = check_wanted(c, "device:all", s.objects + i);
+                        if (r == 0)
+                                r = objects_add(o, s.objects + i);
+                }
+        return r;
+}
+
+static int fetch_target(Ctl *c, const char *text, Objects *o) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(target_done)
         Target t = {.kind = OBJECT_MANAGER};
+        Object object = {};
         int r;
 
         r = text ? target_resolve(c, text, false, &t) : ctl_connect(c);
         if (r != 0)
                 return r;
         if (text && !t.path)
-                return ctl_fail("%s: show wants one device", text);
-        r = object_fetch(c, t.kind, t.path ?: SERVICE_PATH, &error, ret);
+                return fetch_devices(c, o);
+        r = object_fetch(c, t.kind, t.path ?: SERVICE_PATH, &error, &object);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, text);
         if (t.kind == OBJECT_DEVICE && property_is_wanted(c, "Metrics"))
-                object_measure(c, ret);
-        return check_wanted(c, text ?: "the service", ret);
-}
-
-int verb_show(Ctl *c, int argc, char *argv[]) {
-        size_t n = argc > 0 ? (size_t) argc : 1;
-        _cleanup_free_ Object *objects = calloc(n, sizeof(Object));
-        int r = 0;
-
-        if (!objects)
-                return ctl_fail("out of memory");
-        for (size_t i = 0; r == 0 && i < n; i++)
-                r = fetch_target(c, argc > 0 ? argv[i] : NULL, objects + i);
-        if (r == 0) {
-                Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
-
-                pager_open(c);
-                if (c->json != JSON_OFF && n > 1)
-                        json_begin(&j, NULL, '[');
-                for (size_t i = 0; i < n; i++)
-                        if (c->json != JSON_OFF)
-                                show_json(c, &j, &objects[i].properties);
-                        else {
-                                if (i > 0)
-                                        putchar('\n');
-                                show_text(c, &objects[i].properties);
-                        }
-                if (c->json != JSON_OFF && n > 1)
-                        json_end(&j, ']');
-                pager_close();
-        }
-        for (size_t i = 0; i < n; i++)
-                object_done(objects + i);
+                object_measure(c, &object);
+        r = check_wanted(c, text ?: "the service", &object);
+        if (r == 0)
+                return objects_add(o, &object);
+        object_done(&object);
         return r;
 }
 
-int verb_explain(Ctl *c, int argc, char *argv[]) {
-        static const Column columns[] = {
-                        {"SOURCE", "source", CELL_PLAIN, 0},
-                        {"DETAIL", "detail", CELL_PLAIN, COLUMN_ELASTIC},
-                        {"VALUE", "value", CELL_PLAIN, COLUMN_ELASTIC},
-        };
+static void show_objects(const Ctl *c, const Objects *o) {
+        Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
+
+        if (c->json != JSON_OFF && o->is_list)
+                json_begin(&j, NULL, '[');
+        for (size_t i = 0; i < o->n; i++)
+                if (c->json != JSON_OFF)
+                        show_json(c, &j, &o->items[i].properties);
+                else {
+                        if (i > 0)
+                                putchar('\n');
+                        show_text(c, &o->items[i].properties);
+                }
+        if (c->json != JSON_OFF && o->is_list)
+                json_end(&j, ']');
+}
+
+int verb_show(Ctl *c, int argc, char *argv[]) {
+        _cleanup_(objects_done)
+        Objects objects = {.is_list = argc > 1};
+        int r = argc > 0 ? 0 : fetch_target(c, NULL, &objects);
+
+        for (int i = 0; i < argc && r == 0; i++)
+                r = fetch_target(c, argv[i], &objects);
+        if (r != 0)
+                return r;
+        pager_open(c);
+        show_objects(c, &objects);
+        pager_close();
+        return 0;
+}
+
+/* --- explain --- */
+
+static int call_explain(Ctl *c, const char *who, Value *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL, *reply = NULL;
-        _cleanup_(table_done)
-        Table t = TABLE_INIT(columns);
-        _cleanup_(value_done)
-        Value chain = {};
         _cleanup_free_ char *what = NULL;
         _cleanup_close_ int fd = -EBADF;
         int r;
 
         r = ctl_connect(c);
         if (r == 0)
-                r = target_open_pid(argv[0], &fd);
+                r = target_open_client(c, who, &fd);
         if (r != 0)
                 return r;
-        if (asprintf(&what, "process %s", argv[0]) < 0)
+        if (asprintf(&what, "%s%s", target_is_pid(who) ? "process " : "", who) < 0)
                 return ctl_fail("out of memory");
         r = ctl_new_call(c, NULL, NULL, "Explain", &m);
         if (r >= 0)
@@ -150,19 +196,62 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
         if (r >= 0)
                 r = ctl_call(c, m, &error, &reply);
         if (r >= 0)
-                r = value_read(reply, &chain);
-        if (r < 0)
-                return ctl_call_failed(c, &error, r, what);
+                r = value_read(reply, ret);
+        return r < 0 ? ctl_call_failed(c, &error, r, what) : 0;
+}
 
+enum { EXPLAIN_SETTING, EXPLAIN_VALUE, EXPLAIN_SOURCE, EXPLAIN_DETAIL, EXPLAIN_TEXT };
+
+/* (source, "Setting: detail", value) */
+static int add_link(Table *t, const Value *link, size_t winner) {
+        const char *text = link->n_items == 3 ? value_get_string(link->items + 1) : NULL;
+        size_t n = text ? strcspn(text, ":") : 0;
+        _cleanup_free_ char *setting = text ? strndup(text, n) : NULL;
+        bool overruled = setting && winner < t->n_rows &&
+                        streq_ptr(value_get_string(t->rows[winner].cells + EXPLAIN_SETTING), setting);
+        Value *cells = table_add(t, overruled ? winner : TABLE_NO_PARENT);
+
+        if (!setting || !cells)
+                return -ENOMEM;
+        cells[EXPLAIN_SETTING] = value_string(setting);
+        cells[EXPLAIN_VALUE] = value_copy(link->items + 2);
+        cells[EXPLAIN_SOURCE] = value_copy(link->items);
+        cells[EXPLAIN_DETAIL] = value_string(text + n + strspn(text + n, ": "));
+        cells[EXPLAIN_TEXT] = value_copy(link->items + 1);
+        return overruled;
+}
+
+int verb_explain(Ctl *c, int argc, char *argv[]) {
+        static const Column columns[] = {
+                        [EXPLAIN_SETTING] = {"SETTING", "setting", CELL_PLAIN, COLUMN_TREE},
+                        [EXPLAIN_VALUE] = {"VALUE", "value", CELL_PLAIN, 0},
+                        [EXPLAIN_SOURCE] = {"SOURCE", "source", CELL_PLAIN, 0},
+                        [EXPLAIN_DETAIL] = {"DETAIL", NULL, CELL_PLAIN, COLUMN_ELASTIC | COLUMN_TEXT},
+                        /* As the bus has it. */
+                        [EXPLAIN_TEXT] = {"", "detail", CELL_PLAIN, COLUMN_JSON},
+        };
+        _cleanup_(table_done)
+        Table t = TABLE_INIT(columns);
+        _cleanup_(value_done)
+        Value chain = {};
+        size_t winner = SIZE_MAX;
+        int r;
+
+        r = call_explain(c, argv[0], &chain);
+        if (r != 0)
+                return r;
+        /* What counts stands first, and that which it overrules stands below it. */
         for (size_t i = 0; i < chain.n_items; i++) {
-                const Value *link = chain.items + i;
-                Value *cells = table_add(&t, TABLE_NO_PARENT);
-
-                for (size_t k = 0; cells && k < MIN(link->n_items, ELEMENTSOF(columns)); k++)
-                        cells[k] = value_copy(link->items + k);
+                r = add_link(&t, chain.items + i, winner);
+                if (r < 0)
+                        return ctl_fail("out of memory");
+                if (r == 0)
+                        winner = i;
         }
         return table_show(c, &t, NULL, NULL);
 }
+
+/* --- dump --- */
 
 static int copy_fd(int from, FILE *to) {
         char buf[65536];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * status: is the service there, is it well, and what does it schedule
+ * status: is the service there, is it well, and what does it schedule; or, of a process, a group, a device: what belongs together
  */
 
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-list.h"
+#include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
 
 /* (p50, p99, max, samples), NULL while there are no samples. */
@@ -20,7 +21,7 @@ static const Value *decision_latency(const Object *manager) {
                                                                                             : NULL;
 }
 
-static int status_not_running(const Ctl *c) {
+static int status_not_running(const Ctl *c, int bus_error) {
         char buf[256];
 
         if (c->json != JSON_OFF) {
@@ -31,8 +32,10 @@ static int status_not_running(const Ctl *c) {
                 json_value(&j, "running", &running);
                 json_end(&j, '}');
         } else
-                printf("%sxschedd is not running%s on %s.\n", colors_wanted() ? "\033[1m" : "",
-                                colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)));
+                printf("%sxschedd is not running%s on %s%s%s.\n", colors_wanted() ? "\033[1m" : "",
+                                colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)),
+                                bus_error < 0 ? ", which cannot be reached: " : "",
+                                bus_error < 0 ? strerror(-bus_error) : "");
         return EXIT_NOT_RUNNING;
 }
 
@@ -77,15 +80,31 @@ static void print_head(const Ctl *c, const Snapshot *s) {
         print_metrics_sources(s);
 }
 
-static int print_section(const Ctl *c, const Table *t) {
-        if (t->n_rows == 0)
-                return 0;
-        putchar('\n');
-        return table_print(t, stdout, terminal_width(c), t->n_rows, c->legend);
+/* What there is of each kind, in the order in which it is shown. */
+typedef enum Section {
+        SECTION_DEVICES,
+        SECTION_GROUPS,
+        SECTION_CLIENTS,
+        SECTION_QUEUES,
+        _SECTION_MAX,
+} Section;
+
+static const struct {
+        const char *key;
+        int (*list)(const Snapshot *s, Table *ret);
+} sections[_SECTION_MAX] = {
+                [SECTION_DEVICES] = {"devices", list_devices},
+                [SECTION_GROUPS] = {"groups", list_groups},
+                [SECTION_CLIENTS] = {"clients", list_clients},
+                [SECTION_QUEUES] = {"queues", list_queues},
+};
+
+/* Of all that is scheduled the queues would be too many to read. */
+static Section sections_end(size_t n_targets) {
+        return n_targets > 0 ? _SECTION_MAX : SECTION_QUEUES;
 }
 
-static void print_json(const Ctl *c, const Snapshot *s, const Table *devices, const Table *groups,
-                const Table *clients) {
+static void print_manager_json(Json *j, const Object *manager) {
         static const struct {
                 const char *key;
                 const char *property;
@@ -99,56 +118,96 @@ static void print_json(const Ctl *c, const Snapshot *s, const Table *devices, co
                         {"wakeups", "NWakeups"},
                         {"decision_latency", "DecisionLatency"},
         };
-        Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
         const Value running = value_bool(true);
 
-        json_begin(&j, NULL, '{');
-        json_value(&j, "running", &running);
+        json_value(j, "running", &running);
         for (size_t i = 0; i < ELEMENTSOF(fields); i++)
-                json_value(&j, fields[i].key, object_get(&s->manager, fields[i].property));
-        table_print_json(devices, &j, "devices");
-        table_print_json(groups, &j, "groups");
-        table_print_json(clients, &j, "clients");
-        json_end(&j, '}');
+                json_value(j, fields[i].key, object_get(manager, fields[i].property));
+}
+
+static int print_status(const Ctl *c, const Snapshot *s, const Table *tables, size_t n_targets) {
+        Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
+        bool first = n_targets > 0;
+        int r = 0;
+
+        if (c->json != JSON_OFF) {
+                json_begin(&j, NULL, '{');
+                if (n_targets == 0)
+                        print_manager_json(&j, &s->manager);
+        } else if (n_targets == 0)
+                print_head(c, s);
+        for (Section i = 0; i < sections_end(n_targets) && r >= 0; i++)
+                if (c->json != JSON_OFF)
+                        table_print_json(tables + i, &j, sections[i].key);
+                else if (tables[i].n_rows > 0) {
+                        if (!first)
+                                putchar('\n');
+                        first = false;
+                        r = table_print(tables + i, stdout, terminal_width(c), tables[i].n_rows, c->legend);
+                }
+        if (c->json != JSON_OFF)
+                json_end(&j, '}');
+        return r;
+}
+
+static int show_status(Ctl *c, Snapshot *s, size_t n_targets) {
+        Table tables[_SECTION_MAX] = {};
+        int r = 0;
+
+        snapshot_measure(c, s);
+        for (Section i = 0; i < sections_end(n_targets) && r >= 0; i++)
+                r = sections[i].list(s, tables + i);
+        if (r >= 0) {
+                pager_open(c);
+                r = print_status(c, s, tables, n_targets);
+                pager_close();
+        }
+        for (Section i = 0; i < _SECTION_MAX; i++)
+                table_done(tables + i);
+        return r < 0 ? ctl_fail("cannot print the status: %s", strerror(-r)) : 0;
+}
+
+static bool is_known(const Snapshot *s, const char *path) {
+        for (size_t i = 0; i < s->n_objects; i++)
+                if (streq(s->objects[i].path, path))
+                        return true;
+        return false;
+}
+
+static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
+        _cleanup_free_ const char **paths = calloc((size_t) n, sizeof(char *));
+        _cleanup_free_ Target *targets = calloc((size_t) n, sizeof(Target));
+        int r = paths && targets ? 0 : ctl_fail("out of memory");
+
+        for (int i = 0; i < n && r == 0; i++) {
+                r = target_resolve(c, names[i], false, targets + i);
+                if (r == 0 && targets[i].path && !is_known(s, targets[i].path))
+                        r = ctl_fail("%s: no such object", names[i]);
+                if (r == 0)
+                        paths[i] = strempty(targets[i].path);
+        }
+        if (r == 0 && snapshot_narrow(s, paths, (size_t) n) < 0)
+                r = ctl_fail("out of memory");
+        for (int i = 0; i < n && targets; i++)
+                target_done(targets + i);
+        return r;
 }
 
 int verb_status(Ctl *c, int argc, char *argv[]) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_(table_done)
-        Table devices = {}, groups = {}, clients = {};
         _cleanup_(snapshot_done)
         Snapshot s = {};
         int r;
 
         r = ctl_open_bus(c);
-        if (r >= 0)
-                r = snapshot_fetch(c, &error, &s);
+        if (r < 0)
+                return status_not_running(c, r);
+        r = snapshot_fetch(c, &error, &s);
         if (r < 0 && error_is_not_running(&error, r))
-                return status_not_running(c);
+                return status_not_running(c, 0);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, NULL);
-
-        snapshot_measure(c, &s);
-        r = list_devices(&s, &devices);
-        if (r >= 0)
-                r = list_groups(&s, &groups);
-        if (r >= 0)
-                r = list_clients(&s, &clients);
-        if (r < 0)
-                return ctl_fail("out of memory");
-
-        pager_open(c);
-        if (c->json != JSON_OFF)
-                print_json(c, &s, &devices, &groups, &clients);
-        else {
-                print_head(c, &s);
-                r = print_section(c, &devices);
-                if (r >= 0)
-                        r = print_section(c, &groups);
-                if (r >= 0)
-                        r = print_section(c, &clients);
-        }
-        pager_close();
-        return r < 0 ? ctl_fail("cannot print the status: %s", strerror(-r)) : 0;
+        r = argc > 0 ? status_of_targets(c, &s, argc, argv) : 0;
+        return r != 0 ? r : show_status(c, &s, (size_t) argc);
 }

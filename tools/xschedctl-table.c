@@ -107,6 +107,10 @@ static char *cell_format(const Value *v, CellFormat format) {
         case CELL_PERCENT:
                 snprintf(buf, sizeof(buf), "%.1f", value_get_double(v));
                 return strdup(buf);
+        case CELL_LIMIT:
+                if (value_get_uint(v) == 0)
+                        return strdup("-");
+                return asprintf(&text, "%" PRIu64 "%%", value_get_uint(v)) < 0 ? NULL : text;
         case CELL_RATE:
                 snprintf(buf, sizeof(buf), value_get_double(v) < 100 ? "%.1f" : "%.0f", value_get_double(v));
                 return strdup(buf);

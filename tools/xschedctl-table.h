@@ -16,6 +16,7 @@ typedef enum CellFormat {
         CELL_PERCENT, /* a share, 0..1; as a percentage in both forms */
         CELL_RATE,    /* a second */
         CELL_BYTES,   /* "1.5G" */
+        CELL_LIMIT,   /* a percentage, 0: none */
         CELL_STATE,   /* coloured by what it says */
 } CellFormat;
 

@@ -93,6 +93,29 @@ static int resolve_number(Target *t, const char *number) {
         return 0;
 }
 
+int target_open_client(Ctl *c, const char *text, int *ret_pidfd) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(target_done)
+        Target t = {.kind = OBJECT_CLIENT, .text = text};
+        _cleanup_(object_done)
+        Object client = {};
+        const char *number = startswith(text, "client:");
+        char pid[32];
+        int r;
+
+        if (!number)
+                return target_open_pid(text, ret_pidfd);
+        r = resolve_number(&t, number);
+        if (r != 0)
+                return r;
+        r = object_fetch(c, t.kind, t.path, &error, &client);
+        if (r < 0)
+                return ctl_call_failed(c, &error, r, text);
+        snprintf(pid, sizeof(pid), "%" PRIu64, object_get_uint(&client, "PID"));
+        return target_open_pid(pid, ret_pidfd);
+}
+
 static int resolve_device(Target *t) {
         t->kind = OBJECT_DEVICE;
         if (streq(t->name, "all") || isempty(t->name)) {

@@ -28,5 +28,8 @@ int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret);
 /* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
 int target_open_pid(const char *text, int *ret_pidfd);
 
+/* The same of a client, by its pid or as client:N. Is connected. */
+int target_open_client(Ctl *c, const char *text, int *ret_pidfd);
+
 /* Is it a number, and therefore a pid? */
 bool target_is_pid(const char *text);

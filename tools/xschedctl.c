@@ -25,7 +25,8 @@ typedef struct Verb {
 } Verb;
 
 static const Verb verbs[] = {
-                {"status", 0, 0, verb_status, "", "The service, and all that it schedules (the default)"},
+                {"status", 0, -1, verb_status, "[TARGET...]",
+                                "The service and all that it schedules, or what belongs to TARGET"},
                 {"list-devices", 0, 0, verb_list_devices, "", "Devices, and the policy of each"},
                 {"list-groups", 0, 0, verb_list_groups, "", "Groups: cgroups and jobs, and their settings"},
                 {"list-clients", 0, 0, verb_list_clients, "", "Processes that are scheduled"},
@@ -165,6 +166,47 @@ static const Verb *find_verb(const char *name) {
                 if (streq(verbs[i].name, name))
                         return verbs + i;
         return NULL;
+}
+
+/* How many letters have to be put in, left out or replaced. The words are short. */
+static size_t words_differ(const char *a, const char *b) {
+        size_t row[32], n = strlen(b);
+
+        if (n >= ELEMENTSOF(row))
+                return SIZE_MAX;
+        for (size_t k = 0; k <= n; k++)
+                row[k] = k;
+        for (size_t i = 1; *a; a++, i++) {
+                size_t before = row[0];
+
+                row[0] = i;
+                for (size_t k = 1; k <= n; k++) {
+                        size_t replaced = before + (*a != b[k - 1]);
+
+                        before = row[k];
+                        if (row[k - 1] < row[k])
+                                row[k] = row[k - 1];
+                        row[k] = MIN(replaced, row[k] + 1);
+                }
+        }
+        return row[n];
+}
+
+static int no_such_verb(const char *name) {
+        size_t best = 3;
+        const char *meant = NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++) {
+                size_t n = words_differ(name, verbs[i].name);
+
+                if (n < best) {
+                        best = n;
+                        meant = verbs[i].name;
+                }
+        }
+        if (meant)
+                return ctl_fail("%s: no such verb; did you mean %s?", name, meant);
+        return ctl_fail("%s: no such verb; try --help", name);
 }
 
 static const Option *find_option(int id) {
@@ -396,7 +438,7 @@ static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
                 if (!l->verb) {
                         l->verb = find_verb(argv[index]);
                         if (!l->verb)
-                                return ctl_fail("%s: no such verb; try --help", argv[index]);
+                                return no_such_verb(argv[index]);
                         index++;
                         continue;
                 }

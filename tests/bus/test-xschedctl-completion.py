@@ -87,6 +87,7 @@ class Bash(unittest.TestCase):
         self.assertLessEqual({f'client:{self.id}', f'device:{DEVICE}', 'device:all', self.group}, self.complete('xschedctl show '))
         self.assertEqual(self.complete('xschedctl show client:'), {str(self.id)})
         self.assertEqual(self.complete('xschedctl suspend device:a'), {'all'})
+        self.assertIn(self.group, self.complete('xschedctl status '))
         self.assertEqual(self.complete(f'xschedctl set {self.group[:6]}'), {self.group.split(':', 2)[2]})
         self.assertIn(str(self.client.pid), self.complete('xschedctl explain '))
         self.assertEqual(self.complete(f'xschedctl check {self.client.pid} '), set())

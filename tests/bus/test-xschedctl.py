@@ -36,6 +36,8 @@ def pattern_of(key, value):
         return '-'
     if key.endswith('_usec'):
         return r'[0-9.]+(us|ms|s|min|h|d)( [0-9]+(s|min|h))?'
+    if key in ('max', 'min'):
+        return f'{value}%' if value else '-'
     return re.escape(str(value))
 
 
@@ -106,6 +108,26 @@ class Lists(unittest.TestCase):
         for verb in COLUMNS:
             self.assertEqual(len(ctl(verb, '--no-legend').splitlines()), len(ctl_json(verb)))
 
+    def test_status_of_a_target(self):
+        first, second = self.first.row(), self.second.row()
+        mine = [q['queue'] for q in ctl_json('list-queues') if q['client'] == second['client']]
+        for target in (second['pid'], self.second.target, second['group'], f'queue:{mine[0]}'):
+            with self.subTest(target):
+                status = ctl_json('status', target)
+                self.assertEqual([d['device'] for d in status['devices']], [DEVICE])
+                self.assertEqual([g['group'] for g in status['groups']], [second['group']])
+                self.assertEqual([c['client'] for c in status['clients']], [second['client']])
+                self.assertEqual([q['queue'] for q in status['queues']], mine)
+        # Whatever runs below the root, and whatever runs on the device.
+        for target in (f'device:{DEVICE}', 'device:all', '/'):
+            clients = {c['client'] for c in ctl_json('status', target)['clients']}
+            self.assertLessEqual({first['client'], second['client']}, clients)
+        both = ctl_json('status', self.first.target, self.second.target)
+        self.assertEqual({c['client'] for c in both['clients']}, {first['client'], second['client']})
+        text = ctl('status', second['pid'])
+        self.assertIn(second['group'], text)
+        self.assertNotIn('Events:', text)
+
     def test_status(self):
         status = ctl_json('status')
         self.assertIs(status['running'], True)
@@ -137,11 +159,19 @@ class Lists(unittest.TestCase):
             self.assertEqual(ctl('show', name, '-pPriority'), 'Priority=7\n')
         queue = ctl_json('list-queues')[0]['queue']
         self.assertEqual(ctl_json('show', f'queue:{queue}')['Id'], queue)
+        self.assertEqual([d['Id'] for d in ctl_json('show', 'device:all')], [d['device'] for d in ctl_json('list-devices')])
+        self.assertIn(f'Id={DEVICE}\n', ctl('show', 'device:all', '-pId'))
 
     def test_explain(self):
         chain = ctl_json('explain', self.second.pid)
         self.assertIn(('job', 7), [(link['source'], link['value']) for link in chain])
-        self.assertIn('job', ctl('explain', self.second.pid))
+        text = ctl('explain', self.second.pid)
+        self.assertRegex(text, r'(?m)^Priority +7 +job +set with job:')
+        self.assertRegex(text, r'(?m)^[│├└─|`-]+Priority +0 +default +built in$')
+        self.assertEqual(ctl('explain', self.second.target), text)
+        for setting in {link['setting'] for link in chain}:
+            links = [i for i, link in enumerate(chain) if link['setting'] == setting]
+            self.assertEqual(links, list(range(links[0], links[-1] + 1)), 'what is overruled stands below what counts')
 
     def test_bus_by_option(self):
         address = os.environ['XSCHED_BUS_ADDRESS']
@@ -282,11 +312,13 @@ class Errors(unittest.TestCase):
             self.fails('suspend', f'device:{DEVICE}', says='only groups, clients and queues')
             self.fails('reset', f'device:{DEVICE}', says='a device has no settings')
         self.fails('show', 'client:one', says='client:one: not a number')
-        self.fails('show', 'device:all', says='show wants one device')
-        self.fails('explain', 'client:1', says='client:1: not a process id')
+        self.fails('status', 'client:987654', says='client:987654: no such')
+        self.fails('explain', 'client:987654', says='client:987654: no such')
+        self.fails('explain', 'queue:1', says='queue:1: not a process id')
 
     def test_command_line(self):
-        self.fails('bogus', says='bogus: no such verb')
+        self.fails('bogus', says='bogus: no such verb; try --help')
+        self.fails('lst-client', says='lst-client: no such verb; did you mean list-clients?')
         self.fails('set', says='set wants TARGET KEY=VALUE')
         self.fails('list-clients', 'x', says='list-clients: too many arguments')
         self.fails('list-clients', '--class=x', says='--class is an option of run, not of list-clients')
@@ -305,6 +337,7 @@ class Errors(unittest.TestCase):
         for verb in ('list-clients', 'set 1 weight=1', 'monitor'):
             self.fails(*verb.split(), '--bus-address=unix:path=/nonexistent', says='cannot reach the bus unix:path=/nonexistent')
         self.assertIn('not running', ctl('--bus-address=unix:path=/nonexistent', status=3))
+        self.assertIn('cannot be reached: No such file', ctl('--bus-address=unix:path=/nonexistent', status=3))
 
 
 class Run(unittest.TestCase):

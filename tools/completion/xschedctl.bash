@@ -121,7 +121,7 @@ _xschedctl() {
                 mapfile -t replies < <(compgen -W "$verbs" -- "$cur")
         else
                 case $verb in
-                show | reset | suspend | resume)
+                status | show | reset | suspend | resume)
                         mapfile -t replies < <(compgen -W "$(__xschedctl_targets)" -- "$cur") ;;
                 set)
                         if ((${#arguments[@]} == 0)); then
