@@ -17,6 +17,9 @@
  *              lease renewals), every ARBITER_PROBE_NS.
  * While a Max= counts for anybody who is active on the device it is never ALONE or SOLE: what is not watched cannot be counted. A
  * limited entity keeps its threshold in QUIET, too.
+ * Whoever works in bursts among idle neighbours is never SOLE by the pauses, on purpose, but QUIET: its bursts go on being heard, at
+ * two edges each. Believed ready throughout it would cost its neighbours more: the first launch of a lower one in a pause would be held
+ * until a drain has shown that there is nothing to wait for, and the pauses would count as time that it used.
  *
  * Looking again. Setting `watch` returns what is outstanding at that moment. A slot with launches that were not counted is asked to
  * drain by one datagram on the lifeline; until it has, it counts as ready.

@@ -10,6 +10,7 @@
 
 #include "service/arbiter.h"
 #include "service/config.h"
+#include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 
 static void test_alone(void **state) {
@@ -75,6 +76,46 @@ static void test_devices_are_apart(void **state) {
         begin(other);
         assert_true(held(l));
         assert_false(held(other));
+        check(m);
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
+static bool has_settled(Manager *m, Device *d) {
+        arbiter_touch(d);
+        arbiter_flush(m);
+        return d->state != DEVICE_CONTENDED;
+}
+
+/* Not by the event loop, which would also find out that nobody is in the cgroups that we say. */
+static void settle(Manager *m, Device *d) {
+        assert_true(poll_until(has_settled(m, d)));
+}
+
+/* Among neighbours that do nothing, one that pauses is heard at every burst, and one that does not pause is no longer looked at. */
+static void test_bursts(void **state) {
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0);
+        Device *d = h->device;
+
+        for (unsigned i = 0; i < 2; i++) {
+                begin(h);
+                assert_int_equal(d->state, DEVICE_CONTENDED);
+                finish(h);
+                settle(m, d);
+                assert_int_equal(d->state, DEVICE_QUIET);
+                assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+                assert_false(held(l)); /* in a pause anybody may come */
+        }
+
+        begin(h);
+        settle(m, d);
+        assert_int_equal(d->state, DEVICE_SOLE);
+        assert_int_equal(watch(h), 0);
+        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_true(held(l));
         check(m);
         leave(&high);
         leave(&low);
@@ -419,6 +460,7 @@ int main(void) {
                         cmocka_unit_test(test_alone),
                         cmocka_unit_test(test_priority),
                         cmocka_unit_test(test_devices_are_apart),
+                        cmocka_unit_test(test_bursts),
                         cmocka_unit_test(test_untracked),
                         cmocka_unit_test(test_suspend),
                         cmocka_unit_test(test_entities_of_their_own),
