@@ -156,12 +156,23 @@ static void gate_count_wait(Gate *g, PageSlot *s, PageWait why, uint64_t since) 
         }
 }
 
+/* What waits there is not in flight either. */
+static void gate_wait_for_room(PageSlot *s, const GateRoom *room) {
+        atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
+        room->wait(room->userdata);
+        atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
+}
+
 /* Returns false when the launch has been taken back meanwhile, and the pin with it: begin again. */
-static _noinline_ bool gate_wait(Gate *g, GateSeat *seat) {
+static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) {
         PageSlot *s = seat->slot;
         const void *frame = __builtin_frame_address(0);
         _cleanup_(wait_take_backp)
         WaitRecord *record = wait_record(g, seat, frame);
+
+        if (room)
+                gate_wait_for_room(s, room);
+
         uint64_t before = now_ns(), since = 0;
         PageWait why;
 
@@ -201,7 +212,7 @@ static unsigned seat_begin(Gate *g, GateSeat *seat) {
         return began;
 }
 
-int gate_begin_slow(Gate *g, GateWait wait) {
+int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
         PROTECT_ERRNO;
 
         for (;;) {
@@ -220,7 +231,8 @@ int gate_begin_slow(Gate *g, GateWait wait) {
                 }
 
                 /* Counted first, so that the service knows of the launch that waits. */
-                if (wait == GATE_WAIT && !never_wait && slot_is_held(s) && !gate_wait(g, seat))
+                if (wait == GATE_WAIT && !never_wait && (room || slot_is_held(s)) &&
+                                !gate_wait(g, seat, room))
                         continue;
 
                 atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);

@@ -31,6 +31,10 @@
  *   slot's UNTRACKED bit; a first launch sets that bit and then looks at the seat. Both are sequentially consistent, so one
  *   of the two carries the bit over.
  *
+ * A queue that always has a launch to come is never idle. A launch is counted first; then it waits for room among those in flight, then for
+ * the verdict. Were it counted only after the wait for room, a queue with room for one would be idle for a moment after each
+ * launch, and lose its turn to whoever is ready then.
+ *
  * A thread that leaves a wait without returning from it (siglongjmp() out of a signal handler, asynchronous cancellation)
  * would leave its launch counted for ever. Cancellation unwinds through gate.c and takes the launch back; a jump is noticed
  * at the same thread's next wait, see the records in gate.c.
@@ -125,19 +129,29 @@ typedef enum GateWait {
         GATE_NOWAIT, /* be counted, and pass */
 } GateWait;
 
-/* 1 (tracked): count the completion by gate_complete(); 0: do not. */
-int gate_begin_slow(Gate *g, GateWait wait);
+/* Returns when there is room for one more launch, see gate_limit(). */
+typedef struct GateRoom {
+        void (*wait)(void *userdata);
+        void *userdata;
+} GateRoom;
 
-static inline int gate_begin(Gate *g, GateWait wait) {
+/* 1 (tracked): count the completion by gate_complete(); 0: do not. `room` may be NULL. */
+int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room);
+
+static inline int gate_begin_bounded(Gate *g, GateWait wait, const GateRoom *room) {
         PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
 
         if (unlikely(!page_slot_is_open(s) ||
                             !(atomic_load_explicit(&s->outstanding, memory_order_relaxed) &
                                             PAGE_OUTSTANDING_UNTRACKED)))
-                return gate_begin_slow(g, wait);
+                return gate_begin_slow(g, wait, room);
 
         atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
         return 0;
+}
+
+static inline int gate_begin(Gate *g, GateWait wait) {
+        return gate_begin_bounded(g, wait, NULL);
 }
 
 /* n tracked launches are over. More than were begun are ignored. */

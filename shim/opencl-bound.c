@@ -120,17 +120,29 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         atomic_fetch_sub(&q->bound_waiters, 1);
 }
 
-void opencl_bound_wait(OpenclQueue *q) {
+/* 0: there is none. */
+static uint32_t bound_now(OpenclQueue *q) {
+        uint64_t bound = (uint64_t) xsched_queue_limit(q->xq) << atomic_load(&q->grace);
+        return (uint32_t) MIN(bound, (uint64_t) INT32_MAX);
+}
+
+void opencl_bound_wait(void *userdata) {
+        PROTECT_ERRNO;
+        OpenclQueue *q = userdata;
+        uint32_t bound = bound_now(q);
+
+        if (bound != 0 && atomic_load(&q->n_tracked) >= bound)
+                bound_wait_slow(q, bound);
+}
+
+bool opencl_bound_is_reached(OpenclQueue *q) {
         uint32_t limit = xsched_queue_limit(q->xq);
         uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         if (n < (limit ?: UNBOUND_LOOK) || opencl_thread.in_callback)
-                return;
+                return false;
 
         PROTECT_ERRNO;
         opencl_harvest_some(q);
-        if (limit == 0)
-                return;
-        uint64_t bound = (uint64_t) limit << atomic_load(&q->grace);
-        if (atomic_load(&q->n_tracked) >= bound)
-                bound_wait_slow(q, (uint32_t) MIN(bound, (uint64_t) INT32_MAX));
+        uint32_t bound = bound_now(q);
+        return bound != 0 && atomic_load(&q->n_tracked) >= bound;
 }

@@ -7,8 +7,11 @@
 
 #include "opencl-queue.h"
 
-/* For a launch that found work of its queue tracked. */
-void opencl_bound_wait(OpenclQueue *q);
+/* For a launch that found work of its queue tracked: whether it is one too many. */
+bool opencl_bound_is_reached(OpenclQueue *q);
+
+/* Until it is not any more. `userdata`: the queue. */
+void opencl_bound_wait(void *userdata);
 
 /* Something has completed. */
 void opencl_bound_progress(OpenclQueue *q);

@@ -57,9 +57,10 @@ static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits)
                 return NULL;
 
         /* In flight and tracked: first the bound, then the gate. A launch must not be let through and then wait. */
-        if (unlikely(atomic_load_explicit(&q->n_tracked, memory_order_relaxed) != 0))
-                opencl_bound_wait(q);
+        bool full = unlikely(atomic_load_explicit(&q->n_tracked, memory_order_relaxed) != 0) &&
+                        opencl_bound_is_reached(q);
         int r = unlikely(opencl_thread.in_callback) ? xsched_queue_begin_nowait(q->xq)
+                        : unlikely(full)            ? xsched_queue_begin_bounded(q->xq, opencl_bound_wait, q)
                                                     : xsched_queue_begin(q->xq);
         if (likely(r == XSCHED_UNTRACKED)) {
                 if (unlikely(n_waits))

@@ -253,6 +253,13 @@ static void queue_ended(XschedQueue *q) {
 }
 
 _public_
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
+        const GateRoom room = {wait, userdata};
+
+        return gate_begin_bounded(&q->gate, GATE_WAIT, &room);
+}
+
+_public_
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
         gate_complete(&q->gate, n, device_ns);
         queue_ended(q);

@@ -81,14 +81,19 @@ int xsched_queue_begin(XschedQueue *q);
  * callback on a driver's thread. */
 int xsched_queue_begin_nowait(XschedQueue *q);
 
+/* The same for a launch that would be one too many: in between, wait(userdata) is called, which returns when there is room for it, or
+ * when it gives up waiting. From the call on the queue counts as busy, so that it does not lose its turn each time that its last
+ * launch completes and the next is on its way. When nothing is tracked, wait() is not called. It must not launch on this queue. */
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata);
+
 /* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if unknown. */
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns);
 
 /* What was outstanding when drain() was called has completed. */
 void xsched_queue_drained(XschedQueue *q);
 
-/* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has more in flight waits for its
- * oldest before it submits the next. */
+/* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has as many in flight waits for its
+ * oldest before it submits the next, best by xsched_queue_begin_bounded(). */
 uint32_t xsched_queue_limit(XschedQueue *q);
 
 /* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next, so that the

@@ -30,6 +30,7 @@
 struct XschedQueue {
         atomic_int refs;
         atomic_int outstanding;
+        atomic_int waiting; /* of these, for room */
         atomic_bool untracked;
         void (*drain)(XschedQueue *q, void *userdata);
         void (*destroy)(void *userdata);
@@ -237,14 +238,20 @@ XschedQueue *xsched_queue_unref(XschedQueue *q) {
         return NULL;
 }
 
-static int begin(XschedQueue *q, bool wait) {
+static int begin(XschedQueue *q, bool wait, void (*wait_for_room)(void *userdata), void *userdata) {
         atomic_fetch_add(&seen.launches, 1);
         if (!atomic_load(&watched)) {
                 atomic_store(&q->untracked, true);
                 return XSCHED_UNTRACKED;
         }
         atomic_fetch_add(&seen.tracked, 1);
-        unsigned long n = (unsigned long) atomic_fetch_add(&q->outstanding, 1) + 1;
+        atomic_fetch_add(&q->outstanding, 1);
+        if (wait_for_room) {
+                atomic_fetch_add(&q->waiting, 1);
+                wait_for_room(userdata);
+                atomic_fetch_sub(&q->waiting, 1);
+        }
+        unsigned long n = (unsigned long) (atomic_load(&q->outstanding) - atomic_load(&q->waiting));
         unsigned long most = atomic_load(&seen.most);
         while (n > most && !atomic_compare_exchange_weak(&seen.most, &most, n))
                 ;
@@ -266,12 +273,17 @@ static int begin(XschedQueue *q, bool wait) {
 
 _public_
 int xsched_queue_begin(XschedQueue *q) {
-        return begin(q, true);
+        return begin(q, true, NULL, NULL);
 }
 
 _public_
 int xsched_queue_begin_nowait(XschedQueue *q) {
-        return begin(q, false);
+        return begin(q, false, NULL, NULL);
+}
+
+_public_
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
+        return begin(q, true, wait, userdata);
 }
 
 _public_

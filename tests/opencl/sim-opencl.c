@@ -409,6 +409,13 @@ int xsched_queue_begin_nowait(XschedQueue *q) {
         return xsched_queue_begin(q);
 }
 
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
+        int r = xsched_queue_begin(q);
+        if (r == XSCHED_TRACKED)
+                wait(userdata);
+        return r;
+}
+
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
         library.completed += (int) n;
         library.device_ns += device_ns;
