@@ -210,6 +210,8 @@ typedef struct SimFailure {
         bool late;  /* after the call has done its work */
         bool hangs; /* as long as an unmap that times out */
 } SimFailure;
+/* In the child of a fork. */
+void sim_failure_forget(void);
 SimFailure sim_failure_take(int nr);
 
 /* The parts of sim_ioctl(), one file each; `p` is the calling process. Called without the lock. */

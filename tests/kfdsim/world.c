@@ -13,10 +13,12 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "sim.h"
 
-#define SIM_MAGIC 0x314d4953U
+#define SIM_MAGIC    0x314d4953U
+#define LOCK_LOOK_NS (20 * NSEC_PER_MSEC)
 
 typedef struct Model {
         const char *name;
@@ -179,8 +181,18 @@ SimWorld *sim_world(void) {
         return world;
 }
 
+/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if nobody has taken the
+ * lock meanwhile: whoever sleeps looks again by itself, now and then. */
 void sim_lock(void) {
-        if (pthread_mutex_lock(&world->lock) == EOWNERDEAD)
+        int r;
+
+        do {
+                struct timespec until;
+                (void) clock_gettime(CLOCK_REALTIME, &until);
+                until = ns_to_timespec(timespec_to_ns(&until) + LOCK_LOOK_NS);
+                r = pthread_mutex_timedlock(&world->lock, &until);
+        } while (r == ETIMEDOUT);
+        if (r == EOWNERDEAD)
                 (void) pthread_mutex_consistent(&world->lock);
 }
 
