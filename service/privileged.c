@@ -25,7 +25,7 @@
 #include "messages.h"
 #include "privileged.h"
 
-#define RUNTIME_DIR "/run/xsched-holder"
+#define RUNTIME_DIR "/run/xschedd"
 #define HOLDER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                      \
         (2 * PAGE_LEASE_NS) /* a holder that has not let go by then is killed, and another undoes */

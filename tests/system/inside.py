@@ -73,16 +73,16 @@ def drop_in(unit, name, text, where="/run/systemd/system"):
 
 
 class Client:
-    """test-client, in a unit that systemd-run makes by these options."""
+    """test-client, or another program that says when it is ready, in a unit that systemd-run makes by these options."""
 
     n_made = 0
 
-    def __init__(self, *options, queues=1, unit=None, device=DEVICE_ID, command=()):
+    def __init__(self, *options, queues=1, unit=None, device=DEVICE_ID, command=(), program=()):
         Client.n_made += 1
         self.unit = unit or f"client-{Client.n_made}.service"
         argv = list(command) or ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={self.unit}", *options]
         self.process = subprocess.Popen(
-            [*argv, "--", TEST_CLIENT, device, str(queues)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*argv, "--", *(program or (TEST_CLIENT, device, str(queues)))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         if self.line() != "ready":
             self.end()

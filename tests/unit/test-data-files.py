@@ -170,8 +170,8 @@ class Unit(unittest.TestCase):
         self.assertEqual(capabilities, ["CAP_SYS_PTRACE", "CAP_CHECKPOINT_RESTORE"])
         for name in capabilities:
             self.assertIn(name, read("man/xschedd.8.scd"))
-        self.assertIn(" undo /run/xsched-holder/holds", drop_in)
-        self.assertIn('"/run/xsched-holder"', read("service/privileged.c"))
+        self.assertIn(" undo /run/xschedd/holds", drop_in)
+        self.assertIn('"/run/xschedd"', read("service/privileged.c"))
 
 
 if __name__ == "__main__":
