@@ -3,10 +3,10 @@
 /*
  * Between a program and libc: which fds are /dev/kfd, and the calls on them that are about queues
  *
- * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. One byte per fd says which
- * context it belongs to (0: none), so that close() and dup() of everything else cost one load. A context keeps an fd of its own from its first
- * queue on, because the application may close the number that we have seen and go on by another. When the last of the application's fds
- * goes, the context ends: its queues are let go and forgotten, and our fd is closed first, so that nothing lives longer than without us.
+ * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. Which one an fd belongs to is one
+ * byte (kfd-fds.h), so that close() and dup() of everything else cost one load. A context keeps an fd of its own from its first queue on,
+ * because the application may close the number that we have seen and go on by another. When the last of the application's fds goes, the
+ * context ends: its queues are let go and forgotten, and our fd is closed first, so that nothing lives longer than without us.
  *
  * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by creat(), fopen(), openat2()
  * or a system call of the program's own, or by another name of the device. It is found out with its first call about a queue, and joins the
@@ -31,18 +31,17 @@
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "shim/kfd-fds.h"
 #include "shim/kfd-queue.h"
 
-#define FDS_MAX      65536U /* fds above are not ours to see */
 #define CONTEXTS_MAX 254U
-#define CONTEXT_OWN  UINT8_MAX /* in fd_context: the fd that a context keeps */
+#define CONTEXT_OWN  UINT8_MAX /* of an fd: one that a context keeps */
 
 typedef struct Context {
         unsigned n_fds;
         int own; /* 0: none */
 } Context;
 
-static _Atomic uint8_t fd_context[FDS_MAX];
 static Context contexts[CONTEXTS_MAX + 1]; /* from 1; under kfd_lock() */
 static _Atomic pid_t contexts_pid;
 
@@ -120,9 +119,8 @@ static void contexts_in_child(void) {
                 if (contexts[i].own > 0)
                         (void) next_close()(contexts[i].own);
         memset(contexts, 0, sizeof(contexts));
-        for (size_t fd = 0; fd < FDS_MAX; fd++)
-                if (atomic_load_explicit(fd_context + fd, memory_order_relaxed) != 0)
-                        atomic_store_explicit(fd_context + fd, 0, memory_order_relaxed);
+        for (int fd = -1; (fd = kfd_fd_next((unsigned) fd + 1)) >= 0;)
+                (void) kfd_fd_set(fd, 0);
         kfd_queues_after_fork();
         kfd_poll_after_fork();
         kfd_hsa_after_fork();
@@ -138,22 +136,14 @@ static bool is_enabled(void) {
         return !streq(strempty(secure_getenv("XSCHED_DISABLE")), "1");
 }
 
-static uint8_t context_of(int fd) {
-        return fd >= 0 && (unsigned) fd < FDS_MAX
-                        ? atomic_load_explicit(fd_context + fd, memory_order_relaxed)
-                        : 0;
-}
-
 static void context_add(unsigned context, int fd) {
-        if (fd < 0 || (unsigned) fd >= FDS_MAX)
-                return;
-        contexts[context].n_fds++;
-        atomic_store(fd_context + fd, (uint8_t) context);
+        if (fd >= 0 && kfd_fd_set(fd, (uint8_t) context))
+                contexts[context].n_fds++;
 }
 
 /* Before the number is given back, because another thread may get it at once. */
 static void fd_forget(int fd) {
-        unsigned context = context_of(fd);
+        unsigned context = kfd_fd_context(fd);
 
         if (likely(context == 0) || !is_owner())
                 return;
@@ -162,7 +152,7 @@ static void fd_forget(int fd) {
         bool locked = kfd_lock();
         if (!locked)
                 return;
-        atomic_store(fd_context + fd, 0);
+        (void) kfd_fd_set(fd, 0);
         for (size_t i = 1; context == CONTEXT_OWN && i < ELEMENTSOF(contexts); i++)
                 if (contexts[i].own == fd)
                         contexts[i].own = 0; /* the application closes whatever is open */
@@ -171,14 +161,14 @@ static void fd_forget(int fd) {
 
         kfd_context_end(context);
         if (contexts[context].own > 0) {
-                atomic_store(fd_context + contexts[context].own, 0);
+                (void) kfd_fd_set(contexts[context].own, 0);
                 (void) next_close()(contexts[context].own);
         }
         contexts[context].own = 0;
 }
 
 static void fd_copy(int from, int to) {
-        unsigned context = context_of(from);
+        unsigned context = kfd_fd_context(from);
 
         if (likely(context == 0) || context == CONTEXT_OWN || to < 0 || to == from || !is_owner())
                 return;
@@ -220,10 +210,12 @@ static _noinline_ void device_opened(int fd) {
 }
 
 static int any_fd(unsigned context) {
-        for (unsigned fd = 0; fd < FDS_MAX; fd++)
-                if (atomic_load_explicit(fd_context + fd, memory_order_relaxed) == context)
-                        return (int) fd;
-        return -EBADF;
+        int fd = -1;
+
+        do
+                fd = kfd_fd_next((unsigned) fd + 1);
+        while (fd >= 0 && kfd_fd_context(fd) != context);
+        return fd >= 0 ? fd : -EBADF;
 }
 
 /* By its name, or by another name of the same device. */
@@ -262,9 +254,9 @@ static _noinline_ unsigned device_found(int fd) {
         contexts_start();
         _cleanup_(kfd_unlockp)
         bool locked = kfd_lock();
-        if (locked && context_of(fd) == 0)
+        if (locked && kfd_fd_context(fd) == 0)
                 context_join(fd);
-        return context_of(fd);
+        return kfd_fd_context(fd);
 }
 
 int kfd_context_fd(unsigned context) {
@@ -274,10 +266,13 @@ int kfd_context_fd(unsigned context) {
 
         int fd = any_fd(context);
         int copy = fd >= 0 ? next_fcntl()(fd, F_DUPFD_CLOEXEC, 3) : -1;
-        if (copy < 0 || (unsigned) copy >= FDS_MAX)
+        if (copy < 0)
                 return fd;
+        if (!kfd_fd_set(copy, CONTEXT_OWN)) {
+                (void) next_close()(copy);
+                return fd;
+        }
         c->own = copy;
-        atomic_store(fd_context + copy, CONTEXT_OWN);
         return copy;
 }
 
@@ -300,7 +295,7 @@ static bool is_device(const char *path) {
 
 /* A number that we know was closed behind our back. */
 static int opened(const char *path, int fd) {
-        if (unlikely(context_of(fd) != 0))
+        if (unlikely(kfd_fd_context(fd) != 0))
                 fd_forget(fd);
         if (unlikely(is_device(path)))
                 device_opened(fd);
@@ -374,8 +369,9 @@ int close(int fd) {
 }
 
 static void forget_range(unsigned first, unsigned last) {
-        for (unsigned fd = first; fd <= last && fd < FDS_MAX; fd++)
-                fd_forget((int) fd);
+        for (int fd; first <= INT_MAX && (fd = kfd_fd_next(first)) >= 0 && (unsigned) fd <= last;
+                        first = (unsigned) fd + 1)
+                fd_forget(fd);
 }
 
 _public_
@@ -388,7 +384,7 @@ int close_range(unsigned fd, unsigned max_fd, int flags) {
 
 _public_
 void closefrom(int lowfd) {
-        forget_range((unsigned) MAX(lowfd, 0), FDS_MAX - 1);
+        forget_range((unsigned) MAX(lowfd, 0), UINT_MAX);
         if (next_closefrom())
                 next_closefrom()(lowfd);
         else
@@ -475,7 +471,7 @@ int ioctl(int fd, unsigned long request, ...) {
 
         if (likely(!call))
                 return kfd_next_ioctl(fd, request, arg);
-        unsigned context = context_of(fd) ?: device_found(fd);
+        unsigned context = kfd_fd_context(fd) ?: device_found(fd);
         if (context == 0 || context == CONTEXT_OWN || !is_owner())
                 return kfd_next_ioctl(fd, request, arg);
         return call(context, fd, request, arg);

@@ -4,7 +4,7 @@
 /*
  * The KFD layer: this process's queues on /dev/kfd
  *
- * Four files. kfd-libc.c stands in front of libc and sees which fds are KFD's; kfd-queue.c keeps a record of every queue, answers the
+ * Five files. kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c keeps a record of every queue, answers the
  * application's own calls about them, and is called by libxsched when a verdict is to be applied; kfd-poll.c finds out from the queues' indices
  * when they are ready and idle; kfd-hsa.c is the gate in front of doorbells.
  *

@@ -7,8 +7,10 @@
 #undef _FILE_OFFSET_BITS
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "common/macro.h"
 #include "shim-kfd.h"
@@ -90,6 +92,64 @@ static void case_fds(void) {
         CHECK(close(fds[1]) == 0 && close_range(200, 200, 0) == 0);
         hold_all(1); /* it is still there */
         CHECK(close(fds[3]) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 0));
+}
+
+/* Numbers in several ranges of the table: with a layer whose ranges are of this size, since those of the real one need a raised limit. */
+static void case_far_fds(void) {
+        const int range = (int) strtol(getenv("XSCHED_TEST_FDS") ?: "65536", NULL, 10);
+        const int numbers[] = {range - 1, range, 2 * range - 1, 2 * range, 5 * range + 7};
+        KfdCreateQueue a, b;
+        struct rlimit limit;
+        KfdsimQueue q;
+
+        CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+        if (limit.rlim_max < 6 * (rlim_t) range) {
+                CHECK(!getenv("XSCHED_TEST_FDS"));
+                return;
+        }
+        limit.rlim_cur = limit.rlim_max;
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        start(GFX90A);
+        Raw r = raw_open();
+
+        for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
+                errno = EXDEV;
+                CHECK((i % 2 ? dup2(r.fd, numbers[i]) : fcntl(r.fd, F_DUPFD_CLOEXEC, numbers[i])) ==
+                                numbers[i]);
+                CHECK(errno == EXDEV);
+        }
+        CHECK(close(r.fd) == 0);
+        r.fd = numbers[4];
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1));
+        hold_all(1);
+        for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
+                CHECK(raw_update(numbers[i], &a, 40 + (uint32_t) i, 7) == 0);
+                CHECK(kfdsim_queue(a.queue_id, &q) && !q.mapped && q.priority == 7);
+        }
+        run_all(1);
+        CHECK(poll_until(kfdsim_queue(a.queue_id, &q) && q.mapped && q.percentage == 44));
+
+        /* One that has come unseen joins the file that it is of. */
+        const int unseen = 4 * range;
+        CHECK(syscall(SYS_dup3, numbers[0], unseen, O_CLOEXEC) == unseen);
+        CHECK(raw_update(unseen, &a, 50, 7) == 0);
+        CHECK(close(numbers[0]) == 0 && close_range((unsigned) numbers[1], (unsigned) numbers[2], 0) == 0);
+        CHECK(close(numbers[3]) == 0);
+        hold_all(1); /* it is still there */
+        CHECK(close(numbers[4]) == 0);
+        r.fd = unseen;
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(b), &b) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 2));
+
+        /* Of a child it is not. */
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(raw_update(unseen, &a, 60, 7) < 0 && errno == EBADF ? 0 : 1);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        closefrom(unseen);
         CHECK(scheduler_until(s, client->n_queues == 0));
 }
 
@@ -321,6 +381,7 @@ int main(int argc, char *argv[]) {
                         CASE(mes),
                         CASE(sizes),
                         CASE(fds),
+                        CASE(far_fds),
                         CASE(ways),
                         CASE(same_file),
                         CASE(sdma, "XSCHED_HOLD_SDMA=1"),
