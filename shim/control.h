@@ -8,7 +8,7 @@
  * connection is to be tried again. It registers the process and its queues, seats their gates in the page, calls drain(),
  * and opens all gates when the service goes.
  *
- * control.c is the thread and the queues' way through their states; link.c is the connection: bus, registration, page, lifeline; hold.c
+ * control.c is the thread and the queues' way through their states; link*.c is the connection: bus, registration, page, lifeline; hold.c
  * brings the queues of backends that can stop submitted work to what the page says.
  */
 
