@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A thread in a held gate: how it gets on, and how it leaves a wait the hard way
+ */
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "tests/lib/deadline.h"
+#include "tests/unit/gate-fixture.h"
+
+typedef struct Launcher {
+        Gate *gate;
+        pthread_t thread;
+        _Atomic int began; /* -1 while it waits */
+        int saw_errno;
+} Launcher;
+
+static void *launcher_main(void *p) {
+        Launcher *l = p;
+
+        errno = ENOTUNIQ;
+        int began = gate_begin(l->gate, GATE_WAIT);
+        l->saw_errno = errno;
+        atomic_store(&l->began, began);
+        return NULL;
+}
+
+static void launch(Fixture *x, Launcher *l, void *(*main)(void *) ) {
+        *l = (Launcher){.gate = &x->gate, .began = -1};
+        assert_int_equal(pthread_create(&l->thread, NULL, main, l), 0);
+}
+
+static bool has_waiters(Fixture *x, uint32_t slot, uint32_t n) {
+        return atomic_load(&fake_slot(x->f, slot)->waiters) == n;
+}
+
+static void test_hold_and_run(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+
+        assert_int_equal(attach(x, 0), 0);
+        page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, launcher_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_int_equal(fake_counted(x->f, 0), 1); /* the launch that waits is known */
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(atomic_load(&fake_slot(x->f, 0)->submitted), 0);
+        assert_int_equal(atomic_load(&l.began), -1);
+
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        assert_int_equal(atomic_load(&l.began), 1);
+        assert_int_equal(l.saw_errno, ENOTUNIQ);
+        assert_int_equal(atomic_load(&fake_slot(x->f, 0)->submitted), 1);
+        GateCounters c = counters(&x->gate);
+        assert_int_equal(c.waited, 1);
+        assert_int_equal(c.expired, 0);
+        assert_true(c.waited_ns > 0);
+        gate_complete(&x->gate, 1, 0);
+        assert_int_equal(fake_counted(x->f, 0), 0);
+}
+
+static void test_detach_frees(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+
+        for (int i = 0; i < 200; i++) {
+                assert_int_equal(attach(x, 0), 0);
+                fake_hold(x->f, 0, NSEC_INFINITY);
+                launch(x, &l, launcher_main);
+                if (i % 2)
+                        assert_true(poll_until(has_waiters(x, 0, 1)));
+                gate_detach(&x->gate);
+                assert_int_equal(pthread_join(l.thread, NULL), 0); /* a lost wake-up hangs here */
+                assert_int_equal(l.saw_errno, ENOTUNIQ);
+                gate_complete(&x->gate, (uint32_t) atomic_load(&l.began), 0);
+                fake_run(x->f, 0);
+        }
+        assert_int_equal(counters(&x->gate).launches, 200);
+}
+
+static void count_signal(int sig) {
+}
+
+static void on_signal(int sig, void (*handler)(int), int flags) {
+        struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
+        assert_int_equal(sigaction(sig, &sa, NULL), 0);
+}
+
+static void test_signal_storm(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+
+        on_signal(SIGUSR1, count_signal, 0); /* no SA_RESTART */
+        assert_int_equal(attach(x, 0), 0);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, launcher_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        for (int i = 0; i < 5000; i++)
+                assert_int_equal(pthread_kill(l.thread, SIGUSR1), 0);
+        assert_int_equal(atomic_load(&l.began), -1);
+        assert_int_equal(fake_counted(x->f, 0), 1);
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        assert_int_equal(l.saw_errno, ENOTUNIQ);
+        assert_int_equal(counters(&x->gate).waited, 1);
+        assert_int_equal(counters(&x->gate).launches, 1);
+}
+
+static Gate *handler_gate;
+static _Atomic int handler_began;
+
+static void launch_in_handler(int sig) {
+        handler_began = gate_begin(handler_gate, GATE_NOWAIT) + gate_begin(handler_gate, GATE_WAIT);
+}
+
+static stack_t handler_stack;
+
+static void *stacked_launcher_main(void *p) {
+        stack_t old;
+
+        (void) sigaltstack(&handler_stack, &old);
+        (void) launcher_main(p);
+        (void) sigaltstack(&old, NULL); /* a sanitizer has one of its own */
+        return NULL;
+}
+
+/* A handler that launches, on the same held queue, in the middle of a wait: on the thread's own stack, and on another one, below
+ * and above it, where the gate cannot tell an interrupted wait from an abandoned one. */
+
+static void test_launch_in_handler(void **state) {
+        static uint8_t below[128 * 1024];
+        uint8_t above[128 * 1024];
+        Fixture *x = *state;
+        Launcher l;
+
+        for (int i = 0; i < 3; i++) {
+                handler_stack = (stack_t){.ss_sp = i == 1 ? below : above, .ss_size = sizeof(above)};
+                on_signal(SIGUSR2, launch_in_handler, i ? SA_ONSTACK : 0);
+                handler_gate = &x->gate;
+                handler_began = -1;
+                assert_int_equal(attach(x, 0), 0);
+                page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
+                fake_hold(x->f, 0, NSEC_INFINITY);
+                launch(x, &l, stacked_launcher_main);
+                assert_true(poll_until(has_waiters(x, 0, 1)));
+                assert_int_equal(pthread_kill(l.thread, SIGUSR2), 0);
+                assert_true(poll_until(has_waiters(x, 0, 2)));
+                fake_run(x->f, 0);
+                assert_int_equal(pthread_join(l.thread, NULL), 0);
+                assert_int_equal(handler_began, 2);
+                assert_int_equal(atomic_load(&l.began), 1);
+                assert_int_equal(fake_counted(x->f, 0), 3);
+                gate_complete(&x->gate, 3, 0);
+                assert_int_equal(fake_counted(x->f, 0), 0);
+                assert_true(gate_has_room(&x->gate));
+        }
+}
+
+static _Thread_local sigjmp_buf escape_to;
+
+static void jump_out(int sig) {
+        siglongjmp(escape_to, 1);
+}
+
+/* Jumps out of a held gate; its next launch finds what the jump left behind. */
+static void *jumper_main(void *p) {
+        Launcher *l = p;
+
+        if (sigsetjmp(escape_to, 1) == 0)
+                gate_begin(l->gate, GATE_WAIT);
+        atomic_store(&l->began, 5);
+        while (atomic_load(&l->began) == 5)
+                sched_yield();
+        atomic_store(&l->began, gate_begin(l->gate, GATE_WAIT));
+        return NULL;
+}
+
+static void test_longjmp(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+
+        on_signal(SIGUSR1, jump_out, 0);
+        assert_int_equal(attach(x, 0), 0);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, jumper_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_int_equal(pthread_kill(l.thread, SIGUSR1), 0);
+        assert_true(poll_until(atomic_load(&l.began) == 5));
+        assert_int_equal(fake_counted(x->f, 0), 1); /* nobody can know yet */
+        atomic_store(&l.began, -1);
+        assert_true(poll_until(has_waiters(x, 0, 2)));
+        assert_int_equal(fake_counted(x->f, 0), 1); /* the new one; the old one is taken back */
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        gate_complete(&x->gate, 1, 0);
+        assert_int_equal(fake_counted(x->f, 0), 0);
+        assert_int_equal(counters(&x->gate).launches, 1);
+}
+
+static void *cancelled_main(void *p) {
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+        return launcher_main(p);
+}
+
+static _unused_ void test_cancel_asynchronous(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+        void *result;
+
+        assert_int_equal(attach(x, 0), 0);
+        page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, cancelled_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(pthread_cancel(l.thread), 0);
+        assert_int_equal(pthread_join(l.thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_int_equal(fake_counted(x->f, 0), 0);
+        assert_true(fake_take_edge(x->f, 0)); /* idle again, and said so */
+        assert_true(gate_has_room(&x->gate));
+}
+
+/* The gate is no cancellation point: what has been counted is returned to the caller. */
+static void test_cancel_deferred(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+        void *result;
+
+        assert_int_equal(attach(x, 0), 0);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, launcher_main);
+        assert_true(poll_until(fake_counted(x->f, 0) == 1));
+        assert_int_equal(pthread_cancel(l.thread), 0);
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, &result), 0);
+        assert_ptr_equal(result, NULL);
+        assert_int_equal(atomic_load(&l.began), 1);
+}
+
+int main(void) {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        const struct CMUnitTest tests[] = {
+                        T(test_hold_and_run),
+                        T(test_detach_frees),
+                        T(test_signal_storm),
+                        T(test_launch_in_handler),
+                        T(test_longjmp),
+#ifndef __SANITIZE_ADDRESS__ /* it takes the unwinding of a foreign stack for an error */
+                        T(test_cancel_asynchronous),
+#endif
+                        T(test_cancel_deferred),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
