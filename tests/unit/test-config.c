@@ -3,130 +3,17 @@
 /*
  * xsched.conf and classes: precedence of places, what a device gets, and that a reload of something broken loses nothing
  *
- * Arguments: the shipped xsched.conf, the shipped classes.d, and the source of the manual page.
+ * Arguments: the shipped xsched.conf and the shipped classes.d.
  */
 
 #include <config.h>
 
-#include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "tests/unit/config-fixture.h"
 
-#include "service/config.h"
-
-static const char *shipped_config, *shipped_classes, *manual;
-static char *root;
-static char problems[16384];
-static unsigned n_problems;
-
-#define ETC XSCHED_PKGCONFDIR
-#define RUN "/run/xsched"
-#define USR XSCHED_VENDORDIR
-
-static void remember(const ConfProblem *p, void *userdata) {
-        size_t n = strlen(problems);
-        const char *file = startswith(p->file, root) ?: p->file;
-
-        (void) snprintf(problems + n, sizeof(problems) - n, "%s:%u: %s\n", file, p->line, p->message);
-        n_problems++;
-}
-
-static void make_parents(char *path) {
-        for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-                *p = '\0';
-                if (mkdir(path, 0700) < 0)
-                        assert_int_equal(errno, EEXIST);
-                *p = '/';
-        }
-}
-
-static void path_of(char *buf, size_t size, const char *name) {
-        assert_true(snprintf(buf, size, "%s%s", root, name) < (int) size);
-}
-
-static void put(const char *name, const char *text) {
-        char path[1024];
-        path_of(path, sizeof(path), name);
-        make_parents(path);
-        FILE *f = fopen(path, "we");
-        assert_non_null(f);
-        assert_true(fputs(text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-}
-
-static void take_away(const char *name) {
-        char path[1024];
-        path_of(path, sizeof(path), name);
-        assert_return_code(remove(path), errno);
-}
-
-static int try_load(const Config *last_good, Config **ret) {
-        const ConfigPaths paths = {.root = root};
-
-        problems[0] = '\0';
-        n_problems = 0;
-        return config_load(&paths, last_good, remember, NULL, ret);
-}
-
-static Config *load(const Config *last_good) {
-        Config *c = NULL;
-        assert_int_equal(try_load(last_good, &c), 0);
-        assert_int_equal(c->n_problems, n_problems);
-        return c;
-}
-
-static int setup(void **state) {
-        char template[] = "/tmp/xsched-test-config-XXXXXX";
-        if (!mkdtemp(template))
-                return -1;
-        root = strdup(template);
-        return root ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
-        return remove(path);
-}
-
-static int teardown(void **state) {
-        int r = nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-        free(root);
-        root = NULL;
-        return r;
-}
-
-static void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
-        assert_ptr_equal(a->policy, b->policy);
-        assert_int_equal(a->params.concurrency, b->params.concurrency);
-        assert_int_equal(a->params.timeslice_ns, b->params.timeslice_ns);
-        assert_int_equal(a->params.starve_ns, b->params.starve_ns);
-        assert_int_equal(a->params.starve_run_ns, b->params.starve_run_ns);
-        assert_int_equal(a->params.linger_ns, b->params.linger_ns);
-        assert_int_equal(a->params.threshold, b->params.threshold);
-        assert_int_equal(a->tuning.budget_us, b->tuning.budget_us);
-        assert_int_equal(a->tuning.lead_us, b->tuning.lead_us);
-        assert_int_equal(a->tuning.busy_poll_ns, b->tuning.busy_poll_ns);
-        assert_int_equal(a->tuning.preemption, b->tuning.preemption);
-        assert_int_equal(a->tuning.allow_mes, b->tuning.allow_mes);
-}
-
-static void assert_defaults(const Config *c) {
-        const DeviceConfig expected = {.policy = policy_all[0],
-                        .params = POLICY_CONFIG_DEFAULT,
-                        .tuning = {.budget_us = 200}};
-
-        assert_same_device(&c->device, &expected);
-        assert_int_equal(c->limits.clients_per_user, 4096);
-        assert_int_equal(c->limits.queues_per_user, 16384);
-        assert_int_equal(c->limits.queues_per_client, 1024);
-        assert_int_equal(c->limits.jobs_per_user, 1024);
-        assert_int_equal(c->log_level, LOG_INFO);
-        assert_int_equal(c->log_target, LOG_TARGET_AUTO);
-}
+static const char *shipped_config, *shipped_classes;
 
 static void test_nothing_is_defaults(void **state) {
         _cleanup_(config_freep)
@@ -498,140 +385,27 @@ static void test_explicit_file(void **state) {
                         problems, "/mine/my.conf:0: Failed to read the file: No such file or directory\n");
 }
 
-/* --- the manual page --- */
-
-/* "# [SCHEDULER] SECTION OPTIONS" */
-static const ConfSection *section_of_heading(const char *line, const ConfSection *sections, size_t n) {
-        for (size_t i = 0; i < n; i++) {
-                char heading[64];
-                (void) snprintf(heading, sizeof(heading), "# [%s] SECTION OPTIONS\n", sections[i].name);
-                for (char *p = heading + 3; *p != ']'; p++)
-                        *p = (char) (*p & ~0x20);
-                if (!sections[i].takes_argument && strstr(line, heading))
-                        return sections + i;
-        }
-        return NULL;
-}
-
-/* The indented text below "_Key=_", read up to the next blank line. */
-static void read_paragraph(FILE *f, char *buf, size_t size) {
-        char line[512];
-
-        buf[0] = '\0';
-        while (fgets(line, sizeof(line), f) && line[0] != '\n') {
-                size_t n = strlen(buf);
-                (void) snprintf(buf + n, size - n, "%s", line);
-        }
-        for (char *p = buf; (p = strchr(p, '\n'));) {
-                *p = ' ';
-                if (p[1] == '\t')
-                        memmove(p + 1, p + 2, strlen(p + 2) + 1);
-        }
-}
-
-static void check_range(const ConfItem *item, const char *text, int64_t limit) {
-        char buf[64];
-
-        if (!item->type->format)
-                return;
-        const char *s = item->type->format(buf, sizeof(buf), limit);
-        if (!strstr(text, s))
-                fail_msg("%s=: the manual page does not say %s", item->key, s);
-}
-
-/* Walks the page; each section's defaults become a file of their own, to be read back. Returns how many keys it saw. */
-static size_t check_manual(const ConfSection *sections, size_t n_sections, char *defaults, size_t size) {
-        const ConfSection *section = NULL;
-        char line[512], text[4096];
-        size_t n_keys = 0;
-        uint64_t seen[8] = {0};
-
-        assert_true(n_sections <= ELEMENTSOF(seen));
-        FILE *f = fopen(manual, "re");
-        assert_non_null(f);
-        while (fgets(line, sizeof(line), f)) {
-                if (line[0] == '#') {
-                        section = section_of_heading(line, sections, n_sections);
-                        size_t n = strlen(defaults);
-                        if (section)
-                                (void) snprintf(defaults + n, size - n, "[%s]\n", section->name);
-                }
-                size_t end = strlen(line);
-                if (!section || line[0] != '_' || end < 4 || !streq(line + end - 3, "=_\n"))
-                        continue;
-                line[end - 3] = '\0';
-                const ConfItem *item = NULL;
-                for (size_t i = 0; i < section->n_items; i++)
-                        if (streq(section->items[i].key, line + 1))
-                                item = section->items + i;
-                if (!item) {
-                        fail_msg("The manual page has %s= in [%s], the service does not", line + 1,
-                                        section->name);
-                        return 0;
-                }
-                seen[section - sections] |= UINT64_C(1) << (item - section->items);
-                n_keys++;
-
-                read_paragraph(f, text, sizeof(text));
-                check_range(item, text, item->min);
-                check_range(item, text, item->max);
-                char *value = strstr(text, "Default: _");
-                if (value) {
-                        value += strlen("Default: _");
-                        value[strcspn(value, "_")] = '\0';
-                        size_t n = strlen(defaults);
-                        (void) snprintf(defaults + n, size - n, "%s=%s\n", item->key, value);
-                } else if (item->type != &conf_type_string && !section->assign)
-                        fail_msg("%s=: the manual page does not say the default", item->key);
-        }
-        (void) fclose(f);
-
-        for (size_t i = 0; i < n_sections; i++)
-                if (!sections[i].takes_argument && seen[i] != (UINT64_C(1) << sections[i].n_items) - 1)
-                        fail_msg("The manual page lacks keys of [%s]", sections[i].name);
-        return n_keys;
-}
-
-static void test_manual_page(void **state) {
-        char config_text[4096] = "", class_text[1024] = "";
-
-        assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)),
-                        19);
-        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 17);
-
-        put(ETC "/xsched.conf", config_text);
-        put(ETC "/classes.d/manual.class", class_text);
-        _cleanup_(config_freep)
-        Config *c = load(NULL);
-        assert_string_equal(problems, "");
-        assert_defaults(c);
-        const Class *class = config_class(c, "manual");
-        assert_int_equal(class->settings.mask, (1U << SETTINGS_CLASS) - 1);
-        assert_int_equal(class->settings.priority, POLICY_PRIORITY_DEFAULT);
-        assert_int_equal(class->settings.weight, POLICY_WEIGHT_DEFAULT);
-        assert_int_equal(class->settings.threshold, 0);
-}
-
 int main(int argc, char *argv[]) {
         const struct CMUnitTest tests[] = {
-                        cmocka_unit_test_setup_teardown(test_nothing_is_defaults, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_shipped_file, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_all_keys, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_devices, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_starvation_must_make_sense, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_reload_keeps_what_was_good, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_classes, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_match, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_shipped_classes, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_explicit_file, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_manual_page, setup, teardown),
+                        cmocka_unit_test_setup_teardown(
+                                        test_nothing_is_defaults, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_shipped_file, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_all_keys, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_precedence, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_devices, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(
+                                        test_starvation_must_make_sense, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(
+                                        test_reload_keeps_what_was_good, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_unreadable, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_classes, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_match, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_shipped_classes, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_explicit_file, config_setup, config_teardown),
         };
-        if (argc != 4)
+        if (argc != 3)
                 return EXIT_FAILURE;
         shipped_config = argv[1];
         shipped_classes = argv[2];
-        manual = argv[3];
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Configuration files in a folder of the test's own
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "service/config.h"
+
+#define ETC XSCHED_PKGCONFDIR
+#define RUN "/run/xsched"
+#define USR XSCHED_VENDORDIR
+
+#define CONFIG_PROBLEMS_MAX 16384U
+
+/* Makes the folder, and removes it. */
+int config_setup(void **state);
+int config_teardown(void **state);
+
+extern char *root;
+/* Of the last load: a line each, and how many. */
+extern char problems[CONFIG_PROBLEMS_MAX];
+extern unsigned n_problems;
+
+void remember(const ConfProblem *p, void *userdata);
+void path_of(char *buf, size_t size, const char *name);
+void put(const char *name, const char *text);
+void take_away(const char *name);
+int try_load(const Config *last_good, Config **ret);
+Config *load(const Config *last_good);
+
+void assert_same_device(const DeviceConfig *a, const DeviceConfig *b);
+void assert_defaults(const Config *c);
