@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Another process's queues, and a driver that the test plays: CRIU_OP and DBG_TRAP to the letter of what they refuse
+ */
+
+#include "common/macro.h"
+#include "hal/kfd-privileged.h"
+#include "tests/lib/unit.h"
+
+#define PID      4711
+#define START    815
+#define THEIRS   1001
+#define OURS     1002
+#define EVENTS   1003
+#define PIDFD    1004
+#define PARENTS  1005
+#define QUEUES   70 /* more than the first guess of the backend */
+#define FAILURES 8
+
+/* What one call of an operation does: fails with an error, before or after it has done its work. */
+typedef struct Failure {
+        unsigned op;
+        int error;
+        bool late;
+} Failure;
+
+typedef struct Driver {
+        /* the process */
+        bool is_there, has_device, inherits, has_mes, cannot_tell_mes, may_trace;
+        uint32_t runtime_state;
+        bool runtime_told;
+        pid_t tracer;
+        unsigned n_seizes, busy_seizes; /* the former tracer is on its way out for so many looks */
+        uint64_t clock;
+
+        uint32_t minor;
+        bool no_criu;
+
+        /* criu */
+        int evictions;
+        bool paused;
+        unsigned n_pauses;
+
+        /* debug */
+        bool enabled;
+        bool others_debug;
+        uint32_t n_queues;
+        struct {
+                uint32_t type;
+                bool new, suspended, broken;
+        } queues[QUEUES];
+
+        Failure failures[FAILURES];
+        size_t n_failures, next_failure;
+} Driver;
+
+extern Driver driver;
+extern const KfdTargetSys fake_target_sys;
+
+#define OP_CRIU(op)  (100U + (op))
+#define OP_DEBUG(op) (200U + (op))
+
+/* A cmocka set-up: a process with queues, that may be traced. */
+int driver_reset(void **state);
+void fail_next(unsigned op, int error, bool late);
+
+KfdTarget open_target(KfdPrivilegedMode mode);
+void close_target(KfdTarget *t);
+unsigned n_suspended(void);
+/* The driver is in the state that the target says. */
+void assert_truth(const KfdTarget *t);
