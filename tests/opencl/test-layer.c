@@ -1,71 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The layer over a simulated runtime: what it does at the runtime, to the last reference, and where it must not wait
+ * The layer over a simulated runtime: what it does at the runtime, to the last reference
  */
 
-#include <CL/cl_layer.h>
 #include <pthread.h>
-#include <time.h>
 
+#include "layer-fixture.h"
 #include "shim/opencl-launch.h"
-#include "shim/opencl-track.h"
-#include "sim-opencl.h"
-#include "tests/lib/unit.h"
 
-static const cl_icd_dispatch *cl;              /* as the loader calls us */
 static const cl_icd_dispatch *other_tables[2]; /* of other loaders; never freed, as in a real one */
-
-static int setup_group(void **state) {
-        cl_uint n = 0;
-        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES, &sim_dispatch, &n, &cl), CL_SUCCESS);
-        assert_int_equal(n, OPENCL_N_ENTRIES);
-        return 0;
-}
-
-static int setup(void **state) {
-        sim_reset();
-        return 0;
-}
-
-/* Whatever a test did: nothing of ours is left at the runtime or at the library. */
-static int teardown(void **state) {
-        assert_int_equal(sim.n.events_alive, 0);
-        assert_int_equal(sim.n.queues_alive, 0);
-        assert_int_equal(library.queues_alive, 0);
-        assert_int_equal(opencl_n_tracked, 0);
-        return 0;
-}
-
-static cl_command_queue queue(cl_command_queue_properties properties) {
-        cl_command_queue q = cl->clCreateCommandQueue(NULL, sim_device, properties, NULL);
-        assert_non_null(q);
-        return q;
-}
-
-static cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *event) {
-        return cl->clEnqueueNDRangeKernel(q, NULL, 1, NULL, NULL, NULL, n, waits, event);
-}
-
-static void launches(cl_command_queue q, int n) {
-        for (int i = 0; i < n; i++)
-                assert_int_equal(launch(q, 0, NULL, NULL), CL_SUCCESS);
-}
-
-static void release(cl_command_queue q) {
-        assert_int_equal(cl->clReleaseCommandQueue(q), CL_SUCCESS);
-}
-
-static cl_uint references(cl_event e) {
-        cl_uint n;
-        assert_int_equal(cl->clGetEventInfo(e, CL_EVENT_REFERENCE_COUNT, sizeof(n), &n, NULL), CL_SUCCESS);
-        return n;
-}
-
-static void nap(void) {
-        const struct timespec ts = {.tv_nsec = 500000};
-        (void) nanosleep(&ts, NULL);
-}
 
 /* --- the table --- */
 
@@ -89,7 +33,7 @@ static void test_table_lengths(void **state) {
                 cl_icd_dispatch known;
                 OpenclFunction later[3];
         } target = {.known = sim_dispatch,
-                        .later = {(OpenclFunction) setup, (OpenclFunction) teardown, NULL}};
+                        .later = {(OpenclFunction) layer_setup, (OpenclFunction) layer_teardown, NULL}};
         const cl_icd_dispatch *d, *unset = NULL;
         cl_uint n = 0;
 
@@ -268,186 +212,6 @@ static void test_forgotten_callback(void **state) {
         release(q);
 }
 
-/* --- the bound --- */
-
-typedef struct Bounded {
-        cl_command_queue q;
-        int n;
-        atomic_int submitted;
-} Bounded;
-
-static void *launch_bounded(void *userdata) {
-        Bounded *b = userdata;
-        for (int i = 0; i < b->n; i++) {
-                launches(b->q, 1);
-                atomic_fetch_add(&b->submitted, 1);
-        }
-        return NULL;
-}
-
-static void test_bound_waits(void **state) {
-        Bounded b = {.q = queue(0), .n = 20};
-        OpenclQueue *record = opencl_queue_find(b.q);
-        pthread_t thread;
-
-        library.track = true;
-        library.limit = 4;
-        assert_int_equal(pthread_create(&thread, NULL, launch_bounded, &b), 0);
-        for (int completed = 0; completed < 20;) {
-                /* Full, and one waits; or all are in. */
-                while (atomic_load(&record->bound_waiters) == 0 && atomic_load(&b.submitted) < 20)
-                        nap();
-                int submitted = atomic_load(&b.submitted);
-                assert_in_range(submitted - completed, 1, 4);
-                /* The one that waits is known to the service: the queue is not idle when the others are done. */
-                if (submitted < 20)
-                        assert_int_equal(__atomic_load_n(&library.last->outstanding, __ATOMIC_SEQ_CST),
-                                        submitted - completed + 1);
-                completed = submitted - (submitted < 20 ? 2 : 0);
-                sim_complete_to(completed);
-                while (atomic_load(&b.submitted) == submitted && submitted < 20)
-                        nap();
-        }
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_int_equal(atomic_load(&record->grace), 0);
-        assert_int_equal(cl->clFinish(b.q), CL_SUCCESS);
-        assert_int_equal(library.completed, 20);
-        assert_true(sim.n.flushes > 0);
-        release(b.q);
-}
-
-/* No launch here ever completes by itself: a thread that waited would wait for ever, or until it gives up and leaves a trace. */
-static void never_waits(cl_command_queue q, int n) {
-        library.limit = 1;
-        launches(q, n);
-        assert_int_equal(atomic_load(&opencl_queue_find(q)->grace), 0);
-}
-
-static void test_user_event(void **state) {
-        for (int ooo = 0; ooo < 2; ooo++) {
-                cl_command_queue q = queue(ooo ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-                cl_event user = cl->clCreateUserEvent(NULL, NULL), e, next;
-
-                library.track = true;
-                library.limit = 1;
-                assert_int_equal(launch(q, 1, &user, &e), CL_SUCCESS);
-                for (int i = 0; i < 20; i++) {
-                        assert_int_equal(launch(q, 1, &e, &next), CL_SUCCESS);
-                        assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
-                        e = next;
-                }
-                assert_int_equal(atomic_load(&opencl_queue_find(q)->grace), 0);
-                assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
-                assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-
-                /* And then it is bound again. */
-                assert_true(opencl_queue_find(q)->unsafe_seq <= opencl_queue_find(q)->done_seq);
-                assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
-                assert_int_equal(cl->clReleaseEvent(user), CL_SUCCESS);
-                release(q);
-        }
-}
-
-/* The wait list passed while nobody watched. */
-static void test_unwatched_user_event(void **state) {
-        cl_command_queue q = queue(0);
-        cl_event user = cl->clCreateUserEvent(NULL, NULL);
-
-        assert_int_equal(launch(q, 1, &user, NULL), CL_SUCCESS);
-        library.track = true;
-        never_waits(q, 20);
-        assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
-        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-        assert_int_equal(cl->clReleaseEvent(user), CL_SUCCESS);
-        release(q);
-}
-
-static void test_marker_and_native_kernel(void **state) {
-        for (int how = 0; how < 3; how++) {
-                cl_command_queue q = queue(how == 2 ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-                cl_event user = cl->clCreateUserEvent(NULL, NULL);
-
-                library.track = true;
-                if (how == 0)
-                        assert_int_equal(cl->clEnqueueMarkerWithWaitList(q, 1, &user, NULL), CL_SUCCESS);
-                else if (how == 1)
-                        assert_int_equal(cl->clEnqueueNativeKernel(
-                                                         q, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL),
-                                        CL_SUCCESS);
-                else
-                        assert_int_equal(cl->clEnqueueBarrier(q), CL_SUCCESS);
-                never_waits(q, 20);
-                assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-                assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
-                assert_int_equal(cl->clReleaseEvent(user), CL_SUCCESS);
-                release(q);
-        }
-}
-
-/* Another queue's launch is as safe as it is there, and is flushed, because nobody else may. */
-static void test_other_queue(void **state) {
-        cl_command_queue a = queue(0), b = queue(0);
-        OpenclTracked t;
-        cl_event safe, unsafe, user = cl->clCreateUserEvent(NULL, NULL), of_safe, of_unsafe;
-
-        library.track = true;
-        assert_int_equal(launch(a, 0, NULL, &safe), CL_SUCCESS);
-        int flushes = sim.n.flushes;
-        assert_int_equal(launch(b, 1, &safe, &of_safe), CL_SUCCESS);
-        assert_true(sim.n.flushes > flushes);
-        assert_true(opencl_track_find(opencl_queue_find(b), of_safe, &t));
-        assert_true(t.safe);
-
-        assert_int_equal(launch(a, 1, &user, &unsafe), CL_SUCCESS);
-        assert_int_equal(launch(b, 1, &unsafe, &of_unsafe), CL_SUCCESS);
-        assert_true(opencl_track_find(opencl_queue_find(b), of_unsafe, &t));
-        assert_false(t.safe);
-        assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
-        assert_int_equal(cl->clFinish(a), CL_SUCCESS);
-        assert_int_equal(cl->clFinish(b), CL_SUCCESS);
-        cl_event all[] = {safe, unsafe, user, of_safe, of_unsafe};
-        for (size_t i = 0; i < ELEMENTSOF(all); i++)
-                assert_int_equal(cl->clReleaseEvent(all[i]), CL_SUCCESS);
-        release(a);
-        release(b);
-}
-
-/* What only looks safe: after a second the launch goes through, and twice as many may be in flight. */
-static void test_gives_up(void **state) {
-        cl_command_queue q = queue(0);
-        OpenclQueue *record = opencl_queue_find(q);
-
-        library.track = true;
-        library.limit = 1;
-        launches(q, 2);
-        assert_int_equal(atomic_load(&record->grace), 1);
-        assert_int_equal(sim.n.enqueues, 2);
-        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-        assert_int_equal(atomic_load(&record->grace), 0);
-        release(q);
-}
-
-static void CL_CALLBACK launch_from_callback(cl_event e, cl_int status, void *userdata) {
-        launches(userdata, 10);
-}
-
-static void test_callback_never_waits(void **state) {
-        cl_command_queue q = queue(0);
-        cl_event e;
-
-        library.track = true;
-        library.limit = 1;
-        assert_int_equal(launch(q, 0, NULL, &e), CL_SUCCESS);
-        assert_int_equal(cl->clSetEventCallback(e, CL_COMPLETE, launch_from_callback, q), CL_SUCCESS);
-        sim_complete_to(1);
-        assert_int_equal(library.nowait, 10);
-        assert_int_equal(library.launches, 11);
-        assert_int_equal(atomic_load(&opencl_queue_find(q)->grace), 0);
-        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-        assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
-        release(q);
-}
-
 /* --- the drain --- */
 
 static void test_drain(void **state) {
@@ -602,7 +366,7 @@ static void test_device_ids(void **state) {
 }
 
 int main(void) {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
                         T(test_layer_info),
                         T(test_table_lengths),
@@ -615,13 +379,6 @@ int main(void) {
                         T(test_application_learns_first),
                         T(test_out_of_order_completion),
                         T(test_forgotten_callback),
-                        T(test_bound_waits),
-                        T(test_user_event),
-                        T(test_unwatched_user_event),
-                        T(test_marker_and_native_kernel),
-                        T(test_other_queue),
-                        T(test_gives_up),
-                        T(test_callback_never_waits),
                         T(test_drain),
                         T(test_release_during_drain),
                         T(test_references),
@@ -631,5 +388,5 @@ int main(void) {
                         T(test_extension_function),
                         T(test_device_ids),
         };
-        return cmocka_run_group_tests(tests, setup_group, NULL);
+        return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The layer, loaded over the simulated runtime
+ */
+
+#include <time.h>
+
+#include "layer-fixture.h"
+
+const cl_icd_dispatch *cl;
+
+int layer_setup_group(void **state) {
+        cl_uint n = 0;
+        assert_int_equal(clInitLayer(OPENCL_N_ENTRIES, &sim_dispatch, &n, &cl), CL_SUCCESS);
+        assert_int_equal(n, OPENCL_N_ENTRIES);
+        return 0;
+}
+
+int layer_setup(void **state) {
+        sim_reset();
+        return 0;
+}
+
+/* Whatever a test did: nothing of ours is left at the runtime or at the library. */
+int layer_teardown(void **state) {
+        assert_int_equal(sim.n.events_alive, 0);
+        assert_int_equal(sim.n.queues_alive, 0);
+        assert_int_equal(library.queues_alive, 0);
+        assert_int_equal(opencl_n_tracked, 0);
+        return 0;
+}
+
+cl_command_queue queue(cl_command_queue_properties properties) {
+        cl_command_queue q = cl->clCreateCommandQueue(NULL, sim_device, properties, NULL);
+        assert_non_null(q);
+        return q;
+}
+
+cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *event) {
+        return cl->clEnqueueNDRangeKernel(q, NULL, 1, NULL, NULL, NULL, n, waits, event);
+}
+
+void launches(cl_command_queue q, int n) {
+        for (int i = 0; i < n; i++)
+                assert_int_equal(launch(q, 0, NULL, NULL), CL_SUCCESS);
+}
+
+void release(cl_command_queue q) {
+        assert_int_equal(cl->clReleaseCommandQueue(q), CL_SUCCESS);
+}
+
+cl_uint references(cl_event e) {
+        cl_uint n;
+        assert_int_equal(cl->clGetEventInfo(e, CL_EVENT_REFERENCE_COUNT, sizeof(n), &n, NULL), CL_SUCCESS);
+        return n;
+}
+
+void nap(void) {
+        const struct timespec ts = {.tv_nsec = 500000};
+        (void) nanosleep(&ts, NULL);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The layer, loaded over the simulated runtime
+ */
+
+#include <CL/cl_layer.h>
+
+#include "shim/opencl-track.h"
+#include "sim-opencl.h"
+#include "tests/lib/unit.h"
+
+extern const cl_icd_dispatch *cl; /* as the loader calls us */
+
+int layer_setup_group(void **state);
+int layer_setup(void **state);
+int layer_teardown(void **state); /* also looks that nothing of ours is left at the runtime or the library */
+cl_command_queue queue(cl_command_queue_properties properties);
+cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *event);
+void launches(cl_command_queue q, int n);
+void release(cl_command_queue q);
+cl_uint references(cl_event e);
+void nap(void);
