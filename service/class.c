@@ -36,31 +36,14 @@ static int type_percent(const char *value, const ConfItem *item, void *data) {
 
 const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_percent, NULL};
 
-/* The items stand in the order of SettingsKey, so that Class.given is also the mask of Settings. */
 static const ConfItem class_items[] = {
-                [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, Class, settings.priority,
-                                POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
-                [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, Class, settings.weight,
-                                POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
-                [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Class, settings.threshold, 0,
-                                SETTINGS_THRESHOLD_MAX),
-                [SETTINGS_PREEMPTION] = CONF_ITEM(
-                                "Preemption", conf_type_preemption, Class, settings.preemption, 0, 0),
-                [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Class, settings.gang, 0, 0),
-                [SETTINGS_MAX] = CONF_ITEM("Max", conf_type_percent, Class, settings.max, 0, POLICY_MAX_MAX),
-                [SETTINGS_MIN] = CONF_ITEM("Min", conf_type_percent, Class, settings.min, 0, POLICY_MIN_MAX),
-                [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, Class, settings.period_us,
-                                POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),
+                CLASS_SETTINGS_ITEMS(Class),
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
                 [_SETTINGS_KEY_MAX] = CONF_ITEM("Freeze", conf_type_bool, Class, freeze, 0, 0),
 };
 #define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 
-static const Class class_defaults = {
-                .settings = {.priority = POLICY_PRIORITY_DEFAULT,
-                                .weight = POLICY_WEIGHT_DEFAULT,
-                                .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC},
-};
+static const Class class_defaults = {.settings = CLASS_SETTINGS_DEFAULT};
 
 /* One class being read. */
 typedef struct Reading {

@@ -48,6 +48,30 @@ const Class *classes_find(const Classes *c, const char *name);
 extern const ConfType conf_type_preemption;
 extern const ConfType conf_type_percent; /* into uint32_t */
 
+/* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask of the `settings`
+ * that it reads into. SETTINGS_CLASS is the file's own. */
+#define CLASS_SETTINGS_ITEMS(type)                                                                          \
+        [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, type, settings.priority,                 \
+                        POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),                                          \
+        [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, type, settings.weight, POLICY_WEIGHT_MIN,   \
+                        POLICY_WEIGHT_MAX),                                                                 \
+        [SETTINGS_THRESHOLD] = CONF_ITEM(                                                                   \
+                        "Threshold", conf_type_uint, type, settings.threshold, 0, SETTINGS_THRESHOLD_MAX),  \
+        [SETTINGS_PREEMPTION] =                                                                             \
+                        CONF_ITEM("Preemption", conf_type_preemption, type, settings.preemption, 0, 0),     \
+        [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, type, settings.gang, 0, 0),                     \
+        [SETTINGS_MAX] = CONF_ITEM("Max", conf_type_percent, type, settings.max, 0, POLICY_MAX_MAX),        \
+        [SETTINGS_MIN] = CONF_ITEM("Min", conf_type_percent, type, settings.min, 0, POLICY_MIN_MAX),        \
+        [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, type, settings.period_us,                   \
+                        POLICY_PERIOD_MIN, POLICY_PERIOD_MAX)
+
+/* What a missing one of them is. */
+#define CLASS_SETTINGS_DEFAULT                                                                              \
+        {                                                                                                   \
+                .priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT,                       \
+                .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC                                          \
+        }
+
 /* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */
 const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except);
 

@@ -26,31 +26,13 @@ typedef struct Section {
         uint64_t given;
 } Section;
 
-/* In the order of SettingsKey, so that `given` is also the mask of Settings. */
 static const ConfItem section_items[] = {
-                [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, Section, settings.priority,
-                                POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
-                [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, Section, settings.weight,
-                                POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
-                [SETTINGS_THRESHOLD] = CONF_ITEM("Threshold", conf_type_uint, Section, settings.threshold, 0,
-                                SETTINGS_THRESHOLD_MAX),
-                [SETTINGS_PREEMPTION] = CONF_ITEM(
-                                "Preemption", conf_type_preemption, Section, settings.preemption, 0, 0),
-                [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, Section, settings.gang, 0, 0),
-                [SETTINGS_MAX] = CONF_ITEM(
-                                "Max", conf_type_percent, Section, settings.max, 0, POLICY_MAX_MAX),
-                [SETTINGS_MIN] = CONF_ITEM(
-                                "Min", conf_type_percent, Section, settings.min, 0, POLICY_MIN_MAX),
-                [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, Section, settings.period_us,
-                                POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),
+                CLASS_SETTINGS_ITEMS(Section),
                 [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
 };
 
 static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
-        static const Section defaults = {
-                        .settings = {.priority = POLICY_PRIORITY_DEFAULT,
-                                        .weight = POLICY_WEIGHT_DEFAULT,
-                                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC}};
+        static const Section defaults = {.settings = CLASS_SETTINGS_DEFAULT};
         Section *s = userdata;
 
         *ret = (ConfTarget){.data = s, .defaults = &defaults, .set = &s->given};
