@@ -175,7 +175,11 @@ int verb_set(Ctl *c, int argc, char *argv[]) {
         return r < 0 ? ctl_call_failed(c, &error, r, t.text) : 0;
 }
 
-int verb_reset(Ctl *c, int argc, char *argv[]) {
+typedef int (*target_call_t)(Ctl *c, const Target *t, const char *method, sd_bus_error *e);
+
+/* The targets in the order in which they were named, up to the first that fails. An exit status. */
+static int for_each_target(Ctl *c, int argc, char *argv[], bool may_be_new, const char *no_device,
+                target_call_t call, const char *method) {
         for (int i = 0; i < argc; i++) {
                 _cleanup_(sd_bus_error_free)
                 sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -183,41 +187,37 @@ int verb_reset(Ctl *c, int argc, char *argv[]) {
                 Target t = {};
                 int r;
 
-                r = target_resolve(c, argv[i], true, &t);
+                r = target_resolve(c, argv[i], may_be_new, &t);
                 if (r != 0)
                         return r;
                 if (t.kind == OBJECT_DEVICE)
-                        return ctl_fail("%s: a device has no settings of its own to go back from", t.text);
-                if (t.kind == OBJECT_GROUP)
-                        r = ctl_call_method(c, NULL, NULL, "ResetGroup", &error, NULL, "st", t.name,
-                                        UINT64_C(0));
-                else
-                        r = ctl_call_method(c, t.path, object_kind_interface(t.kind), "Reset", &error, NULL,
-                                        "t", UINT64_C(0));
+                        return ctl_fail("%s: %s", t.text, no_device);
+                r = call(c, &t, method, &error);
                 if (r < 0)
                         return ctl_call_failed(c, &error, r, t.text);
         }
         return 0;
 }
 
-static int suspend_or_resume(Ctl *c, const char *method, int argc, char *argv[]) {
-        for (int i = 0; i < argc; i++) {
-                _cleanup_(sd_bus_error_free)
-                sd_bus_error error = SD_BUS_ERROR_NULL;
-                _cleanup_(target_done)
-                Target t = {};
-                int r;
+static int call_reset(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
+        if (t->kind == OBJECT_GROUP)
+                return ctl_call_method(c, NULL, NULL, "ResetGroup", e, NULL, "st", t->name, UINT64_C(0));
+        return ctl_call_method(
+                        c, t->path, object_kind_interface(t->kind), method, e, NULL, "t", UINT64_C(0));
+}
 
-                r = target_resolve(c, argv[i], false, &t);
-                if (r != 0)
-                        return r;
-                if (t.kind == OBJECT_DEVICE)
-                        return ctl_fail("%s: only groups, clients and queues can be suspended", t.text);
-                r = ctl_call_method(c, t.path, object_kind_interface(t.kind), method, &error, NULL, NULL);
-                if (r < 0)
-                        return ctl_call_failed(c, &error, r, t.text);
-        }
-        return 0;
+static int call_plain(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
+        return ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, NULL);
+}
+
+int verb_reset(Ctl *c, int argc, char *argv[]) {
+        return for_each_target(c, argc, argv, true, "a device has no settings of its own to go back from",
+                        call_reset, "Reset");
+}
+
+static int suspend_or_resume(Ctl *c, const char *method, int argc, char *argv[]) {
+        return for_each_target(c, argc, argv, false, "only groups, clients and queues can be suspended",
+                        call_plain, method);
 }
 
 int verb_suspend(Ctl *c, int argc, char *argv[]) {
