@@ -12,16 +12,7 @@
 
 #include "common/macro.h"
 #include "common/parse-util.h"
-
-static void fclosep(FILE **f) {
-        if (*f)
-                (void) fclose(*f);
-}
-
-static void closedirp(DIR **d) {
-        if (*d)
-                (void) closedir(*d);
-}
+#include "common/stream-util.h"
 
 void gpu_metrics_complete(GpuMetrics *m, const GpuMetrics *other) {
         if (m->utilisation == UINT32_MAX)

@@ -15,6 +15,7 @@
 
 #include "common/macro.h"
 #include "common/parse-util.h"
+#include "common/stream-util.h"
 
 /* The kernel's enum kfd_queue_type, which is no part of its user interface. */
 enum {
@@ -23,16 +24,6 @@ enum {
         TYPE_SDMA_XGMI = 3,      /* DIQ up to 6.4 */
         TYPE_SDMA_BY_ENGINE = 4, /* SDMA_XGMI up to 6.4 */
 };
-
-static void fclosep(FILE **f) {
-        if (*f)
-                (void) fclose(*f);
-}
-
-static void closedirp(DIR **d) {
-        if (*d)
-                (void) closedir(*d);
-}
 
 const char *kfd_proc_type_to_string(uint32_t type) {
         switch (type) {

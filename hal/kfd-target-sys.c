@@ -15,17 +15,13 @@
 
 #include "common/macro.h"
 #include "common/process.h"
+#include "common/stream-util.h"
 #include "common/time-util.h"
 #include "hal/kfd-privileged.h"
 #include "hal/kfd-proc.h"
 #include "hal/kfd-topology.h"
 
 #define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
-
-static void fclosep(FILE **f) {
-        if (*f)
-                (void) fclose(*f);
-}
 
 /* The number that the kernel gave to /dev/kfd. */
 static int device_number(dev_t *ret) {

@@ -11,13 +11,9 @@
 #include <stdio.h>
 
 #include "common/macro.h"
+#include "common/stream-util.h"
 
 #define CWSR_PARAMETER "/sys/module/amdgpu/parameters/cwsr_enable"
-
-static void fclosep(FILE **f) {
-        if (*f)
-                (void) fclose(*f);
-}
 
 static int open_file(const char *path, FILE **ret) {
         FILE *f = fopen(path, "re");
