@@ -58,6 +58,15 @@ bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n) {
         return atomic_load(&fake_slot(c->f, slot)->waiters) == n;
 }
 
+XschedQueue *launch_held(FakeScheduler *s, Launcher *l) {
+        XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
+
+        fake_hold(s->clients[0].f, 0, NSEC_INFINITY);
+        launch(l, q);
+        CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
+        return q;
+}
+
 _Atomic int destroyed;
 
 void count_destroy(void *userdata) {

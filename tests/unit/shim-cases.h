@@ -33,6 +33,8 @@ typedef struct Launcher {
 
 void launch(Launcher *l, XschedQueue *q);
 bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n);
+/* A thread that waits at the gate of the process's first queue, which is held for ever. Returns the queue. */
+XschedQueue *launch_held(FakeScheduler *s, Launcher *l);
 
 /* main(): all of them, or the one that is named. */
 int run_cases(const BusCase *cases, size_t n, int argc, char *argv[]);

@@ -161,12 +161,9 @@ static void case_spawn(void) {
 /* setuid() stops every thread for a moment, those that block all signals, too. */
 static void case_setuid(void) {
         FakeScheduler *s = scheduler();
-        XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
         Launcher l;
 
-        fake_hold(s->clients[0].f, 0, NSEC_INFINITY);
-        launch(&l, q);
-        CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
+        launch_held(s, &l);
         CHECK(setresuid(getuid(), geteuid() == 0 ? 65534 : geteuid(), (uid_t) -1) == 0);
         CHECK(atomic_load(&l.began) == -1);
         attached_queue(s, (XschedQueueInfo){}); /* the connection stays who it was */

@@ -156,12 +156,9 @@ static void case_drain(void) {
 
 static void case_hang_up(void) {
         FakeScheduler *s = scheduler();
-        XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
         Launcher l;
+        XschedQueue *q = launch_held(s, &l);
 
-        fake_hold(s->clients[0].f, 0, NSEC_INFINITY);
-        launch(&l, q);
-        CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
         fake_client_hang_up(&s->clients[0]);
         CHECK(pthread_join(l.thread, NULL) == 0); /* free, and no lease had to end for it */
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
@@ -195,12 +192,9 @@ static void case_no_service(void) {
 /* Then the lifeline says what is true: the hold stands under its lease, and ends with the service. */
 static void case_bus_lost(void) {
         FakeScheduler *s = scheduler();
-        XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
         Launcher l;
+        XschedQueue *q = launch_held(s, &l);
 
-        fake_hold(s->clients[0].f, 0, NSEC_INFINITY);
-        launch(&l, q);
-        CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
         CHECK(kill(bus.pid, SIGKILL) == 0);
         XschedQueue *in_the_gap = queue((XschedQueueInfo){});
         CHECK(poll_until(!private_bus_listens(bus.address)));
