@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "callgrind.h"
 #include "common/macro.h"
 #include "hal/kfd-abi.h"
 
@@ -104,23 +105,13 @@ static int ring(bool strict) {
 }
 
 static uint64_t count(const char *preload, const char *directory) {
-        char command[8192], line[256];
-        uint64_t instructions = 0;
+        char command[8192];
 
         (void) snprintf(command, sizeof(command),
                         "KFDSIM_DIR='%s' KFDSIM_GPUS=gfx90a LD_PRELOAD='%s' timeout -s KILL 60 valgrind --tool=callgrind "
                         "--callgrind-out-file=/dev/null --toggle-collect=ring_doorbells /proc/%d/exe ring 2>&1",
                         directory, preload, (int) getpid());
-        FILE *f = popen(command, "re");
-        if (!f)
-                return 0;
-        while (fgets(line, sizeof(line), f)) {
-                const char *p = strstr(line, "Collected : ");
-                if (p)
-                        instructions = strtoull(p + strlen("Collected : "), NULL, 10);
-        }
-        (void) pclose(f);
-        return instructions;
+        return callgrind_count(command, true);
 }
 
 static int run_strict(const char *preload, const char *directory) {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "callgrind.h"
 #include "shim/gate.h"
 #include "tests/lib/fake-service.h"
 #include "xsched/xsched.h"
@@ -98,22 +99,13 @@ static Bench bench_new(void) {
 
 /* Instructions of a whole run of ourselves, or 0. */
 static uint64_t count_instructions(const char *what, uint64_t n) {
-        char command[256], line[256];
-        uint64_t count = 0;
+        char command[256];
 
         (void) snprintf(command, sizeof(command),
                         "valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/%d/exe --%s=%" PRIu64
                         " 2>&1",
                         (int) getpid(), what, n);
-        FILE *f = popen(command, "re");
-        if (!f)
-                return 0;
-        while (fgets(line, sizeof(line), f)) {
-                const char *p = strstr(line, "Collected : ");
-                if (p)
-                        count = strtoull(p + strlen("Collected : "), NULL, 10);
-        }
-        return pclose(f) == 0 ? count : 0;
+        return callgrind_count(command, false);
 }
 
 /* Per launch, without what starts and ends a process. */

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "callgrind.h"
 #include "common/macro.h"
 
 #define INSTRUCTIONS_MAX 100U
@@ -81,22 +82,13 @@ static const cl_icd_dispatch *load(const char *path) {
 
 /* Of a whole run of ourselves; 0 when there is no valgrind. */
 static uint64_t count(const char *layer, const char *what, uint64_t n) {
-        char command[4096], line[256];
-        uint64_t instructions = 0;
+        char command[4096];
 
         (void) snprintf(command, sizeof(command),
                         "valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/%d/exe '%s' %s %" PRIu64
                         " 2>&1",
                         (int) getpid(), layer, what, n);
-        FILE *f = popen(command, "re");
-        if (!f)
-                return 0;
-        while (fgets(line, sizeof(line), f)) {
-                const char *p = strstr(line, "Collected : ");
-                if (p)
-                        instructions = strtoull(p + strlen("Collected : "), NULL, 10);
-        }
-        return pclose(f) == 0 ? instructions : 0;
+        return callgrind_count(command, false);
 }
 
 static double per_launch(const char *layer, const char *what) {
