@@ -5,7 +5,7 @@
  */
 
 #include "shim/client.h"
-#include "shim/link.h"
+#include "shim/link-internal.h"
 
 #define BUS_ERROR "org.xsched.Scheduler.Error."
 

@@ -14,7 +14,7 @@
 #include "common/time-util.h"
 #include "config.h"
 #include "shim/client.h"
-#include "shim/link.h"
+#include "shim/link-internal.h"
 
 static int append_hint(sd_bus_message *m, ClientHint h) {
         int64_t value;

@@ -18,7 +18,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/client.h"
-#include "shim/link.h"
+#include "shim/link-internal.h"
 #include "shim/sdbus.h"
 
 #define BUS_NAME       "org.xsched.Scheduler"
