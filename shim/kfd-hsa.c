@@ -15,8 +15,9 @@
  * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word depends on; and the
  * runtime's own thread, in its callbacks, because everybody waits for that. Their launches are counted, and pass.
  *
- * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts. It ends when nothing
- * moves for a while: what is in flight may wait for what this launch, or a later one of this thread, would signal.
+ * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts, by a launch that
+ * counts already, so that the queue does not seem idle between two. It ends when nothing moves for a while: what is in flight may wait for
+ * what this launch, or a later one of this thread, would signal.
  */
 
 #include <dlfcn.h>
@@ -224,7 +225,8 @@ static bool is_over_limit(KfdQueue *q, uint64_t *ret_read) {
         return limit != 0 && rung > read && rung - read >= limit;
 }
 
-static _noinline_ void wait_for_room(KfdQueue *q) {
+static void wait_for_room(void *userdata) {
+        KfdQueue *q = userdata;
         uint64_t read, seen,
                         patience = CLAMP(PATIENCE_MEANS * atomic_load(&q->mean_ns),
                                         (uint64_t) PATIENCE_MIN_NS, (uint64_t) PATIENCE_MAX_NS);
@@ -256,16 +258,24 @@ static void note_rung(KfdQueue *q, int64_t value) {
                 ;
 }
 
+static int begin(KfdQueue *q) {
+        uint64_t read;
+
+        if (!may_wait(q))
+                return xsched_queue_begin_nowait(q->xsched);
+        if (unlikely(xsched_queue_limit(q->xsched) != 0) && is_over_limit(q, &read))
+                return xsched_queue_begin_bounded(q->xsched, wait_for_room, q);
+        return xsched_queue_begin(q->xsched);
+}
+
 /* In front of the store: the packets are written, and their indices taken. */
 static void launch(KfdQueue *q, int64_t value) {
         PROTECT_ERRNO;
 
         if (unlikely(!atomic_load_explicit(&q->hooked, memory_order_relaxed)))
                 atomic_store(&q->hooked, true);
-        if (unlikely(xsched_queue_limit(q->xsched) != 0) && thread.in_callback == 0)
-                wait_for_room(q);
 
-        int begun = may_wait(q) ? xsched_queue_begin(q->xsched) : xsched_queue_begin_nowait(q->xsched);
+        int begun = begin(q);
         if (likely(begun == XSCHED_UNTRACKED))
                 return;
         note_rung(q, value);

@@ -302,6 +302,23 @@ static void case_callback(void) {
         CHECK(counters().waited == 0);
 }
 
+/* As many packets that wait for a signal. */
+static hsa_signal_t block(uint64_t n) {
+        uint64_t index = hsa_queue_add_write_index_relaxed(queue, n);
+        hsa_signal_t signal;
+
+        CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
+        for (uint64_t i = index; i < index + n; i++) {
+                AqlPacket *p = (AqlPacket *) queue->base_address + i % queue->size;
+                memset(&p->barrier, 0, sizeof(p->barrier));
+                p->barrier.dependency[0] = signal.handle;
+                p->completion_signal = 0;
+                __atomic_store_n(&p->header, AQL_BARRIER_AND, __ATOMIC_RELEASE);
+                hsa_signal_store_screlease(queue->doorbell_signal, (int64_t) i);
+        }
+        return signal;
+}
+
 static void case_bound(void) {
         start();
         watch();
@@ -317,20 +334,40 @@ static void case_bound(void) {
         finish();
 
         /* A barrier waits for what a later launch of this very thread would do: the bound gives way. */
-        uint64_t index = hsa_queue_add_write_index_relaxed(queue, 3);
-        hsa_signal_t signal;
-        CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
-        for (uint64_t i = index; i < index + 3; i++) {
-                AqlPacket *p = (AqlPacket *) queue->base_address + i % queue->size;
-                memset(&p->barrier, 0, sizeof(p->barrier));
-                p->barrier.dependency[0] = signal.handle;
-                p->completion_signal = 0;
-                __atomic_store_n(&p->header, AQL_BARRIER_AND, __ATOMIC_RELEASE);
-                hsa_signal_store_screlease(queue->doorbell_signal, (int64_t) i);
-        }
+        hsa_signal_t signal = block(3);
         dispatch();
         hsa_signal_store_relaxed(signal, 0);
         finish();
+}
+
+static void *dispatch_and_say(void *ret_done) {
+        dispatch();
+        atomic_store((_Atomic bool *) ret_done, true);
+        return NULL;
+}
+
+/* Whether the launch that waited for room was seen to count while it waited; it gives up soon. */
+static bool counts_in_front_of_the_bound(void) {
+        _Atomic bool done = false;
+        bool seen = false;
+        pthread_t thread;
+
+        hsa_signal_t signal = block(1);
+        CHECK(pthread_create(&thread, NULL, dispatch_and_say, &done) == 0);
+        while (!atomic_load(&done) && !seen)
+                seen = atomic_load(&slot()->waiters) == 1 && fake_counted(client->f, our_slot) == 2;
+        hsa_signal_store_relaxed(signal, 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        finish();
+        CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+        return seen;
+}
+
+static void case_room(void) {
+        start();
+        watch();
+        atomic_store(&slot()->threshold, 1);
+        CHECK(poll_until(counts_in_front_of_the_bound()));
 }
 
 int test_main(int argc, char *argv[]);
@@ -348,6 +385,7 @@ int test_main(int argc, char *argv[]) {
                         CASE(handler_at_gate),
                         CASE(callback),
                         CASE(bound),
+                        CASE(room),
         };
         const char *self[] = {argv[0], argv[1], NULL};
 
