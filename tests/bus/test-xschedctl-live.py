@@ -8,10 +8,9 @@ import re
 import select
 import signal
 import subprocess
-import time
 import unittest
 
-from harness import DEADLINE, DEVICE, XSCHEDCTL, Client, Lines, Terminal, ctl, ctl_json, environment, main
+from harness import DEADLINE, DEVICE, XSCHEDCTL, Client, Lines, Terminal, ctl, ctl_json, environment, main, wait_until
 
 
 class Monitor(unittest.TestCase):
@@ -35,9 +34,7 @@ class Monitor(unittest.TestCase):
         self.assertEqual(p.wait(DEADLINE), 0, p.stderr.read())
 
     def test_clients_come_and_go(self):
-        end = time.monotonic() + DEADLINE
-        while ctl_json('list-clients') and time.monotonic() < end:  # those of the test before
-            time.sleep(0.01)
+        wait_until(lambda: not ctl_json('list-clients'), 'the clients of the test before are gone')
         p = self.start('--json=short')
         with Client(queues=2, prefix=(XSCHEDCTL, 'run', '--name=seen', '--')) as c:
             group = c.row()['group']

@@ -4,8 +4,6 @@
  * The layer, loaded over the simulated runtime
  */
 
-#include <time.h>
-
 #include "layer-fixture.h"
 
 const cl_icd_dispatch *cl;
@@ -54,9 +52,4 @@ cl_uint references(cl_event e) {
         cl_uint n;
         assert_int_equal(cl->clGetEventInfo(e, CL_EVENT_REFERENCE_COUNT, sizeof(n), &n, NULL), CL_SUCCESS);
         return n;
-}
-
-void nap(void) {
-        const struct timespec ts = {.tv_nsec = 500000};
-        (void) nanosleep(&ts, NULL);
 }

@@ -21,4 +21,3 @@ cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *ev
 void launches(cl_command_queue q, int n);
 void release(cl_command_queue q);
 cl_uint references(cl_event e);
-void nap(void);

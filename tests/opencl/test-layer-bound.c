@@ -8,6 +8,7 @@
 
 #include "layer-fixture.h"
 #include "shim/opencl-launch.h"
+#include "tests/lib/deadline.h"
 
 typedef struct Bounded {
         cl_command_queue q;
@@ -34,8 +35,8 @@ static void test_bound_waits(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, launch_bounded, &b), 0);
         for (int completed = 0; completed < 20;) {
                 /* Full, and one waits; or all are in. */
-                while (atomic_load(&record->bound_waiters) == 0 && atomic_load(&b.submitted) < 20)
-                        nap();
+                assert_true(poll_until(
+                                atomic_load(&record->bound_waiters) > 0 || atomic_load(&b.submitted) == 20));
                 int submitted = atomic_load(&b.submitted);
                 assert_in_range(submitted - completed, 1, 4);
                 /* The one that waits is known to the service: the queue is not idle when the others are done. */
@@ -44,8 +45,7 @@ static void test_bound_waits(void **state) {
                                         submitted - completed + 1);
                 completed = submitted - (submitted < 20 ? 2 : 0);
                 sim_complete_to(completed);
-                while (atomic_load(&b.submitted) == submitted && submitted < 20)
-                        nap();
+                assert_true(poll_until(atomic_load(&b.submitted) > submitted || submitted == 20));
         }
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(atomic_load(&record->grace), 0);
