@@ -81,6 +81,13 @@ typedef struct KfdWaveState {
         uint32_t ctl_stack_used_size, save_area_used_size, queue_id, pad;
 } KfdWaveState;
 
+#define KFD_EVENT_SIGNAL 0U
+#define KFD_EVENT_DEBUG  5U
+#define KFD_EVENT_MEMORY 8U
+
+/* What mmap() on the device takes for the page of signal slots. */
+#define KFD_MMAP_EVENTS (UINT64_C(2) << 62)
+
 typedef struct KfdCreateEvent {
         uint64_t event_page_offset;
         uint32_t event_trigger_data, event_type, auto_reset, node_id, event_id, event_slot_index;
@@ -92,13 +99,17 @@ typedef struct KfdEventId {
 } KfdEventId;
 
 typedef struct KfdEventData {
-        uint64_t exception[4];
+        union {
+                uint64_t exception[4];
+                uint64_t last_event_age; /* of a signal; 0: do not care */
+        };
         uint64_t ext;
         uint32_t event_id, pad;
 } KfdEventData;
 
 #define KFD_WAIT_COMPLETE 0U
 #define KFD_WAIT_TIMEOUT  1U
+#define KFD_WAIT_FAIL     2U
 
 typedef struct KfdWaitEvents {
         uint64_t events_ptr;

@@ -354,14 +354,18 @@ int64_t aql_completion_value(const AqlCompletion *c) {
         return __atomic_load_n(&c->signal->value, __ATOMIC_ACQUIRE);
 }
 
+/* Rounded up, and never what stands for "for ever". */
+static HSAuint32 timeout_ms(uint64_t ns) {
+        return (HSAuint32) MIN(ns / NSEC_PER_MSEC + 1, (uint64_t) UINT32_MAX - 1);
+}
+
 int aql_completion_wait(AqlCompletion *c, uint64_t until_ns) {
         while (aql_completion_value(c) > 0) {
                 uint64_t now = now_ns();
                 if (now >= until_ns)
                         return -ETIMEDOUT;
                 if (c->event)
-                        (void) hsaKmtWaitOnEvent(c->event,
-                                        (HSAuint32) (MIN(until_ns - now, NSEC_PER_SEC) / NSEC_PER_MSEC + 1));
+                        (void) hsaKmtWaitOnEvent(c->event, timeout_ms(until_ns - now));
                 else
                         (void) usleep(POLL_US);
         }

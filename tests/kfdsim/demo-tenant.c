@@ -121,10 +121,8 @@ int work_run(Work *w, uint32_t n_kernels, uint32_t rounds, const char **ret_erro
         hsa_signal_store_screlease(w->done, 1);
         for (uint32_t i = 0; i < n_kernels; i++)
                 dispatch(w, i + 1 == n_kernels);
-        /* Not by the runtime's own wait, which spins: the simulator needs the CPU. */
-        while (hsa_signal_load_scacquire(w->done) > 0)
-                (void) usleep(NAP_USEC);
-        if (hsa_signal_load_scacquire(w->done) == 0)
+        if (hsa_signal_wait_scacquire(
+                            w->done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) == 0)
                 return 0;
         *ret_error = "the completion signal has another value";
         return -EIO;

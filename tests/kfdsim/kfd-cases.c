@@ -20,7 +20,8 @@
 
 #include "tests/kfdsim/kfd-cases.h"
 
-static const Case *const tables[] = {basic_cases, queue_cases, memory_cases, privileged_cases, hold_cases};
+static const Case *const tables[] = {
+                basic_cases, queue_cases, memory_cases, event_cases, privileged_cases, hold_cases};
 
 int expect(const char *what, int got, int want) {
         if (got == want)

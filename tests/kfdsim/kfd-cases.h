@@ -22,13 +22,15 @@ typedef struct Case {
 } Case;
 
 /* One table a file, with a row of NULL at its end. */
-extern const Case basic_cases[], queue_cases[], memory_cases[], privileged_cases[], hold_cases[];
+extern const Case basic_cases[], queue_cases[], memory_cases[], event_cases[], privileged_cases[],
+                hold_cases[];
 
 int expect(const char *what, int got, int want);
 int kfd_open(void);
 
 /* The result of an ioctl: its return value, or the negative errno. */
 int kfd_call(int fd, unsigned long request, void *arg);
+#define KFD_CALL(fd, nr, arg) kfd_call((fd), _IOWR(KFD_IOCTL_BASE, (nr), (arg)), &(arg))
 
 int with_kfd(int (*f)(int fd));
 

@@ -4,7 +4,7 @@
  * Debian's own ROCr on a simulated GPU: an application of libhsa-runtime64, whose packets are executed
  *
  * "test-rocr GPUS" expects that many GPU agents, and uses a queue on each: barrier packets that wait for a signal of the host, kernel
- * dispatches that prove their execution, completion by waiting blocked and active. TAP.
+ * dispatches that prove their execution, completion by waiting blocked (for ever: a wait that nobody ends is a failure) and active. TAP.
  */
 
 #include <hsa/hsa.h>
@@ -16,6 +16,8 @@
 
 #define AGENTS_MAX   8U
 #define N_DISPATCHES 1000U /* several times round the ring */
+#define N_WAITS      100U
+#define LONG_NS      (500 * NSEC_PER_USEC) /* the runtime looks for 200 us before it sleeps */
 #define PATIENCE     (10 * NSEC_PER_SEC)
 
 typedef struct Agents {
@@ -42,12 +44,7 @@ static hsa_status_t collect(hsa_agent_t agent, void *userdata) {
 }
 
 static bool wait_for_zero(hsa_signal_t s, hsa_wait_state_t how) {
-        uint64_t end = now_ns() + PATIENCE;
-
-        while (hsa_signal_wait_scacquire(s, HSA_SIGNAL_CONDITION_LT, 1, NSEC_PER_SEC, how) > 0)
-                if (now_ns() > end)
-                        return false;
-        return true;
+        return hsa_signal_wait_scacquire(s, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, how) <= 0;
 }
 
 static AqlPacket *packet_begin(hsa_queue_t *q, uint64_t *ret_index) {
@@ -136,6 +133,29 @@ static void test_dispatches(hsa_queue_t *q, unsigned agent) {
         free(proof);
 }
 
+/* Each is waited for by itself, by two signals in turn: the runtime sleeps, and the driver's event is what wakes it. */
+static void test_waits(hsa_queue_t *q, unsigned agent) {
+        static const AqlKernel kernel = {.magic = AQL_KERNEL_MAGIC, .duration_ns = LONG_NS};
+        AqlProof *proof = calloc(1, sizeof(*proof) + 2 * (size_t) N_WAITS);
+        hsa_signal_t done[2];
+        bool ok = proof;
+
+        for (size_t i = 0; i < ELEMENTSOF(done); i++)
+                (void) hsa_signal_create(1, 0, NULL, done + i);
+        if (proof)
+                proof->capacity = 2 * N_WAITS;
+        for (uint64_t i = 1; ok && i <= N_WAITS; i++) {
+                hsa_signal_t s = done[i % ELEMENTSOF(done)];
+                hsa_signal_store_screlease(s, 1);
+                ok = dispatch(q, &kernel, proof, i, s) && wait_for_zero(s, HSA_WAIT_STATE_BLOCKED) &&
+                                __atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) == i;
+        }
+        check(ok, "each dispatch ends a wait", agent);
+        for (size_t i = 0; i < ELEMENTSOF(done); i++)
+                (void) hsa_signal_destroy(done[i]);
+        free(proof);
+}
+
 static void test_agent(hsa_agent_t a, unsigned agent) {
         hsa_queue_t *q = NULL;
 
@@ -146,6 +166,7 @@ static void test_agent(hsa_agent_t a, unsigned agent) {
                 return;
         test_barriers(q, agent);
         test_dispatches(q, agent);
+        test_waits(q, agent);
         check(hsa_queue_destroy(q) == HSA_STATUS_SUCCESS, "hsa_queue_destroy", agent);
 }
 
