@@ -48,9 +48,10 @@
  * in use says that somebody's slice counts, when a quota may be used up, when a period ends that somebody waits for, and when a node
  * is due. If all that are ready are chosen and below no maximum, none of these is there, and the answer is never.
  *
- * Time. Usage is accounted in full, by the verdict last reported. Fair time, maxima and minima are charged up to one slice beyond the
- * wake-up that we asked for: what is later than that is the absence of our caller (a suspended host, a stopped service), in which
- * no verdict meant anything, and it would be unfair to charge it to whoever was granted when it began.
+ * Time. Usage is accounted in full, by the verdict last reported, and charged to fair time, maxima and minima, also when we are asked
+ * later than we wanted: whoever was granted ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness is the absence of
+ * our caller (a stopped service), in which no verdict meant anything, and it would be unfair to charge more of it than a slice to whoever
+ * was granted when it began.
  *
  * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the paths of
  * the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set of eight words. A node
@@ -124,11 +125,13 @@ static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
 }
 
 void tree_advance(Policy *p, uint64_t now_ns) {
-        uint64_t from_ns = p->now_ns, until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
+        uint64_t from_ns = p->now_ns, until = now_ns;
 
         if (now_ns <= p->now_ns)
                 return;
         p->now_ns = now_ns;
+        if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
+                until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
         if (until <= from_ns)
                 return;
         if (p->active)

@@ -54,6 +54,10 @@
 #define POLICY_PERIOD_MAX       (10 * NSEC_PER_SEC)
 #define POLICY_PERIOD_DEFAULT   (100 * NSEC_PER_MSEC)
 
+/* Up to this much later than asked for a dispatch is late; after that the caller was absent. Less than the service's leases last, so that
+ * what it granted was in force meanwhile. */
+#define POLICY_LATE_MAX (500 * NSEC_PER_MSEC)
+
 typedef struct Policy Policy;
 typedef struct PolicyEntity PolicyEntity;
 typedef struct PolicyNode PolicyNode;

@@ -298,7 +298,10 @@ static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
 }
 
 static void advance(Policy *p, uint64_t now) {
-        uint64_t until = MIN(now, ns_add(p->wake, p->config.timeslice_ns)), from = p->now;
+        uint64_t until = now, from = p->now;
+
+        if (ns_sub(now, p->wake) > POLICY_LATE_MAX)
+                until = MIN(now, ns_add(p->wake, p->config.timeslice_ns));
 
         if (now <= p->now)
                 return;

@@ -437,6 +437,26 @@ static void test_time_jumps(void **state) {
         assert_in_range(b->usage.run_ns, 15 * MSEC, 25 * MSEC);
 }
 
+/* The caller comes late, by many slices, at every end of a slice of one of two: what that one ran is charged, and made good. */
+static void test_late(void **state) {
+        PolicyConfig c = config_with_short_slices();
+
+        c.starve_ns = c.starve_run_ns = 0;
+        _cleanup_(harness_freep)
+        Harness *h = harness_new(&c, true, 0);
+        Job *a = add(h, 0), *b = add(h, 0);
+
+        ready(a);
+        ready(b);
+        harness_dispatch(h);
+        for (unsigned i = 0; i < 1000; i++) {
+                harness_pass(h, h->wake_ns - h->now_ns + (granted(a) ? POLICY_LATE_MAX / 10 : 0));
+                harness_dispatch(h);
+        }
+        assert_true(a->usage.run_ns > 10 * NSEC_PER_SEC);
+        assert_in_range(b->usage.run_ns, a->usage.run_ns / 100 * 98, a->usage.run_ns / 100 * 102);
+}
+
 /* A caller whose clock went back is not believed. */
 static void test_time_goes_back(void **state) {
         _cleanup_(harness_freep)
@@ -535,6 +555,7 @@ int main(void) {
                         cmocka_unit_test(test_linger),
                         cmocka_unit_test(test_linger_unlearns),
                         cmocka_unit_test(test_time_jumps),
+                        cmocka_unit_test(test_late),
                         cmocka_unit_test(test_time_goes_back),
                         cmocka_unit_test(test_settings_out_of_range),
                         cmocka_unit_test(test_free_in_any_state),
