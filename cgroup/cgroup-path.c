@@ -6,6 +6,7 @@
 
 #include <fnmatch.h>
 #include <limits.h>
+#include <stdio.h>
 
 #include "cgroup/cgroup-path.h"
 
@@ -98,4 +99,20 @@ bool cgroup_path_has_unit(const char *path, size_t n, const char *pattern) {
 
 bool cgroup_path_has_slice(const char *path, size_t n, const char *pattern) {
         return has_component(path, n, is_slice, pattern);
+}
+
+bool cgroup_path_is_in(const char *path, size_t n, const char *pattern) {
+        char above[PATH_MAX];
+
+        if (n >= sizeof(above))
+                return false;
+        (void) snprintf(above, sizeof(above), "%.*s", (int) n, path);
+        for (size_t end = strlen(above); end > 0; end--) {
+                if (above[end] && above[end] != '/')
+                        continue;
+                above[end] = '\0';
+                if (fnmatch(pattern, above, FNM_PATHNAME) == 0)
+                        return true;
+        }
+        return fnmatch(pattern, "/", FNM_PATHNAME) == 0;
 }

@@ -24,3 +24,6 @@ size_t cgroup_path_trusted(const char *path);
 /* Whether one of the units (services and scopes), or of the slices, in the first n bytes of the path fits the glob(7) pattern. */
 bool cgroup_path_has_unit(const char *path, size_t n, const char *pattern);
 bool cgroup_path_has_slice(const char *path, size_t n, const char *pattern);
+
+/* Whether the first n bytes of the path, or a cgroup above, fit the pattern, in which no '*' stands for a slash. "/" fits everything. */
+bool cgroup_path_is_in(const char *path, size_t n, const char *pattern);

@@ -7,8 +7,10 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "freeze.h"
 #include "gang.h"
 #include "ladder.h"
+#include "overdue.h"
 #include "privileged.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
@@ -79,10 +81,20 @@ static SlotWords wanted_words(const Queue *q) {
 }
 
 static void queue_set_ready(Queue *q, bool ready) {
-        if (ready && !q->ready && q->entity)
+        if (ready && !q->ready && q->entity) {
                 ladder_ready_while_held(q->entity);
+                overdue_ready_while_held(q->entity);
+        }
         q->ready = ready;
         entity_update_queue(q);
+}
+
+static void entity_note_held(Entity *e) {
+        bool held = entity_is_held(e);
+        uint64_t now = now_ns();
+
+        ladder_set_held(e, held, now);
+        overdue_set_held(e, held, now);
 }
 
 /* --- words --- */
@@ -142,6 +154,8 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         ladder_after_order(q, is_order);
         if (turns && !hold)
                 lease_end(q->client);
+        if (turns)
+                freeze_queue_turned(q);
 }
 
 static void sync_words(Queue *q, const SlotWords *w) {
@@ -165,7 +179,7 @@ static void sync_words(Queue *q, const SlotWords *w) {
 void arbiter_sync_queue(Queue *q) {
         sync_watch(q);
         if (q->entity)
-                ladder_set_held(q->entity, entity_is_held(q->entity), now_ns());
+                entity_note_held(q->entity);
         SlotWords w = wanted_words(q);
         if (q->holds && w.verdict == VERDICT_RUN && q->device->pending) {
                 q->device->sync = true;
@@ -192,7 +206,7 @@ void arbiter_sync_device(Device *d) {
 static void write_entity(Entity *e, Verdict only) {
         Queue *q;
 
-        ladder_set_held(e, entity_is_held(e), now_ns());
+        entity_note_held(e);
         DL_FOREACH2(e->queues, q, entity_next) {
                 SlotWords w = wanted_words(q);
                 if (w.verdict != only)
@@ -386,7 +400,9 @@ static void device_review(Device *d, uint64_t now) {
         DL_FOREACH2(d->entities, e, device_next) {
                 if (ladder_review(e, now))
                         arbiter_entity_changed(e);
+                overdue_look(e, now);
                 d->review_at = MIN(d->review_at, e->review_at);
+                d->review_at = MIN(d->review_at, e->overdue.look_at);
         }
 }
 

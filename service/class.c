@@ -10,7 +10,9 @@
 #include "common/parse-util.h"
 #include "log.h"
 
-#define CLASS_SUFFIX ".class"
+#define CLASS_SUFFIX            ".class"
+#define FREEZE_AFTER_MAX        (10 * 60 * NSEC_PER_SEC)
+#define FREEZE_AFTER_DEFAULT_US 500000U
 
 static int type_preemption(const char *value, const ConfItem *item, void *data) {
         int r = preemption_from_string(value);
@@ -40,10 +42,15 @@ static const ConfItem class_items[] = {
                 CLASS_SETTINGS_ITEMS(Class),
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
                 [_SETTINGS_KEY_MAX] = CONF_ITEM("Freeze", conf_type_bool, Class, freeze, 0, 0),
+                [_SETTINGS_KEY_MAX + 1] = CONF_ITEM(
+                                "FreezeAfter", conf_type_usec, Class, freeze_after_us, 0, FREEZE_AFTER_MAX),
 };
 #define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 
-static const Class class_defaults = {.settings = CLASS_SETTINGS_DEFAULT};
+static const Class class_defaults = {
+                .settings = CLASS_SETTINGS_DEFAULT,
+                .freeze_after_us = FREEZE_AFTER_DEFAULT_US,
+};
 
 /* One class being read. */
 typedef struct Reading {
@@ -111,6 +118,7 @@ static int classes_add(Classes *c, Class *class) {
                 return -ENOMEM;
         c->classes = grown;
         c->any_match |= class->match.n > 0;
+        c->any_freeze |= class->freeze;
         c->classes[c->n++] = *class;
         class->match = MATCH_NULL;
         return 0;

@@ -21,8 +21,9 @@ typedef struct Class {
         char name[SETTINGS_CLASS_MAX];
         char description[CLASS_DESCRIPTION_MAX];
         Settings settings; /* never names a class: classes do not nest */
-        bool freeze;       /* a suspended unit is frozen, too: freeze.h */
-        uint64_t given;    /* bits of class_sections' items */
+        bool freeze; /* a unit that is suspended, or does not keep to a hold, is frozen, too: freeze.h */
+        uint32_t freeze_after_us; /* overdue.h; 0: only when it is suspended */
+        uint64_t given;           /* bits of class_sections' items */
         Match match;
 } Class;
 
@@ -31,6 +32,7 @@ typedef struct Classes {
         Class *classes;
         size_t n;
         bool any_match; /* one of them has a [Match] */
+        bool any_freeze;
 } Classes;
 
 #define CLASSES_NULL ((Classes){0})

@@ -39,6 +39,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .client = c,
                         .settings = *settings,
                         .review_at = NSEC_INFINITY,
+                        .overdue = {.look_at = NSEC_INFINITY},
         };
         DL_APPEND2(d->entities, e, device_prev, device_next);
         DL_APPEND2(g->entities, e, group_prev, group_next);

@@ -58,6 +58,14 @@ struct Entity {
         uint64_t review_at;      /* when the choice is made anew */
         Entity *changed_next;
 
+        struct {
+                bool held, is;
+                uint64_t look_at; /* NSEC_INFINITY: not */
+                bool looked;      /* the rest is what the last look saw */
+                bool busy;
+                uint64_t launches;
+        } overdue; /* overdue.h */
+
         PolicyUsage usage; /* of policy entities that are gone */
 
         Entity *device_prev, *device_next;

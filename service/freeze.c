@@ -5,13 +5,19 @@
  */
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
+#include <utlist.h>
 
+#include "cgroup/peer.h"
+#include "client.h"
 #include "config.h"
 #include "freeze.h"
 #include "log.h"
 #include "messages.h"
+#include "overdue.h"
+#include "queue.h"
 
 #define SYSTEMD_NAME    "org.freedesktop.systemd1"
 #define SYSTEMD_PATH    "/org/freedesktop/systemd1"
@@ -309,21 +315,75 @@ static int freezer_get(Manager *m, const char *unit, Freezer **ret) {
 
 /* --- groups --- */
 
-/* NULL when the group is no whole unit, or one whose owner might be locked out. */
+/* Without these nobody could ask for a thaw, or for anything. */
+static const char *const spared_units[] = {
+                "*.slice",
+                "init.scope",
+                "session-*.scope",
+                "user@*.service",
+                "systemd-*.service",
+                "dbus.service",
+                "dbus-broker.service",
+                "polkit.service",
+                "gdm*.service",
+                "sddm.service",
+                "lightdm.service",
+                "greetd.service",
+                "xsched.service",
+};
+
+static bool unit_is_spared(const char *unit) {
+        for (size_t i = 0; i < ELEMENTSOF(spared_units); i++)
+                if (fnmatch(spared_units[i], unit, 0) == 0)
+                        return true;
+        return false;
+}
+
+/* By another name than the usual one. */
+static bool unit_is_ours(const char *unit) {
+        _cleanup_(peer_done)
+        Peer self = PEER_NULL;
+
+        return peer_from_pid(getpid(), &self) < 0 || streq_ptr(self.unit, unit);
+}
+
+/* NULL when the group is no whole unit, or one that others need. */
 static const char *freezable_unit(const Group *g) {
         const char *unit = g->kind == GROUP_CGROUP && g->origin ? g->origin->unit : NULL;
-        size_t n = unit ? strlen(unit) : 0;
 
-        if (n < 6 || (startswith(unit, "session-") && streq(unit + n - 6, ".scope")) ||
-                        streq(unit, "init.scope") || streq(unit + n - 6, ".slice"))
-                return NULL;
-        return unit_is_valid(unit) ? unit : NULL;
+        return unit && unit_is_valid(unit) && !unit_is_spared(unit) ? unit : NULL;
+}
+
+static bool client_may_run(const Client *c) {
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i] && !c->slots[i]->holds && !queue_is_suspended(c->slots[i]))
+                        return true;
+        return false;
+}
+
+/* Of the cgroup, or of one below it. As deep as the tree. */
+static bool anybody_may_run(const Group *g) {
+        const Client *c;
+        const Group *below;
+
+        DL_FOREACH2(g->clients, c, group_next)
+                if (client_may_run(c))
+                        return true;
+        DL_FOREACH2(g->children, below, children_next)
+                if (anybody_may_run(below))
+                        return true;
+        return false;
+}
+
+static bool class_freezes(const Group *g) {
+        const Class *class = classes_find(&g->manager->config->classes, g->resolved.class);
+
+        return class && class->freeze;
 }
 
 static bool wants_freezing(const Group *g) {
-        const Class *class = classes_find(&g->manager->config->classes, g->resolved.class);
-
-        return g->suspended && g->n_clients > 0 && class && class->freeze;
+        return g->n_clients > 0 && (g->suspended || group_is_overdue(g)) && class_freezes(g) &&
+                        !anybody_may_run(g);
 }
 
 void freeze_group_changed(Group *g, bool joined) {
@@ -336,13 +396,13 @@ void freeze_group_changed(Group *g, bool joined) {
                 return;
         wanted = wants_freezing(g);
         if (!unit) {
-                if (wanted && !joined)
+                if (wanted && !joined && g->suspended)
                         set_degraded(m, g->name, "frozen",
-                                        "it is no service or scope of the system's manager");
+                                        "it is no service or scope of the system's manager, or one that others need");
                 return;
         }
         HASH_FIND_STR(m->freezers, unit, f);
-        if (!f && (!wanted || freezer_get(m, unit, &f) < 0))
+        if (!f && (!wanted || unit_is_ours(unit) || freezer_get(m, unit, &f) < 0))
                 return;
         if (wanted != f->wanted || joined)
                 f->refused = false;
@@ -351,6 +411,15 @@ void freeze_group_changed(Group *g, bool joined) {
         if (joined && wanted && f->state == FREEZER_FROZEN && !m->restoring)
                 (void) freezer_set_state(f, FREEZER_THAWED);
         freezer_step(f);
+}
+
+/* A unit with cgroups below it is frozen with all of them, and not while one may run. */
+void freeze_queue_turned(const Queue *q) {
+        Manager *m = q->manager;
+
+        if (m->freezers || m->config->classes.any_freeze)
+                for (Group *g = q->client->group; g; g = g->parent)
+                        freeze_group_changed(g, false);
 }
 
 void freeze_group_gone(Group *g) {

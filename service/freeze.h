@@ -4,10 +4,13 @@
 /*
  * Freezing: the last rung, below which nothing runs at all
  *
- * A group that is suspended keeps its CPUs busy all the same: its processes prepare, wait and try. Where the class of the group has
- * Freeze=yes, its unit is frozen as well, by systemd's FreezeUnit, and never by writing cgroup.freeze, of which systemd would not know.
- * Only whole units of the system's manager are frozen, while they have clients; a session's scope is not, for the person who would resume it
- * may sit in there.
+ * A group that is suspended keeps its CPUs busy all the same: its processes prepare, wait and try. One that is held may go on past the hold
+ * (overdue.h). Where the class of the group has Freeze=yes, its unit is frozen as well, by systemd's FreezeUnit, and never by writing
+ * cgroup.freeze, of which systemd would not know.
+ *
+ * Only whole units of the system's manager are frozen, while they have clients. Two kinds are not: those that others need to get anything done,
+ * the service itself, the bus, systemd's own, and sessions, in which the person may sit who would resume it; and those with a queue in them that
+ * may run, on whichever device and in whichever group below. A unit is thawed as soon as one may.
  *
  * A freezer belongs to a unit. Invariant: a unit that may be frozen by us stands in the record, a file of the runtime directory, from before the
  * call to after the thaw. So whoever comes after us thaws it: our own end (freeze_thaw_all()), ExecStopPost= of our unit after an end of any
@@ -22,6 +25,9 @@ typedef struct Freezer Freezer;
  * frozen, whatever we did before. */
 void freeze_group_changed(Group *g, bool joined);
 void freeze_group_gone(Group *g);
+
+/* A queue begins or ceases to be held. */
+void freeze_queue_turned(const Queue *q);
 
 bool group_is_frozen(const Group *g);
 

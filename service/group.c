@@ -15,6 +15,7 @@
 #include "freeze.h"
 #include "job.h"
 #include "manager-state.h"
+#include "overdue.h"
 #include "share.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
@@ -142,6 +143,7 @@ void group_settings_changed(Group *g) {
                         entity_configure(e, &g->resolved.policy);
         DL_FOREACH2(g->clients, c, group_next)
                 client_settings_changed(c);
+        overdue_reconsider(g);
         freeze_group_changed(g, false);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",

@@ -70,6 +70,10 @@ static bool queue_is_obedient(const Queue *q) {
                         q->client->words[q->slot];
 }
 
+bool ladder_queue_is_off(const Queue *q) {
+        return q->holds && q->written.level >= LEVEL_DEQUEUE && queue_is_obedient(q);
+}
+
 /* --- choosing --- */
 
 static bool ignores_orders(const Entity *e, uint64_t now) {

@@ -43,6 +43,9 @@ PreemptLevel ladder_level(const Queue *q, Verdict v);
 /* Whether a queue that is held wants the service's own hold, too. */
 bool ladder_is_privileged(const Queue *q);
 
+/* Whether its driver was told to take it off, and has. */
+bool ladder_queue_is_off(const Queue *q);
+
 /* Around the store of a verdict or a level. The first before: learns what came of the last order. The second after. */
 void ladder_before_order(Queue *q);
 void ladder_after_order(Queue *q, bool driver);

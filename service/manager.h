@@ -18,6 +18,7 @@
  *   entity    what gets one verdict
  *   gang      one verdict for a group on all its devices
  *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
+ *   overdue   holds that take no effect, for freeze: the last rung
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
  *   privileged  holds of whole processes, by a holder process each
  *   settings  layers of settings and what comes of them

@@ -18,6 +18,7 @@
 static const char *const match_key_table[_MATCH_KEY_MAX] = {
                 [MATCH_UNIT] = "Unit",
                 [MATCH_SLICE] = "Slice",
+                [MATCH_GROUP] = "Group",
                 [MATCH_USER] = "User",
                 [MATCH_CONTAINER] = "Container",
                 [MATCH_POD] = "Pod",
@@ -29,6 +30,8 @@ DEFINE_STRING_TABLE_LOOKUP(match_key, MatchKey);
 static const ConfType type_units = {
                 "names of services and scopes (\"train.service\", \"train-*\")", NULL, NULL};
 static const ConfType type_slices = {"names of slices (\"gpu-batch.slice\", \"gpu-*\")", NULL, NULL};
+static const ConfType type_groups = {
+                "paths of cgroups (\"/kubepods.slice\", \"/system.slice/train-*\")", NULL, NULL};
 static const ConfType type_users = {"names or numbers of users that there are", NULL, NULL};
 static const ConfType type_patterns = {"patterns (\"docker:*\")", NULL, NULL};
 static const ConfType type_executables = {
@@ -37,6 +40,7 @@ static const ConfType type_executables = {
 const ConfItem match_items[_MATCH_KEY_MAX] = {
                 [MATCH_UNIT] = {.key = "Unit", .type = &type_units},
                 [MATCH_SLICE] = {.key = "Slice", .type = &type_slices},
+                [MATCH_GROUP] = {.key = "Group", .type = &type_groups},
                 [MATCH_USER] = {.key = "User", .type = &type_users},
                 [MATCH_CONTAINER] = {.key = "Container", .type = &type_patterns},
                 [MATCH_POD] = {.key = "Pod", .type = &type_patterns},
@@ -91,6 +95,8 @@ static bool is_sensible(MatchKey key, const char *word) {
         case MATCH_UNIT:
         case MATCH_SLICE:
                 return !strchr(word, '/') && strpbrk(word, ".*?[");
+        case MATCH_GROUP:
+                return word[0] == '/' && (word[1] == '\0' || word[strlen(word) - 1] != '/');
         case MATCH_EXECUTABLE:
                 return !strchr(word, '/') || strchr("/*?[", word[0]);
         default:
@@ -252,6 +258,8 @@ static bool pattern_fits(const MatchPattern *p, const MatchFacts *f) {
                 return cgroup_path_has_unit(f->cgroup, f->cgroup_size, p->text);
         case MATCH_SLICE:
                 return cgroup_path_has_slice(f->cgroup, f->cgroup_size, p->text);
+        case MATCH_GROUP:
+                return cgroup_path_is_in(f->cgroup, f->cgroup_size, p->text);
         case MATCH_USER:
                 return f->uid == p->uid;
         case MATCH_CONTAINER:

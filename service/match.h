@@ -24,6 +24,7 @@
 typedef enum MatchKey {
         MATCH_UNIT,
         MATCH_SLICE,
+        MATCH_GROUP,
         MATCH_USER,
         MATCH_CONTAINER,
         MATCH_POD,

@@ -47,6 +47,16 @@ class Classes(SettingsCase):
         self.assertEqual(winner[:2], ("class", "match-a"))
         self.assertIn(f"{CLASSES}/match-a.class:4: Unit=match-*.service, {CLASSES}/match-a.class:5: Slice=matched.slice", winner[2])
 
+    def test_group(self):
+        """By the cgroup's path; what a unit has named below itself only lowers."""
+        self.write_class("group-a.class", "[Class]\nPriority=61\n[Match]\nGroup=/grouped.slice !/grouped.slice/grouped-out.slice /system.slice/by-*.service/*\n")
+        self.reload()
+        c = self.client("--slice=grouped-in.slice", unit="group-in.service")
+        self.check(c, 61, "group-a", "class")
+        self.assertIn(f"{CLASSES}/group-a.class:4: Group=/grouped.slice", self.explained_class(c)[0][2])
+        self.check(self.client("--slice=grouped-out.slice", unit="group-out.service"), 0, "default", "default")
+        self.check(self.client(unit="by-path.service"), 0, "default", "default")
+
     def test_place_among_the_carriers(self):
         """Above the slice, below what the unit says itself."""
         self.write_class("place.class", "[Class]\nPriority=-21\n[Match]\nUnit=place-*.service\n")

@@ -1,99 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Freeze=: a suspended unit makes no progress, and runs again on every way out. The real polkitd, the example's rule, the real freezer."""
+"""Freeze=: a suspended unit makes no progress, and runs again on every way out."""
 
 import os
 import signal
-import time
 
 import inside
-from inside import GROUP, Case, run, show, until
-
-RULE = "/etc/polkit-1/rules.d/50-xsched-freeze.rules"
-EXAMPLE = "/usr/share/doc/xsched/examples/xsched-freeze.rules"
-CLASS = "/etc/xsched/classes.d/cold.class"
-RECORD = "/run/xschedd/frozen"
+from freezing import CLASS, EXAMPLE, RECORD, FreezeCase, set_rule
+from inside import run, show, until, write
 
 
-def write(path, text):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-
-
-def set_rule(text):
-    """polkitd looks at its rules again by itself, some time; a new one looks at once."""
-    if text:
-        write(RULE, text)
-        os.chmod(RULE, 0o644)
-    elif os.path.exists(RULE):
-        os.unlink(RULE)
-    run("systemctl", "reset-failed", "polkit", status=None)
-    run("systemctl", "restart", "polkit")
-
-
-class Freeze(Case):
+class Freeze(FreezeCase):
     SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
-
-    def setUp(self):
-        with open(EXAMPLE, encoding="utf-8") as f:
-            set_rule(f.read())
-        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\n")
-        run("systemctl", "restart", "xsched")
-        super().setUp()
-        # Beside the client, something that writes on and on: what has to stop.
-        self.counter = f"/run/count-{self.id()}"
-        script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
-        self.c = self.client(unit="cold.service", command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=cold.service", "-p", "LogExtraFields=XSCHED_CLASS=cold",
-            "--", "sh", "-c", script, "sh"])
-        until(lambda: self.get_group("Class") == "cold", "the class")
-
-    def tearDown(self):
-        self.let_go()
-        super().tearDown()
-
-    def let_go(self):
-        """Whatever the test left: nothing of it is frozen."""
-        with open(EXAMPLE, encoding="utf-8") as f:
-            set_rule(f.read())
-        run("systemctl", "start", "xsched")
-        if self.group():
-            run("xschedctl", "resume", "cold.service")
-        run("systemctl", "thaw", "cold.service", status=None)
-        run("systemctl", "stop", "cold.service", status=None)
-
-    def group(self):
-        return next((g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/cold.service")), None)
-
-    def get_group(self, name):
-        return self.get(name, self.group(), GROUP)
-
-    def count(self):
-        return os.path.getsize(self.counter)
-
-    def check_runs(self):
-        until(lambda: show("cold.service", "FreezerState") == "running", "systemd to say so")
-        before = self.count()
-        until(lambda: self.count() > before, "progress")
-
-    def check_frozen(self):
-        """By systemd, by the kernel, and by looking: nothing is written while another unit writes a good deal."""
-        until(lambda: show("cold.service", "FreezerState") == "frozen", "systemd to say so")
-        with open("/sys/fs/cgroup/system.slice/cold.service/cgroup.events", encoding="utf-8") as f:
-            self.assertIn("frozen 1", f.read())
-        before = self.count()
-        for _ in range(50):
-            time.sleep(0.002)  # what is counted writes once in this time, when it runs
-            self.assertEqual(self.count(), before)
 
     def suspend(self):
         run("xschedctl", "suspend", "cold.service")
         self.check_frozen()
         until(lambda: self.get_group("Frozen"), "the service to know")
-
-    def check_resumed(self):
-        self.check_runs()
-        self.assertFalse(os.path.exists(RECORD))
 
     def test_suspend_and_resume(self):
         self.check_runs()
@@ -163,10 +85,6 @@ class Freeze(Case):
         run("systemctl", "kill", "--signal=KILL", "xsched")
         self.check_resumed()
         self.assertEqual(show("xsched", "ActiveState"), "failed")
-
-    def undo_drop_in(self):
-        run("rm", "-rf", "/run/systemd/system/xsched.service.d")
-        run("systemctl", "daemon-reload")
 
     def test_service_is_killed_and_nobody_cleans_up(self):
         """The next start does."""

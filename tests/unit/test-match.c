@@ -117,6 +117,34 @@ static void test_negation(void **state) {
         assert_false(trusted(&m, "/system.slice/b.service"));
 }
 
+static void test_groups(void **state) {
+        _cleanup_(match_done)
+        Match m = MATCH_NULL;
+
+        add(&m, MATCH_GROUP, "/kubepods.slice /system.slice/train-*.service");
+        assert_true(trusted(&m, "/kubepods.slice"));
+        assert_true(trusted(&m, "/kubepods.slice/pod1/c1"));
+        assert_true(trusted(&m, "/system.slice/train-1.service"));
+        assert_true(trusted(&m, "/system.slice/train-1.service/below"));
+        assert_false(trusted(&m, "/kubepods.slice2/pod1"));
+        assert_false(trusted(&m, "/machine.slice/kubepods.slice"));
+        assert_false(trusted(&m, "/system.slice/sub/train-1.service")); /* no '*' stands for a slash */
+        assert_false(trusted(&m, "/system.slice/eval.service"));
+        assert_false(trusted(&m, "/"));
+
+        /* What is below a unit was named by whom it runs. */
+        add(&m, MATCH_GROUP, "");
+        add(&m, MATCH_GROUP, "/system.slice/*/vip");
+        assert_false(trusted(&m, "/system.slice/a.service/vip"));
+        assert_true(all(&m, "/system.slice/a.service/vip/x", "x"));
+
+        add(&m, MATCH_GROUP, "");
+        add(&m, MATCH_GROUP, "/ !/user.slice");
+        assert_true(trusted(&m, "/"));
+        assert_true(trusted(&m, "/system.slice/a.service"));
+        assert_false(trusted(&m, "/user.slice/user-1000.slice/session-1.scope"));
+}
+
 static void test_users(void **state) {
         _cleanup_(match_done)
         Match m = MATCH_NULL;
@@ -229,6 +257,8 @@ static void test_bad_values_break_it(void **state) {
                         {MATCH_UNIT, "a.service !"},
                         {MATCH_UNIT, "a.serv\x01ice"},
                         {MATCH_SLICE, "gpu"},
+                        {MATCH_GROUP, "kubepods.slice/*"},
+                        {MATCH_GROUP, "/kubepods.slice/"},
                         {MATCH_USER, "no-such-user"},
                         {MATCH_USER, "4294967295"},
                         {MATCH_USER, "-1"},
@@ -294,6 +324,7 @@ int main(void) {
                         cmocka_unit_test_setup(test_and_or, setup),
                         cmocka_unit_test_setup(test_empty_resets_its_key, setup),
                         cmocka_unit_test_setup(test_negation, setup),
+                        cmocka_unit_test_setup(test_groups, setup),
                         cmocka_unit_test_setup(test_users, setup),
                         cmocka_unit_test_setup(test_containers, setup),
                         cmocka_unit_test_setup(test_pods, setup),

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A unit of a class with Freeze=yes, whose progress can be seen. The real polkitd, the example's rule, the real freezer."""
+
+import os
+import time
+
+from inside import GROUP, Case, run, show, until, write
+
+RULE = "/etc/polkit-1/rules.d/50-xsched-freeze.rules"
+EXAMPLE = "/usr/share/doc/xsched/examples/xsched-freeze.rules"
+CLASS = "/etc/xsched/classes.d/cold.class"
+RECORD = "/run/xschedd/frozen"
+
+
+def set_rule(text):
+    """polkitd looks at its rules again by itself, some time; a new one looks at once."""
+    if text:
+        write(RULE, text)
+        os.chmod(RULE, 0o644)
+    elif os.path.exists(RULE):
+        os.unlink(RULE)
+    run("systemctl", "reset-failed", "polkit", status=None)
+    run("systemctl", "restart", "polkit")
+
+
+class FreezeCase(Case):
+    def setUp(self):
+        with open(EXAMPLE, encoding="utf-8") as f:
+            set_rule(f.read())
+        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\nFreezeAfter=200ms\n")
+        run("systemctl", "restart", "xsched")
+        super().setUp()
+        # Beside the client, something that writes on and on: what has to stop.
+        self.counter = f"/run/count-{self.id()}"
+        script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
+        self.c = self.client(unit="cold.service", command=[
+            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=cold.service", "-p", "LogExtraFields=XSCHED_CLASS=cold",
+            "--", "sh", "-c", script, "sh"])
+        until(lambda: self.get_group("Class") == "cold", "the class")
+
+    def tearDown(self):
+        self.let_go()
+        super().tearDown()
+
+    def let_go(self):
+        """Whatever the test left: nothing of it is frozen."""
+        with open(EXAMPLE, encoding="utf-8") as f:
+            set_rule(f.read())
+        run("systemctl", "start", "xsched")
+        if self.group():
+            run("xschedctl", "resume", "cold.service")
+        run("systemctl", "thaw", "cold.service", status=None)
+        run("systemctl", "stop", "cold.service", status=None)
+
+    def group(self):
+        return next((g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/cold.service")), None)
+
+    def get_group(self, name):
+        return self.get(name, self.group(), GROUP)
+
+    def count(self):
+        return os.path.getsize(self.counter)
+
+    def check_runs(self):
+        until(lambda: show("cold.service", "FreezerState") == "running", "systemd to say so")
+        before = self.count()
+        until(lambda: self.count() > before, "progress")
+
+    def check_frozen(self):
+        """By systemd, by the kernel, and by looking: nothing is written while another unit writes a good deal."""
+        until(lambda: show("cold.service", "FreezerState") == "frozen", "systemd to say so")
+        with open("/sys/fs/cgroup/system.slice/cold.service/cgroup.events", encoding="utf-8") as f:
+            self.assertIn("frozen 1", f.read())
+        before = self.count()
+        for _ in range(50):
+            time.sleep(0.002)  # what is counted writes once in this time, when it runs
+            self.assertEqual(self.count(), before)
+
+    def check_resumed(self):
+        self.check_runs()
+        until(lambda: not os.path.exists(RECORD), "the record to go")
+
+    def undo_drop_in(self):
+        run("rm", "-rf", "/run/systemd/system/xsched.service.d")
+        run("systemctl", "daemon-reload")

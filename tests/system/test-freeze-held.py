@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Freeze= and FreezeAfter=: a unit that does not keep to a hold makes no progress, and runs again on every way out."""
+
+import os
+
+import inside
+from freezing import CLASS, RECORD, FreezeCase
+from inside import CLIENT, GROUP, NAME, run, show, until, write
+
+CONFIG = "/etc/xsched/xsched.conf.d/50-freeze.conf"
+
+
+class Held(FreezeCase):
+    """What somebody with precedence wants the device for goes on past the hold: a launch that does not end."""
+
+    def setUp(self):
+        # A turn for who waits long is a release like any other, and comes when it is not asked for.
+        write(CONFIG, "[Scheduler]\nStarveAfter=1h\n")
+        super().setUp()
+        self.hot = self.client(unit="hot.service")
+        run("xschedctl", "set", "hot.service", "priority=20")
+
+    def tearDown(self):
+        super().tearDown()
+        os.unlink(CONFIG)
+
+    def begin(self, client, queue=0):
+        """A launch that the service knows of, and that runs."""
+        until(lambda: client.ask(f"begin {queue}") == "tracked", "a launch to be counted")
+
+    def hold(self):
+        self.begin(self.c)
+        self.begin(self.hot)
+
+    def freeze(self):
+        self.hold()
+        self.check_frozen()
+        until(lambda: self.get_group("Frozen"), "the service to know")
+        self.assertFalse(self.get_group("Suspended"))
+
+    def another(self, unit, where="system.slice"):
+        """One more of the class, with a launch that does not end."""
+        c = self.client("-p", "LogExtraFields=XSCHED_CLASS=cold", unit=unit)
+        until(lambda: self.get("Class", next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit)), GROUP) == "cold",
+              "the class")
+        self.begin(c)
+        return c
+
+    def check_another_is_frozen(self, unit):
+        """Who is not frozen by then would not have been."""
+        until(lambda: show(unit, "FreezerState") == "frozen", f"{unit} to be frozen")
+        self.addCleanup(run, "systemctl", "stop", unit, status=None)
+
+    def test_hold_and_release(self):
+        self.check_runs()
+        self.freeze()
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        self.check_resumed()
+        until(lambda: not self.get_group("Frozen"), "the service to know")
+        self.assertEqual(self.c.ask("complete 0"), "completed")
+        self.assertEqual(self.c.ask("run 3"), "ran")
+        self.assertEqual(self.get("Degraded"), [])
+
+    def test_again(self):
+        self.freeze()
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        self.check_resumed()
+        self.begin(self.hot)
+        self.check_frozen()
+
+    def test_precedence_is_taken_away(self):
+        self.freeze()
+        run("xschedctl", "set", "hot.service", "priority=-20")
+        self.check_resumed()
+
+    def test_suspended_meanwhile(self):
+        """Two reasons: one is enough."""
+        self.freeze()
+        run("xschedctl", "suspend", "cold.service")
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        until(lambda: self.get("State", self.client_of(self.hot), CLIENT) != "running", "the device to be free")
+        self.check_frozen()
+        run("xschedctl", "resume", "cold.service")
+        self.check_resumed()
+
+    def test_who_keeps_to_it_runs_on(self):
+        """Waiting at the gate, with a CPU to itself."""
+        other = self.another("late.service")
+        self.begin(self.hot)
+        self.c.tell("begin 0")
+        self.check_another_is_frozen("late.service")
+        self.check_runs()
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        self.assertEqual(self.c.line(), "tracked")
+        self.assertEqual(other.ask("complete 0"), "completed")
+
+    def test_not_while_somebody_in_it_may_run(self):
+        """A process beside it, with precedence over the one that it is held for."""
+        guest = self.client(unit="guest.service")
+        pid = int(show("guest.service", "MainPID"))
+        path = self.client_of(guest)
+        write("/sys/fs/cgroup/system.slice/cold.service/cgroup.procs", str(pid))
+        until(lambda: self.get_group("NClients") == 2, "the process to have moved")
+        self.bus.call(NAME, path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", 30)})
+        self.another("late.service")
+        self.begin(self.c)
+        self.begin(guest)
+        self.hot.tell("begin 0")
+        self.check_another_is_frozen("late.service")
+        self.check_runs()
+        self.assertEqual(guest.ask("complete 0"), "completed")
+        self.assertEqual(self.hot.line(), "tracked")
+        self.check_runs()
+        self.bus.call(NAME, path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", -30)})
+        self.check_frozen()
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        self.check_resumed()
+
+    def test_never_what_others_need(self):
+        """By its name one of systemd's own."""
+        self.another("systemd-like.service")
+        self.hold()
+        self.check_frozen()
+        self.assertEqual(show("systemd-like.service", "FreezerState"), "running")
+        self.assertEqual(self.get("Degraded"), [])
+
+    def test_only_when_suspended(self):
+        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\nFreezeAfter=0\n")
+        run("systemctl", "reload", "xsched")
+        self.hold()
+        write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\nFreezeAfter=200ms\n")
+        self.check_runs()
+        run("systemctl", "reload", "xsched")
+        self.check_frozen()
+
+    def test_another_class(self):
+        self.freeze()
+        run("xschedctl", "set", "cold.service", "class=default")
+        self.check_resumed()
+        run("xschedctl", "reset", "cold.service")
+        self.check_frozen()
+
+    def test_service_stops(self):
+        self.freeze()
+        run("systemctl", "stop", "xsched")
+        self.check_resumed()
+
+    def test_service_restarts(self):
+        """It is not the service's to know what was held before; what is held then, and goes on, is frozen again."""
+        self.freeze()
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 2, "the clients")
+        self.check_frozen()
+        self.assertEqual(self.hot.ask("complete 0"), "completed")
+        self.check_resumed()
+        self.assertEqual(self.c.ask("complete 0"), "completed")
+
+    def test_service_is_killed(self):
+        inside.drop_in("xsched.service", "50-stay", "[Service]\nRestart=no\n")
+        self.addCleanup(self.undo_drop_in)
+        self.freeze()
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        self.check_resumed()
+
+    def test_service_is_killed_and_nobody_cleans_up(self):
+        inside.drop_in("xsched.service", "50-stay", "[Service]\nRestart=no\nExecStopPost=\n")
+        self.addCleanup(self.undo_drop_in)
+        self.freeze()
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        until(lambda: show("xsched", "ActiveState") == "failed", "the end")
+        self.check_frozen()
+        write(CLASS, "[Class]\nPriority=-5\n")
+        run("systemctl", "start", "xsched")
+        self.check_resumed()
+
+    def test_unit_stops(self):
+        self.freeze()
+        run("systemctl", "stop", "cold.service")
+        self.assertEqual(show("cold.service", "ActiveState"), "inactive")
+        until(lambda: self.get("NClients") == 1 and not os.path.exists(RECORD), "it to be forgotten")
+        self.assertEqual(self.get("Degraded"), [])
+
+    def test_who_it_is_held_for_ends(self):
+        self.freeze()
+        self.hot.end()
+        self.check_resumed()
+
+
+if __name__ == "__main__":
+    inside.main()

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Holds that take no effect: who is overdue, and who only looks like it. Looks are made at the time that they are due, which does not pass.
+ */
+
+#include "service/config.h"
+#include "service/overdue.h"
+#include "tests/unit/arbiter-harness.h"
+
+#define AFTER_US 600000000U /* a timer of the service does not come in between */
+
+typedef struct Two {
+        Manager *m;
+        Process high, low;
+        Queue *h, *l;
+        Entity *e; /* the low one's */
+} Two;
+
+static void set_freeze(Manager *m, bool freeze, uint32_t after_us) {
+        Class *c = (Class *) classes_find(&m->config->classes, "default");
+
+        c->freeze = freeze;
+        c->freeze_after_us = after_us;
+        m->config->classes.any_freeze = freeze;
+        manager_settings_changed(m);
+        arbiter_flush(m);
+}
+
+static Two two_make(void) {
+        Two t = {.m = manager_make()};
+
+        set_freeze(t.m, true, AFTER_US);
+        t.high = join(t.m, "/high", 10);
+        t.low = join(t.m, "/low", 0);
+        t.h = queue(&t.high, "d", 0);
+        t.l = queue(&t.low, "d", 0);
+        t.e = t.l->entity;
+        return t;
+}
+
+static void two_done(Two *t) {
+        check(t->m);
+        leave(&t->high);
+        leave(&t->low);
+        manager_free(t->m);
+}
+
+/* The look that is due; false: none is. */
+static bool look(Two *t) {
+        uint64_t at = t->e->overdue.look_at;
+
+        if (at == NSEC_INFINITY)
+                return false;
+        overdue_look(t->e, at - 1);
+        assert_int_equal(t->e->overdue.look_at, at); /* too early */
+        overdue_look(t->e, at);
+        return true;
+}
+
+static bool is_overdue(const Two *t) {
+        assert_int_equal(group_is_overdue(t->low.client->group), t->e->overdue.is);
+        assert_false(group_is_overdue(t->high.client->group));
+        return t->e->overdue.is;
+}
+
+static void let_go(Two *t) {
+        finish(t->h);
+        while (held(t->l)) {
+                arbiter_touch(t->l->device);
+                arbiter_flush(t->m);
+        }
+}
+
+/* A launch that waits at the gate. */
+static void wait_at_gate(Queue *q) {
+        begin(q);
+        atomic_fetch_add(&q->page_slot->waiters, 1);
+}
+
+static void test_long_kernel(void **state) {
+        Two t = two_make();
+
+        begin(t.l);
+        uint64_t before = now_ns();
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_in_range(t.e->overdue.look_at, before + AFTER_US * NSEC_PER_USEC / 2,
+                        now_ns() + AFTER_US * NSEC_PER_USEC / 2);
+        uint64_t first = t.e->overdue.look_at;
+        assert_true(look(&t));
+        assert_false(is_overdue(&t));
+        assert_int_equal(t.e->overdue.look_at, first + AFTER_US * NSEC_PER_USEC / 2);
+        assert_true(look(&t));
+        assert_true(is_overdue(&t));
+        assert_false(look(&t)); /* until it is let go */
+
+        let_go(&t);
+        assert_false(is_overdue(&t));
+        assert_false(look(&t));
+        two_done(&t);
+}
+
+static void test_drains_in_time(void **state) {
+        Two t = two_make();
+
+        begin(t.l);
+        begin(t.h);
+        assert_true(look(&t));
+        finish(t.l);
+        wait_at_gate(t.l);
+        assert_true(look(&t));
+        assert_false(is_overdue(&t));
+        assert_false(look(&t)); /* the hold has taken effect: nothing is looked at any more */
+        two_done(&t);
+}
+
+/* Seen once between its count and the gate. */
+static void test_on_its_way_to_the_gate(void **state) {
+        Two t = two_make();
+
+        begin(t.h);
+        begin(t.l);
+        assert_true(held(t.l));
+        assert_true(look(&t));
+        atomic_fetch_add(&t.l->page_slot->waiters, 1);
+        assert_true(look(&t));
+        assert_false(is_overdue(&t));
+        assert_false(look(&t));
+        two_done(&t);
+}
+
+/* Short kernels past the gate: never in flight when it is looked. */
+static void test_launches_past_the_gate(void **state) {
+        Two t = two_make();
+
+        begin(t.h);
+        while (look(&t))
+                ;
+        assert_false(is_overdue(&t));
+        begin(t.l);
+        atomic_fetch_add(&t.l->page_slot->submitted, 1);
+        finish(t.l);
+        assert_true(look(&t));
+        assert_false(is_overdue(&t)); /* one that was on its way when the verdict came */
+        atomic_fetch_add(&t.l->page_slot->submitted, 1);
+        assert_true(look(&t));
+        assert_true(is_overdue(&t));
+        two_done(&t);
+}
+
+static void test_taken_off(void **state) {
+        Two t = two_make();
+
+        begin(t.l);
+        begin(t.h);
+        t.l->written.level = LEVEL_INTERRUPT;
+        atomic_store(&t.l->page_slot->applied, atomic_load(&t.l->page_slot->verdict));
+        while (look(&t))
+                ;
+        assert_false(is_overdue(&t));
+        t.l->written.level = LEVEL_GATE;
+        two_done(&t);
+}
+
+static void test_only_where_the_class_says_so(void **state) {
+        Two t = two_make();
+
+        set_freeze(t.m, false, AFTER_US);
+        begin(t.l);
+        begin(t.h);
+        assert_true(held(t.l));
+        assert_false(look(&t));
+
+        /* While it is held. */
+        set_freeze(t.m, true, AFTER_US);
+        assert_true(look(&t));
+        assert_true(look(&t));
+        assert_true(is_overdue(&t));
+        set_freeze(t.m, true, 0);
+        assert_false(is_overdue(&t));
+        assert_false(look(&t));
+        set_freeze(t.m, true, AFTER_US);
+        while (look(&t))
+                ;
+        assert_true(is_overdue(&t));
+        set_freeze(t.m, false, AFTER_US);
+        assert_false(is_overdue(&t));
+        two_done(&t);
+}
+
+/* In the turn of the device that is due by then. */
+static void test_timer(void **state) {
+        Two t = two_make();
+
+        set_freeze(t.m, true, 2000);
+        begin(t.l);
+        begin(t.h);
+        for (unsigned i = 0; i < 2; i++) {
+                uint64_t at = t.e->overdue.look_at;
+
+                assert_false(is_overdue(&t));
+                assert_in_range(at, 1, NSEC_INFINITY - 1);
+                assert_true(t.l->device->timer_at <= at);
+                while (now_ns() < at)
+                        ;
+                arbiter_touch(t.l->device);
+                arbiter_flush(t.m);
+        }
+        assert_true(is_overdue(&t));
+        assert_true(held(t.l));
+        two_done(&t);
+}
+
+static void test_ends_while_overdue(void **state) {
+        Two t = two_make();
+        Manager *m = t.m;
+
+        begin(t.l);
+        begin(t.h);
+        while (look(&t))
+                ;
+        assert_true(is_overdue(&t));
+        leave(&t.low);
+        check(m);
+        leave(&t.high);
+        manager_free(m);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_long_kernel),
+                        cmocka_unit_test(test_drains_in_time),
+                        cmocka_unit_test(test_on_its_way_to_the_gate),
+                        cmocka_unit_test(test_launches_past_the_gate),
+                        cmocka_unit_test(test_taken_off),
+                        cmocka_unit_test(test_only_where_the_class_says_so),
+                        cmocka_unit_test(test_timer),
+                        cmocka_unit_test(test_ends_while_overdue),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
