@@ -54,7 +54,8 @@ static int run_undo(int argc, char *argv[], int dir) {
 
         if (argc == 5 && (!number(argv[3], &pid) || !number(argv[4], &start)))
                 return usage();
-        return holder_undo(dir, (pid_t) pid, start, &kfd_target_sys) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        int r = holder_undo(dir, (pid_t) pid, start, &kfd_target_sys);
+        return r == -EAGAIN ? HOLDER_EXIT_LIVES : r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char *argv[]) {

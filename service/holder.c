@@ -204,6 +204,7 @@ typedef struct Undo {
         int dir;
         const KfdTargetSys *sys;
         uint64_t until_ns;
+        bool lives; /* somebody's holder */
         int error;
 } Undo;
 
@@ -299,8 +300,10 @@ static int undo_one(const char *name, void *userdata) {
                 return q == -ENOENT ? 0 : q;
 
         _cleanup_close_ int lock = lock_patiently(u, r.pid);
-        if (lock == -EAGAIN)
-                return 0; /* its holder lives */
+        if (lock == -EAGAIN) {
+                u->lives = true;
+                return 0;
+        }
         /* Looked at again, under the lock: its holder may have struck it out. */
         q = lock < 0 ? lock : hold_record_read(u->dir, name, &r);
         if (q == -ENOENT)
@@ -323,12 +326,13 @@ static int undo_one(const char *name, void *userdata) {
 int holder_undo(int dir, pid_t pid, uint64_t start_time, const KfdTargetSys *sys) {
         Undo u = {.dir = dir, .sys = sys, .until_ns = now_ns() + PATIENCE_NS};
         char name[HOLD_RECORD_NAME_SIZE];
+        int r;
 
         if (pid > 0) {
                 hold_record_name(pid, start_time, name);
-                int r = undo_one(name, &u);
-                return r < 0 ? r : u.error;
-        }
-        int r = hold_record_each(dir, undo_one, &u);
-        return r < 0 ? r : u.error;
+                r = undo_one(name, &u);
+        } else
+                r = hold_record_each(dir, undo_one, &u);
+        r = r < 0 ? r : u.error;
+        return r >= 0 && u.lives ? -EAGAIN : r;
 }

@@ -23,6 +23,9 @@
 
 #define HOLDER_SOCKET_FD 3
 
+/* Of "undo": nothing has failed, but a holder that lives has what it holds. */
+#define HOLDER_EXIT_LIVES 75
+
 typedef struct HolderRequest {
         uint32_t wanted; /* 1: held, 0: running */
         uint32_t _pad;
@@ -50,5 +53,5 @@ typedef struct HolderOptions {
 int holder_run(const HolderOptions *o, const KfdTargetSys *sys);
 
 /* Undoes what the records say, or (pid > 0) the record of one process. Records of living holders are theirs, after a moment of waiting. Returns 0
- * when nothing is left, or the first error. */
+ * when nothing is left, -EAGAIN when there is a living holder, or the first error. */
 int holder_undo(int dir, pid_t pid, uint64_t start_time, const KfdTargetSys *sys);

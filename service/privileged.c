@@ -29,7 +29,9 @@
 #define HOLDER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                      \
         (2 * PAGE_LEASE_NS) /* a holder that has not let go by then is killed, and another undoes */
-#define DEATHS_MAX    3U    /* of a client's holders, until the rung is given up */
+#define DEATHS_MAX 3U       /* of a client's holders, until the rung is given up */
+#define FORMER_MAX                                                                                          \
+        15U /* times that what a former life has left is undone, while one of its holders lives: half a minute */
 #define NUMBER_SIZE   24U
 #define ARGUMENTS_MAX 8U
 
@@ -78,6 +80,8 @@ struct Privileged {
         PrivilegedClient *clients; /* list; those without a client, too */
         Client *touched;           /* list */
         Child undo;                /* pid 0: nothing is being undone */
+        bool undo_again;           /* a holder has died meanwhile */
+        unsigned n_former;         /* how often holders of a former life are still to be waited for */
 };
 
 /* --- children --- */
@@ -124,43 +128,77 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
         return 0;
 }
 
-/* It has ended: whether it did so in order. */
-static bool child_reap(Child *c) {
+/* It has ended. Its exit status; negative when it was killed. */
+static int child_reap(Child *c) {
         siginfo_t si = {0};
 
-        bool clean = waitid(P_PID, (id_t) c->pid, &si, WEXITED) >= 0 && si.si_code == CLD_EXITED &&
-                        si.si_status == 0;
+        int r = waitid(P_PID, (id_t) c->pid, &si, WEXITED) >= 0 && si.si_code == CLD_EXITED ? si.si_status
+                                                                                            : -ECHILD;
         sd_event_source_disable_unref(c->source);
         safe_close(c->pidfd);
         *c = (Child){.pidfd = -EBADF};
-        return clean;
+        return r;
 }
 
 /* --- undoing --- */
 
-static void touch_all(Manager *m) {
-        Client *c;
-
-        DL_FOREACH2(m->holding, c, holding_next)
-                privileged_touch(c);
+/* Whoever decided that this rung is taken decides anew. */
+static void choose_anew(Client *c) {
+        for (uint32_t i = 0; i < c->n_slots; i++) {
+                Queue *q = c->slots[i];
+                if (!q)
+                        continue;
+                if (q->entity)
+                        ladder_reconsider(q->entity);
+                arbiter_sync_device(q->device);
+        }
 }
 
+/* Meanwhile nobody could be held so, and who was to be may have been given lesser means. */
+static void choose_all_anew(Manager *m) {
+        Client *c;
+
+        DL_FOREACH2(m->holding, c, holding_next) {
+                choose_anew(c);
+                privileged_touch(c);
+        }
+}
+
+static void undo_start(Privileged *p, pid_t pid, uint64_t start);
+
+/* A holder that lives is one of our own, and looks after itself; but none is at the start, while the holders of a former life may take long to
+ * end, and who is killed does not end at once either. */
 static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userdata) {
         Privileged *p = userdata;
 
-        bool clean = child_reap(&p->undo);
+        int r = child_reap(&p->undo);
+        bool again = p->undo_again || (r == HOLDER_EXIT_LIVES && p->n_former > 0);
+        p->n_former = r == HOLDER_EXIT_LIVES && p->n_former > 0 ? p->n_former - 1 : 0;
+        p->undo_again = false;
+        if (again)
+                undo_start(p, 0, 0);
+        if (p->undo.pid != 0)
+                return 0;
         (void) manager_set_degraded(p->manager, "holds",
-                        clean ? NULL : "what was left held cannot be undone, see the journal");
-        touch_all(p->manager);
+                        r == 0 || r == HOLDER_EXIT_LIVES
+                                        ? NULL
+                                        : "what was left held cannot be undone, see the journal");
+        choose_all_anew(p->manager);
         arbiter_flush(p->manager);
         return 0;
 }
 
-static void undo_start(Privileged *p) {
-        char *argv[] = {p->holder, (char *) "undo", p->dir, NULL};
+/* pid 0: all. */
+static void undo_start(Privileged *p, pid_t pid, uint64_t start) {
+        char pid_text[NUMBER_SIZE], start_text[NUMBER_SIZE];
+        char *argv[] = {p->holder, (char *) "undo", p->dir, pid > 0 ? pid_text : NULL, start_text, NULL};
 
-        if (p->undo.pid != 0)
+        if (p->undo.pid != 0) {
+                p->undo_again = true;
                 return;
+        }
+        (void) snprintf(pid_text, sizeof(pid_text), "%d", (int) pid);
+        (void) snprintf(start_text, sizeof(start_text), "%" PRIu64, start);
         int r = child_start(argv, -EBADF, p->manager->event, on_undo_end, p, &p->undo);
         if (r >= 0)
                 return;
@@ -203,18 +241,6 @@ static PrivilegedClient *pc_free(PrivilegedClient *pc) {
 static bool is_for_ever(int error) {
         return error == -EIO || error == -ETIME || error == -EOPNOTSUPP || error == -ENOSYS ||
                         error == -ENODEV;
-}
-
-/* Whoever decided that this rung is taken decides anew. */
-static void choose_anew(Client *c) {
-        for (uint32_t i = 0; i < c->n_slots; i++) {
-                Queue *q = c->slots[i];
-                if (!q)
-                        continue;
-                if (q->entity)
-                        ladder_reconsider(q->entity);
-                arbiter_sync_device(q->device);
-        }
 }
 
 static void pc_failed(PrivilegedClient *pc, int error) {
@@ -282,11 +308,11 @@ static int on_holder_end(sd_event_source *s, int fd, uint32_t events, void *user
         PrivilegedClient *pc = userdata;
         Manager *m = pc->manager;
 
-        bool clean = child_reap(&pc->child);
+        bool clean = child_reap(&pc->child) == 0;
         pc->socket_source = sd_event_source_disable_unref(pc->socket_source);
         pc->socket = safe_close(pc->socket);
         if (!clean)
-                undo_start(m->privileged);
+                undo_start(m->privileged, pc->target, pc->target_start);
         if (!pc->client) {
                 pc_free(pc);
                 return 0;
@@ -546,8 +572,10 @@ int privileged_init(Manager *m) {
         _cleanup_close_ int dir = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir >= 0)
                 (void) hold_record_each(dir, record_found, &found);
-        if (found)
-                undo_start(p);
+        if (found) {
+                p->n_former = FORMER_MAX;
+                undo_start(p, 0, 0);
+        }
         return 0;
 }
 

@@ -74,6 +74,18 @@ class Holds(Case):
         self.until_state(t, "held")
         t.stands_still()
 
+    def held_tenant(self):
+        t = self.tenant_of_gpu()
+        self.hold(t)
+        return t
+
+    def kill_all(self):
+        """The service and the holder at once, as far as anybody can: who cannot run any more cannot let go."""
+        holder = self.holder()
+        os.kill(holder, signal.SIGSTOP)
+        self.service.kill()
+        os.kill(holder, signal.SIGKILL)
+
     def release(self, t):
         self.high.edge(0)
         self.until_state(t, "running")
@@ -87,8 +99,11 @@ class Holds(Case):
     def children(self):
         return [int(p) for p in proc(self.service.pid, f"task/{self.service.pid}/children").split()]
 
+    def holders(self):
+        return [p for p in self.children() if "holder" in proc(p, "comm")]
+
     def holder(self):
-        return until(lambda: next((p for p in self.children() if "holder" in proc(p, "comm")), None), "a holder")
+        return until(self.holders, "a holder")[0]
 
 
 class Criu(Holds):
@@ -103,8 +118,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_outlasts_leases(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         before = t.count()
         until_ns = now_ns() + int(2.5 * LEASE * 1e9)
         until(lambda: now_ns() > until_ns, "leases run out")
@@ -125,8 +139,7 @@ class Criu(Holds):
         self.finish(b)
 
     def test_service_killed(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         self.service.kill()
         t.goes_on()
         until(lambda: not self.named(), "its holder has undone it")
@@ -136,8 +149,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_service_stopped(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         self.service.freeze()
         t.goes_on()
         self.service.thaw()
@@ -146,8 +158,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_holder_killed(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         holder = self.holder()
         os.kill(holder, signal.SIGKILL)
         until(lambda: self.state(t) == "held" and self.holder() != holder, "another holder")
@@ -156,8 +167,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_holder_stopped(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         os.kill(self.holder(), signal.SIGSTOP)
         self.high.edge(0)
         t.goes_on()
@@ -166,12 +176,8 @@ class Criu(Holds):
 
     def test_all_killed(self):
         """Nobody is left to undo it, but the next start."""
-        t = self.tenant_of_gpu()
-        self.hold(t)
-        holder = self.holder()
-        os.kill(holder, signal.SIGSTOP)
-        self.service.kill()
-        os.kill(holder, signal.SIGKILL)
+        t = self.held_tenant()
+        self.kill_all()
         t.stands_still()
         self.assertEqual(self.named(), [t.pid])
         self.service.start()
@@ -180,14 +186,44 @@ class Criu(Holds):
         self.assertIn("undone", self.service.messages())
         self.finish(t)
 
-    def test_undone_by_hand(self):
-        """What ExecStopPost= does."""
-        t = self.tenant_of_gpu()
-        self.hold(t)
+    def test_former_holder_lives(self):
+        """A holder of the service before can neither let go nor end: who comes next waits for it, and undoes when it has ended."""
+        t = self.held_tenant()
         holder = self.holder()
         os.kill(holder, signal.SIGSTOP)
         self.service.kill()
+        self.service.start()
+        first = self.holder()
+        until(lambda: first not in self.children(), "one has waited for it in vain")
+        t.stands_still()
+        self.assertEqual(self.named(), [t.pid])
         os.kill(holder, signal.SIGKILL)
+        t.goes_on()
+        until(lambda: not self.named(), "it is struck out")
+        self.finish(t)
+
+    def test_all_holders_killed(self):
+        """At once, and while nobody wants them to hold any more."""
+        tenants = [self.tenant_of_gpu() for _ in range(3)]
+        self.high.edge(1)
+        for t in tenants:
+            self.until_state(t, "held")
+        holders = self.holders()
+        self.assertEqual(len(holders), 3)
+        for h in holders:
+            os.kill(h, signal.SIGSTOP)
+        self.high.edge(0)
+        for h in holders:
+            os.kill(h, signal.SIGKILL)
+        for t in tenants:
+            t.goes_on()
+        self.service.stop()  # or they would take turns
+        self.finish(*tenants)
+
+    def test_undone_by_hand(self):
+        """What ExecStopPost= does."""
+        t = self.held_tenant()
+        self.kill_all()
         subprocess.run([os.environ["HOLDER"], "undo", self.records], check=True, capture_output=True)
         t.goes_on()
         self.assertEqual(self.named(), [])
@@ -196,8 +232,7 @@ class Criu(Holds):
 
     def test_bad_records(self):
         """They are kept aside, and nobody is kept from starting."""
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
         self.release(t)
         self.service.stop()
@@ -222,8 +257,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_stop_lets_go(self):
-        t = self.tenant_of_gpu()
-        self.hold(t)
+        t = self.held_tenant()
         self.service.stop()
         t.goes_on()
         until(lambda: not self.named(), "nothing is written down")
@@ -253,12 +287,8 @@ class Debug(Holds):
 
     def test_all_killed(self):
         """What a debugger suspended is resumed with its end."""
-        t = self.tenant_of_gpu()
-        self.hold(t)
-        holder = self.holder()
-        os.kill(holder, signal.SIGSTOP)
-        self.service.kill()
-        os.kill(holder, signal.SIGKILL)
+        t = self.held_tenant()
+        self.kill_all()
         t.goes_on()
         self.service.start()
         until(lambda: not self.named(), "it is struck out")
@@ -267,6 +297,13 @@ class Debug(Holds):
 
 class Refused(Holds):
     """The gate is all there is; the tenant runs past it."""
+
+    def start_other(self, command=()):
+        """Another service, and who is of higher priority there."""
+        self.service.stop()
+        self.service.command = list(command)
+        self.service.start()
+        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
 
     def refused(self, t, why):
         self.high.edge(1)
@@ -280,18 +317,13 @@ class Refused(Holds):
         self.refused(self.tenant_of_gpu(gpu=1), "MES")
 
     def test_driver_fails(self):
-        self.service.stop()
         os.environ["KFDSIM_FAIL"] = "0x22:62:1"
         self.addCleanup(os.environ.pop, "KFDSIM_FAIL")
-        self.service.start()
-        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
+        self.start_other()
         self.refused(self.tenant_of_gpu(), "did not stop")
 
     def test_unprivileged(self):
-        self.service.stop()
-        self.service.command = ["setpriv", "--bounding-set=-sys_ptrace", "--"]
-        self.service.start()
-        self.high_client, self.high = self.tenant("high", DEVICE_ID, Priority=100)
+        self.start_other(["setpriv", "--bounding-set=-sys_ptrace", "--"])
         self.refused(self.tenant_of_gpu(), "CAP_SYS_PTRACE")
 
     def test_no_records(self):
