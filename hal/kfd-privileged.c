@@ -47,6 +47,8 @@ const char *kfd_privileged_explain(int error) {
                 return "the capability CAP_CHECKPOINT_RESTORE is missing, or the device may not be opened";
         case -EOPNOTSUPP:
                 return "a GPU of the process is scheduled by MES, or nothing tells that none is";
+        case -EMLINK:
+                return "the process has more than one context of KFD, and only one of them would be held";
         case -EAGAIN:
                 return "the runtime of the process is not up yet";
         case -EBUSY:
@@ -171,10 +173,11 @@ void kfd_target_done(KfdTarget *t) {
         *t = KFD_TARGET_NULL;
 }
 
-static int check_mes(const KfdTarget *t) {
-        if (t->allow_mes)
-                return 0;
-        int r = t->sys->has_mes(t->pid);
+/* Where sysfs tells nothing of a process it has one context, as in all kernels up to 6.x. */
+static int check(const KfdTarget *t) {
+        if (t->sys->is_split(t->pid) > 0)
+                return -EMLINK;
+        int r = t->allow_mes ? 0 : t->sys->has_mes(t->pid);
         return r == 0 || r == -ESRCH ? r : -EOPNOTSUPP;
 }
 
@@ -199,7 +202,7 @@ int kfd_target_hold(KfdTarget *t) {
         int r = settle(t);
         if (r < 0)
                 return r;
-        r = check_mes(t);
+        r = check(t);
         if (r < 0)
                 return r;
 
@@ -236,7 +239,7 @@ static int with_ids(KfdTarget *t, uint32_t *ids, uint32_t n, int (*call)(KfdTarg
 int kfd_target_suspend(KfdTarget *t, uint32_t *ids, uint32_t n) {
         int r = settle(t);
         if (r >= 0)
-                r = check_mes(t);
+                r = check(t);
         return r < 0 ? r : with_ids(t, ids, n, kfd_debug_suspend);
 }
 

@@ -24,6 +24,10 @@
  *
  * GPUs scheduled by MES (gfx11 and later) are refused unless allowed, for what is said in kfd.h.
  *
+ * From Linux 7.0 on a process may have several contexts, and both calls are about one of them, while nothing tells which fd is whose: such
+ * a process would be held by half, or one context twice and so for ever. It is refused. One that is made during a hold is not noticed before the
+ * next.
+ *
  * Thread safety: a KfdTarget belongs to one thread at a time. Nothing here waits longer than the driver does (9 s by its default), plus
  * KFD_TARGET_SEIZE_NS. On an AMD GPU nothing of this has been seen to work: see tests/kfdsim and tests/vm for what has been seen.
  */
@@ -56,6 +60,7 @@ typedef struct KfdTargetSys {
         int (*open_own)(void);    /* our own /dev/kfd */
         int (*open_events)(void); /* an fd that KFD writes events to */
         int (*has_mes)(pid_t pid); /* whether it has queues on a GPU scheduled by MES; -ESRCH: KFD does not know it */
+        int (*is_split)(pid_t pid); /* whether it has more than one context of KFD */
         int (*seize)(pid_t pid);
         int (*tracer)(pid_t pid, pid_t *ret);
         bool (*is_own_thread)(pid_t tid);
@@ -123,7 +128,7 @@ int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool
 void kfd_target_done(KfdTarget *t);
 
 /* Nothing new when it is held already, but for queues made since, in mode debug. Errors beside those of open: -EOPNOTSUPP one of its GPUs is
- * scheduled by MES, or nothing tells that none is; -EPERM it may not be traced, or is already; -EACCES we lack the capability; -EAGAIN its runtime
+ * scheduled by MES, or nothing tells that none is; -EMLINK it has several contexts; -EPERM it may not be traced, or is already; -EACCES we lack the capability; -EAGAIN its runtime
  * is not up yet; -EBUSY it, or its GPU, is being debugged; -EIO, -ETIME the hardware did not stop. The process runs after all of them, but for
  * state UNSURE. */
 int kfd_target_hold(KfdTarget *t);

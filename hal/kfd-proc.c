@@ -197,6 +197,7 @@ static int read_contexts(const char *process, KfdProcQueues *list) {
         int r = open_directory(process, &d);
         while (r >= 0 && (e = readdir(d)))
                 if (name_number(e->d_name, "context_", &id)) {
+                        list->n_contexts++;
                         (void) snprintf(name, sizeof(name), "/context_%" PRIu32, id);
                         r = read_context(process, name, id, list);
                 }

@@ -37,7 +37,8 @@ typedef struct KfdProcQueue {
 typedef struct KfdProcQueues {
         KfdProcQueue *queues; /* by context and id */
         size_t n;
-        size_t n_hidden; /* on GPUs that the caller's device cgroup does not allow */
+        size_t n_contexts; /* beside the first, whether they have queues or not */
+        size_t n_hidden;   /* on GPUs that the caller's device cgroup does not allow */
 } KfdProcQueues;
 
 void kfd_proc_queues_done(KfdProcQueues *q);

@@ -95,6 +95,14 @@ static int has_mes(pid_t pid) {
         return r;
 }
 
+static int is_split(pid_t pid) {
+        _cleanup_(kfd_proc_queues_done)
+        KfdProcQueues q = {0};
+
+        int r = kfd_proc_read_queues("", pid, &q);
+        return r < 0 ? r : q.n_contexts > 0;
+}
+
 static int seize(pid_t pid) {
         return ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 ? negative_errno() : 0;
 }
@@ -116,6 +124,7 @@ const KfdTargetSys kfd_target_sys = {
                 .open_own = open_own,
                 .open_events = open_events,
                 .has_mes = has_mes,
+                .is_split = is_split,
                 .seize = seize,
                 .tracer = process_tracer,
                 .is_own_thread = is_own_thread,

@@ -218,6 +218,8 @@ class Criu(Holds):
         for t in tenants:
             t.goes_on()
         self.service.stop()  # or they would take turns
+        for t in tenants:
+            t.goes_on()  # what was launched during a hold is announced
         self.finish(*tenants)
 
     def test_undone_by_hand(self):
@@ -315,6 +317,12 @@ class Refused(Holds):
 
     def test_mes(self):
         self.refused(self.tenant_of_gpu(gpu=1), "MES")
+
+    def test_contexts(self):
+        """As kernels from 7.0 on tell of them: neither call would hold more than one."""
+        t = self.tenant_of_gpu()
+        os.makedirs(f"{os.environ['KFDSIM_DIR']}/proc/{t.pid}/context_1/queues")
+        self.refused(t, "more than one context")
 
     def test_driver_fails(self):
         os.environ["KFDSIM_FAIL"] = "0x22:62:1"

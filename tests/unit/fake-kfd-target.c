@@ -60,6 +60,10 @@ static int fake_has_mes(pid_t pid) {
         return driver.cannot_tell_mes ? -ENOENT : driver.has_mes;
 }
 
+static int fake_is_split(pid_t pid) {
+        return driver.has_device ? driver.is_split : -ESRCH;
+}
+
 static pid_t self(void) {
         return (pid_t) syscall(SYS_gettid);
 }
@@ -245,6 +249,7 @@ const KfdTargetSys fake_target_sys = {
                 .open_own = fake_open_own,
                 .open_events = fake_open_events,
                 .has_mes = fake_has_mes,
+                .is_split = fake_is_split,
                 .seize = fake_seize,
                 .tracer = fake_tracer,
                 .is_own_thread = fake_is_own_thread,

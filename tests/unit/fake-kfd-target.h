@@ -28,7 +28,7 @@ typedef struct Failure {
 
 typedef struct Driver {
         /* the process */
-        bool is_there, has_device, inherits, has_mes, cannot_tell_mes, may_trace;
+        bool is_there, has_device, inherits, has_mes, cannot_tell_mes, is_split, may_trace;
         uint32_t runtime_state;
         bool runtime_told;
         pid_t tracer;

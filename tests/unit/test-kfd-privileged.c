@@ -128,6 +128,26 @@ static void test_mes(void **state) {
         }
 }
 
+/* Half of a process is none, with whatever leave. */
+static void test_contexts(void **state) {
+        uint32_t id = 0;
+
+        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+                (void) driver_reset(NULL);
+                KfdTarget t = open_target(mode);
+                t.allow_mes = true;
+                driver.is_split = true;
+                assert_int_equal(kfd_target_hold(&t), -EMLINK);
+                assert_int_equal(kfd_target_suspend(&t, &id, 1), -EMLINK);
+                assert_int_equal(driver.n_seizes, 0);
+                assert_truth(&t);
+                driver.is_split = false;
+                assert_int_equal(kfd_target_hold(&t), 0);
+                assert_int_equal(kfd_target_release(&t), 0);
+                close_target(&t);
+        }
+}
+
 static void test_may_not_trace(void **state) {
         KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
 
@@ -352,7 +372,7 @@ static void test_gone(void **state) {
 
 static void test_explain(void **state) {
         static const int errors[] = {-ESRCH, -ENODEV, -ENOSYS, -EPERM, -EACCES, -EOPNOTSUPP, -EAGAIN, -EBUSY,
-                        -EIO, -ETIME, -EROFS};
+                        -EMLINK, -EIO, -ETIME, -EROFS};
 
         for (size_t i = 0; i < ELEMENTSOF(errors); i++)
                 assert_string_not_equal(kfd_privileged_explain(errors[i]), strerror(-errors[i]));
@@ -369,6 +389,7 @@ int main(void) {
                         cmocka_unit_test_setup(test_inherited_device, driver_reset),
                         cmocka_unit_test_setup(test_new_queues, driver_reset),
                         cmocka_unit_test_setup(test_mes, driver_reset),
+                        cmocka_unit_test_setup(test_contexts, driver_reset),
                         cmocka_unit_test_setup(test_may_not_trace, driver_reset),
                         cmocka_unit_test_setup(test_former_tracer, driver_reset),
                         cmocka_unit_test_setup(test_criu_pause_fails, driver_reset),

@@ -287,6 +287,7 @@ static void queues_of_a_process(void **state) {
         put_queue("", 9, GPU2, 1, 1048576);
         put_queue("", 0, GPU, 4, 4096);
         put_queue("/context_2", 0, GPU, 2, 4096);
+        scratch_root_put(KFD_PROC_PATH "/4711/context_3/", "%s", ""); /* has no queues yet */
         scratch_root_put(KFD_PROC_PATH "/4711/queues/7/gpuid", "%s", "not a number");
         scratch_root_put(KFD_PROC_PATH "/4711/queues/8/", "%s", ""); /* is going */
         scratch_root_put(KFD_PROC_PATH "/4711/queues/x/gpuid", "1");
@@ -296,6 +297,7 @@ static void queues_of_a_process(void **state) {
 
         assert_int_equal(kfd_proc_read_queues(scratch_root(), PID, &q), 0);
         assert_int_equal(q.n, 4);
+        assert_int_equal(q.n_contexts, 2);
         assert_int_equal(q.n_hidden, 0);
         assert_int_equal(q.queues[0].id, 0);
         assert_string_equal(kfd_proc_type_to_string(q.queues[0].type), "sdma");
@@ -313,6 +315,7 @@ static void queues_of_a_process(void **state) {
 
         assert_int_equal(kfd_proc_read_queues(scratch_root(), 5000, &q), 0);
         assert_int_equal(q.n, 0);
+        assert_int_equal(q.n_contexts, 0);
         kfd_proc_queues_done(&q);
         assert_int_equal(kfd_proc_list(scratch_root(), &pids, &n), 0);
         assert_int_equal(n, 2);
