@@ -8,7 +8,8 @@
  * what the carriers say: extended attributes of the cgroup's directory, the unit's files, and the unit's properties, as systemd tells them. The origin's own come first, then what
  * its parents say, up to the root: that is how a slice's settings are inherited.
  *
- * Everything is read when the origin is made, when its group gets a first process, when systemd has reloaded its files, and when the
+ * Everything is read when the origin is made, when its group gets a first process, when systemd has reloaded its files (nothing else can change what
+ * systemd says of a unit that runs, and PropertiesChanged of it therefore tells nothing), and when the
  * configuration is read again. systemd answers later: a group that has just been made is scheduled by what is known, and by what was meant a moment after.
  */
 

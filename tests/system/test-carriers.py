@@ -97,6 +97,22 @@ class Carriers(SettingsCase):
         run("systemctl", "daemon-reload")
         self.check(c, -7, "low", "unit-file")
 
+    def test_a_unit_that_runs(self):
+        """Its drop-ins count from daemon-reload on, for the clients that it has, transient units included; nothing else of what it says can change: systemd
+        refuses it, so that there is no other event to wait for."""
+        c = self.client(unit="live.service")
+        self.check(c, 0, "default", "default")
+        for priority in (7, -8):
+            inside.drop_in("live.service", "50", f"[X-XSched]\nPriority={priority}\n")
+            self.check(c, priority, "default", "unit-file")
+        for refused in ("Environment=XSCHED_CLASS=low", "LogExtraFields=XSCHED_CLASS=low", "Slice=low.slice"):
+            run("systemctl", "set-property", "--runtime", "live.service", refused, status=1)
+        run("systemctl", "set-property", "--runtime", "live.service", "CPUWeight=50")
+        self.check(c, -8, "default", "unit-file")
+        os.unlink("/run/systemd/system/live.service.d/50.conf")
+        run("systemctl", "daemon-reload")
+        self.check(c, 0, "default", "default")
+
     def test_bad_line_of_a_unit_file(self):
         self.service_file("line.service", "[X-XSched]\nPriority=soon\nWeight=77\n")
         c = self.start("line.service")
