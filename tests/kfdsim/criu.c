@@ -25,7 +25,9 @@ static int criu_pause(SimProcess *p, KfdCriu *a) {
 
         if (w->n_gpus == 0)
                 return -ENODEV;
+        /* In one step: who is killed in the driver ends when the call has. */
         p->n_evictions++;
+        p->is_paused = true;
         int r = sim_queues_apply(p, NULL);
         a->pid = (uint32_t) p->pid;
         a->num_devices = w->n_gpus;

@@ -131,6 +131,23 @@ static void case_criu_death(void) {
         busy_stop(b, p->target);
 }
 
+/* In the middle of the call, which takes long: what it began is a pause like any other. */
+static void case_criu_killed(void) {
+        Busy *b = shared_new(sizeof(*b));
+        Pauser *p = shared_new(sizeof(*p));
+        b->duration_ns = NSEC_PER_MSEC;
+        p->target = busy_start(b);
+        int fd = device_of(p->target);
+        pid_t pauser = child_start(pause_and_wait, p);
+
+        check(busy_stands_still(b));
+        check(child_kill(pauser) == -SIGKILL);
+        /* On a busy machine it may not have got there. */
+        int r = criu_traced(p->target, fd, KFD_CRIU_UNPAUSE);
+        check((r == 0 || r == -EINVAL) && busy_goes_on(b));
+        busy_stop(b, p->target);
+}
+
 /* Its GPU part cannot answer, and is stopped nevertheless; it ends nothing before it is mapped again. */
 static void case_criu_stopped(void) {
         Busy *b = shared_new(sizeof(*b));
@@ -305,6 +322,7 @@ int main(int argc, char *argv[]) {
                         {"criu", NULL, NULL, case_criu},
                         {"criu-leak", NULL, NULL, case_criu_leak},
                         {"criu-death", NULL, NULL, case_criu_death},
+                        {"criu-killed", NULL, "map-us=300000", case_criu_killed},
                         {"criu-stopped", NULL, NULL, case_criu_stopped},
                         {"debug", NULL, NULL, case_debug},
                         {"debugger-death", NULL, NULL, case_debugger_death},
