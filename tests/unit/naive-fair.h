@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the two files of the oracle share: its objects, and the fair queues. A queue is a node in a tier, and nowhere written down: whatever
+ * What the three files of the oracle share: its objects, the fair queues, and its nodes. A queue is a node in a tier, and nowhere written down: whatever
  * is asked of it is answered by looking at everybody who is in it.
  */
 
@@ -107,3 +107,24 @@ void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns);
 void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns);
 void naive_choose(PolicyNode *n, int tier, uint32_t slots);
 uint64_t naive_left(PolicyNode *n, int tier, uint32_t slots);
+
+/* --- naive-node.c --- */
+
+bool naive_is_out(const PolicyNode *n);
+bool naive_is_spent(PolicyNode *n);
+bool naive_is_stopped(PolicyNode *n);
+bool naive_is_limited(const PolicyNode *n);
+size_t naive_n_chosen(const PolicyNode *n);
+void naive_add_credit(PolicyNode *n, int64_t credit);
+void naive_list_due(PolicyNode *n, bool again);
+void naive_fit_up(PolicyNode *n, int tier);
+void naive_set_stopped(PolicyNode *n, bool stopped);
+void naive_forget_unused(Policy *p);
+int naive_highest_of(const PolicyNode *n);
+void naive_continue_turn(Policy *p);
+PolicyNode *naive_first_due(const Policy *p);
+bool naive_begin_turn(Policy *p);
+void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
+/* The time that an entity ran, to all nodes that it is in. What it was chosen for also comes off the credit of their guarantees. */
+void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen);
+void naive_check_quotas(PolicyEntity *e);

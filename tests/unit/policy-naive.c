@@ -12,260 +12,7 @@
 
 __extension__ typedef __int128 wide_t;
 
-/* --- nodes --- */
-
-/* Stopped by its own maximum or by one above, in so far as anybody has noticed that the period is over. */
-static bool is_out(const PolicyNode *n) {
-        for (; n; n = n->parent)
-                if (n->stopped)
-                        return true;
-        return false;
-}
-
-static void roll(PolicyNode *n, uint64_t now) {
-        uint64_t k = ns_sub(now, n->begin) / n->period;
-
-        n->begin += k * n->period;
-        n->used = (wide_t) k * n->quota >= n->used ? 0 : n->used - k * n->quota;
-}
-
-static bool spent(PolicyNode *n) {
-        roll(n, n->p->now);
-        return n->used >= n->quota;
-}
-
-static bool is_stopped(PolicyNode *n) {
-        for (; n; n = n->parent)
-                if (n->stopped && spent(n))
-                        return true;
-        return false;
-}
-
-static bool is_limited(const PolicyNode *n) {
-        for (; n; n = n->parent)
-                if (n->quota > 0)
-                        return true;
-        return false;
-}
-
-static bool is_below(const PolicyNode *n, const PolicyNode *above) {
-        for (; n; n = n->parent)
-                if (n == above)
-                        return true;
-        return false;
-}
-
-static uint32_t places_of(const PolicyNode *n) {
-        uint32_t places = 0;
-
-        for (int t = 0; t < NAIVE_TIERS; t++) {
-                bool any = false;
-
-                FOR_EACH(n->p, e)
-                        any = any || (e->tier == t && is_below(e->node, n));
-                places += any ? naive_places(n, t) : 0;
-        }
-        return places;
-}
-
-static size_t n_chosen(const PolicyNode *n) {
-        size_t k = 0;
-
-        FOR_EACH(n->p, e)
-                k += e->chosen && is_below(e->node, n);
-        return k;
-}
-
-static int64_t turn_of(const PolicyNode *n) {
-        uint64_t t = n->settings.period_ns / 100 * n->settings.min;
-
-        return (int64_t) MIN(t, n->p->config.timeslice_ns);
-}
-
-static void add_credit(PolicyNode *n, int64_t credit) {
-        n->credit = CLAMP(n->credit + credit, -100 * turn_of(n), 300 * turn_of(n));
-}
-
-static void list_due(PolicyNode *n, bool again) {
-        bool listed = n->settings.min > 0 && n->wanting && n_chosen(n) == 0;
-        int64_t missing = 100 * turn_of(n) - n->credit;
-
-        if (listed == n->due_listed && !again)
-                return;
-        n->due_listed = listed;
-        if (listed)
-                n->due = n->p->now +
-                                (missing > 0 ? (uint64_t) ((missing + n->settings.min - 1) / n->settings.min)
-                                             : 0);
-}
-
-/* A node's member of a tier: its place in the parent's queue follows from what is below it. */
-static void fit(PolicyNode *n, int tier) {
-        Member *m = &n->in[tier];
-        bool apart = n->p->guaranteed == n && n->p->turn == tier;
-        uint32_t places = n->stopped || apart ? 0 : naive_places(n, tier);
-
-        if (places > 0 && !m->here)
-                naive_join(n->parent, tier, m, places);
-        else if (places == 0 && m->here)
-                naive_leave(n->parent, tier, m);
-        else if (places != m->places && m->here) {
-                m->places = places;
-                m->used = MIN(m->used, places);
-                if (m->used > 0)
-                        m->run_order = n->p->order++;
-        }
-}
-
-static void note_wanting(Policy *p) {
-        FOR_EACH_NODE(p, n) {
-                uint32_t places = places_of(n);
-                bool refilling = n->stopped && places > 0, wanting = !n->stopped && places > 0;
-
-                if (refilling && n->refill == NSEC_INFINITY) {
-                        roll(n, p->now);
-                        n->refill = n->begin + n->used / n->quota * n->period;
-                } else if (!refilling)
-                        n->refill = NSEC_INFINITY;
-                n->wanting = wanting;
-                list_due(n, false);
-        }
-}
-
-/* From a change at n up to the root. */
-static void fit_up(PolicyNode *n, int tier) {
-        for (PolicyNode *x = n; x->parent; x = x->parent)
-                fit(x, tier);
-        note_wanting(n->p);
-}
-
-static void fit_all_up(PolicyNode *n) {
-        for (int t = 0; t < NAIVE_TIERS; t++) {
-                bool any = false;
-
-                FOR_EACH(n->p, e)
-                        any = any || e->tier == t;
-                if (any)
-                        fit_up(n, t);
-        }
-        note_wanting(n->p);
-}
-
-static void set_stopped(PolicyNode *n, bool stopped) {
-        n->stopped = stopped;
-        fit_all_up(n);
-}
-
-/* Nobody in this tier is left below: what was remembered of it is forgotten. */
-static void forget_unused(Policy *p) {
-        FOR_EACH_NODE(p, n)
-        for (int t = 0; t < NAIVE_TIERS; t++) {
-                bool any = false;
-
-                if (!n->in[t].remembered)
-                        continue;
-                FOR_EACH(p, e)
-                        any = any || (e->tier == t && is_below(e->node, n));
-                if (!any) {
-                        n->in[t].remembered = false;
-                        n->in[t].lag = 0;
-                }
-        }
-}
-
-static int highest_of(const PolicyNode *n) {
-        int best = -1;
-
-        FOR_EACH(n->p, e)
-                if (is_below(e->node, n) && e->tier > best && naive_places(n, e->tier) > 0)
-                        best = e->tier;
-        return best;
-}
-
-/* --- turns --- */
-
-static void set_turn(Policy *p, PolicyNode *n, int tier) {
-        PolicyNode *before = p->guaranteed;
-        int tier_before = p->turn;
-
-        if (before == n && tier_before == tier)
-                return;
-        p->guaranteed = n;
-        p->turn = tier;
-        if (before)
-                fit_up(before, tier_before);
-        if (n)
-                fit_up(n, tier);
-}
-
-static bool turn_is_needed(const Policy *p) {
-        int top = highest_of(&p->root);
-
-        return top > p->turn || (top == p->turn && naive_places(&p->root, top) >= p->config.concurrency);
-}
-
-static void continue_turn(Policy *p) {
-        if (!p->guaranteed)
-                return;
-        int tier = highest_of(p->guaranteed);
-        if (p->now >= p->turn_until || is_stopped(p->guaranteed) || tier < 0)
-                set_turn(p, NULL, -1);
-        else
-                set_turn(p, p->guaranteed, tier);
-        if (p->guaranteed && !turn_is_needed(p))
-                set_turn(p, NULL, -1);
-}
-
-static PolicyNode *first_due(const Policy *p) {
-        PolicyNode *best = NULL;
-
-        FOR_EACH_NODE(p, n)
-        if (n->due_listed && (!best || n->due < best->due || (n->due == best->due && n->id < best->id)))
-                best = n;
-        return best;
-}
-
-static bool begin_turn(Policy *p) {
-        PolicyNode *n;
-
-        if (p->guaranteed || p->lingering)
-                return false;
-        while ((n = first_due(p)) && n->due <= p->now) {
-                if (!is_stopped(n)) {
-                        p->turn_until = p->now + (uint64_t) turn_of(n);
-                        set_turn(p, n, highest_of(n));
-                        return true;
-                }
-                n->credit = 0;
-                list_due(n, true);
-        }
-        return false;
-}
-
 /* --- time --- */
-
-static void charge(Policy *p, PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen) {
-        for (PolicyNode *n = e->node; n->parent; n = n->parent) {
-                if (n->quota > 0) {
-                        uint64_t first;
-
-                        roll(n, from);
-                        first = MIN(ns, n->begin + n->period - from);
-                        n->used += first;
-                        if (ns > first)
-                                roll(n, n->begin + n->period);
-                        n->used += ns - first;
-                }
-                if (chosen && n->settings.min > 0)
-                        add_credit(n, -(int64_t) MIN(ns, UINT64_C(1) << 48) * 100);
-        }
-}
-
-static void check_quotas(PolicyEntity *e) {
-        for (PolicyNode *n = e->node; n->parent; n = n->parent)
-                if (n->quota > 0 && !n->stopped && spent(n))
-                        set_stopped(n, true);
-}
 
 static PolicyEntity *next_chosen(const Policy *p, const PolicyEntity *after) {
         PolicyEntity *best = NULL;
@@ -288,13 +35,13 @@ static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
                         naive_charge(n->parent, p->turn, &n->in[p->turn], ns);
         }
         FOR_EACH_CHOSEN(p, e)
-        charge(p, e, from, ns, true);
+        naive_charge_above(e, from, ns, true);
         if (p->owed && !p->owed->chosen)
-                charge(p, p->owed, from, ns, false);
+                naive_charge_above(p->owed, from, ns, false);
         FOR_EACH_CHOSEN(p, e)
-        check_quotas(e);
+        naive_check_quotas(e);
         if (p->owed)
-                check_quotas(p->owed);
+                naive_check_quotas(p->owed);
 }
 
 static void advance(Policy *p, uint64_t now) {
@@ -307,7 +54,7 @@ static void advance(Policy *p, uint64_t now) {
                 return;
         FOR_EACH_NODE(p, n)
         if (n->wanting && n->settings.min > 0)
-                add_credit(n, (int64_t) (MIN(now - from, UINT64_C(1) << 48) * n->settings.min));
+                naive_add_credit(n, (int64_t) (MIN(now - from, UINT64_C(1) << 48) * n->settings.min));
         p->now = now;
         if (until > from)
                 charge_all(p, from, until - from);
@@ -324,7 +71,7 @@ static void refill(Policy *p) {
                         best = n;
                 if (!best)
                         return;
-                set_stopped(best, false);
+                naive_set_stopped(best, false);
         }
 }
 
@@ -347,13 +94,13 @@ static int highest(const Policy *p) {
 }
 
 static void choose(Policy *p) {
-        int top = highest_of(&p->root);
+        int top = naive_highest_of(&p->root);
 
         FOR_EACH(p, e)
                 e->chosen = false;
         FOR_EACH_NODE(p, n)
-        list_due(n, false);
-        if (p->linger && (p->now >= p->linger_until || is_stopped(p->linger->node)))
+        naive_list_due(n, false);
+        if (p->linger && (p->now >= p->linger_until || naive_is_stopped(p->linger->node)))
                 p->linger = NULL;
         p->lingering = top >= 0 && p->linger && p->linger->tier > top;
         p->slots = p->config.concurrency - (p->guaranteed ? 1 : 0);
@@ -363,11 +110,11 @@ static void choose(Policy *p) {
         if (p->guaranteed)
                 naive_choose(p->guaranteed, p->turn, 1);
         FOR_EACH_NODE(p, n)
-        list_due(n, false);
+        naive_list_due(n, false);
 }
 
 static void note_contention(Policy *p) {
-        int top = highest_of(&p->root);
+        int top = naive_highest_of(&p->root);
         uint32_t places;
 
         if (top < 0)
@@ -384,7 +131,7 @@ static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
 
         FOR_EACH(p, e)
                 if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && e->chosen) &&
-                                !is_out(e->node))
+                                !naive_is_out(e->node))
                         if (!best || e->held_order < best->held_order)
                                 best = e;
         return best;
@@ -393,7 +140,7 @@ static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
 static void owe(Policy *p) {
         PolicyEntity *e;
 
-        if (p->owed && (p->now >= p->owed_until || p->owed->chosen || is_stopped(p->owed->node)))
+        if (p->owed && (p->now >= p->owed_until || p->owed->chosen || naive_is_stopped(p->owed->node)))
                 p->owed = NULL;
         if (p->owed || p->config.starve_ns == 0 || p->config.starve_run_ns == 0 || p->now < p->owed_next)
                 return;
@@ -409,7 +156,7 @@ static void owe(Policy *p) {
 static bool advanced(const PolicyEntity *e) {
         size_t before = 0;
 
-        if (e->ready || e->tier != highest(e->p) || is_stopped(e->node))
+        if (e->ready || e->tier != highest(e->p) || naive_is_stopped(e->node))
                 return false;
         FOR_EACH(e->p, o)
                 before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
@@ -417,7 +164,7 @@ static bool advanced(const PolicyEntity *e) {
 }
 
 static bool is_last(const PolicyEntity *e) {
-        return e->p->last == e && n_ready(e->p) == 0 && !is_stopped(e->node);
+        return e->p->last == e && n_ready(e->p) == 0 && !naive_is_stopped(e->node);
 }
 
 static bool may_run(const PolicyEntity *e) {
@@ -455,7 +202,7 @@ static void report(PolicyEntity *e, Verdict v) {
         guarantees = guarantees || n->settings.min > 0;
         if (v == VERDICT_RUN && e->tier == highest(p) &&
                         (n_equals == 1 || p->now >= p->contended_until[e->tier]) &&
-                        !(guarantees && p->n > 1) && !is_limited(e->node))
+                        !(guarantees && p->n > 1) && !naive_is_limited(e->node))
                 g.threshold = 0;
         if (g.verdict == e->grant.verdict && g.threshold == e->grant.threshold)
                 return;
@@ -517,9 +264,9 @@ static uint64_t quota_left(const Policy *p) {
                 if (!e->chosen && e != p->owed)
                         continue;
                 for (PolicyNode *n = e->node; n->parent; n = n->parent) {
-                        size_t runners = n_chosen(n) + (p->owed ? 1 : 0);
+                        size_t runners = naive_n_chosen(n) + (p->owed ? 1 : 0);
 
-                        if (n->quota == 0 || spent(n))
+                        if (n->quota == 0 || naive_is_spent(n))
                                 continue;
                         uint64_t t = (n->quota - n->used + runners - 1) / runners;
                         left = MIN(left, t);
@@ -531,7 +278,7 @@ static uint64_t quota_left(const Policy *p) {
 static uint64_t next_time(Policy *p) {
         uint64_t next = NSEC_INFINITY, t = quota_left(p);
         const PolicyEntity *held;
-        const PolicyNode *due = first_due(p);
+        const PolicyNode *due = naive_first_due(p);
 
         next = ns_add(p->now, t);
         if (p->lingering)
@@ -562,9 +309,9 @@ static uint64_t next_time(Policy *p) {
 static uint64_t naive_dispatch(Policy *p, uint64_t now) {
         advance(p, now);
         refill(p);
-        continue_turn(p);
+        naive_continue_turn(p);
         choose(p);
-        if (begin_turn(p))
+        if (naive_begin_turn(p))
                 choose(p);
         note_contention(p);
         owe(p);
@@ -624,7 +371,7 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 e->held_since = p->now;
         }
         naive_join(e->node, e->tier, &e->m, 1);
-        fit_up(e->node, e->tier);
+        naive_fit_up(e->node, e->tier);
 }
 
 /* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good ones. */
@@ -661,9 +408,9 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         e->idle_order = p->order++;
         p->owed = p->owed == e ? NULL : p->owed;
         FOR_EACH_NODE(p, n)
-        list_due(n, false);
+        naive_list_due(n, false);
         naive_leave(e->node, e->tier, &e->m);
-        fit_up(e->node, e->tier);
+        naive_fit_up(e->node, e->tier);
         if (e->grant.verdict == VERDICT_HOLD)
                 return;
 
@@ -689,7 +436,7 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
                 if (p->all[i] == e)
                         p->all[i] = p->all[--p->n];
         free(e);
-        forget_unused(p);
+        naive_forget_unused(p);
         return NULL;
 }
 
@@ -699,10 +446,10 @@ static void change(PolicyEntity *e, PolicyNode *node, int tier) {
 
         e->chosen = false;
         FOR_EACH_NODE(p, n)
-        list_due(n, false);
+        naive_list_due(n, false);
         if (ready) {
                 naive_leave(e->node, e->tier, &e->m);
-                fit_up(e->node, e->tier);
+                naive_fit_up(e->node, e->tier);
         }
         bool remembered = e->m.remembered;
         e->m.remembered = false;
@@ -716,10 +463,10 @@ static void change(PolicyEntity *e, PolicyNode *node, int tier) {
                 naive_remember(node, tier, &e->m);
         if (ready) {
                 naive_join(node, tier, &e->m, 1);
-                fit_up(node, tier);
+                naive_fit_up(node, tier);
         } else
                 e->idle_order = p->order++;
-        forget_unused(p);
+        naive_forget_unused(p);
 }
 
 static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now) {
@@ -747,41 +494,8 @@ static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage 
 }
 
 static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now) {
-        Policy *p = n->p;
-        uint64_t quota, period;
-        bool was = n->settings.min > 0;
-
-        advance(p, now);
-        n->settings = *s;
-        n->settings.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
-        n->settings.period_ns = CLAMP(s->period_ns, POLICY_PERIOD_MIN, POLICY_PERIOD_MAX);
-        for (int t = 0; t < NAIVE_TIERS; t++)
-                if (n->in[t].weight != n->settings.weight)
-                        naive_reweight(n->parent, t, &n->in[t], n->settings.weight);
-
-        if (n->stopped)
-                set_stopped(n, false);
-        quota = n->settings.period_ns / 100 * n->settings.max;
-        period = n->settings.period_ns;
-        if (quota != n->quota || period != n->period) {
-                if (n->quota > 0)
-                        roll(n, p->now);
-                else {
-                        n->used = 0;
-                        n->begin = p->now;
-                }
-                n->quota = quota;
-                n->period = period;
-        }
-        if (n->quota > 0 && spent(n))
-                set_stopped(n, true);
-
-        if (!was && n->settings.min == 0)
-                return;
-        add_credit(n, 0);
-        list_due(n, true);
-        if (p->guaranteed == n && n->settings.min == 0)
-                set_turn(p, NULL, -1);
+        advance(n->p, now);
+        naive_set_node(n, s);
 }
 
 static int naive_node_new(
@@ -843,8 +557,8 @@ static int naive_configure(Policy *p, const PolicyConfig *config, uint64_t now) 
         p->config = *config;
         FOR_EACH_NODE(p, n)
         if (n->settings.min > 0) {
-                add_credit(n, 0);
-                list_due(n, true);
+                naive_add_credit(n, 0);
+                naive_list_due(n, true);
         }
         if (p->guaranteed) {
                 uint64_t t = p->now + config->timeslice_ns;
