@@ -57,7 +57,9 @@ typedef struct AqlSignal {
         int64_t value;
         uint64_t event_mailbox;
         uint32_t event_id;
-        uint32_t reserved[9];
+        uint32_t reserved1;
+        uint64_t start_ts, end_ts; /* of what it completes, by the GPU's clock */
+        uint32_t reserved2[4];
 } __attribute__((aligned(64))) AqlSignal;
 
 _Static_assert(sizeof(AqlSignal) == 64, "amd_signal_t");

@@ -54,7 +54,7 @@ static int get_version(void *arg) {
 
 static int get_clock_counters(void *arg) {
         KfdClockCounters *a = arg;
-        a->gpu_clock_counter = now_ns() / 10;
+        a->gpu_clock_counter = sim_gpu_clock(now_ns());
         a->cpu_clock_counter = a->system_clock_counter = now_ns();
         a->system_clock_freq = NSEC_PER_SEC;
         return 0;

@@ -78,11 +78,12 @@ uint64_t sim_doorbell_take(const SimProcess *p, const SimQueue *q) {
         return v;
 }
 
+/* An AQL doorbell takes the index of the last packet, all others take the write index. */
 void sim_queue_ring(SimQueue *q, uint64_t value) {
-        uint64_t rung = atomic_load(&q->rung);
+        uint64_t rung = atomic_load(&q->rung), end = value + (q->type == KFD_QUEUE_COMPUTE_AQL);
 
         if (value == SIM_DOORBELL_SILENT)
                 return;
-        while (value + 1 > rung && !atomic_compare_exchange_weak(&q->rung, &rung, value + 1))
+        while (end > rung && !atomic_compare_exchange_weak(&q->rung, &rung, end))
                 ;
 }

@@ -47,8 +47,7 @@ void sim_engine_forget(void) {
 static void queue_poll_doorbell(SimQueue *q) {
         _Atomic uint64_t *cells = sim_doorbells(q->gpu);
 
-        if (atomic_load(&q->mapped) && atomic_exchange(&q->is_looked_at, false) &&
-                        q->type == KFD_QUEUE_COMPUTE_AQL)
+        if (atomic_load(&q->mapped) && atomic_exchange(&q->is_looked_at, false) && sim_queue_is_executed(q))
                 sim_packet_look(q);
         if (!cells || !atomic_load(&q->mapped) || atomic_load(cells + q->doorbell) == SIM_DOORBELL_SILENT)
                 return;
@@ -70,8 +69,10 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
         const SimOptions *o = &sim_world()->options;
         SimGpu *g = e->gpu;
 
-        if (q->remaining_ns == 0)
+        if (q->remaining_ns == 0) {
                 q->remaining_ns = sim_packet_duration(q);
+                q->begun_ns = e->clock;
+        }
         while (q->remaining_ns > 0) {
                 uint32_t seen = atomic_load(&g->event);
                 if (o->cwsr &&
@@ -95,14 +96,14 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
 
 /* Whoever unmaps the queue of a stopped process takes the execution away from it: then what has been done of the packet counts, its end does
  * not come before the queue is mapped again. */
-static bool engine_end_packet(Engine *e, SimQueue *q) {
+static bool engine_end_packet(const Engine *e, SimQueue *q) {
         uint32_t expected = SIM_EXECUTING;
 
         if (!atomic_compare_exchange_strong(&q->execution, &expected, SIM_RETIRING)) {
                 q->remaining_ns = 1;
                 return false;
         }
-        sim_packet_retire(q);
+        sim_packet_retire(q, e->clock);
         return true;
 }
 

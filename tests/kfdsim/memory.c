@@ -2,9 +2,13 @@
 
 /*
  * Memory of the simulated driver: every allocation is host memory at the address that the runtime chose
+ *
+ * But for memory of the application that the GPU shall see, too: that is where it is, and the GPU has another address for it. Two addresses of
+ * private memory cannot be had, so who reads and writes as the GPU does asks for the other one.
  */
 
 #include <errno.h>
+#include <pthread.h>
 
 #include "abi.h"
 #include "sim.h"
@@ -41,12 +45,70 @@ static bool handle_is_valid(uint64_t handle) {
         return sim_gpu_by_id((uint32_t) (handle >> 32)) && number > 0 && number < atomic_load(&next_handle);
 }
 
+/* Memory of the application that has another address on the GPU. */
+typedef struct Registered {
+        struct Registered *next;
+        uint64_t handle, address, size, cpu_address;
+} Registered;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Registered *registered;
+
+void sim_memory_forget(void) {
+        (void) pthread_mutex_init(&lock, NULL);
+        registered = NULL;
+}
+
+void *sim_memory_find(uint64_t address) {
+        (void) pthread_mutex_lock(&lock);
+        for (const Registered *r = registered; r; r = r->next)
+                if (address - r->address < r->size) {
+                        address = r->cpu_address + (address - r->address);
+                        break;
+                }
+        (void) pthread_mutex_unlock(&lock);
+        return (void *) (uintptr_t) address;
+}
+
+static int register_memory(const KfdAllocMemory *a) {
+        Registered *r = malloc(sizeof(*r));
+
+        if (!r)
+                return -ENOMEM;
+        (void) pthread_mutex_lock(&lock);
+        *r = (Registered){.next = registered,
+                        .handle = a->handle,
+                        .address = a->va_addr,
+                        .size = a->size,
+                        .cpu_address = a->mmap_offset};
+        registered = r;
+        (void) pthread_mutex_unlock(&lock);
+        return 0;
+}
+
+static int release(uint64_t handle) {
+        if (!handle_is_valid(handle))
+                return -EINVAL;
+        (void) pthread_mutex_lock(&lock);
+        for (Registered **p = &registered; *p; p = &(*p)->next)
+                if ((*p)->handle == handle) {
+                        Registered *r = *p;
+                        *p = r->next;
+                        free(r);
+                        break;
+                }
+        (void) pthread_mutex_unlock(&lock);
+        return 0;
+}
+
 static int allocate(KfdAllocMemory *a) {
         if (a->size == 0 || !sim_gpu_by_id(a->gpu_id))
                 return -EINVAL;
         uint32_t number = atomic_fetch_add(&next_handle, 1);
         a->handle = (uint64_t) a->gpu_id << 32 | number;
-        if (!(a->flags & (KFD_ALLOC_USERPTR | KFD_ALLOC_DOORBELL)))
+        if (a->flags & KFD_ALLOC_USERPTR)
+                return register_memory(a);
+        if (!(a->flags & KFD_ALLOC_DOORBELL))
                 a->mmap_offset = (uint64_t) number << 12;
         return 0;
 }
@@ -98,7 +160,7 @@ int sim_memory_ioctl(SimProcess *p, KfdNr nr, void *arg) {
         case KFD_NR_ALLOC_MEMORY:
                 return allocate(arg);
         case KFD_NR_FREE_MEMORY:
-                return handle_is_valid(*(uint64_t *) arg) ? 0 : -EINVAL;
+                return release(*(uint64_t *) arg);
         case KFD_NR_MAP_MEMORY:
         case KFD_NR_UNMAP_MEMORY:
                 return map_memory(arg);

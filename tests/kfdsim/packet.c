@@ -48,9 +48,21 @@ static bool barrier_is_met(const AqlPacket *p, bool any) {
         return some || none || !any;
 }
 
+static bool is_sdma(const SimQueue *q) {
+        return q->type == KFD_QUEUE_SDMA || q->type == KFD_QUEUE_SDMA_XGMI ||
+                        q->type == KFD_QUEUE_SDMA_BY_ENGINE;
+}
+
+bool sim_queue_is_executed(const SimQueue *q) {
+        return q->type == KFD_QUEUE_COMPUTE_AQL || is_sdma(q);
+}
+
 bool sim_packet_is_ready(const SimQueue *q) {
-        if (!atomic_load(&q->mapped) || q->type != KFD_QUEUE_COMPUTE_AQL || q->ring_size == 0 ||
-                        read_index(q) >= atomic_load(&q->rung))
+        if (!atomic_load(&q->mapped))
+                return false;
+        if (is_sdma(q))
+                return sim_sdma_is_ready(q);
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || q->ring_size == 0 || read_index(q) >= atomic_load(&q->rung))
                 return false;
         const AqlPacket *p = queue_packet(q);
         switch (packet_type(p)) {
@@ -74,17 +86,19 @@ static const AqlKernel *packet_kernel(const AqlPacket *p) {
 uint64_t sim_packet_duration(const SimQueue *q) {
         const AqlPacket *p = queue_packet(q);
 
-        if (packet_type(p) != AQL_DISPATCH)
+        if (is_sdma(q) || packet_type(p) != AQL_DISPATCH)
                 return 0;
         const AqlKernel *k = packet_kernel(p);
         return k ? k->duration_ns : DEFAULT_KERNEL_NS;
 }
 
-static void signal_decrement(uint64_t handle) {
+static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_ns) {
         AqlSignal *s = (void *) (uintptr_t) handle;
 
         if (!s)
                 return;
+        s->start_ts = sim_gpu_clock(begun_ns);
+        s->end_ts = sim_gpu_clock(ended_ns);
         uint64_t mailbox = s->event_mailbox;
         uint32_t event = s->event_id;
         __atomic_fetch_sub(&s->value, 1, __ATOMIC_ACQ_REL); /* from here on it may be gone */
@@ -95,7 +109,11 @@ static void signal_decrement(uint64_t handle) {
 }
 
 /* The slot is free before the read index says so, and the signal comes last: who waits for it finds the queue's indices up to date. */
-void sim_packet_retire(SimQueue *q) {
+void sim_packet_retire(SimQueue *q, uint64_t ended_ns) {
+        if (is_sdma(q)) {
+                sim_sdma_retire(q);
+                return;
+        }
         AqlPacket *p = queue_packet(q);
         uint64_t completion = p->completion_signal;
 
@@ -103,5 +121,5 @@ void sim_packet_retire(SimQueue *q) {
                 aql_prove((AqlProof *) (uintptr_t) p->dispatch.kernarg, p->dispatch.reserved2);
         __atomic_store_n(&p->header, AQL_INVALID, __ATOMIC_RELEASE);
         __atomic_fetch_add((uint64_t *) (uintptr_t) q->read_pointer, 1, __ATOMIC_ACQ_REL);
-        signal_decrement(completion);
+        signal_decrement(completion, q->begun_ns, ended_ns);
 }

@@ -16,18 +16,23 @@
  *   - hardware scheduling (HWS): processes with runnable queues share a GPU by round-robin quanta; an UPDATE_QUEUE or the like costs
  *     time, and on HWS GPUs stops everybody's queues on that GPU for that time; on MES GPUs only the process's own;
  *   - context save (CWSR): a running dispatch stops when its queue is unmapped, and goes on where it stopped; with cwsr=0 it ends first;
+ *   - SDMA queues, as far as ROCr uses them for linear copies (sdma.c): the copies of HIP arrive, between memory of the host and of a GPU;
  *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
  *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
  * What it does not model
- *   - instructions: a kernel is a duration and a proof (a real code object "runs" for a default time and does nothing);
- *   - SDMA and PM4 queues: they can be made, unmapped and destroyed, and never run (so a runtime's copies do not end);
+ *   - instructions: a kernel is a duration and a proof. A real code object "runs" for a default time and does nothing, and that is where HIP on
+ *     kfdsim ends: streams, events and copies work; kernels are launched and end, and what they should have computed is not there. That goes for
+ *     what runtimes do by kernels of their own, too: hipMemset, copies within a GPU;
+ *   - SDMA packets for anything else (rectangles, fills): the queue stands there, which is said once on stderr; a copy takes no time, and has
+ *     its turn between kernels, not beside them;
+ *   - PM4 queues: they can be made, unmapped and destroyed, and never run;
  *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority is remembered and
  *     has no effect;
  *   - with cwsr=0 an unmap waits for the dispatch of its own queue only, while a real HWS waits for everybody's;
- *   - memory: every allocation is host memory, and every address is the CPU's; running out of it, eviction and SVM do not happen; memory that
- *     was freed may be freed and mapped again;
+ *   - memory: every allocation is host memory, and every address is the CPU's (but for copies from and to memory that the application has
+ *     registered); running out of it, eviction and SVM do not happen; memory that was freed may be freed and mapped again;
  *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process only;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
@@ -145,6 +150,7 @@ typedef struct SimQueue {
         _Atomic uint64_t rung;     /* packets below this index have been announced */
         _Atomic bool is_looked_at; /* the engine shall take the write index for rung */
         uint64_t remaining_ns;     /* of the dispatch at the read index; 0: not begun */
+        uint64_t begun_ns;         /* when it was */
 } SimQueue;
 
 typedef struct SimWorld {
@@ -201,6 +207,10 @@ int sim_ioctl(pid_t owner, unsigned long request, void *arg);
 int sim_copy_in(void *to, uint64_t from, size_t size);
 int sim_copy_out(uint64_t to, const void *from, size_t size);
 
+/* Where an address of the GPU is in the caller's memory. */
+void *sim_memory_find(uint64_t address);
+void sim_memory_forget(void);
+
 /* Which GPU's render node an fd is; -ENODEV: none. */
 int sim_render_number(int fd);
 
@@ -242,7 +252,17 @@ void sim_event_forget(void);
 void sim_packet_look(SimQueue *q); /* takes the write index for rung */
 bool sim_packet_is_ready(const SimQueue *q);
 uint64_t sim_packet_duration(const SimQueue *q);
-void sim_packet_retire(SimQueue *q);
+void sim_packet_retire(SimQueue *q, uint64_t ended_ns);
+bool sim_sdma_is_ready(const SimQueue *q);
+void sim_sdma_retire(SimQueue *q);
+
+/* Whether there is an engine for it at all. */
+bool sim_queue_is_executed(const SimQueue *q);
+
+/* The GPU's clock, which has 100 MHz and goes on while nothing executes. */
+static inline uint64_t sim_gpu_clock(uint64_t ns) {
+        return ns / 10;
+}
 
 /* The turn on a GPU. Take returns false after it has waited for it in vain for at most `max_ns`. */
 bool sim_turn_take(SimGpu *g, uint32_t self, uint64_t max_ns);

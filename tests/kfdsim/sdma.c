@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * SDMA: the copies of a runtime
+ *
+ * A ring of packets of differing length, of which both indices and the doorbell count bytes. Only what ROCr builds of a linear copy is
+ * known: wait for a word of memory, take the time, flush, copy, add to the signal or write it, raise the event. A copy takes no simulated time,
+ * and has its turn as kernels have. At any other packet the queue stands, as one of the hardware would that was given nonsense.
+ *
+ * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
+ */
+
+#include <stdio.h>
+
+#include "sim.h"
+
+enum {
+        OP_NOP = 0,
+        OP_COPY = 1,
+        OP_FENCE = 5,
+        OP_TRAP = 6,
+        OP_POLL = 8,
+        OP_ATOMIC = 10,
+        OP_TIMESTAMP = 13,
+        OP_CACHE = 17, /* gfx10 and newer */
+};
+
+#define SUB_COPY_LINEAR 0U
+#define ATOMIC_ADD64    47U
+#define POLL_EQUAL      3U
+#define POLL_MEMORY     (1U << 31)
+#define COPY_COUNT      0x3fffffU
+#define TRAP_CONTEXT    0xfffffffU
+#define WORDS_MAX       8U
+
+typedef struct Packet {
+        uint32_t words[WORDS_MAX];
+        uint32_t n; /* 0: not known */
+} Packet;
+
+static uint32_t packet_words(uint32_t header) {
+        switch (header & 0xff) {
+        case OP_NOP:
+                return 1;
+        case OP_COPY:
+                return (header >> 8 & 0xff) == SUB_COPY_LINEAR ? 7 : 0;
+        case OP_FENCE:
+                return 4;
+        case OP_TRAP:
+                return 2;
+        case OP_POLL:
+                return 6;
+        case OP_ATOMIC:
+                return header >> 25 == ATOMIC_ADD64 ? 8 : 0;
+        case OP_TIMESTAMP:
+                return 3;
+        case OP_CACHE:
+                return 5;
+        default:
+                return 0;
+        }
+}
+
+static uint64_t read_bytes(const SimQueue *q) {
+        return __atomic_load_n((uint64_t *) (uintptr_t) q->read_pointer, __ATOMIC_ACQUIRE);
+}
+
+static Packet packet_read(const SimQueue *q) {
+        const uint32_t *ring = (void *) (uintptr_t) q->ring;
+        uint64_t n_words = q->ring_size / sizeof(uint32_t), first = read_bytes(q) / sizeof(uint32_t);
+        Packet p = {.n = packet_words(__atomic_load_n(ring + first % n_words, __ATOMIC_ACQUIRE))};
+
+        for (uint32_t i = 0; i < p.n; i++)
+                p.words[i] = ring[(first + i) % n_words];
+        return p;
+}
+
+static uint64_t number(const Packet *p, uint32_t word) {
+        return p->words[word] | (uint64_t) p->words[word + 1] << 32;
+}
+
+static void *address(const Packet *p, uint32_t word) {
+        return sim_memory_find(number(p, word));
+}
+
+/* Said once: whoever waits for this queue waits in vain, and should know why. */
+static void complain(uint32_t header) {
+        static _Atomic bool said;
+
+        if (!atomic_exchange(&said, true))
+                (void) fprintf(stderr,
+                                "kfdsim: an SDMA queue stands at a packet that is not modelled: %#x\n",
+                                header);
+}
+
+bool sim_sdma_is_ready(const SimQueue *q) {
+        if (q->ring_size < sizeof(uint32_t) || read_bytes(q) >= atomic_load(&q->rung))
+                return false;
+        Packet p = packet_read(q);
+        if (p.n == 0) {
+                complain(*((uint32_t *) (uintptr_t) q->ring +
+                                read_bytes(q) % q->ring_size / sizeof(uint32_t)));
+                return false;
+        }
+        /* A poll of a register is a flush. */
+        if ((p.words[0] & 0xff) != OP_POLL || !(p.words[0] & POLL_MEMORY))
+                return true;
+        uint32_t value = __atomic_load_n((uint32_t *) address(&p, 1), __ATOMIC_ACQUIRE) & p.words[4];
+        return (p.words[0] >> 28 & 7) != POLL_EQUAL || value == p.words[3];
+}
+
+static void packet_execute(const Packet *p) {
+        switch (p->words[0] & 0xff) {
+        case OP_COPY: /* counted from 0 */
+                memmove(address(p, 5), address(p, 3), (size_t) (p->words[1] & COPY_COUNT) + 1);
+                break;
+        case OP_FENCE:
+                __atomic_store_n((uint32_t *) address(p, 1), p->words[3], __ATOMIC_RELEASE);
+                break;
+        case OP_TRAP:
+                sim_event_raise(p->words[1] & TRAP_CONTEXT);
+                break;
+        case OP_ATOMIC:
+                __atomic_fetch_add((uint64_t *) address(p, 1), number(p, 3), __ATOMIC_ACQ_REL);
+                break;
+        case OP_TIMESTAMP:
+                __atomic_store_n((uint64_t *) address(p, 1), sim_gpu_clock(now_ns()), __ATOMIC_RELEASE);
+                break;
+        default:
+                break; /* nothing that would show in memory */
+        }
+}
+
+/* The index first: who sees what the packet did finds it up to date. */
+void sim_sdma_retire(SimQueue *q) {
+        Packet p = packet_read(q);
+
+        __atomic_fetch_add(
+                        (uint64_t *) (uintptr_t) q->read_pointer, p.n * sizeof(uint32_t), __ATOMIC_ACQ_REL);
+        packet_execute(&p);
+}

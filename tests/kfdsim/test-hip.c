@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Debian's own HIP on simulated GPUs: it starts, has streams and events, and its copies arrive
+ *
+ * "test-hip MODEL..." expects these GPUs. What HIP does by kernels of its own (hipMemset, copies within a GPU) has no effect here, for the
+ * simulator executes no instructions; it only has to end. TAP.
+ */
+
+#include <hip/hip_runtime_api.h>
+#include <stdio.h>
+
+#include "common/macro.h"
+
+#define SMALL   256U
+#define LARGE   ((size_t) 5 << 20) /* several SDMA packets, and several turns of HIP's own staging buffer */
+#define PATTERN 251U               /* a prime, so that no block of a copy looks like another */
+
+static unsigned n_tests, n_failed;
+
+static void check(bool ok, const char *what, int device) {
+        n_failed += !ok;
+        printf("%sok %u - GPU %d: %s\n", ok ? "" : "not ", ++n_tests, device, what);
+        (void) fflush(stdout);
+}
+
+static void test_properties(int device, const char *model) {
+        hipDeviceProp_t p;
+
+        check(hipGetDeviceProperties(&p, device) == hipSuccess, "properties", device);
+        const char *name = startswith(p.name, "kfdsim "), *arch = startswith(p.gcnArchName, model);
+        check(name && streq(name, model) && arch && (*arch == 0 || *arch == ':'), "name", device);
+        check(p.pciBusID == device + 1 && p.multiProcessorCount > 0 && p.totalGlobalMem > 0, "PCI bus, size",
+                        device);
+}
+
+static void fill(uint8_t *p, size_t n, unsigned seed) {
+        for (size_t i = 0; i < n; i++)
+                p[i] = (uint8_t) ((i + seed) % PATTERN);
+}
+
+/* There and back again, from and to memory of the host that the GPU knows (pinned), or does not. */
+static bool copies(hipStream_t stream, uint8_t *host, size_t n, unsigned seed) {
+        uint8_t *gpu = NULL;
+
+        if (hipMalloc((void **) &gpu, n) != hipSuccess)
+                return false;
+        fill(host, n, seed);
+        bool ok = hipMemcpyAsync(gpu, host, n, hipMemcpyHostToDevice, stream) == hipSuccess &&
+                        hipStreamSynchronize(stream) == hipSuccess;
+        memset(host, 0, n);
+        ok = ok && hipMemcpyAsync(host, gpu, n, hipMemcpyDeviceToHost, stream) == hipSuccess &&
+                        hipStreamSynchronize(stream) == hipSuccess;
+        for (size_t i = 0; i < n; i++)
+                ok = ok && host[i] == (i + seed) % PATTERN;
+        return hipFree(gpu) == hipSuccess && ok;
+}
+
+static void test_copies(hipStream_t stream, int device) {
+        uint8_t *pinned = NULL, *plain = malloc(LARGE);
+
+        check(plain && hipHostMalloc((void **) &pinned, LARGE, hipHostMallocDefault) == hipSuccess,
+                        "host memory", device);
+        if (!plain || !pinned)
+                return;
+        check(copies(stream, plain, SMALL, 1), "small copies", device);
+        check(copies(stream, plain, LARGE, 2), "large copies", device);
+        check(copies(stream, pinned, SMALL, 3), "small copies, pinned", device);
+        check(copies(stream, pinned, LARGE, 4), "large copies, pinned", device);
+        check(hipHostFree(pinned) == hipSuccess, "hipHostFree", device);
+        free(plain);
+}
+
+static void test_events(hipStream_t stream, int device) {
+        hipEvent_t begin = NULL, end = NULL;
+        float ms = -1;
+
+        bool ok = hipEventCreateWithFlags(&begin, hipEventDefault) == hipSuccess &&
+                        hipEventCreateWithFlags(&end, hipEventBlockingSync) == hipSuccess;
+        check(ok && hipEventRecord(begin, stream) == hipSuccess &&
+                                        hipEventRecord(end, stream) == hipSuccess &&
+                                        hipEventSynchronize(end) == hipSuccess &&
+                                        hipEventQuery(begin) == hipSuccess,
+                        "events", device);
+        check(ok && hipEventElapsedTime(&ms, begin, end) == hipSuccess && ms >= 0, "time between them",
+                        device);
+        check(hipEventDestroy(begin) == hipSuccess && hipEventDestroy(end) == hipSuccess, "hipEventDestroy",
+                        device);
+}
+
+/* By a kernel: it ends. */
+static void test_fill(hipStream_t stream, int device) {
+        void *gpu = NULL;
+
+        check(hipMalloc(&gpu, SMALL) == hipSuccess && hipMemsetAsync(gpu, 1, SMALL, stream) == hipSuccess &&
+                                        hipStreamSynchronize(stream) == hipSuccess &&
+                                        hipFree(gpu) == hipSuccess,
+                        "hipMemset ends", device);
+}
+
+static void test_device(int device, const char *model) {
+        hipStream_t stream = NULL;
+
+        test_properties(device, model);
+        bool ok = hipSetDevice(device) == hipSuccess && hipStreamCreate(&stream) == hipSuccess;
+        check(ok, "hipStreamCreate", device);
+        if (!ok)
+                return;
+        test_events(stream, device);
+        test_copies(stream, device);
+        test_fill(stream, device);
+        check(hipDeviceSynchronize() == hipSuccess, "hipDeviceSynchronize", device);
+        check(hipStreamDestroy(stream) == hipSuccess, "hipStreamDestroy", device);
+}
+
+int main(int argc, char *argv[]) {
+        int n = 0;
+
+        if (hipInit(0) != hipSuccess || hipGetDeviceCount(&n) != hipSuccess) {
+                puts("Bail out! hipInit");
+                return EXIT_FAILURE;
+        }
+        check(n == argc - 1, "as many GPUs as expected", n);
+        for (int i = 0; i < n && i + 1 < argc; i++)
+                test_device(i, argv[i + 1]);
+        printf("1..%u\n", n_tests);
+        return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The KFD layer under Debian's own HIP: the queue of a stream is captured, held in the driver and at the gate, and let go
+ *
+ * To be run with libxsched-kfd.so and libkfdsim.so preloaded; the service does what the test says.
+ */
+
+#include <hip/hip_runtime_api.h>
+#include <pthread.h>
+
+#include "tests/kfdsim/shim-kfd.h"
+
+#define SLOTS_MAX 16U
+#define COPY_SIZE ((size_t) 1 << 20)
+#define CYCLES    10
+
+#define CHECK_HIP(call) CHECK((call) == hipSuccess)
+
+static hipStream_t stream;
+
+static XschedCounters counters(void) {
+        XschedCounters c = {.size = sizeof(c)};
+
+        CHECK(xsched_get_counters(&c) == 0);
+        return c;
+}
+
+static uint64_t launches(void) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < SLOTS_MAX; i++)
+                n += atomic_load(&fake_slot(client->f, i)->submitted);
+        return n;
+}
+
+/* A marker: a packet in the stream's queue, and a ring of its doorbell. */
+static void mark(hipEvent_t e) {
+        CHECK_HIP(hipEventRecord(e, stream));
+}
+
+static hipEvent_t event_new(void) {
+        hipEvent_t e;
+
+        CHECK_HIP(hipEventCreateWithFlags(&e, hipEventDefault));
+        return e;
+}
+
+static unsigned n_made(void) {
+        KfdsimQueue q;
+        unsigned n = 0;
+
+        for (uint32_t id = 0; id < SLOTS_MAX; id++)
+                n += kfdsim_queue(id, &q);
+        return n;
+}
+
+/* HIP makes its queues when it needs them: after a marker those of kernels are there, and none of copies. Each is known some time later. */
+static void hip_start(void) {
+        s = fake_scheduler_new(bus.address);
+        fake_scheduler_own(s);
+        client = s->clients;
+        CHECK_HIP(hipInit(0));
+        CHECK_HIP(hipSetDevice(0));
+        CHECK_HIP(hipStreamCreate(&stream));
+        hipEvent_t e = event_new();
+        mark(e);
+        CHECK_HIP(hipEventSynchronize(e));
+        CHECK_HIP(hipEventDestroy(e));
+        CHECK(scheduler_until(s,
+                        client->n_queues > 0 && client->n_queues == n_made() && n_registered() == n_made()));
+}
+
+static void copy_there_and_back(unsigned seed) {
+        _cleanup_free_ uint32_t *host = malloc(COPY_SIZE);
+        size_t n = COPY_SIZE / sizeof(*host);
+        void *gpu = NULL;
+
+        CHECK(host);
+        for (size_t i = 0; i < n; i++)
+                host[i] = (uint32_t) i * 2654435761U + seed;
+        CHECK_HIP(hipMalloc(&gpu, COPY_SIZE));
+        CHECK_HIP(hipMemcpyAsync(gpu, host, COPY_SIZE, hipMemcpyHostToDevice, stream));
+        CHECK_HIP(hipStreamSynchronize(stream));
+        memset(host, 0, COPY_SIZE);
+        CHECK_HIP(hipMemcpyAsync(host, gpu, COPY_SIZE, hipMemcpyDeviceToHost, stream));
+        CHECK_HIP(hipStreamSynchronize(stream));
+        for (size_t i = 0; i < n; i++)
+                CHECK(host[i] == (uint32_t) i * 2654435761U + seed);
+        CHECK_HIP(hipFree(gpu));
+}
+
+static unsigned n_unmapped(void) {
+        KfdsimQueue q;
+        unsigned n = 0;
+
+        for (uint32_t id = 0; id < SLOTS_MAX; id++)
+                n += kfdsim_queue(id, &q) && !q.mapped;
+        return n;
+}
+
+static uint64_t n_waiting(void) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < SLOTS_MAX; i++)
+                n += atomic_load(&fake_slot(client->f, i)->waiters);
+        return n;
+}
+
+static void *mark_thread(void *e) {
+        mark(e);
+        return NULL;
+}
+
+/* --- cases --- */
+
+static void case_captured(void) {
+        hip_start();
+        uint64_t before = launches();
+        hipEvent_t e = event_new();
+        for (int i = 0; i < 10; i++)
+                mark(e);
+        CHECK_HIP(hipEventSynchronize(e));
+        CHECK(launches() >= before + 10);
+        CHECK(counters().waited == 0);
+        copy_there_and_back(1);
+        CHECK_HIP(hipStreamDestroy(stream));
+}
+
+/* Unmapped in the driver, and whoever rings waits, with HIP's lock of the stream: hipEventQuery() would wait, too. Then all goes on. */
+static void case_held(void) {
+        pthread_t thread;
+        hip_start();
+        uint32_t n = client->n_queues;
+        for (int i = 0; i < CYCLES; i++) {
+                hipEvent_t e = event_new();
+                uint64_t waited = counters().waited;
+                hold_all(n);
+                CHECK(n_unmapped() == n);
+                CHECK(pthread_create(&thread, NULL, mark_thread, e) == 0);
+                CHECK(poll_until(n_waiting() == 1));
+                run_all(n);
+                CHECK(pthread_join(thread, NULL) == 0);
+                CHECK_HIP(hipEventSynchronize(e));
+                CHECK(poll_until(n_unmapped() == 0));
+                CHECK(counters().waited == waited + 1);
+                CHECK_HIP(hipEventDestroy(e));
+        }
+        copy_there_and_back(2);
+}
+
+/* After a hold, by queues that HIP makes for them then. */
+static void case_copies(void) {
+        hip_start();
+        uint32_t n = client->n_queues;
+        copy_there_and_back(3);
+        hold_all(n);
+        run_all(n);
+        copy_there_and_back(4);
+}
+
+int main(int argc, char *argv[]) {
+        static const BusCase cases[] = {
+                        CASE(captured),
+                        CASE(held),
+                        CASE(copies),
+        };
+        return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
+}
