@@ -43,10 +43,10 @@ static void test_own(void **state) {
 }
 
 static void test_gone(void **state) {
-        _cleanup_free_ char *cgroup = own_cgroup();
         pid_t *pids = (pid_t *) 1;
         size_t n = 7;
 
+        free(own_cgroup()); /* where there is a hierarchy */
         assert_int_equal(cgroup_list_processes("/there-is-none.slice", &pids, &n), -ENOENT);
         assert_ptr_equal(pids, (pid_t *) 1);
         assert_int_equal(n, 7);
