@@ -10,7 +10,9 @@
  *   complete Q    it has completed
  *   run N         N launches on every queue, each completed at once: "ran"
  *   work          launches on the first queue one after the other from now on, in the background, each one step of a sum: "working"
+ *   stream        as work, but the next launch waits while one runs: "streaming"
  *   progress      steps so far
+ *   worked        microseconds that they took, without the waits in between
  *   rest          no more of that, when the last has passed: "STEPS SUM"
  *   counters      "STATE QUEUES LAUNCHES TRACKED WAITED"
  *
@@ -61,24 +63,54 @@ static void run(unsigned long n) {
 static pthread_t worker;
 static _Atomic bool resting = true;
 static _Atomic unsigned long n_steps;
+static _Atomic uint64_t worked_ns;
 static uint64_t sum;
+
+typedef struct Launch {
+        bool tracked, over;
+} Launch;
+
+/* A launch runs. Asleep: how busy the machine is does not matter to the device. */
+static void run_launch(void *userdata) {
+        const struct timespec device_time = {.tv_nsec = (long) NSEC_PER_MSEC};
+        Launch *l = userdata;
+        uint64_t begin = now_ns();
+
+        (void) nanosleep(&device_time, NULL);
+        sum = sum * 3 + ++n_steps;
+        worked_ns += now_ns() - begin;
+        l->over = true;
+        if (l->tracked)
+                xsched_queue_complete(queues[0], 1, NSEC_PER_MSEC);
+}
 
 static void *work(void *unused) {
         while (!resting) {
-                bool tracked = xsched_queue_begin(queues[0]) == XSCHED_TRACKED;
-                struct timespec device_time = {.tv_nsec = (long) NSEC_PER_MSEC};
+                Launch l = {.tracked = xsched_queue_begin(queues[0]) == XSCHED_TRACKED};
 
-                (void) nanosleep(&device_time, NULL);
-                sum = sum * 3 + ++n_steps;
-                if (tracked)
-                        xsched_queue_complete(queues[0], 1, NSEC_PER_MSEC);
+                run_launch(&l);
         }
         return NULL;
 }
 
-static const char *begin_work(void) {
+/* There is room for the next launch when the one before it is over. */
+static void *stream(void *unused) {
+        Launch l = {.tracked = xsched_queue_begin(queues[0]) == XSCHED_TRACKED};
+
+        while (!resting) {
+                bool next = xsched_queue_begin_bounded(queues[0], run_launch, &l) == XSCHED_TRACKED;
+
+                if (!l.over)
+                        run_launch(&l); /* nobody watches: nobody has asked for room */
+                l = (Launch){.tracked = next};
+        }
+        run_launch(&l);
+        return NULL;
+}
+
+static const char *begin_work(void *(*main)(void *), const char *answer) {
         resting = false;
-        return pthread_create(&worker, NULL, work, NULL) == 0 ? "working" : "?";
+        return pthread_create(&worker, NULL, main, NULL) == 0 ? answer : "?";
 }
 
 static const char *end_work(char *answer, size_t size) {
@@ -100,7 +132,13 @@ static const char *obey(const char *line, char *answer, size_t size) {
                 return "ran";
         }
         if (streq(verb, "work") && resting)
-                return begin_work();
+                return begin_work(work, "working");
+        if (streq(verb, "stream") && resting)
+                return begin_work(stream, "streaming");
+        if (streq(verb, "worked")) {
+                (void) snprintf(answer, size, "%" PRIu64, worked_ns / NSEC_PER_USEC);
+                return answer;
+        }
         if (streq(verb, "progress")) {
                 (void) snprintf(answer, size, "%lu", n_steps);
                 return answer;

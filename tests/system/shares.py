@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the tests of shares over the tree of cgroups share: settings of groups, and what each has run, seen at one instant."""
+
+import json
+import time
+
+import inside
+from inside import GROUP, Case, run, until, write
+
+PERCENT = 0.01
+
+def last_component(path):
+    return path.rsplit("/", 1)[-1]
+
+
+class Moment:
+    """What the service accounts, by the last component of the groups' names, in seconds; how many launches of their clients were done; and
+    when, not before and not after."""
+
+    def __init__(self, case):
+        self.begin = time.monotonic()
+        everything = json.loads(case.call("Describe")[0])
+        self.end = time.monotonic()
+        self.ran = {last_component(g["name"]): g["gpu_time_usec"] / 1e6 for g in everything["groups"]}
+        self.done = {last_component(c["group"]): c["completed"] for c in everything["clients"]}
+
+
+class Span:
+    """From one moment to another."""
+
+    def __init__(self, first, last):
+        self.ran = {name: t - first.ran.get(name, 0) for name, t in last.ran.items()}
+        self.done = {name: n - first.done.get(name, 0) for name, n in last.done.items()}
+        self.least, self.most = last.begin - first.end, last.end - first.begin
+
+    def of(self, *names):
+        return sum(self.ran[name] for name in names)
+
+
+class SharesCase(Case):
+    CONFIG = ""
+
+    @classmethod
+    def setUpClass(cls):
+        write("/etc/xsched/xsched.conf.d/50-test.conf", f"[Scheduler]\n{cls.CONFIG}")
+        run("systemctl", "restart", "xsched")
+
+    def tearDown(self):
+        super().tearDown()
+        for group in self.call("ListGroups")[0]:
+            self.call("ResetGroup", "st", group[0], 0)
+
+    def set(self, unit, **settings):
+        self.call("SetGroup", "sta{sv}", unit, 0, settings)
+
+    def path(self, unit):
+        return self.call("GetGroup", "s", unit)[0]
+
+    def runs(self, unit):
+        return self.get("RunUSec", self.path(unit), GROUP) / 1e6
+
+    def span(self, seconds, deadline=120):
+        """As long as it takes until so much was run by all together: how fast the machine is does not matter."""
+        first, last = Moment(self), None
+
+        def enough():
+            nonlocal last
+            last = Moment(self)
+            return sum(last.ran[name] - first.ran.get(name, 0) for name in last.ran if name.endswith(".service")) >= seconds
+
+        until(enough, f"{seconds} s of device time", deadline)
+        return Span(first, last)
+
+    def check_share(self, part, whole, share, what, tolerance=5 * PERCENT):
+        self.assertAlmostEqual(part / whole / share, 1, delta=tolerance, msg=f"{what}: {part / whole:.4f}, should be {share:.4f}")
+
+    def check_sums(self, span, below):
+        """Groups are what is below them, to the instant; {group: members}."""
+        for name, members in below.items():
+            self.assertAlmostEqual(span.ran[name], span.of(*members), delta=0.01, msg=name)
+
+
+def main():
+    inside.main()

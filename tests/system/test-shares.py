@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Shares over slices three deep, with real kernels (PoCL): by what the service accounts, and, less exactly because others use the CPUs as well,
+by how many kernels were done; the results of all of them are checked. Tenants always have a launch to come, and slices are many kernels
+long, so that it matters little whose kernel is still under way when a turn begins."""
+
+import glob
+import subprocess
+
+import inside
+from inside import GROUP, journal, run, until
+from shares import PERCENT, SharesCase, main
+
+TENANT = "/mnt/build/tests/opencl/tenant"
+LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
+KERNEL_USEC = 1000
+
+
+class Tenant:
+    def __init__(self, unit, slice_unit):
+        self.unit = unit
+        self.process = subprocess.Popen(
+            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", f"--slice={slice_unit}",
+             f"--setenv=OPENCL_LAYERS={LAYER}", "--setenv=POCL_MAX_PTHREAD_COUNT=1", TENANT, str(KERNEL_USEC)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )
+
+    def end(self):
+        """How many kernels it has run; all results were right, or it would have failed."""
+        out, _ = self.process.communicate(timeout=120)
+        if self.process.returncode != 0:
+            raise AssertionError(f"{self.unit}: {self.process.returncode}\n{inside.log_tail()}")
+        return int(out)
+
+
+class Shares(SharesCase):
+    CONFIG = "StarveAfter=1h\nTimeSlice=30ms\n"
+
+    def setUp(self):
+        super().setUp()
+        self.tenants = []
+
+    def tearDown(self):
+        for t in self.tenants:
+            if t.process.poll() is None:
+                t.end()
+        super().tearDown()
+
+    def start(self, *units):
+        """(unit, slice) each; all at once, so that none has the device for long before the others are there."""
+        self.tenants = [Tenant(*u) for u in units]
+        # A program runs before it is a client, and its group's settings come a moment after it.
+        until(lambda: self.get("NClients") == len(units), "the tenants to be clients")
+        until(lambda: min(self.runs(unit) for unit, _ in units) > 0, "each to have had its turn")
+
+    def end(self, span):
+        """What each of them has computed says that it was at least the kernels that the service has heard of."""
+        for t in self.tenants:
+            self.assertGreaterEqual(t.end(), span.done[t.unit])
+        until(lambda: self.get("NClients") == 0, "the clients to go")
+
+    def test_weights(self):
+        """a: 300, b: 100; in a: a-x 100, a-y 200; in a-y: two services, 100 and 300."""
+        for unit, weight in (("a.slice", 300), ("a-y.slice", 200), ("four.service", 300)):
+            self.set(unit, Weight=("u", weight))
+        self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"), ("three.service", "a-y.slice"), ("four.service", "a-y.slice"))
+        self.assertEqual(self.get("Parent", self.path("four.service"), GROUP), "/a.slice/a-y.slice")
+        self.assertEqual(self.get("Parent", self.path("a-y.slice"), GROUP), "/a.slice")
+        self.assertEqual(self.get("Parent", self.path("a.slice"), GROUP), "/")
+        self.assertEqual([self.get("Weight", self.path(u), GROUP) for u in ("a.slice", "two.service", "four.service")], [300, 100, 300])
+
+        span = self.span(10)
+        everything, n = span.of(*span.done), sum(span.done.values())
+        for unit, share in (("one.service", 2 / 8), ("two.service", 2 / 8), ("three.service", 1 / 8), ("four.service", 3 / 8)):
+            self.check_share(span.ran[unit], everything, share, unit)
+            self.check_share(span.done[unit], n, share, f"kernels of {unit}", 30 * PERCENT)
+        self.check_share(span.ran["a.slice"], everything, 3 / 4, "a")
+        self.check_share(span.ran["a-y.slice"], span.ran["a.slice"], 2 / 3, "a-y")
+        self.check_sums(
+            span,
+            {
+                "a.slice": ("a-x.slice", "a-y.slice"),
+                "a-x.slice": ("two.service",),
+                "a-y.slice": ("three.service", "four.service"),
+                "b.slice": ("one.service",),
+            },
+        )
+        self.end(span)
+        left = {g[0] for g in self.call("ListGroups")[0]}
+        self.assertNotIn("/a.slice/a-x.slice/two.service", left)
+
+    def test_guarantee_against_priority(self):
+        """In turns of 20 ms: that is what may be owed when the span begins and ends. The last kernel of each ends after it."""
+        self.set("a.slice", Min=("u", 20))
+        self.set("b.slice", Priority=("i", 50))
+        self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"))
+        self.assertEqual(self.get("Priority", self.path("one.service"), GROUP), 50)
+        span = self.span(7)
+        self.check_share(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.2, "a")
+        self.check_share(span.done["two.service"], sum(span.done.values()), 0.2, "kernels of a", 30 * PERCENT)
+        self.end(span)
+
+    def test_settings_of_unit_files(self):
+        """[X-XSched] of a slice: the weight is the slice's, the priority its members' as well."""
+        inside.drop_in("c.slice", "50-gpu", "[X-XSched]\nWeight=30\nPriority=-5\nMax=70%\nPeriod=80ms\n")
+        self.start(("one.service", "c-z.slice"))
+        path, below = self.path("c.slice"), self.path("one.service")
+        until(lambda: self.get("Weight", path, GROUP) == 30, "what the file says")
+        self.assertEqual([self.get(p, path, GROUP) for p in ("Priority", "Max", "Period")], [-5, 70, 80000])
+        until(lambda: self.get("Priority", below, GROUP) == -5, "the slice's priority")
+        self.assertEqual([self.get(p, below, GROUP) for p in ("Weight", "Max", "Period")], [100, 0, 100000])
+        span = self.span(0.7)
+        self.assertLessEqual(span.ran["c.slice"], 0.7 * (span.most + 0.08))
+        self.end(span)
+        self.assertEqual([m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service") if "c.slice" in str(m["MESSAGE"])], [])
+
+
+if __name__ == "__main__":
+    main()
