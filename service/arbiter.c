@@ -131,6 +131,7 @@ static void write_verdict(Queue *q, Verdict v) {
         c->words[q->slot] = page_slot_set_verdict(q->page_slot, c->words[q->slot], v);
         q->holds = v == VERDICT_HOLD;
         q->manager->n_verdicts++;
+        q->manager->verdict_at = now_ns();
 }
 
 /* The level before the word, and the driver is told after it. */
@@ -249,23 +250,19 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 }
 
 static void write_changed(Device *d) {
-        Entity *e, *tmp, *winner = NULL;
+        Entity *e, *tmp;
 
         LL_FOREACH2(d->changed, e, changed_next)
         write_entity(e, VERDICT_HOLD);
         ladder_flush(d->manager); /* they have the longest way */
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
                 write_entity(e, VERDICT_RUN);
-                if (e->told_ready && e->grant.verdict == VERDICT_RUN)
-                        winner = e;
+                if (d->preempted && e->told_ready && e->grant.verdict == VERDICT_RUN)
+                        d->preempted_by = e;
                 e->changed = false;
                 e->changed_next = NULL;
         }
         d->changed = NULL;
-
-        if (d->preempted)
-                device_emit_preempted(d, d->preempted, winner);
-        d->preempted = NULL;
 }
 
 /* --- states --- */
@@ -469,25 +466,40 @@ void arbiter_touch(Device *d) {
         LL_PREPEND2(d->manager->pending, d, pending_next);
 }
 
+/* A decision ends with the last verdict that it wrote, or where none had to be, here. */
 static void add_latencies(Manager *m) {
         if (m->n_ready_since == 0)
                 return;
-        uint64_t now = now_ns();
+        uint64_t end = m->verdict_at > 0 ? m->verdict_at : now_ns();
         for (unsigned i = 0; i < m->n_ready_since; i++)
-                latency_add(&m->latency, ns_sub(now, m->ready_since[i]));
+                latency_add(&m->latency, ns_sub(end, m->ready_since[i]));
         m->n_ready_since = 0;
 }
 
+/* On the bus, when nobody waits for us any more. */
+static void tell_preempted(Manager *m) {
+        while (m->preempted) {
+                Device *d = m->preempted;
+                LL_DELETE2(m->preempted, d, preempted_next);
+                device_emit_preempted(d, TAKE_PTR(d->preempted), TAKE_PTR(d->preempted_by));
+        }
+}
+
 void arbiter_flush(Manager *m) {
+        m->verdict_at = 0;
         while (m->pending) {
                 Device *d = m->pending;
                 LL_DELETE2(m->pending, d, pending_next);
                 d->pending = false;
+                bool known = d->preempted;
                 device_turn(d);
+                if (d->preempted && !known)
+                        LL_PREPEND2(m->preempted, d, preempted_next);
         }
         ladder_flush(m);
         privileged_flush(m);
         add_latencies(m);
+        tell_preempted(m);
 }
 
 /* --- edges --- */

@@ -66,7 +66,8 @@ struct Device {
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */
 
-        Entity *preempted; /* in the turn that is being written */
+        Entity *preempted, *preempted_by; /* in the turn that is being written */
+        Device *preempted_next;
         uint64_t n_preempted;
         uint64_t preempted_signal_at; /* of the last Preempted signal */
         uint64_t used_at;

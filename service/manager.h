@@ -100,6 +100,7 @@ struct Manager {
         Privileged *privileged;        /* privileged.h; NULL: cannot be */
         Client *holding;               /* list: clients with held slots, whose leases are renewed */
         Client *to_be_told;            /* list: ladder_flush() notifies them */
+        Device *preempted;             /* list: of what happened there the bus is told last */
         sd_event_source *lease_source; /* off while `holding` is empty */
 
         /* What is told of clients that come and go; for the fd store. */
@@ -116,6 +117,7 @@ struct Manager {
         LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;
+        uint64_t verdict_at; /* when the last verdict of this turn was written; 0: none yet */
 
         char **degraded;             /* NULL-terminated, see manager_set_degraded() */
         DeviceSettings every_device; /* SetPolicy for every device, those to come included */

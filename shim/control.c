@@ -207,7 +207,9 @@ void *control_main(void *unused) {
                 control_tell_levels(c);
                 link_turn(c);
                 hold_turn(c);
-                if (control_wait(c))
-                        link_lifeline(c);
+                if (!control_wait(c))
+                        continue;
+                hold_turn(c); /* what the service waits for, before we read why it woke us */
+                link_lifeline(c);
         }
 }
