@@ -58,6 +58,14 @@ static int type_privileged(const char *value, const ConfItem *item, void *data) 
         return 0;
 }
 
+static int type_cpu_latency(const char *value, const ConfItem *item, void *data) {
+        if (!streq(value, "infinity"))
+                return conf_type_nsec.parse(value, item, data);
+        *(uint64_t *) data = NSEC_INFINITY;
+        return 0;
+}
+
+static const ConfType conf_type_cpu_latency = {"a time span, or infinity", type_cpu_latency, NULL};
 static const ConfType conf_type_privileged = {"one of no, criu and debug", type_privileged, NULL};
 static const ConfType conf_type_policy = {"the name of a policy", type_policy, NULL};
 static const ConfType conf_type_log_level = {
@@ -83,6 +91,8 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("Lead", conf_type_usec, DeviceConfig, tuning.lead_us, 0, 1 * NSEC_PER_MSEC),
                 CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0,
                                 1 * NSEC_PER_SEC),
+                CONF_ITEM("CPULatency", conf_type_cpu_latency, DeviceConfig, tuning.cpu_latency_ns, 0,
+                                1 * NSEC_PER_SEC),
                 CONF_ITEM("Preemption", conf_type_preemption, DeviceConfig, tuning.preemption, 0, 0),
                 CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0,
                                 0),
@@ -107,7 +117,7 @@ static Config defaults(void) {
         return (Config){
                         .device = {.policy = policy_all[0],
                                         .params = POLICY_CONFIG_DEFAULT,
-                                        .tuning = {.budget_us = 200}},
+                                        .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}},
                         .limits = limits_default,
                         .log_level = LOG_INFO,
                         .log_target = LOG_TARGET_AUTO,

@@ -15,6 +15,7 @@ typedef struct DeviceTuning {
         uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
         uint32_t lead_us;   /* how long before a launch is expected to end the next may follow */
         uint64_t busy_poll_ns; /* how long the service looks on for events before it sleeps, while it is contended */
+        uint64_t cpu_latency_ns; /* how long waking a sleeping CPU may take meanwhile; NSEC_INFINITY: as it does */
         Preemption preemption;        /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
         bool allow_mes;               /* beyond the gate on GPUs that MES schedules, too */

@@ -238,8 +238,9 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
 
 static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
         return a->budget_us == b->budget_us && a->lead_us == b->lead_us &&
-                        a->busy_poll_ns == b->busy_poll_ns && a->preemption == b->preemption &&
-                        a->allow_mes == b->allow_mes && a->privileged == b->privileged;
+                        a->busy_poll_ns == b->busy_poll_ns && a->cpu_latency_ns == b->cpu_latency_ns &&
+                        a->preemption == b->preemption && a->allow_mes == b->allow_mes &&
+                        a->privileged == b->privileged;
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {

@@ -27,6 +27,7 @@ int manager_new(Config *config, Manager **ret) {
         }
         m->config = config;
         m->state = JOURNAL_NULL;
+        m->cpu_latency = CPU_LATENCY_NULL;
         m->next_client_id = m->next_queue_id = m->next_job_id = 1;
         (void) settings_set_class(&m->default_layer, "default");
 
@@ -79,6 +80,7 @@ Manager *manager_free(Manager *m) {
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);
+        cpu_latency_done(&m->cpu_latency);
         sd_event_unref(m->event);
         config_free(m->config);
         journal_done(&m->state);
@@ -113,20 +115,24 @@ int manager_request_name(Manager *m) {
         return sd_bus_request_name(m->bus, BUS_NAME, 0);
 }
 
-/* Is there anybody to decide between? If so: how long to look on before the next sleep, because a sleeping CPU takes its time to
- * wake, and somebody may be waiting for a decision. */
-static bool manager_is_contended(const Manager *m, uint64_t *ret_busy_poll) {
+/* How awake to be: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
+typedef struct Alertness {
+        bool contended;          /* there is somebody to decide between */
+        uint64_t busy_poll_ns;   /* how long to look on before the next sleep */
+        uint64_t cpu_latency_ns; /* how long waking a CPU may take */
+} Alertness;
+
+static Alertness manager_alertness(const Manager *m) {
+        Alertness a = {.cpu_latency_ns = NSEC_INFINITY};
         const Device *d, *tmp;
-        uint64_t longest = 0;
-        bool contended = false;
 
         HASH_ITER(hh, m->devices, d, tmp)
                 if (d->state == DEVICE_CONTENDED) {
-                        longest = MAX(longest, d->tuning.busy_poll_ns);
-                        contended = true;
+                        a.contended = true;
+                        a.busy_poll_ns = MAX(a.busy_poll_ns, d->tuning.busy_poll_ns);
+                        a.cpu_latency_ns = MIN(a.cpu_latency_ns, d->tuning.cpu_latency_ns);
                 }
-        *ret_busy_poll = longest;
-        return contended;
+        return a;
 }
 
 int manager_loop(Manager *m) {
@@ -134,11 +140,12 @@ int manager_loop(Manager *m) {
         int r;
 
         do {
-                uint64_t poll;
-                bool contended = manager_is_contended(m, &poll);
+                Alertness a = manager_alertness(m);
+                bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;
 
-                realtime_set(&m->realtime, contended && poll == 0);
-                r = sd_event_run(m->event, poll > 0 && now_ns() - last < poll ? 0 : UINT64_MAX);
+                realtime_set(&m->realtime, a.contended && a.busy_poll_ns == 0);
+                cpu_latency_set(&m->cpu_latency, NULL, a.cpu_latency_ns);
+                r = sd_event_run(m->event, poll ? 0 : UINT64_MAX);
                 if (r < 0)
                         return r;
                 if (r > 0) {

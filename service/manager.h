@@ -34,6 +34,7 @@
 #include "cgroup/attr-watch.h"
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "cpu-latency.h"
 #include "device-settings.h"
 #include "device-tuning.h"
 #include "journal.h"
@@ -113,6 +114,7 @@ struct Manager {
         uint64_t n_verdicts;
         uint64_t n_wakeups;
         Realtime realtime;
+        CpuLatency cpu_latency;
         LatencyRing latency;
         LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */

@@ -98,6 +98,7 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         assert_int_equal(a->tuning.budget_us, b->tuning.budget_us);
         assert_int_equal(a->tuning.lead_us, b->tuning.lead_us);
         assert_int_equal(a->tuning.busy_poll_ns, b->tuning.busy_poll_ns);
+        assert_int_equal(a->tuning.cpu_latency_ns, b->tuning.cpu_latency_ns);
         assert_int_equal(a->tuning.preemption, b->tuning.preemption);
         assert_int_equal(a->tuning.allow_mes, b->tuning.allow_mes);
 }
@@ -105,7 +106,7 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
 void assert_defaults(const Config *c) {
         const DeviceConfig expected = {.policy = policy_all[0],
                         .params = POLICY_CONFIG_DEFAULT,
-                        .tuning = {.budget_us = 200}};
+                        .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}};
 
         assert_same_device(&c->device, &expected);
         assert_int_equal(c->limits.clients_per_user, 4096);

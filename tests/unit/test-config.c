@@ -62,7 +62,7 @@ static void test_shipped_file(void **state) {
 static void test_all_keys(void **state) {
         put(ETC "/xsched.conf",
                         "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
-                        "Linger=0\nThreshold=8\nBudget=1ms\nPreemption=3\nAllowMESPreemption=yes\n"
+                        "Linger=0\nThreshold=8\nBudget=1ms\nBusyPoll=2ms\nCPULatency=20us\nPreemption=3\nAllowMESPreemption=yes\n"
                         "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\n"
                         "[Log]\nLevel=debug\nTarget=console\n");
         _cleanup_(config_freep)
@@ -76,6 +76,8 @@ static void test_all_keys(void **state) {
         assert_int_equal(c->device.params.linger_ns, 0);
         assert_int_equal(c->device.params.threshold, 8);
         assert_int_equal(c->device.tuning.budget_us, 1000);
+        assert_int_equal(c->device.tuning.busy_poll_ns, 2 * NSEC_PER_MSEC);
+        assert_int_equal(c->device.tuning.cpu_latency_ns, 20 * NSEC_PER_USEC);
         assert_int_equal(c->device.tuning.preemption, PREEMPTION_INTERRUPT);
         assert_true(c->device.tuning.allow_mes);
         assert_int_equal(c->limits.clients_per_user, 1);

@@ -162,6 +162,13 @@ class Unit(unittest.TestCase):
     def test_verify(self):
         self.verify()
 
+    def test_verify_cpu_latency(self):
+        drop_in = read("units/examples/cpu-latency.conf")
+        self.verify(drop_in)
+        path = re.search(r"(?m)^BindPaths=(/dev/\S+)$", drop_in)[1]
+        self.assertIn(f'"{path}"', read("service/cpu-latency.c"))
+        self.assertIn(f"DeviceAllow={path} w", drop_in)
+
     def test_verify_privileged(self):
         drop_in = (BUILD / "units/examples/privileged.conf").read_text(encoding="utf-8")
         self.verify(drop_in)

@@ -54,6 +54,40 @@ class Service(Case):
             c.end()
         until(lambda: policy() == os.SCHED_OTHER, "an ordinary process")
 
+    def test_cpus_stay_awake_while_there_is_a_choice(self):
+        """CPULatency=, with the drop-in that the unit needs for it."""
+        drop_in = "/etc/systemd/system/xsched.service.d/50-cpu-latency.conf"
+        config = "/etc/xsched/xsched.conf.d/50-cpu-latency.conf"
+        self.addCleanup(run, "systemctl", "restart", "xsched")
+        self.addCleanup(run, "systemctl", "daemon-reload")
+        for path in (drop_in, config):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.addCleanup(os.unlink, path)
+        write(drop_in, read("/usr/share/doc/xsched/examples/cpu-latency.conf"))
+        write(config, "[Scheduler]\nCPULatency=7us\n")
+        run("systemctl", "daemon-reload")
+        run("systemctl", "restart", "xsched")
+
+        def latency():
+            fd = os.open("/dev/cpu_dma_latency", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return int.from_bytes(os.read(fd, 4), sys.byteorder)
+            finally:
+                os.close(fd)
+
+        before = latency()
+        self.assertGreater(before, 7)
+        high, low = self.client(), self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-1")
+        high.ask("begin 0")
+        low.tell("begin 0")
+        until(lambda: latency() == 7, "CPUs that wake in 7 us")
+        high.ask("complete 0")
+        low.line()
+        low.ask("complete 0")
+        for c in (high, low):
+            c.end()
+        until(lambda: latency() == before, "CPUs that sleep")
+
     def test_priorities_by_cgroup(self):
         """Two units in two slices, with limits that the kernel enforces: the one waits for the other."""
         high = self.client("--slice=online.slice", "-pCPUWeight=500", "-pMemoryMax=256M", unit="high.service")
