@@ -65,15 +65,14 @@ static bool is_denied(const PreemptionInput *in) {
         return in->mes && !in->mes_allowed;
 }
 
-/* The highest rung that the process can climb itself. */
-static PreemptLevel own_level(const PreemptionInput *in) {
+PreemptLevel preemption_reach(const PreemptionInput *in) {
         PreemptLevel level = MIN(setting_level(in->setting), in->max_level);
 
         return is_denied(in) && level > LEVEL_GATE ? LEVEL_GATE : level;
 }
 
 static bool can_be_taken_off(const PreemptionInput *in) {
-        return own_level(in) >= LEVEL_DEQUEUE ||
+        return preemption_reach(in) >= LEVEL_DEQUEUE ||
                         (in->setting == PREEMPTION_PRIVILEGED && in->privileged && !is_denied(in));
 }
 
@@ -92,7 +91,7 @@ static bool is_worth_it(const PreemptionInput *in) {
 }
 
 PreemptionChoice preemption_choose(const PreemptionInput *in) {
-        PreemptLevel level = own_level(in);
+        PreemptLevel level = preemption_reach(in);
 
         if (in->setting == PREEMPTION_OFF)
                 return (PreemptionChoice){.level = LEVEL_OBSERVE};

@@ -63,6 +63,9 @@ typedef struct PreemptionChoice {
         bool privileged;    /* the service's own hold, on top of it */
 } PreemptionChoice;
 
+/* The highest rung that the process can climb itself. Looks at setting, max_level and the words about MES only. */
+PreemptLevel preemption_reach(const PreemptionInput *in);
+
 PreemptionChoice preemption_choose(const PreemptionInput *in);
 
 /* The value of held_ns from which on the choice is another one if nothing drains; UINT64_MAX: it stays as it is. */

@@ -44,6 +44,17 @@ static uint32_t entity_threshold(const Entity *e) {
                                                                        : e->grant.threshold;
 }
 
+/* What can be taken off need not drain, so it need not be short either, unless somebody has said so. */
+static uint32_t queue_threshold(const Queue *q) {
+        const Entity *e = q->entity;
+        uint32_t threshold = entity_threshold(e);
+
+        if (threshold == 0 || e->settings.threshold != 0 || !e->device->tuning.threshold_by_level ||
+                        !ladder_can_take_off(q))
+                return threshold;
+        return MAX(threshold, DEVICE_THRESHOLD_STOPPABLE);
+}
+
 static uint32_t wanted_watch(const Queue *q) {
         const Entity *e = q->entity;
 
@@ -69,9 +80,9 @@ static SlotWords wanted_words(const Queue *q) {
                 w.verdict = VERDICT_HOLD;
         else if (e && entity_is_scheduled(e)) {
                 w.verdict = gang_entity_verdict(e);
-                w.threshold = entity_threshold(e);
+                w.threshold = queue_threshold(q);
         } else if (e && e->policy && e->limited)
-                w.threshold = entity_threshold(e); /* what it launches before it is heard of stays small */
+                w.threshold = queue_threshold(q); /* what it launches before it is heard of stays small */
         if (w.threshold != 0) {
                 w.budget_us = e->device->tuning.budget_us;
                 w.lead_us = e->device->tuning.lead_us;

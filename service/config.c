@@ -58,6 +58,13 @@ static int type_privileged(const char *value, const ConfItem *item, void *data) 
         return 0;
 }
 
+static int type_threshold(const char *value, const ConfItem *item, void *data) {
+        if (!streq(value, "auto"))
+                return conf_type_uint.parse(value, item, data);
+        *(uint32_t *) data = 0;
+        return 0;
+}
+
 static int type_cpu_latency(const char *value, const ConfItem *item, void *data) {
         if (!streq(value, "infinity"))
                 return conf_type_nsec.parse(value, item, data);
@@ -65,6 +72,11 @@ static int type_cpu_latency(const char *value, const ConfItem *item, void *data)
         return 0;
 }
 
+static const char *format_threshold(char *buf, size_t size, int64_t limit) {
+        return conf_type_uint.format(buf, size, limit);
+}
+
+static const ConfType conf_type_threshold = {"auto or a whole number", type_threshold, format_threshold};
 static const ConfType conf_type_cpu_latency = {"a time span, or infinity", type_cpu_latency, NULL};
 static const ConfType conf_type_privileged = {"one of no, criu and debug", type_privileged, NULL};
 static const ConfType conf_type_policy = {"the name of a policy", type_policy, NULL};
@@ -85,7 +97,7 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("StarveRun", conf_type_nsec, DeviceConfig, params.starve_run_ns,
                                 100 * NSEC_PER_USEC, 10 * NSEC_PER_SEC),
                 CONF_ITEM("Linger", conf_type_nsec, DeviceConfig, params.linger_ns, 0, 100 * NSEC_PER_MSEC),
-                CONF_ITEM("Threshold", conf_type_uint, DeviceConfig, params.threshold, 1,
+                CONF_ITEM("Threshold", conf_type_threshold, DeviceConfig, params.threshold, 1,
                                 SETTINGS_THRESHOLD_MAX),
                 CONF_ITEM("Budget", conf_type_usec, DeviceConfig, tuning.budget_us, 0, 1 * NSEC_PER_SEC),
                 CONF_ITEM("Lead", conf_type_usec, DeviceConfig, tuning.lead_us, 0, 1 * NSEC_PER_MSEC),
@@ -114,7 +126,7 @@ static const ConfItem log_items[] = {
 
 /* What an empty assignment returns to. */
 static Config defaults(void) {
-        return (Config){
+        Config c = {
                         .device = {.policy = policy_all[0],
                                         .params = POLICY_CONFIG_DEFAULT,
                                         .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}},
@@ -122,6 +134,9 @@ static Config defaults(void) {
                         .log_level = LOG_INFO,
                         .log_target = LOG_TARGET_AUTO,
         };
+
+        c.device.params.threshold = 0; /* by level */
+        return c;
 }
 
 /* One configuration being read. */

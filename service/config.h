@@ -19,7 +19,7 @@
 /* How a device is shared. */
 typedef struct DeviceConfig {
         const PolicyOps *policy;
-        PolicyConfig params;
+        PolicyConfig params; /* threshold 0: "auto", see DeviceTuning */
         DeviceTuning tuning;
 } DeviceConfig;
 

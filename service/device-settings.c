@@ -65,6 +65,10 @@ bool device_settings_has(const DeviceSettings *s, const DeviceKey *k) {
         return s->mask & key_bit(k);
 }
 
+bool device_settings_has_threshold(const DeviceSettings *s) {
+        return device_settings_has(s, device_key_find("Threshold"));
+}
+
 int device_settings_set_preemption(DeviceSettings *s, const char *name) {
         int v = preemption_from_string(name);
         if (v < 0)

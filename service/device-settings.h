@@ -39,6 +39,7 @@ static inline bool device_settings_is_empty(const DeviceSettings *s) {
 /* A value in the unit of the bus. -ERANGE when it is out of range. */
 int device_settings_set(DeviceSettings *s, const DeviceKey *k, uint64_t v);
 bool device_settings_has(const DeviceSettings *s, const DeviceKey *k);
+bool device_settings_has_threshold(const DeviceSettings *s);
 
 /* A value of a configuration, in the unit of the bus. */
 uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c);

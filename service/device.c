@@ -237,10 +237,10 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
 }
 
 static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
-        return a->budget_us == b->budget_us && a->lead_us == b->lead_us &&
-                        a->busy_poll_ns == b->busy_poll_ns && a->cpu_latency_ns == b->cpu_latency_ns &&
-                        a->preemption == b->preemption && a->allow_mes == b->allow_mes &&
-                        a->privileged == b->privileged;
+        return a->threshold_by_level == b->threshold_by_level && a->budget_us == b->budget_us &&
+                        a->lead_us == b->lead_us && a->busy_poll_ns == b->busy_poll_ns &&
+                        a->cpu_latency_ns == b->cpu_latency_ns && a->preemption == b->preemption &&
+                        a->allow_mes == b->allow_mes && a->privileged == b->privileged;
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
@@ -268,6 +268,8 @@ int device_load_config(Device *d) {
         device_settings_apply(&d->runtime, &ops, &config);
         if (d->runtime.has_preemption)
                 tuning.preemption = d->runtime.preemption;
+        if (device_settings_has_threshold(&d->runtime))
+                tuning.threshold_by_level = false;
         int r = device_set_policy(d, ops, &config);
         if (r < 0)
                 return r;

@@ -34,6 +34,16 @@ PreemptLevel ladder_queue_max_level(const Queue *q) {
         return q->mes && q->device->tuning.allow_mes ? LEVEL_INTERRUPT : q->max_level;
 }
 
+bool ladder_can_take_off(const Queue *q) {
+        const PreemptionInput in = {
+                        .setting = ladder_setting(q->entity),
+                        .max_level = ladder_queue_max_level(q),
+                        .mes = q->mes,
+                        .mes_allowed = q->device->tuning.allow_mes,
+        };
+        return preemption_reach(&in) >= LEVEL_DEQUEUE;
+}
+
 /* --- estimates --- */
 
 uint64_t ladder_queue_drain(const Queue *q) {

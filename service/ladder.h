@@ -65,3 +65,6 @@ uint64_t ladder_client_drain(const Client *c);
  * read counts as such. */
 PreemptLevel ladder_queue_max_level(const Queue *q);
 bool ladder_name_has_mes(const char *backend, const char *name);
+
+/* Whether a hold of it, which has an entity, can reach beyond the gate by the process's own means. */
+bool ladder_can_take_off(const Queue *q);

@@ -164,14 +164,19 @@ const PolicyOps *manager_device_config(
         DeviceConfig c;
 
         config_device(m->config, id, &c);
-        PolicyConfig params = c.params;
         const PolicyOps *ops = c.policy;
+        bool by_level = c.params.threshold == 0;
+        if (by_level)
+                c.params.threshold = POLICY_CONFIG_DEFAULT.threshold;
+        PolicyConfig params = c.params;
         device_settings_apply(&m->every_device, &ops, &params);
 
         /* What was set for every device may not fit what the file says of this one. */
         bool fits = device_policy_accepts(ops, &params);
         *ret = fits ? params : c.params;
         *ret_tuning = c.tuning;
+        ret_tuning->threshold_by_level =
+                        by_level && !(fits && device_settings_has_threshold(&m->every_device));
         if (m->every_device.has_preemption)
                 ret_tuning->preemption = m->every_device.preemption;
         return fits ? ops : c.policy;

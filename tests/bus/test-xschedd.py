@@ -256,7 +256,7 @@ class Life(unittest.TestCase):
             self.assertEqual(self.bus("get-property", *SCHEDULER, "Degraded"), "as 0")
             self.assertEqual(client.do("run 3"), "ran")
         _, err = service.end()
-        self.assertIn(f"{self.config}:2: Threshold=many is not a whole number", err)
+        self.assertIn(f"{self.config}:2: Threshold=many is not auto or a whole number", err)
 
     def test_problem_at_the_start(self):
         self.config.write_text("[Scheduler]\nTreshold=3\n")

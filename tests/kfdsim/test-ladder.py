@@ -93,6 +93,11 @@ class Ladder(Case):
         path = next(d[5] for d in self.call("ListDevices") if d[0] == GPU)
         return self.get(name, path, DEVICE)
 
+    def bounds(self):
+        """How much the queues that can be taken off may have in flight."""
+        with os.fdopen(self.call("Dump")) as f:
+            return [int(n) for n in re.findall(r"level=\d/3 threshold=(\d+)", f.read())]
+
     def take(self, low):
         """The device is wanted, and the low tenant is off it."""
         self.high.edge(1)
@@ -128,6 +133,24 @@ class Preemption(Ladder):
         self.assertGreater(self.device("NPreempted"), 0)
         self.assertGreater(self.device("HoldCostUSec"), 0)
         until(low.is_on)
+        low.finish()
+
+    def test_threshold(self):
+        """What can be taken off may have more in flight, unless somebody says how much."""
+        low = self.low(queues=1)
+
+        def bound(n):
+            return lambda: self.bounds() == [n]
+
+        self.take(low)
+        self.give_back(low)
+        until(bound(16))
+        for text, n in (("Threshold=3", 3), ("Threshold=1", 1), ("", 16), ("Preemption=1", 1), ("Preemption=2", 16), ("Threshold=auto", 16)):
+            self.service.configure(f"{self.config}{text}\n")
+            self.call("Reload")
+            until(bound(n), text)
+        self.take(low)
+        self.give_back(low)
         low.finish()
 
     def test_settings(self):

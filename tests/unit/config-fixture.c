@@ -104,10 +104,11 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
 }
 
 void assert_defaults(const Config *c) {
-        const DeviceConfig expected = {.policy = policy_all[0],
+        DeviceConfig expected = {.policy = policy_all[0],
                         .params = POLICY_CONFIG_DEFAULT,
                         .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}};
 
+        expected.params.threshold = 0;
         assert_same_device(&c->device, &expected);
         assert_int_equal(c->limits.clients_per_user, 4096);
         assert_int_equal(c->limits.queues_per_user, 16384);

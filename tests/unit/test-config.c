@@ -201,7 +201,7 @@ static void test_reload_keeps_what_was_good(void **state) {
 
         assert_int_equal(after->device.params.timeslice_ns, 7 * NSEC_PER_MSEC);
         assert_int_equal(after->device.params.concurrency, 2);
-        assert_int_equal(after->device.params.threshold, 1); /* taken out of the file: the default */
+        assert_int_equal(after->device.params.threshold, 0); /* taken out of the file: by level */
         assert_int_equal(after->log_level, LOG_DEBUG);
         DeviceConfig d;
         config_device(after, "pci:0", &d);

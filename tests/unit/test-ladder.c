@@ -231,6 +231,56 @@ static void test_settings(void **state) {
         two_done(&t);
 }
 
+static uint32_t threshold(const Queue *q) {
+        return atomic_load(&q->page_slot->threshold);
+}
+
+/* What can be taken off may have more in flight, as long as nobody has said how much. */
+static void test_threshold_by_level(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        Group *g = t.low.client->group;
+        Queue *gated = kfd_queue(&t.low, "gfx90a", LEVEL_GATE);
+
+        keep_busy(t.l, 1, NSEC_PER_MSEC);
+        begin(t.h);
+        assert_int_equal(threshold(t.h), 0);
+        assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
+        assert_int_equal(threshold(gated), 1);
+        assert_int_equal(t.d->config.threshold, 1);
+        let_go(&t);
+        assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
+
+        /* Without the means to take it off it is as the others. */
+        assert_int_equal(settings_set_preemption(&g->override, "1"), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_int_equal(threshold(t.l), 1);
+        assert_int_equal(settings_set_preemption(&g->override, "2"), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
+
+        /* A number that somebody says holds: for the group, */
+        assert_int_equal(settings_set_threshold(&g->override, 3), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_int_equal(threshold(t.l), 3);
+        assert_int_equal(threshold(gated), 3);
+        assert_int_equal(settings_set_threshold(&g->override, 0), 0);
+        group_settings_changed(g);
+        arbiter_flush(t.m);
+        assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
+
+        /* and for the device: the same number that it had without. */
+        assert_int_equal(device_settings_set(&s, device_key_find("Threshold"), 1), 0);
+        assert_int_equal(device_configure(t.d, &s), 0);
+        arbiter_flush(t.m);
+        assert_int_equal(threshold(t.l), 1);
+        assert_int_equal(threshold(gated), 1);
+        two_done(&t);
+}
+
 static void test_mes(void **state) {
         Two t = two_make("gfx1100", LEVEL_GATE);
 
@@ -361,6 +411,7 @@ int main(void) {
                         cmocka_unit_test(test_review),
                         cmocka_unit_test(test_ready_while_held),
                         cmocka_unit_test(test_settings),
+                        cmocka_unit_test(test_threshold_by_level),
                         cmocka_unit_test(test_mes),
                         cmocka_unit_test(test_one_datagram),
                         cmocka_unit_test(test_lies),
