@@ -4,10 +4,13 @@
 
 Both jobs are programs on AMD's HSA runtime, with the KFD layer in front of it, under a real service. The three parts are the service's own figures:
 decision, from the doorbell to the verdict being written; wake-up, from there to the low job's control thread calling its driver; ioctl, that
-call, whose cost is the simulator's model (an unmap and map costs 50 us, beside what the simulator's own threads need of the CPU). Prints JSON."""
+call, whose cost is the simulator's model (an unmap and map costs 50 us, beside what the simulator's own threads need of the CPU). Played once for
+each of some settings, with the kernel's bare wake-ups (bench-wake) before, as the yardstick. Prints JSON."""
 
 import json
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +19,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import *
 
 KERNEL_NS = 500_000
+QUICK = "--quick" in sys.argv
+
+# Asleep, the service awake, all CPUs awake, and both.
+SETTINGS = ("", "BusyPoll=50ms", "CPULatency=0us", "BusyPoll=50ms\nCPULatency=0us")
 
 
 class Player:
@@ -59,25 +66,43 @@ def figures(c, name):
     return dict(zip(("p50_us", "p99_us", "max_us", "samples"), c.get(NAME, PATH, MANAGER, name)))
 
 
-def main():
-    seconds = 2 if "--quick" in sys.argv else 15
+def yardstick(config):
+    """The kernel's own wake-ups, with CPUs as awake as under this setting."""
+    awake = re.search(r"CPULatency=(\d+)us", config)
+    command = [os.environ["YARDSTICK"], "--json", "--count=200" if QUICK else "--count=600"]
+    command += [f"--cpu-latency={awake[1]}"] if awake else []
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(text)
+
+
+def becomes_realtime(service, until_ns):
+    """As long as there is somebody to decide between."""
+    while now_ns() < until_ns:
+        if os.sched_getscheduler(service.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def play(config, seconds):
     with tempfile.TemporaryDirectory() as directory:
         environment = {"KFDSIM_DIR": os.path.join(directory, "kfdsim"), "KFDSIM_GPUS": "gfx90a"}
         bus = Bus(directory, "daemon")
-        service = Service(bus, directory, config="[Log]\nLevel=warning\n[Scheduler]\nPreemption=auto\nThreshold=16\nBudget=0\n")
+        service = Service(bus, directory, config=f"[Log]\nLevel=warning\n[Scheduler]\nPreemption=auto\nThreshold=16\nBudget=0\n{config}\n")
         c = bus.connect()
         low = Player(bus, job(c, "low", -10), "batch", 100, environment)
         high = Player(bus, job(c, "high", 10), "latency", 4, environment)
         start = now_ns() + 10**9
         low.go(now_ns(), 0, 0)
         high.go(start, start + seconds * 10**9, 20_000_000)
+        realtime = becomes_realtime(service, start + 2 * 10**9)
         tasks = high.done()
         low.stop()
         result = {name: figures(c, prop) for name, prop in (
             ("decision", "DecisionLatency"), ("wake", "WakeLatency"), ("ioctl", "DriverLatency"))}
         device = c.call(NAME, PATH, MANAGER, "ListDevices")[0][0][5]
         result.update(
-            seconds=seconds, tasks=tasks, batch_tasks=low.done(),
+            seconds=seconds, tasks=tasks, batch_tasks=low.done(), realtime=realtime,
             hold_us=c.get(NAME, device, DEVICE, "HoldCostUSec"), release_us=c.get(NAME, device, DEVICE, "ReleaseCostUSec"),
         )
         low.process.end()
@@ -87,7 +112,17 @@ def main():
         bus.end()
     if result["ioctl"]["samples"] == 0:
         raise AssertionError("no queue was ever taken off")
-    print(json.dumps(result))
+    return result
+
+
+def main():
+    rows = []
+    for config in SETTINGS:
+        if "CPULatency" in config and not os.access("/dev/cpu_dma_latency", os.W_OK):
+            print(f"/dev/cpu_dma_latency may not be written: {config.split()} is left out", file=sys.stderr)
+            continue
+        rows.append({"settings": config.split(), "yardstick": yardstick(config), **play(config, 2 if QUICK else 10)})
+    print(json.dumps(rows))
 
 
 if __name__ == "__main__":

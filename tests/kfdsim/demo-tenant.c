@@ -21,10 +21,11 @@
 #include "tools/demo/tenant.h"
 #include "tools/demo/work.h"
 
-#define N_PACKETS     1024U
-#define KERNEL_NS     (500 * NSEC_PER_USEC)
-#define NAP_USEC      50U
-#define SELF_VARIABLE "XSCHED_DEMO_AMD_SIM_STARTED"
+#define N_PACKETS       1024U
+#define KERNEL_NS       (500 * NSEC_PER_USEC)
+#define NAP_USEC        50U
+#define SELF_VARIABLE   "XSCHED_DEMO_AMD_SIM_STARTED"
+#define WINDOW_VARIABLE "XSCHED_DEMO_WINDOW"
 #define DEVICE_NAME                                                                                         \
         "simulated AMD GPU (kfdsim): kernels are timers, an unmap and map costs 50 us, processes take turns of 1 ms"
 
@@ -34,6 +35,7 @@ struct Work {
         AqlKernel kernel;
         AqlProof *proof;
         uint64_t n_dispatched;
+        uint32_t window, refill; /* see window_parse(); 0: none */
 };
 
 void demo_complain(const char *format, ...) {
@@ -50,6 +52,25 @@ static const char *const role_table[_ROLE_MAX] = {
                 [ROLE_BATCH] = "batch",
 };
 DEFINE_STRING_TABLE_LOOKUP(role, Role);
+
+/* XSched's launch configuration, by $XSCHED_DEMO_WINDOW: "16/8" has 16 dispatches in flight at most, and learns of their ends in batches of 8 only: who
+ * has filled the window goes on when the batch at its head is done, with a whole batch. Played by the application, because that is where XSched's
+ * shim keeps what is not launched yet; what holds it is the gate behind. */
+static void window_parse(Work *w) {
+        const char *text = getenv(WINDOW_VARIABLE);
+
+        if (text &&
+                        (sscanf(text, "%" SCNu32 "/%" SCNu32, &w->window, &w->refill) != 2 ||
+                                        w->refill > w->window))
+                w->window = w->refill = 0;
+}
+
+static void window_wait(const Work *w, uint64_t index) {
+        if (w->window == 0 || index - hsa_queue_load_read_index_scacquire(w->queue) < w->window)
+                return;
+        while (index - hsa_queue_load_read_index_scacquire(w->queue) > w->window - w->refill)
+                (void) usleep(NAP_USEC);
+}
 
 /* --- work.h --- */
 
@@ -87,6 +108,7 @@ int work_open(const char *device, uint32_t seed, Work **ret) {
         if (!w->proof)
                 return demo_error(-ENOMEM, "out of memory");
         w->proof->capacity = 2 * WORK_KERNELS_MAX;
+        window_parse(w);
         if (hsa_init() != HSA_STATUS_SUCCESS ||
                         hsa_iterate_agents(take_gpu, &gpu) != HSA_STATUS_INFO_BREAK ||
                         hsa_signal_create(1, 0, NULL, &w->done) != HSA_STATUS_SUCCESS ||
@@ -102,6 +124,7 @@ static void dispatch(Work *w, bool last) {
 
         while (index - hsa_queue_load_read_index_scacquire(w->queue) >= w->queue->size)
                 (void) usleep(NAP_USEC);
+        window_wait(w, index);
         AqlPacket *p = (AqlPacket *) w->queue->base_address + index % w->queue->size;
         uint64_t number = ++w->n_dispatched;
         w->proof->seen[number % w->proof->capacity] = 0;
