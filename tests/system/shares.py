@@ -74,6 +74,11 @@ class SharesCase(Case):
     def check_share(self, part, whole, share, what, tolerance=5 * PERCENT):
         self.assertAlmostEqual(part / whole / share, 1, delta=tolerance, msg=f"{what}: {part / whole:.4f}, should be {share:.4f}")
 
+    def check_guaranteed(self, part, whole, share, what):
+        """Never less; more by what turns ran over that ended late, for a guarantee remembers no more than a turn of that."""
+        self.assertGreater(part / whole, share * (1 - 5 * PERCENT), what)
+        self.assertLess(part / whole, share * (1 + 30 * PERCENT), what)
+
     def check_sums(self, span, below):
         """Groups are what is below them, to the instant; {group: members}."""
         for name, members in below.items():

@@ -97,7 +97,7 @@ class Limits(StreamCase):
         self.start("one", "four")
         self.assertEqual([self.get("Priority", self.path(u), GROUP) for u in ("one.service", "a-y.slice", "four.service")], [50, 0, -50])
         span, worked = self.measure(5)
-        self.check_share(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.3, "a")
+        self.check_guaranteed(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.3, "a")
         self.check_worked(worked, span)
 
         self.set("a.slice", Max=("u", 10))

@@ -95,7 +95,7 @@ class Shares(SharesCase):
         self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"))
         self.assertEqual(self.get("Priority", self.path("one.service"), GROUP), 50)
         span = self.span(7)
-        self.check_share(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.2, "a")
+        self.check_guaranteed(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.2, "a")
         self.check_share(span.done["two.service"], sum(span.done.values()), 0.2, "kernels of a", 30 * PERCENT)
         self.end(span)
 
