@@ -30,7 +30,7 @@ static void count(const ConfProblem *p, void *userdata) {
 static void check_device(const DeviceConfig *d) {
         require(d->policy != NULL);
         require(d->params.concurrency >= 1 && d->params.concurrency <= 1024);
-        require(d->params.threshold >= 1 && d->params.threshold <= SETTINGS_THRESHOLD_MAX);
+        require(d->params.threshold <= SETTINGS_THRESHOLD_MAX); /* 0: by level */
         require(d->params.timeslice_ns >= 100 * NSEC_PER_USEC &&
                         d->params.timeslice_ns <= 10 * NSEC_PER_SEC);
         require(d->params.linger_ns <= 100 * NSEC_PER_MSEC);
