@@ -11,7 +11,7 @@
 #include "log.h"
 
 #define CLASS_SUFFIX            ".class"
-#define FREEZE_AFTER_MAX        (10 * 60 * NSEC_PER_SEC)
+#define FREEZE_AFTER_MAX        (600 * NSEC_PER_SEC)
 #define FREEZE_AFTER_DEFAULT_US 500000U
 
 static int type_preemption(const char *value, const ConfItem *item, void *data) {

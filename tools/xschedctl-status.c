@@ -177,8 +177,10 @@ static bool is_known(const Snapshot *s, const char *path) {
 static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
         _cleanup_free_ const char **paths = calloc((size_t) n, sizeof(char *));
         _cleanup_free_ Target *targets = calloc((size_t) n, sizeof(Target));
-        int r = paths && targets ? 0 : ctl_fail("out of memory");
+        int r = 0;
 
+        if (!paths || !targets)
+                return ctl_fail("out of memory");
         for (int i = 0; i < n && r == 0; i++) {
                 r = target_resolve(c, names[i], false, targets + i);
                 if (r == 0 && targets[i].path && !is_known(s, targets[i].path))
@@ -188,7 +190,7 @@ static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
         }
         if (r == 0 && snapshot_narrow(s, paths, (size_t) n) < 0)
                 r = ctl_fail("out of memory");
-        for (int i = 0; i < n && targets; i++)
+        for (int i = 0; i < n; i++)
                 target_done(targets + i);
         return r;
 }
