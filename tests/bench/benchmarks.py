@@ -415,6 +415,15 @@ def preempt_rows(data):
     return rows
 
 
+def bare_wake_ups(data):
+    """What no service could do on the machine."""
+    p99 = [d["yardstick"]["eventfd"]["p99_us"] for d in data]
+    slow = sum(us >= 60 for us in p99)
+    if slow == 0:
+        return ""
+    return f"Under {slow} of the {len(p99)} settings the kernel's bare wake-up has a p99 of 60 us or more here (up to {max(p99):.0f}), with nothing of ours in it. "
+
+
 def render_preempt(record):
     data = record["data"]
     text = (
@@ -427,6 +436,7 @@ def render_preempt(record):
     met = [" ".join(d["settings"]) or "defaults" for d in data if max(d["decision"]["p99_us"], d["wake"]["p99_us"]) < 60]
     text += (
         f"\nThe aim is a p99 below 60 us for decision and wake-up each, on an otherwise idle machine. Here it is met by: {', '.join(met) or 'none'}. "
+        + bare_wake_ups(data)
         + ("" if any("CPULatency=0us" in d["settings"] for d in data) else "What BusyPoll= and CPULatency= make of it has not been measured on a quiet machine.")
         + "\n\n"
     )
