@@ -74,8 +74,8 @@ class Ladder(Case):
         self.sim = {"KFDSIM_DIR": os.path.join(self.directory, "kfdsim"), "KFDSIM_GPUS": self.gpus, "KFDSIM_OPTS": "map-us=20"}
         _, self.high = self.tenant("high", GPU, Priority=10)
 
-    def low(self, *options, **kwargs):
-        return Tenant(self, self.job("low")[0], *(options or FOREVER), **kwargs)
+    def low(self, *options, token=None, **kwargs):
+        return Tenant(self, token or self.job("low")[0], *(options or FOREVER), **kwargs)
 
     def hardware(self):
         """{pid: [mapped, ...]} and {gpu: times of unmapping and mapping}."""
@@ -214,6 +214,42 @@ class MES(Ladder):
         self.take(low)
         self.give_back(low)
         low.finish()
+
+
+class Gang(Ladder):
+    """A job on two GPUs, of which one is wanted."""
+
+    gpus = "gfx90a,gfx90a"
+
+    def members(self, **settings):
+        token, group = self.job("low", **settings)
+        return [self.low(token=token, gpu=gpu) for gpu in range(2)], group
+
+    def test_together(self):
+        low, _ = self.members(Gang=True)
+        for _ in range(5):
+            self.high.edge(1)
+            until(lambda: all(t.is_off() for t in low), "both are off their GPUs")
+            self.high.edge(0)
+            until(lambda: all(t.is_on() for t in low), "both are back")
+        for t in low:
+            t.finish()
+
+    def test_each_by_itself(self):
+        """What is no gang loses only the GPU that is wanted; it becomes one, and none again, while it is held."""
+        low, group = self.members()
+        self.take(low[0])
+        self.assertTrue(low[1].is_on())
+        put = lambda gang: self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, {"Gang": ("b", gang)})
+        put(True)
+        until(low[1].is_off)
+        self.assertTrue(low[0].is_off())
+        put(False)
+        until(low[1].is_on)
+        self.assertTrue(low[0].is_off())
+        self.give_back(low[0])
+        for t in low:
+            t.finish()
 
 
 class Deaths(Ladder):

@@ -473,7 +473,7 @@ class Case(unittest.TestCase):
 
     def job(self, name, **settings):
         """A group of its own, for as long as this process: (token, path of the group)."""
-        codes = {"Priority": "i", "Weight": "u", "Threshold": "u", "Class": "s"}
+        codes = {"Priority": "i", "Weight": "u", "Threshold": "u", "Class": "s", "Gang": "b"}
         pidfd = os.pidfd_open(os.getpid())
         try:
             return self.call("CreateJob", "sa{sv}ht", name, {k: (codes[k], v) for k, v in settings.items()}, pidfd, 0)
