@@ -36,6 +36,14 @@ class Tenant(Program):
         until(lambda: self.count() > before + 5, "the tenant goes on")
 
 
+def program_of(pid):
+    """Its name; none when it has ended meanwhile."""
+    try:
+        return proc(pid, "comm")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 class Holds(Case):
     """The service with the means that the class says. Somebody of higher priority is ready when the test says so."""
 
@@ -100,7 +108,7 @@ class Holds(Case):
         return [int(p) for p in proc(self.service.pid, f"task/{self.service.pid}/children").split()]
 
     def holders(self):
-        return [p for p in self.children() if "holder" in proc(p, "comm")]
+        return [p for p in self.children() if "holder" in program_of(p)]
 
     def holder(self):
         return until(self.holders, "a holder")[0]
