@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -425,7 +426,34 @@ void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset) 
         return mmap(addr, len, prot, flags, fd, offset);
 }
 
+/* libhsakmt opens the device under a semaphore that belongs to the whole machine. Whoever is killed meanwhile, as tenants of tests are, would
+ * leave it taken, and nobody could open a simulated or a real device any more: here each process has one of its own. */
+static sem_t open_semaphore;
+
+static void open_semaphore_init(void) {
+        (void) sem_init(&open_semaphore, 0, 1);
+}
+
+_public_
+sem_t *sem_open(const char *name, int oflag, ...) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        va_list ap;
+
+        if (streq(name, "hsakmt_semaphore") && getenv("KFDSIM_DIR")) {
+                (void) pthread_once(&once, open_semaphore_init);
+                return &open_semaphore;
+        }
+        if (!(oflag & O_CREAT))
+                return NEXT(sem_open)(name, oflag);
+        va_start(ap, oflag);
+        mode_t mode = va_arg(ap, mode_t);
+        unsigned value = va_arg(ap, unsigned);
+        va_end(ap);
+        return NEXT(sem_open)(name, oflag, mode, value);
+}
+
 static void in_child(void) {
+        open_semaphore_init();
         sim_engine_forget();
         sim_doorbells_forget();
         sim_event_forget();
