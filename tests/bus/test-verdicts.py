@@ -31,7 +31,11 @@ class Verdicts(Case):
     def test_high_holds_low_and_lets_go(self):
         _, low = self.tenant("low", Priority=-10)
         client, high = self.tenant("high")
+        device = self.call("ListDevices")[0][5]
+        # Until it is heard of, a queue counts as ready, and the new one would hold the other.
+        until(lambda: self.get("NReady", device, DEVICE) == 0, "both are known to be idle")
         low.edge(1)
+        until(lambda: self.get("NReady", device, DEVICE) == 1 and not low.held, "the low one is ready, and alone")
         for _ in range(20):
             high.edge(1)
             until(lambda: low.held, "the low one is held")
