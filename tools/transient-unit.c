@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/pidfd.h>
 #include <sys/random.h>
 
 #include "common/parse-util.h"
@@ -360,7 +361,7 @@ int transient_service_start(TransientUnit *u, const char *executable, char *argv
         return r < 0 ? systemd_failed(u->name, NULL, r) : finish(u, m);
 }
 
-int transient_service_main_pid(TransientUnit *u, pid_t *ret) {
+static int get_main_pid(TransientUnit *u, pid_t *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         uint32_t pid;
@@ -370,5 +371,23 @@ int transient_service_main_pid(TransientUnit *u, pid_t *ret) {
         if (r < 0)
                 return systemd_failed(u->name, &error, r);
         *ret = (pid_t) pid;
+        return 0;
+}
+
+int transient_service_open_main(TransientUnit *u, int *ret) {
+        pid_t pid, again;
+
+        int r = get_main_pid(u, &pid);
+        if (r != 0 || pid == 0)
+                return r;
+        _cleanup_close_ int fd = pidfd_open(pid, 0);
+        if (fd < 0)
+                return errno == ESRCH ? 0 : ctl_fail("%s: cannot open its process: %m", u->name);
+        /* The number was nobody else's when it was opened if it is the service's still: systemd has not collected the process then. */
+        r = get_main_pid(u, &again);
+        if (r != 0)
+                return r;
+        if (again == pid)
+                *ret = TAKE_FD(fd);
         return 0;
 }

@@ -17,6 +17,7 @@
 #include <ctype.h>
 #include <grp.h>
 #include <limits.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,29 +73,33 @@ static int tell_unscheduled(const Ctl *c, const char *command) {
         return 0;
 }
 
-/* An exit status; 0 also when there is no service. `ret_token` may be NULL. */
-static int create_job(Ctl *c, const char *command, pid_t pid, uint64_t flags, char **ret_token) {
+static bool has_ended(int pidfd) {
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+        return poll(&p, 1, 0) > 0;
+}
+
+/* An exit status; 0 also when there is no service, or when the process has ended and needs nothing any more. `ret_token` may be NULL. */
+static int create_job(Ctl *c, const char *command, int pidfd, uint64_t flags, char **ret_token) {
         const char *token;
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL, *reply = NULL;
-        _cleanup_close_ int pidfd = -EBADF;
         char name[64];
         int r;
 
         r = ctl_open_bus(c);
         if (r < 0)
                 return tell_unscheduled(c, command);
-        pidfd = pidfd_open(pid, 0);
-        if (pidfd < 0)
-                return ctl_fail("cannot make a job: %m");
         r = new_job_call(c, c->run.name ?: default_job_name(command, name, sizeof(name)), pidfd, flags, &m);
         if (r != 0)
                 return r;
         r = ctl_call(c, m, &error, &reply);
         if (r < 0 && error_is_not_running(&error, r))
                 return tell_unscheduled(c, command);
+        if (r < 0 && has_ended(pidfd))
+                return 0;
         if (r < 0)
                 return ctl_call_failed(c, &error, r, "run");
         if (!ret_token)
@@ -105,10 +110,17 @@ static int create_job(Ctl *c, const char *command, pid_t pid, uint64_t flags, ch
         return 0;
 }
 
-/* Of the unit that the process is in, for as long as that is there. */
-static int set_for_cgroup(Ctl *c, const char *command, pid_t pid) {
+static int create_job_for_us(Ctl *c, const char *command, uint64_t flags, char **ret_token) {
+        _cleanup_close_ int pidfd = pidfd_open(getpid(), 0);
+
+        return pidfd < 0 ? ctl_fail("cannot make a job: %m")
+                         : create_job(c, command, pidfd, flags, ret_token);
+}
+
+/* Of the unit that we are in, for as long as we are there. */
+static int set_for_our_cgroup(Ctl *c, const char *command) {
         if (c->run.n_settings > 0)
-                return create_job(c, command, pid, JOB_FLAG_CGROUP, NULL);
+                return create_job_for_us(c, command, JOB_FLAG_CGROUP, NULL);
         if (ctl_open_bus(c) < 0 || !bus_has_owner(c->bus, SERVICE_NAME))
                 return tell_unscheduled(c, command);
         return 0;
@@ -216,7 +228,7 @@ static int take_our_place(Ctl *c, char *argv[]) {
 static int run_job(Ctl *c, char *argv[]) {
         _cleanup_free_ char *token = NULL;
 
-        if (create_job(c, argv[0], getpid(), 0, &token) != 0)
+        if (create_job_for_us(c, argv[0], 0, &token) != 0)
                 return EXIT_OURS;
         if (token && setenv("XSCHED_JOB", token, 1) < 0)
                 return (void) ctl_fail("out of memory"), EXIT_OURS;
@@ -237,7 +249,7 @@ static int run_scope(TransientUnit *u, char *argv[]) {
         tell_unit(u);
         /* A job that we are in is not the command's: its group is the scope. */
         (void) unsetenv("XSCHED_JOB");
-        if (set_for_cgroup(u->ctl, argv[0], getpid()) != 0)
+        if (set_for_our_cgroup(u->ctl, argv[0]) != 0)
                 return EXIT_OURS;
         return take_our_place(u->ctl, argv);
 }
@@ -282,15 +294,15 @@ static int find_executable(const char *command, char **ret) {
 
 /* The system's scheduler reads LogExtraFields= of the system's units; not of a user's, who could write there what he likes. */
 static int set_for_service(TransientUnit *u, const char *command) {
-        pid_t pid;
+        _cleanup_close_ int pidfd = -EBADF;
         int r;
 
         if (u->ctl->run.n_settings == 0 || (!u->user && !ctl_bus_address(u->ctl)))
                 return 0;
-        r = transient_service_main_pid(u, &pid);
-        if (r != 0 || pid == 0)
+        r = transient_service_open_main(u, &pidfd);
+        if (r != 0 || pidfd < 0)
                 return r;
-        return set_for_cgroup(u->ctl, command, pid);
+        return create_job(u->ctl, command, pidfd, JOB_FLAG_CGROUP, NULL);
 }
 
 static int start_service(TransientUnit *u, char *argv[], PtyForward *pty) {
@@ -302,9 +314,9 @@ static int start_service(TransientUnit *u, char *argv[], PtyForward *pty) {
                 return r;
         /* Whether it may have what it asks for, and whether that makes sense: systemd would not know. */
         if (u->ctl->run.n_settings > 0)
-                r = create_job(u->ctl, argv[0], getpid(), JOB_FLAG_CHECK, NULL);
+                r = create_job_for_us(u->ctl, argv[0], JOB_FLAG_CHECK, NULL);
         else
-                r = set_for_cgroup(u->ctl, argv[0], getpid());
+                r = set_for_our_cgroup(u->ctl, argv[0]);
         if (r == 0)
                 r = transient_service_start(u, executable, argv, pty);
         if (r == 0) {
