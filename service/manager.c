@@ -16,6 +16,7 @@
 #include "manager-dbus.h"
 #include "messages.h"
 #include "privileged.h"
+#include "user.h"
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -65,6 +66,7 @@ static void manager_free_objects(Manager *m) {
                 group_free(g);
         HASH_ITER(hh, m->devices, d, dtmp)
                 device_free(d);
+        users_free(m);
 }
 
 Manager *manager_free(Manager *m) {

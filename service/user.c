@@ -5,36 +5,86 @@
  */
 
 #include "user.h"
+#include "common/time-util.h"
 
-int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit) {
+User *user_find(const Manager *m, uid_t uid) {
         User *u;
 
         HASH_FIND(hh, m->users, &uid, sizeof(uid), u);
-        if (u && u->n[what] >= limit)
+        return u;
+}
+
+static bool user_has_anything(const User *u) {
+        for (unsigned i = 0; i < _USER_COUNT_MAX; i++)
+                if (u->n[i] > 0)
+                        return true;
+        return false;
+}
+
+static bool user_owes_anything(const User *u, uint64_t now) {
+        for (unsigned i = 0; i < _USER_BUDGET_MAX; i++)
+                if (!bucket_is_empty(u->budgets + i, now))
+                        return true;
+        return false;
+}
+
+static void user_forget(Manager *m, User *u) {
+        HASH_DEL(m->users, u);
+        free(u);
+}
+
+void user_gc(Manager *m, User *u) {
+        if (!user_has_anything(u) && !user_owes_anything(u, now_ns()))
+                user_forget(m, u);
+}
+
+/* Who left with a debt has paid it by now, or stays. */
+static void users_gc(Manager *m) {
+        User *u, *tmp;
+
+        HASH_ITER(hh, m->users, u, tmp)
+                user_gc(m, u);
+}
+
+void users_free(Manager *m) {
+        User *u, *tmp;
+
+        HASH_ITER(hh, m->users, u, tmp)
+                user_forget(m, u);
+}
+
+User *user_get(Manager *m, uid_t uid) {
+        User *u = user_find(m, uid);
+
+        if (u)
+                return u;
+        users_gc(m);
+        u = calloc(1, sizeof(*u));
+        if (!u)
+                return NULL;
+        u->uid = uid;
+        HASH_ADD(hh, m->users, uid, sizeof(u->uid), u);
+        return u;
+}
+
+int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit) {
+        User *u = user_find(m, uid);
+
+        if (limit == 0 || (u && u->n[what] >= limit))
                 return -EDQUOT;
-        if (limit == 0)
-                return -EDQUOT;
-        if (!u) {
-                u = calloc(1, sizeof(*u));
-                if (!u)
-                        return -ENOMEM;
-                u->uid = uid;
-                HASH_ADD(hh, m->users, uid, sizeof(u->uid), u);
-        }
+        if (!u)
+                u = user_get(m, uid);
+        if (!u)
+                return -ENOMEM;
         u->n[what]++;
         return 0;
 }
 
 void user_give(Manager *m, uid_t uid, UserCount what) {
-        User *u;
+        User *u = user_find(m, uid);
 
-        HASH_FIND(hh, m->users, &uid, sizeof(uid), u);
         if (!u || u->n[what] == 0)
                 return;
         u->n[what]--;
-        for (unsigned i = 0; i < _USER_COUNT_MAX; i++)
-                if (u->n[i] > 0)
-                        return;
-        HASH_DEL(m->users, u);
-        free(u);
+        user_gc(m, u);
 }

@@ -2,9 +2,13 @@
 #pragma once
 
 /*
- * Users: what each uid has, for the quotas
+ * Users: what each uid has, for the quotas, and what it costs, for the budgets
+ *
+ * What a client can repeat costs the service time, and the time is counted by user: many clients of one user share what one would have.
+ * A user is there while it has anything or owes anything, so that nobody gets rid of a debt by registering anew.
  */
 
+#include "bucket.h"
 #include "manager.h"
 
 typedef enum UserCount {
@@ -14,11 +18,27 @@ typedef enum UserCount {
         _USER_COUNT_MAX,
 } UserCount;
 
+/* What is budgeted. Room and cost of each are in the file that takes from it. */
+typedef enum UserBudget {
+        USER_EDGES, /* wakes.c: wake-ups and edges */
+        USER_SLOW,  /* crowd.c: system calls that a client can make long */
+        _USER_BUDGET_MAX,
+} UserBudget;
+
 struct User {
         uid_t uid;
         unsigned n[_USER_COUNT_MAX];
+        Bucket budgets[_USER_BUDGET_MAX];
         UT_hash_handle hh;
 };
+
+/* Finds or makes it; NULL: no memory. Who takes nothing from what is returned need not give it back: see user_gc(). */
+User *user_get(Manager *m, uid_t uid);
+User *user_find(const Manager *m, uid_t uid);
+
+/* Forgets it when it neither has nor owes anything. */
+void user_gc(Manager *m, User *u);
+void users_free(Manager *m);
 
 /* Counts one more. -EDQUOT when `limit` of them are there already, -ENOMEM. */
 int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit);
