@@ -36,6 +36,8 @@ void link_message_unrefp(sd_bus_message **m);
 int link_new_call(Control *c, const char *method, sd_bus_message **ret);
 /* An entry of a{sv}; none for "". */
 int link_append_string(sd_bus_message *m, const char *key, const char *value);
+/* Whether nobody has the service's name. */
+bool link_error_is_no_owner(const sd_bus_error *e);
 /* Whether the callee was not there, rather than unwilling. */
 bool link_error_is_absence(const sd_bus_error *e);
 

@@ -131,7 +131,11 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
                 c->backoff_ns = LINK_BACKOFF_MAX_NS;
         } else
                 link_tell(c, "no service on the bus", strempty(e->message));
-        link_back_off(c);
+        if (e && link_error_is_no_owner(e))
+                /* The bus tells of the next owner after this reply: until then there is nothing to try. */
+                c->retry_at_ns = NSEC_INFINITY;
+        else
+                link_back_off(c);
         return 1;
 }
 

@@ -157,12 +157,28 @@ void link_message_unrefp(sd_bus_message **m) {
                 (void) sdbus.sd_bus_message_unref(*m);
 }
 
+/* A call never starts the service: whoever stopped it wants it stopped, and the bus tells when it is back. */
 int link_new_call(Control *c, const char *method, sd_bus_message **ret) {
-        return sdbus.sd_bus_message_new_method_call(c->bus, ret, BUS_NAME, BUS_PATH, BUS_INTERFACE, method);
+        _cleanup_(link_message_unrefp)
+        sd_bus_message *m = NULL;
+
+        int r = sdbus.sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, BUS_PATH, BUS_INTERFACE, method);
+        if (r >= 0)
+                r = sdbus.sd_bus_message_set_auto_start(m, 0);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(m);
+        return 0;
 }
 
 int link_append_string(sd_bus_message *m, const char *key, const char *value) {
         return isempty(value) ? 0 : sdbus.sd_bus_message_append(m, "{sv}", key, "s", value);
+}
+
+bool link_error_is_no_owner(const sd_bus_error *e) {
+        const char *name = startswith(strempty(e->name), "org.freedesktop.DBus.Error.");
+
+        return name && (streq(name, "ServiceUnknown") || streq(name, "NameHasNoOwner"));
 }
 
 bool link_error_is_absence(const sd_bus_error *e) {

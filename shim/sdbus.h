@@ -25,6 +25,7 @@
         X(sd_bus_add_match_async)                                                                           \
         X(sd_bus_call_async)                                                                                \
         X(sd_bus_message_new_method_call)                                                                   \
+        X(sd_bus_message_set_auto_start)                                                                    \
         X(sd_bus_message_append)                                                                            \
         X(sd_bus_message_open_container)                                                                    \
         X(sd_bus_message_close_container)                                                                   \

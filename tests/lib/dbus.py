@@ -124,7 +124,7 @@ class Reader:
         return tuple(self.get(p) for p in split(t[1:-1]))
 
 
-Message = collections.namedtuple("Message", "type serial reply_to path interface member error sender body fds")
+Message = collections.namedtuple("Message", "type serial reply_to path interface member error destination sender body fds")
 
 
 def encode(kind, serial, fields, signature="", args=(), flags=0):
@@ -243,7 +243,7 @@ class Connection:
         self.parsed += fds
         body = Reader(self.buffer[n_head : n_head + n_body], fds)
         m = Message(self.buffer[1], serial, fields.get(5), fields.get(1), fields.get(2), fields.get(3),
-                    fields.get(4), fields.get(7), [body.get(t) for t in split(fields.get(8, ""))], fds)
+                    fields.get(4), fields.get(6), fields.get(7), [body.get(t) for t in split(fields.get(8, ""))], fds)
         self.buffer = self.buffer[n_head + n_body :]
         return m
 
@@ -276,6 +276,16 @@ class Connection:
 
     def set(self, destination, path, interface, name, signature, value):
         self.call(destination, path, "org.freedesktop.DBus.Properties", "Set", "ssv", interface, name, (signature, value))
+
+    def monitor(self, *rules):
+        """From here on the connection only sees what others send: next_message()."""
+        self.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu", list(rules), 0)
+
+    def next_message(self, timeout=TIMEOUT):
+        deadline = time.monotonic() + timeout
+        while (m := self._parse()) is None:
+            self._receive(deadline)
+        return m
 
     def match(self, rule):
         self.bus("AddMatch", "s", rule)

@@ -4,9 +4,10 @@ for longer than the lease."""
 
 import os
 import signal
+import subprocess
 
 import inside
-from inside import ADOPTED, CLIENT, QUEUE, Case, run, show, until
+from inside import ADOPTED, CLIENT, QUEUE, STARTED, Case, run, show, until
 
 
 class Restart(Case):
@@ -144,6 +145,47 @@ class Restart(Case):
         run("systemctl", "start", "xsched")
         until(lambda: self.main_pid() not in (0, pid), "another process")
         until(lambda: self.get("NClients") == 1 and self.get("NQueues") == 1, "the other one only")
+
+    @staticmethod
+    def answered_registrations(monitor):
+        """The names of the errors that calls of RegisterClient get; None for each that is taken."""
+        asked = set()
+        while True:
+            m = monitor.next_message()
+            if m.member == "RegisterClient":
+                asked.add((m.sender, m.serial))
+            elif (m.destination, m.reply_to) in asked:
+                yield m.error
+
+    def test_stopped_means_stopped(self):
+        """What clients say, those that were there and a new one, starts nothing; and they are there again with the service."""
+        starts = len(inside.journal(f"MESSAGE_ID={STARTED}"))
+        run("systemctl", "enable", "xsched")  # else the bus has nothing to start
+        with inside.dbus.Connection(inside.SYSTEM_BUS) as monitor:
+            monitor.monitor("interface='org.xsched.Scheduler',member='RegisterClient'", "type='error'", "type='method_return'")
+            answers = self.answered_registrations(monitor)
+            run("systemctl", "stop", "xsched")
+            errors = [next(answers), next(answers)]
+            new = subprocess.Popen(
+                ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=new", inside.TEST_CLIENT, inside.DEVICE_ID, "1"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )
+            errors.append(next(answers))
+        self.assertEqual(errors, ["org.freedesktop.DBus.Error.NameHasNoOwner"] * 3)
+        self.assertEqual((show("xsched", "ActiveState"), show("xsched", "Job")), ("inactive", ""))
+        self.assertEqual(len(inside.journal(f"MESSAGE_ID={STARTED}")), starts)
+        for c in (self.low, self.high):
+            self.assertEqual(c.ask("run 10"), "ran")
+        # To look is not to start, either.
+        run("xschedctl", "list-clients", status=1)
+        self.assertEqual(show("xsched", "ActiveState"), "inactive")
+        run("systemctl", "start", "xsched")
+        until(lambda: self.get("NClients") == 3 and self.get("NQueues") == 5, "all to be back")
+        self.assertEqual(new.stdout.readline(), "ready\n")
+        new.stdin.close()
+        self.assertEqual(new.wait(inside.DEADLINE), 0)
+        new.stdout.close()
+        run("systemctl", "disable", "xsched")
 
 
 if __name__ == "__main__":
