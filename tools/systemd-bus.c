@@ -46,17 +46,19 @@ static bool wait_for_manager(sd_bus *bus) {
         return r >= 0;
 }
 
-int systemd_open(bool user, sd_bus **ret) {
+int systemd_open(const Ctl *c, bool user, sd_bus **ret) {
         _cleanup_(sd_bus_close_unrefp)
         sd_bus *bus = NULL;
         int r;
 
-        if (!user && sd_booted() <= 0)
+        bool here = !c->host && !c->machine;
+
+        if (!user && here && sd_booted() <= 0)
                 return -EOPNOTSUPP;
-        r = user ? sd_bus_open_user(&bus) : sd_bus_open_system(&bus);
+        r = ctl_open_standard_bus(c, user, &bus);
         if (r < 0)
                 return r;
-        if (!bus_has_owner(bus, SYSTEMD_NAME) && !(user && wait_for_manager(bus)))
+        if (!bus_has_owner(bus, SYSTEMD_NAME) && !(user && here && wait_for_manager(bus)))
                 return -EOPNOTSUPP;
         *ret = TAKE_PTR(bus);
         return 0;

@@ -14,7 +14,7 @@
 #define SYSTEMD_SERVICE "org.freedesktop.systemd1.Service"
 
 /* 0, or a negative errno where there is no systemd of that kind. Silent. */
-int systemd_open(bool user, sd_bus **ret);
+int systemd_open(const Ctl *c, bool user, sd_bus **ret);
 
 /* What went wrong with a unit, in one line. Returns EXIT_FAILURE. */
 int systemd_failed(const char *unit, const sd_bus_error *e, int r);

@@ -14,6 +14,7 @@
 #include "common/parse-util.h"
 #include "tools/transient-unit.h"
 #include "tools/unit-property.h"
+#include "tools/xschedctl-bus.h"
 
 #define DESCRIPTION_MAX 256U
 
@@ -28,7 +29,7 @@ int transient_unit_open(Ctl *c, TransientUnit *ret) {
         bool user = c->user_bus || (!c->system_bus && geteuid() != 0);
         sd_bus *bus = NULL;
 
-        int r = systemd_open(user, &bus);
+        int r = systemd_open(c, user, &bus);
         if (r < 0)
                 return r;
         *ret = (TransientUnit){.ctl = c, .bus = bus, .user = user};
@@ -120,7 +121,7 @@ static int begin(TransientUnit *u, char *argv[], sd_bus_message **ret) {
         int r = sd_bus_message_new_method_call(
                         u->bus, ret, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StartTransientUnit");
         if (r >= 0)
-                r = sd_bus_message_set_allow_interactive_authorization(*ret, isatty(STDIN_FILENO));
+                r = sd_bus_message_set_allow_interactive_authorization(*ret, u->ctl->interactive);
         if (r >= 0)
                 r = sd_bus_message_append(*ret, "ss", u->name, "fail");
         if (r >= 0)
@@ -201,7 +202,7 @@ static int finish(TransientUnit *u, sd_bus_message *m) {
         if (r >= 0)
                 r = subscribe(u, &start, &slot);
         if (r >= 0)
-                r = sd_bus_call(u->bus, m, 0, &error, NULL);
+                r = sd_bus_call(u->bus, m, ctl_call_timeout(u->ctl), &error, NULL);
         while (r >= 0 && start.result[0] == '\0') {
                 r = sd_bus_process(u->bus, NULL);
                 if (r == 0)

@@ -9,6 +9,9 @@
 
 #include "tools/xschedctl-bus.h"
 
+/* A little more than the service waits for polkit, so that it is the service that says what came of it. */
+#define ASK_TIMEOUT_USEC (130 * UINT64_C(1000000))
+
 int ctl_fail(const char *format, ...) {
         va_list ap;
 
@@ -25,7 +28,7 @@ const char *ctl_bus_address(const Ctl *c) {
 
         if (c->bus_address)
                 return c->bus_address;
-        if (c->system_bus || c->user_bus)
+        if (c->system_bus || c->user_bus || c->host || c->machine)
                 return NULL;
         e = getenv("XSCHED_BUS_ADDRESS");
         return isempty(e) ? NULL : e;
@@ -34,9 +37,13 @@ const char *ctl_bus_address(const Ctl *c) {
 const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size) {
         const char *address = ctl_bus_address(c);
 
-        if (!address)
+        if (c->host || c->machine)
+                snprintf(buf, size, "the %s bus of %s", c->user_bus ? "user" : "system",
+                                c->host ?: c->machine);
+        else if (!address)
                 return c->user_bus ? "the user bus" : "the system bus";
-        snprintf(buf, size, "the bus %s", address);
+        else
+                snprintf(buf, size, "the bus %s", address);
         return buf;
 }
 
@@ -52,17 +59,26 @@ bool bus_has_owner(sd_bus *bus, const char *name) {
         return r >= 0 && owned;
 }
 
+int ctl_open_standard_bus(const Ctl *c, bool user, sd_bus **ret) {
+        if (c->host)
+                return user ? -EOPNOTSUPP : sd_bus_open_system_remote(ret, c->host);
+        if (c->machine)
+                return user ? sd_bus_open_user_machine(ret, c->machine)
+                            : sd_bus_open_system_machine(ret, c->machine);
+        return user ? sd_bus_open_user(ret) : sd_bus_open_system(ret);
+}
+
 /* A user has a manager of units of his own, but hardly ever a scheduler: then it is the system's. */
 static int open_user_bus(Ctl *c, sd_bus **ret) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *user = NULL, *system = NULL;
 
-        int r = sd_bus_open_user(&user);
+        int r = ctl_open_standard_bus(c, true, &user);
         if (r >= 0 && bus_has_owner(user, SERVICE_NAME)) {
                 *ret = TAKE_PTR(user);
                 return 0;
         }
-        if (sd_bus_open_system(&system) >= 0 && bus_has_owner(system, SERVICE_NAME)) {
+        if (ctl_open_standard_bus(c, false, &system) >= 0 && bus_has_owner(system, SERVICE_NAME)) {
                 c->bus_is_system_after_all = true;
                 *ret = TAKE_PTR(system);
                 return 0;
@@ -82,7 +98,7 @@ int ctl_open_bus(Ctl *c) {
         if (c->bus)
                 return 0;
         if (!address) {
-                r = c->user_bus ? open_user_bus(c, &bus) : sd_bus_open_system(&bus);
+                r = c->user_bus ? open_user_bus(c, &bus) : ctl_open_standard_bus(c, false, &bus);
                 if (r < 0)
                         return r;
         } else {
@@ -185,16 +201,19 @@ int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *me
         r = sd_bus_message_set_auto_start(m, false);
         if (r < 0)
                 return r;
-        /* Asks for a password where an agent can: never from a script. */
-        r = sd_bus_message_set_allow_interactive_authorization(m, isatty(STDIN_FILENO));
+        r = sd_bus_message_set_allow_interactive_authorization(m, c->interactive);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);
         return 0;
 }
 
+uint64_t ctl_call_timeout(const Ctl *c) {
+        return c->interactive ? ASK_TIMEOUT_USEC : 0;
+}
+
 int ctl_call(Ctl *c, sd_bus_message *m, sd_bus_error *e, sd_bus_message **ret_reply) {
-        return sd_bus_call(c->bus, m, 0, e, ret_reply);
+        return sd_bus_call(c->bus, m, ctl_call_timeout(c), e, ret_reply);
 }
 
 int ctl_call_method(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_error *e,

@@ -16,6 +16,7 @@
 
 #include "common/bus-flags.h"
 #include "tools/exit-status.h"
+#include "tools/polkit-agent.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-list.h"
 
@@ -98,6 +99,9 @@ static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void
 }
 
 static int start(HoldVerb *h, const sigset_t *mask, char *argv[]) {
+        /* The terminal is the command's from now on. */
+        polkit_agent_close();
+        h->ctl->interactive = false;
         h->pid = fork();
         if (h->pid < 0)
                 return ctl_fail("cannot run %s: %m", argv[0]);

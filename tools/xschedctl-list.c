@@ -20,8 +20,14 @@ typedef struct PropertyColumn {
         Value (*compute)(const Snapshot *s, const Object *o); /* instead of a property */
 } PropertyColumn;
 
+static bool users_are_elsewhere;
+
+void list_users_are_elsewhere(bool elsewhere) {
+        users_are_elsewhere = elsewhere;
+}
+
 Value value_user(uint64_t uid) {
-        const struct passwd *pw = getpwuid((uid_t) uid);
+        const struct passwd *pw = users_are_elsewhere ? NULL : getpwuid((uid_t) uid);
         char buf[32];
 
         if (pw)

@@ -26,6 +26,7 @@
 #include "common/bus-flags.h"
 #include "common/parse-util.h"
 #include "tools/exit-status.h"
+#include "tools/polkit-agent.h"
 #include "tools/shim-env.h"
 #include "tools/transient-unit.h"
 #include "tools/xschedctl-bus.h"
@@ -220,6 +221,7 @@ static int take_our_place(Ctl *c, char *argv[]) {
                 return EXIT_OURS;
         if (o->working_directory && chdir(o->working_directory) < 0)
                 return (void) ctl_fail("--working-directory=%s: %m", o->working_directory), EXIT_OURS;
+        polkit_agent_close();
         /* sd-bus closes its descriptors on exec; so are the pidfd and all else. */
         execvp(argv[0], argv);
         return cannot_run(argv[0]);
@@ -360,6 +362,7 @@ static int run_service(TransientUnit *u, char *argv[]) {
         if (r < 0)
                 return (void) ctl_fail("cannot make a terminal: %s", strerror(-r)), EXIT_OURS;
         r = start_service(u, argv, pty);
+        polkit_agent_close();
         if (r != 0)
                 return r;
         if (pty) {

@@ -71,11 +71,22 @@ static int resolve_pid(Ctl *c, Target *t) {
         _cleanup_close_ int fd = -EBADF;
         int r;
 
-        r = target_open_pid(t->text, &fd);
-        if (r != 0)
-                return r;
         t->kind = OBJECT_CLIENT;
-        r = get_object(c, "GetClientByPIDFD", "h", &fd, &error, &t->path);
+        /* A process of another machine is none that we could open. */
+        if (c->host || c->machine) {
+                uint64_t pid;
+                uint32_t number;
+
+                if (parse_uint64(t->text, 1, INT32_MAX, &pid) < 0)
+                        return ctl_fail("%s: not a process id", t->text);
+                number = (uint32_t) pid;
+                r = get_object(c, "GetClientByPID", "u", &number, &error, &t->path);
+        } else {
+                r = target_open_pid(t->text, &fd);
+                if (r != 0)
+                        return r;
+                r = get_object(c, "GetClientByPIDFD", "h", &fd, &error, &t->path);
+        }
         if (r >= 0)
                 return 0;
         if (asprintf(&what, "process %s", t->text) < 0)
@@ -140,7 +151,7 @@ static int complete_unit(Target *t) {
 }
 
 /* The scheduler knows a user's units by their cgroups only: another user may have one of the same name. */
-static int resolve_user_unit(Target *t) {
+static int resolve_user_unit(const Ctl *c, Target *t) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_flush_close_unrefp)
@@ -148,7 +159,7 @@ static int resolve_user_unit(Target *t) {
         _cleanup_free_ char *cgroup = NULL;
         int r;
 
-        r = systemd_open(true, &bus);
+        r = systemd_open(c, true, &bus);
         if (r < 0)
                 return ctl_fail("%s: the user has no systemd: %s", t->text, strerror(-r));
         r = systemd_unit_cgroup(bus, t->name, &error, &cgroup);
@@ -170,7 +181,7 @@ static int resolve_group(Ctl *c, Target *t, bool may_be_new) {
         t->kind = OBJECT_GROUP;
         r = complete_unit(t);
         if (r == 0 && c->user_bus && !strpbrk(t->name, "/:"))
-                r = resolve_user_unit(t);
+                r = resolve_user_unit(c, t);
         if (r != 0)
                 return r;
         r = get_object(c, "GetGroup", "s", t->name, &error, &t->path);

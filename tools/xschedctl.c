@@ -14,7 +14,9 @@
 #include "common/parse-util.h"
 #include "common/time-util.h"
 #include "config.h"
+#include "tools/polkit-agent.h"
 #include "tools/xschedctl-bus.h"
+#include "tools/xschedctl-list.h"
 
 typedef struct Verb {
         const char *name;
@@ -22,7 +24,13 @@ typedef struct Verb {
         int (*run)(Ctl *c, int argc, char *argv[]);
         const char *arguments;
         const char *help;
+        unsigned flags;
 } Verb;
+
+enum {
+        VERB_ASKS = 1 << 0,  /* changes something, for which a password may be asked */
+        VERB_LOCAL = 1 << 1, /* what it does is of this machine's processes */
+};
 
 static const Verb verbs[] = {
                 {"status", 0, -1, verb_status, "[TARGET...]",
@@ -35,25 +43,31 @@ static const Verb verbs[] = {
                 {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
                 {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
                 {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
-                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET"},
-                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set"},
-                {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed"},
-                {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again"},
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET", VERB_ASKS},
+                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set",
+                                VERB_ASKS},
+                {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
+                {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again", VERB_ASKS},
                 {"run", 1, -1, verb_run, "COMMAND...",
-                                "Run COMMAND in a unit of its own, with the shim in its environment"},
-                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs"},
+                                "Run COMMAND in a unit of its own, with the shim in its environment",
+                                VERB_ASKS | VERB_LOCAL},
+                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs",
+                                VERB_ASKS | VERB_LOCAL},
                 {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
-                {"explain", 1, 1, verb_explain, "PID", "Why a process has the settings it has"},
-                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?"},
-                {"dump", 0, 0, verb_dump, "", "The service's internal state"},
-                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again"},
+                {"explain", 1, 1, verb_explain, "PID", "Why a process has the settings it has", VERB_LOCAL},
+                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?",
+                                VERB_LOCAL},
+                {"dump", 0, 0, verb_dump, "", "The service's internal state", VERB_ASKS | VERB_LOCAL},
+                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again",
+                                VERB_ASKS},
 };
 
 enum {
         OPTION_BUS_ADDRESS = 0x100,
         OPTION_SYSTEM,
         OPTION_USER,
+        OPTION_NO_ASK_PASSWORD,
         OPTION_JSON,
         OPTION_NO_LEGEND,
         OPTION_NO_PAGER,
@@ -93,6 +107,10 @@ static const Option option_table[] = {
                                 "Connect to this bus; else to $XSCHED_BUS_ADDRESS, else to the system bus"},
                 {OPTION_SYSTEM, "system", NULL, NULL, "Connect to the system bus"},
                 {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus; units are those of the user"},
+                {'H', "host", "[USER@]HOST", NULL, "Connect to the system bus of another host, by ssh"},
+                {'M', "machine", "[USER@]MACHINE", NULL,
+                                "Connect to the bus of a container; .host is this host"},
+                {OPTION_NO_ASK_PASSWORD, "no-ask-password", NULL, NULL, "Never ask for a password"},
                 {OPTION_JSON, "json", "MODE", NULL, "Print JSON: short, pretty or off"},
                 {OPTION_NO_LEGEND, "no-legend", NULL, NULL, "Print neither headings nor totals"},
                 {OPTION_NO_PAGER, "no-pager", NULL, NULL, "Do not pipe output into a pager"},
@@ -319,6 +337,15 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
         case OPTION_USER:
                 c->user_bus = true;
                 return 0;
+        case 'H':
+                c->host = argument;
+                return 0;
+        case 'M':
+                c->machine = argument;
+                return 0;
+        case OPTION_NO_ASK_PASSWORD:
+                c->no_ask_password = true;
+                return 0;
         case OPTION_JSON:
                 if (json_mode_from_string(argument) < 0)
                         return ctl_fail("--json= is one of short, pretty, off");
@@ -462,16 +489,35 @@ static bool is_of_verb(const Option *o, const Verb *v) {
 }
 
 /* Not silently: an option that does nothing is a mistake of the person who typed it. */
-static int check_command_line(const CommandLine *l) {
+static int check_command_line(const Ctl *c, const CommandLine *l) {
         for (size_t i = 0; i < l->n_used; i++)
                 if (l->used[i]->verb && !is_of_verb(l->used[i], l->verb))
                         return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name,
                                         l->used[i]->verb, l->verb->name);
+        if (!!c->host + !!c->machine + !!c->bus_address > 1)
+                return ctl_fail("only one of --host, --machine and --bus-address can say where");
+        if (c->host && c->user_bus)
+                return ctl_fail("--user: only the system bus of another host can be reached");
+        if ((c->host || c->machine) && ((l->verb->flags & VERB_LOCAL) || c->kernel))
+                return ctl_fail("%s%s is of this host, and knows neither --host nor --machine",
+                                l->verb->name, c->kernel ? " --kernel" : "");
         if (l->argc < l->verb->min_args)
                 return ctl_fail("%s wants %s", l->verb->name, l->verb->arguments);
         if (l->verb->max_args >= 0 && l->argc > l->verb->max_args)
                 return ctl_fail("%s: too many arguments", l->verb->name);
         return 0;
+}
+
+/* Where nobody can answer, polkit is not to ask. Another host has agents of its own. */
+static int run_verb(Ctl *c, const CommandLine *l) {
+        c->interactive = (l->verb->flags & VERB_ASKS) && !c->no_ask_password && !c->host && !c->machine &&
+                        polkit_agent_is_useful();
+        if (c->interactive)
+                polkit_agent_open();
+        list_users_are_elsewhere(c->host || c->machine);
+        int r = l->verb->run(c, l->argc, l->argv);
+        polkit_agent_close();
+        return r;
 }
 
 int main(int argc, char *argv[]) {
@@ -489,9 +535,9 @@ int main(int argc, char *argv[]) {
         else if (r == 0) {
                 if (!l.verb)
                         l.verb = find_verb("status");
-                r = check_command_line(&l);
+                r = check_command_line(&c, &l);
                 if (r == 0)
-                        r = l.verb->run(&c, l.argc, l.argv);
+                        r = run_verb(&c, &l);
         }
         free(l.argv);
         run_options_done(&c.run);

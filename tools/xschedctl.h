@@ -10,6 +10,7 @@
  *
  *   xschedctl.c          the command line: verbs, options, --help
  *   xschedctl-bus        the connection, calls, errors in plain words
+ *   polkit-agent         who asks for a password on this terminal
  *   xschedctl-value      a value of the bus, as text and as JSON
  *   xschedctl-object     the service's objects and their properties, all fetched by one call
  *   xschedctl-table      rows, as a table or as JSON
@@ -45,6 +46,10 @@ typedef struct Ctl {
         const char *bus_address;
         bool system_bus;
         bool user_bus;
+        const char *host;    /* [USER@]HOST[:PORT], reached by ssh */
+        const char *machine; /* [USER@]MACHINE, a container */
+        bool no_ask_password;
+        bool interactive; /* somebody can be asked for a password */
         JsonMode json;
         bool legend;
         bool pager;

@@ -71,6 +71,8 @@ class Bash(unittest.TestCase):
                          {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes', 'list-holds'})
         self.assertEqual(self.complete('xschedctl --no-pager rel'), {'reload'})
         self.assertEqual(self.complete('xschedctl --bus-address x res'), {'reset', 'resume'})
+        self.assertEqual(self.complete('xschedctl -H x --user --machine y res'), {'reset', 'resume'})
+        self.assertIn('.host', self.complete('xschedctl --machine='))
 
     def test_options(self):
         self.assertEqual(self.complete('xschedctl run --pri'), {'--priority='})

@@ -2,14 +2,13 @@
 """xschedctl run, hold and set with a real systemd: scopes, services, terminals, signals, exit statuses, the user's manager."""
 
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 
 import inside
 from inside import CLIENT, GROUP, Case, run, show, until
+from terminal import Terminal
 
 CGROUP = ["sed", "-n", "s/^0:://p", "/proc/self/cgroup"]
 
@@ -19,53 +18,6 @@ def ctl(*argv, status=0, stdin="", env=None, **kwargs):
     if done.returncode != status:
         raise AssertionError(f"xschedctl {' '.join(argv)}: status {done.returncode}\n{done.stdout}{done.stderr}\n{inside.log_tail()}")
     return done
-
-
-class Terminal:
-    """xschedctl on a terminal of its own."""
-
-    def __init__(self, *argv, rows=33, columns=77):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                os.execvp("xschedctl", ["xschedctl", *argv])
-            finally:
-                os._exit(99)
-        self.text = ""
-        self.resize(rows, columns)
-
-    def resize(self, rows, columns):
-        import fcntl
-        import struct
-        import termios
-
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        """False at the end."""
-        if not select.select([self.fd], [], [], inside.DEADLINE)[0]:
-            raise AssertionError(f"nothing came after {self.text!r}")
-        try:
-            data = os.read(self.fd, 4096)
-        except OSError:
-            return False
-        self.text += data.decode(errors="replace")
-        return bool(data)
-
-    def expect(self, pattern):
-        while not re.search(pattern, self.text):
-            if not self.read():
-                raise AssertionError(f"ended, without {pattern!r}, after {self.text!r}")
-        self.text = self.text[re.search(pattern, self.text).end():]
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def wait(self):
-        while self.read():
-            pass
-        os.close(self.fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 class Run(Case):

@@ -41,6 +41,8 @@ __xschedctl_values() {
         --json) echo short pretty off ;;
         --shim) echo layer preload none ;;
         --sort) echo gpu wait launches preempted name ;;
+        --host | -H) compgen -A hostname ;;
+        --machine | -M) echo .host; machinectl --no-legend --no-pager list 2>/dev/null | awk '{ print $1 }' ;;
         --class) __xschedctl_list list-classes ;;
         --slice) systemctl --no-legend --no-pager --plain --all list-units --type=slice 2>/dev/null | awk '{ print $1 }' ;;
         --uid) compgen -u ;;
@@ -51,7 +53,7 @@ __xschedctl_values() {
 }
 
 _xschedctl() {
-        local -a global=(--bus-address= --system --user --json= --no-legend --no-pager --full -l --help -h --version)
+        local -a global=(--bus-address= --system --user --host= -H --machine= -M --no-ask-password --json= --no-legend --no-pager --full -l --help -h --version)
         local -A options=(
                 [list-queues]='--kernel'
                 [show]='--property= -p --value'
@@ -74,12 +76,15 @@ _xschedctl() {
         for word in "${words[@]:1}"; do
                 if [[ -n $skip ]]; then
                         [[ $skip == --bus-address ]] && bus=(--bus-address="$word")
+                        [[ $skip == --host || $skip == -H ]] && bus=(--host="$word")
+                        [[ $skip == --machine || $skip == -M ]] && bus+=(--machine="$word")
                         skip=''
                         continue
                 fi
                 case $word in
-                --bus-address=* | --system | --user) bus=("$word") ;;
-                --bus-address | --json | --property | -p | --class | --priority | --weight | --threshold | --name | --shim | \
+                --bus-address=* | --host=* | --system) bus=("$word") ;;
+                --user | --machine=*) bus+=("$word") ;;
+                --bus-address | --host | -H | --machine | -M | --json | --property | -p | --class | --priority | --weight | --threshold | --name | --shim | \
                         --unit | --slice | --description | --working-directory | --uid | --gid | --setenv | -E | --why | \
                         --iterations | -n | --delay | -d | --sort) skip=$word ;;
                 --) [[ $verb == run || $verb == hold ]] && command=begun ;;

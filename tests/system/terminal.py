@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""xschedctl as it is on a terminal, with a person who types."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import termios
+
+import inside
+
+
+class Terminal:
+    """xschedctl on a terminal of its own; of a user in a session: polkit has no other use for an agent that is a fallback."""
+
+    def __init__(self, *argv, rows=33, columns=77, user=None):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                session = ["systemd-run", "--quiet", "--pty", "--collect", "-p", "PAMName=login", f"--uid={user}", "--"] if user else []
+                argv = [*session, "xschedctl", *argv]
+                os.execvp(argv[0], argv)
+            finally:
+                os._exit(99)
+        self.text = ""
+        self.resize(rows, columns)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        """False at the end."""
+        if not select.select([self.fd], [], [], inside.DEADLINE)[0]:
+            raise AssertionError(f"nothing came after {self.text!r}")
+        try:
+            data = os.read(self.fd, 4096)
+        except OSError:
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+    def expect(self, pattern):
+        while not re.search(pattern, self.text):
+            if not self.read():
+                raise AssertionError(f"ended, without {pattern!r}, after {self.text!r}")
+        self.text = self.text[re.search(pattern, self.text).end():]
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self):
+        while self.read():
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Who asks for a password on this terminal
+ *
+ * polkit asks through an agent. A graphical session has one, a plain terminal does not: pkttyagent(1) is one for the process that started
+ * it, as a fallback, so that an agent that is there already is asked instead. Without it, or without polkit, nobody is asked, and the call is refused.
+ */
+
+#include <stdbool.h>
+
+/* A person is at the terminal, and is not root, who is never asked. */
+bool polkit_agent_is_useful(void);
+
+/* Returns when polkit knows the agent, or when there will be none. Nothing is done when one runs. */
+void polkit_agent_open(void);
+
+/* To be called before the terminal becomes somebody else's. */
+void polkit_agent_close(void);
