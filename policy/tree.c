@@ -8,6 +8,7 @@
  * dispatch that the caller asks for next (choose.c).
  */
 
+#include <sys/mman.h>
 #include <utlist.h>
 
 #include "node.h"
@@ -288,6 +289,15 @@ static bool config_is_valid(const PolicyConfig *c) {
                         c->starve_run_ns <= c->starve_ns;
 }
 
+/* All of them are 170 kB, and a device uses one or two: the kernel gives memory to the pages that are written. calloc() may take a
+ * piece of the heap, and clear it. */
+static Tier *tiers_new(void) {
+        void *p = mmap(NULL, TREE_TIERS * sizeof(Tier), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
 static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {
         if (!config_is_valid(config))
                 return -EINVAL;
@@ -296,6 +306,11 @@ static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks
         if (!p)
                 return -ENOMEM;
 
+        p->tiers = tiers_new();
+        if (!p->tiers) {
+                free(p);
+                return -ENOMEM;
+        }
         p->config = *config;
         p->callbacks = *callbacks;
         p->wake_ns = NSEC_INFINITY;
@@ -307,6 +322,7 @@ static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks
 }
 
 static Policy *tree_free(Policy *p) {
+        (void) munmap(p->tiers, TREE_TIERS * sizeof(Tier));
         free(p);
         return NULL;
 }

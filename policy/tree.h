@@ -111,7 +111,7 @@ struct Policy {
         uint64_t wake_ns; /* when we asked to be called */
 
         PolicyNode root;
-        Tier tiers[TREE_TIERS];
+        Tier *tiers; /* TREE_TIERS of them; those that are in use have memory, by pages */
         TierSet registered, with_places;
         size_t n_entities, n_ready;
         PolicyNode *guarantees; /* nodes with a minimum */

@@ -511,6 +511,8 @@ void arbiter_flush(Manager *m) {
         privileged_flush(m);
         add_latencies(m);
         tell_preempted(m);
+        if (m->devices_left)
+                devices_trim(m);
 }
 
 /* --- edges --- */

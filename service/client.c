@@ -318,6 +318,7 @@ Client *client_free(Client *c) {
         }
         if (c->counted)
                 user_give(m, c->peer.uid, USER_CLIENTS);
+        (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, 0, 0);
 
         sd_event_source_disable_unref(c->lifeline_source);
         sd_event_source_disable_unref(c->wake_source);
@@ -361,6 +362,10 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
         if (r < 0)
                 return r;
         c->counted = true;
+        r = user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
+                        limit == UINT_MAX ? limit : CLIENT_PLACES_MAX);
+        if (r < 0)
+                return r;
         if (asprintf(&c->path, BUS_PATH "/client/%" PRIu64, id) < 0) {
                 c->path = NULL;
                 return -ENOMEM;
@@ -543,6 +548,8 @@ int client_moved(Client *c) {
                                 entity_take_queue(NULL, c->slots[i]);
                 client_leave(c);
                 (void) client_join(c, g);
+                (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
+                                UINT_MAX);
                 client_settings_changed(c);
         }
         if (c->announced)

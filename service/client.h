@@ -18,6 +18,9 @@
 #include "journal.h"
 #include "queue.h"
 
+/* The groups of the cgroups that a user's processes are in are bounded together, in bytes; see group_cost(). */
+#define CLIENT_PLACES_MAX (128U << 20)
+
 /* What the page says. For showing only: the client can write there what it likes. */
 typedef struct ClientCounters {
         uint64_t submitted, completed, held_ns, lease_expired;
@@ -64,6 +67,7 @@ struct Client {
         unsigned n_floods;       /* and how often in a row */
         ClientCounters past;     /* of queues that are gone */
         bool counted, announced; /* in its user's quota; on the bus */
+        unsigned place_cost;     /* what its groups count there */
 
         PrivilegedClient *privileged; /* privileged.h; NULL: never held so */
         bool privileged_touched;      /* on the list of those to be looked at */

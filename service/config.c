@@ -24,6 +24,7 @@ static const ConfigLimits limits_default = {
                 .queues_per_user = 16384,
                 .queues_per_client = 1024,
                 .jobs_per_user = 1024,
+                .devices_per_user = 128,
 };
 
 static int type_policy(const char *value, const ConfItem *item, void *data) {
@@ -117,6 +118,7 @@ static const ConfItem limits_items[] = {
                 CONF_ITEM("MaxQueuesPerClient", conf_type_uint, ConfigLimits, queues_per_client, 1,
                                 PAGE_SLOTS_MAX),
                 CONF_ITEM("MaxJobsPerUser", conf_type_uint, ConfigLimits, jobs_per_user, 1, 1 << 20),
+                CONF_ITEM("MaxDevicesPerUser", conf_type_uint, ConfigLimits, devices_per_user, 1, 1 << 20),
 };
 
 static const ConfItem log_items[] = {

@@ -37,6 +37,7 @@ typedef struct ConfigLimits {
         uint32_t queues_per_user;
         uint32_t queues_per_client;
         uint32_t jobs_per_user;
+        uint32_t devices_per_user;
 } ConfigLimits;
 
 typedef struct Config {

@@ -4,6 +4,8 @@
  * Devices
  */
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <utlist.h>
 
 #include "arbiter.h"
@@ -12,6 +14,7 @@
 #include "ladder.h"
 #include "manager-state.h"
 #include "share.h"
+#include "user.h"
 
 static const char *const device_state_table[_DEVICE_STATE_MAX] = {
                 [DEVICE_ALONE] = "alone",
@@ -49,6 +52,8 @@ Device *device_free(Device *d) {
         }
         if (d->pending)
                 LL_DELETE2(m->pending, d, pending_next);
+        if (d->counted)
+                user_give(m, d->uid, USER_DEVICES);
         device_metrics_free(d->metrics);
         sd_event_source_disable_unref(d->timer);
         if (d->policy)
@@ -66,23 +71,92 @@ static PolicyCallbacks device_callbacks(Device *d) {
         return (PolicyCallbacks){.grant = arbiter_grant, .userdata = d};
 }
 
-/* Idle devices beyond the bound go, the one used longest ago first: a process can name as many as it likes. */
-static void devices_trim(Manager *m) {
-        Device *d, *tmp, *oldest = NULL;
-        unsigned n = 0;
+/* A display controller or a processing accelerator at the address that the id names. What a process invents is none, or is one. */
+static bool is_gpu(const char *id) {
+        const char *address = startswith(id, "pci:");
+        char path[64], class[16] = "";
 
-        HASH_ITER(hh, m->devices, d, tmp) {
-                if (d->n_queues > 0 || !device_settings_is_empty(&d->runtime))
-                        continue;
-                n++;
-                if (!oldest || d->used_at < oldest->used_at)
-                        oldest = d;
-        }
-        if (n > DEVICES_IDLE_MAX)
-                device_free(oldest);
+        if (!address || strlen(address) != strlen("0000:00:00.0") ||
+                        strspn(address, "0123456789abcdef:.") != strlen(address))
+                return false;
+        (void) snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/class", address);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read(fd, class, sizeof(class) - 1) > 0 &&
+                        (startswith(class, "0x03") || startswith(class, "0x12"));
 }
 
-int device_get(Manager *m, const char *id, const char *name, const char *backend, Device **ret) {
+static bool is_forgettable(const Device *d) {
+        return d->n_queues == 0 && d->n_entities == 0 && !d->gpu && device_settings_is_empty(&d->runtime);
+}
+
+typedef struct IdleDevices {
+        unsigned n;     /* of all users, */
+        unsigned n_own; /* and of this one: */
+        uid_t uid;
+        Device *oldest; /* of its own */
+} IdleDevices;
+
+static IdleDevices idle_devices(const Manager *m, uid_t uid) {
+        IdleDevices idle = {.uid = uid};
+        Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                if (!is_forgettable(d))
+                        continue;
+                idle.n++;
+                if (d->uid != uid)
+                        continue;
+                idle.n_own++;
+                if (!idle.oldest || d->used_at < idle.oldest->used_at)
+                        idle.oldest = d;
+        }
+        return idle;
+}
+
+static IdleDevices idle_devices_of_most(const Manager *m) {
+        IdleDevices most = {0};
+        Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                if (!is_forgettable(d) || (most.oldest && d->uid == most.uid))
+                        continue;
+                IdleDevices idle = idle_devices(m, d->uid);
+                if (idle.n_own > most.n_own)
+                        most = idle;
+                if (idle.n <= DEVICES_IDLE_MAX)
+                        break;
+        }
+        return most;
+}
+
+void devices_trim(Manager *m) {
+        m->devices_left = false;
+        for (;;) {
+                IdleDevices idle = idle_devices_of_most(m);
+                if (idle.n <= DEVICES_IDLE_MAX)
+                        return;
+                device_free(idle.oldest);
+        }
+}
+
+/* One more for its owner, in the place of an idle one if there is no other. */
+static int device_count(Device *d, unsigned limit) {
+        Manager *m = d->manager;
+
+        int r = user_take(m, d->uid, USER_DEVICES, limit);
+        if (r == -EDQUOT) {
+                IdleDevices idle = idle_devices(m, d->uid);
+                if (idle.oldest) {
+                        device_free(idle.oldest);
+                        r = user_take(m, d->uid, USER_DEVICES, limit);
+                }
+        }
+        d->counted = r >= 0;
+        return r;
+}
+
+int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
+                Device **ret) {
         if (!device_id_is_valid(id))
                 return -EINVAL;
 
@@ -108,11 +182,16 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .stall_at = NSEC_INFINITY,
                         .review_at = NSEC_INFINITY,
                         .used_at = now_ns(),
+                        .uid = owner.uid,
+                        .gpu = is_gpu(id),
                         .config = POLICY_CONFIG_DEFAULT,
         };
         if (!d->id || !d->name || !d->backend)
                 return -ENOMEM;
-        int r = sd_bus_path_encode(BUS_PATH "/device", id, &d->path);
+        int r = device_count(d, owner.limit);
+        if (r < 0)
+                return r;
+        r = sd_bus_path_encode(BUS_PATH "/device", id, &d->path);
         if (r < 0)
                 return r;
 
@@ -126,7 +205,6 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                 return r;
 
         HASH_ADD_KEYPTR(hh, m->devices, d->id, strlen(d->id), d);
-        devices_trim(m);
         if (m->bus)
                 (void) sd_bus_emit_object_added(m->bus, d->path);
         *ret = TAKE_PTR(d);

@@ -4,9 +4,12 @@
 /*
  * Devices: one policy instance each, and the entities that want the device
  *
- * A device is made by the first queue that names it. It stays when its last queue goes (its settings and its name may be wanted
- * again), up to DEVICES_IDLE_MAX of them; then the one that was used longest ago goes.
+ * A device is made by the first queue that names it, and counts as that queue's user's. It stays when its last queue goes (its name and
+ * what was learnt of it may be wanted again). Of those that stay, and that have neither settings nor a GPU behind them, there are at most
+ * DEVICES_IDLE_MAX: then the user with most of them loses the one that was used longest ago.
  */
+
+#include <limits.h>
 
 #include "costs.h"
 #include "device-tuning.h"
@@ -71,6 +74,9 @@ struct Device {
         uint64_t n_preempted;
         uint64_t preempted_signal_at; /* of the last Preempted signal */
         uint64_t used_at;
+        uid_t uid;    /* who named it first */
+        bool counted; /* in that user's quota */
+        bool gpu;     /* there is one behind it, by what sysfs says */
 
         DeviceMetrics *metrics; /* device-metrics.h; NULL until somebody asks */
 
@@ -79,10 +85,22 @@ struct Device {
 
 bool device_id_is_valid(const char *id);
 
-/* Finds or makes. -EINVAL for an id that cannot be one. */
-int device_get(Manager *m, const char *id, const char *name, const char *backend, Device **ret);
+/* Who names a device, and how many he may have. */
+typedef struct DeviceOwner {
+        uid_t uid;
+        unsigned limit;
+} DeviceOwner;
+
+#define DEVICE_OWNER_NONE ((DeviceOwner){(uid_t) -1, UINT_MAX})
+
+/* Finds or makes. -EINVAL for an id that cannot be one, -EDQUOT when the owner has too many already. */
+int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
+                Device **ret);
 Device *device_find(Manager *m, const char *id);
 Device *device_free(Device *d);
+
+/* Those that are idle and too many go. Not while somebody holds a pointer to one: a turn's last act. */
+void devices_trim(Manager *m);
 
 /* The configuration changed: what was not set at run time follows it. */
 int device_load_config(Device *d);

@@ -219,6 +219,19 @@ static void group_inherit_unit(Group *g) {
         manager_state_changed(g->manager);
 }
 
+static unsigned path_depth(const char *path) {
+        unsigned n = 0;
+
+        for (const char *p = path; *p; p++)
+                n += *p == '/';
+        return n;
+}
+
+/* The name, the unit and the origin's path; the object's path takes three bytes for what is no letter. */
+unsigned group_cost(const char *cgroup) {
+        return path_depth(cgroup) * (unsigned) (sizeof(Group) + sizeof(struct Origin) + 6 * strlen(cgroup));
+}
+
 int group_get(Manager *m, const char *cgroup, Group **ret) {
         Group *g;
 
@@ -228,6 +241,8 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
                 return 0;
         }
 
+        if (path_depth(cgroup) > GROUP_DEPTH_MAX)
+                return -EDQUOT;
         _cleanup_free_ char *unit = NULL;
         int r = cgroup_path_owner(cgroup, &unit);
         if (r < 0)

@@ -57,7 +57,13 @@ struct Group {
         UT_hash_handle hh;
 };
 
-/* Finds or makes the group of a cgroup, or makes a job's. */
+/* A path may be as deep as somebody likes to nest directories; a group is made for each level of it. */
+#define GROUP_DEPTH_MAX 64U
+
+/* What the groups of a cgroup's path may cost in memory, in bytes, if nobody else is in any of them. */
+unsigned group_cost(const char *cgroup);
+
+/* Finds or makes the group of a cgroup, or makes a job's. -EDQUOT: deeper than GROUP_DEPTH_MAX. */
 int group_get(Manager *m, const char *cgroup, Group **ret);
 int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
                 Group **ret);

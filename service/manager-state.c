@@ -145,7 +145,7 @@ static int restore_device(Manager *m, json_object *o) {
         Device *d;
 
         int r = device_get(m, json_get_string(o, "id"), json_get_string(o, "name"),
-                        json_get_string(o, "backend"), &d);
+                        json_get_string(o, "backend"), DEVICE_OWNER_NONE, &d);
         if (r < 0)
                 return r;
         read_device_settings(o, &s);

@@ -108,6 +108,8 @@ struct Manager {
         void (*client_hook)(Client *c, ClientEvent event, void *userdata);
         void *client_hook_userdata;
 
+        bool devices_left; /* by their last queues: devices_trim() looks */
+
         unsigned n_gangs; /* entities that are members of gangs */
 
         uint64_t n_edges;

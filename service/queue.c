@@ -249,6 +249,7 @@ Queue *queue_free(Queue *q) {
                 c->n_queues--;
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
+                m->devices_left |= q->device->n_queues == 0;
                 user_give(m, c->peer.uid, USER_QUEUES);
         }
         free(q->path);
@@ -260,13 +261,15 @@ Queue *queue_free(Queue *q) {
 DEFINE_TRIVIAL_CLEANUP_FUNC(Queue *, queue_free);
 
 /* The object around a slot that is the client's already. */
-static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, Queue **ret) {
+static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, unsigned max_devices,
+                Queue **ret) {
         _cleanup_(queue_freep)
         Queue *q = NULL;
         Manager *m = c->manager;
         Device *d;
+        const DeviceOwner owner = {c->peer.uid, max_devices};
 
-        int r = device_get(m, p->device, p->device_name, p->backend, &d);
+        int r = device_get(m, p->device, p->device_name, p->backend, owner, &d);
         if (r < 0)
                 return r;
         q = calloc(1, sizeof(*q));
@@ -329,7 +332,8 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         int r = client_find_slot(c, &slot);
         if (r < 0)
                 return r;
-        r = queue_make(c, c->manager->next_queue_id, slot, p, &q);
+        r = queue_make(c, c->manager->next_queue_id, slot, p, c->manager->config->limits.devices_per_user,
+                        &q);
         if (r < 0)
                 return r;
         slot_clear(q->page_slot);
@@ -354,7 +358,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
                 return r;
         if (c->slots[slot])
                 return -EINVAL;
-        r = queue_make(c, id, slot, p, &q);
+        r = queue_make(c, id, slot, p, UINT_MAX, &q);
         if (r < 0)
                 return r;
         q->override = *override;

@@ -67,24 +67,49 @@ User *user_get(Manager *m, uid_t uid) {
         return u;
 }
 
-int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit) {
+static int user_add(Manager *m, uid_t uid, UserCount what, unsigned n, unsigned limit) {
         User *u = user_find(m, uid);
 
-        if (limit == 0 || (u && u->n[what] >= limit))
+        if (n > limit || (u && u->n[what] > limit - n))
                 return -EDQUOT;
         if (!u)
                 u = user_get(m, uid);
         if (!u)
                 return -ENOMEM;
-        u->n[what]++;
+        u->n[what] += n;
         return 0;
 }
 
-void user_give(Manager *m, uid_t uid, UserCount what) {
+static void user_subtract(Manager *m, uid_t uid, UserCount what, unsigned n) {
         User *u = user_find(m, uid);
 
         if (!u || u->n[what] == 0)
                 return;
-        u->n[what]--;
+        u->n[what] -= MIN(n, u->n[what]);
         user_gc(m, u);
+}
+
+int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit) {
+        return user_add(m, uid, what, 1, limit);
+}
+
+void user_give(Manager *m, uid_t uid, UserCount what) {
+        user_subtract(m, uid, what, 1);
+}
+
+int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to, unsigned limit) {
+        int r = to > *n ? user_add(m, uid, what, to - *n, limit) : 0;
+
+        if (r < 0)
+                return r;
+        if (to < *n)
+                user_subtract(m, uid, what, *n - to);
+        *n = to;
+        return 0;
+}
+
+unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
+        const User *u = user_find(m, uid);
+
+        return u ? u->n[what] : 0;
 }

@@ -14,7 +14,9 @@
 typedef enum UserCount {
         USER_CLIENTS,
         USER_QUEUES,
-        USER_JOBS, /* jobs and priority holds */
+        USER_JOBS,    /* jobs and priority holds */
+        USER_DEVICES, /* that it was the first to name */
+        USER_PLACES,  /* what the groups of its clients may cost, in bytes */
         _USER_COUNT_MAX,
 } UserCount;
 
@@ -43,3 +45,9 @@ void users_free(Manager *m);
 /* Counts one more. -EDQUOT when `limit` of them are there already, -ENOMEM. */
 int user_take(Manager *m, uid_t uid, UserCount what, unsigned limit);
 void user_give(Manager *m, uid_t uid, UserCount what);
+
+/* *n of them become `to`, where that is no more than may be. */
+int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to, unsigned limit);
+
+/* How many it has. */
+unsigned user_count(const Manager *m, uid_t uid, UserCount what);

@@ -255,6 +255,22 @@ class Hostile(Case):
         for c in self.call("ListClients"):
             self.assertLess(len(self.get("ShimVersion", c[5], CLIENT)), 4096)
 
+    def test_devices_that_are_none(self):
+        """A device is what a process says it is. Each costs little, there are only so many, and they go with who named them."""
+        before = rss_kb(self.service.pid)
+        client, _ = self.tenant("inventor")
+        named = 1
+        with self.assertRaises(dbus.DBusError) as refused:
+            for named in range(1, 1000):
+                client.queue(f"invented:{named}")
+        self.assertEqual(refused.exception.name, ERROR + "QuotaExceeded")
+        self.assertLess(named, 200)
+        self.assert_not_grown(before, 8 << 10)
+        client.close()
+        until(lambda: self.get("NClients") == 2)
+        self.assertLess(len(self.call("ListDevices")), 40)
+        self.the_others_are_scheduled(5)
+
     def test_a_caller_that_never_reads(self):
         c = self.bus.connect()
         c.socket.setblocking(False)

@@ -114,6 +114,7 @@ void assert_defaults(const Config *c) {
         assert_int_equal(c->limits.queues_per_user, 16384);
         assert_int_equal(c->limits.queues_per_client, 1024);
         assert_int_equal(c->limits.jobs_per_user, 1024);
+        assert_int_equal(c->limits.devices_per_user, 128);
         assert_int_equal(c->log_level, LOG_INFO);
         assert_int_equal(c->log_target, LOG_TARGET_AUTO);
 }

@@ -10,6 +10,7 @@
 
 #include "service/arbiter.h"
 #include "service/config.h"
+#include "service/user.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 
@@ -372,9 +373,61 @@ static void test_devices_are_bounded(void **state) {
         for (unsigned i = 0; i < 200; i++) {
                 (void) snprintf(name, sizeof(name), "d%u", i);
                 queue_free(queue(&a, name, 0));
+                arbiter_flush(m);
         }
-        assert_in_range(HASH_COUNT(m->devices), 1, DEVICES_IDLE_MAX + 1);
+        assert_in_range(HASH_COUNT(m->devices), 1, DEVICES_IDLE_MAX);
         assert_non_null(device_find(m, "d199"));
+        leave(&a);
+        manager_free(m);
+}
+
+/* Those of a client that ends go at once, and not one by one as others are made. */
+static void test_devices_go_with_their_queues(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0);
+        Queue *q[100];
+        char name[32];
+
+        for (unsigned i = 0; i < ELEMENTSOF(q); i++) {
+                (void) snprintf(name, sizeof(name), "d%u", i);
+                q[i] = queue(&a, name, 0);
+        }
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        assert_int_equal(device_settings_set(&s, device_key_find("TimeSliceUSec"), 7000), 0);
+        assert_int_equal(device_configure(q[0]->device, &s), 0);
+        assert_int_equal(user_count(m, a.client->peer.uid, USER_DEVICES), 100);
+        uid_t uid = a.client->peer.uid;
+        leave(&a);
+        arbiter_flush(m);
+        assert_int_equal(HASH_COUNT(m->devices), DEVICES_IDLE_MAX + 1);
+        assert_int_equal(user_count(m, uid, USER_DEVICES), DEVICES_IDLE_MAX + 1);
+        assert_non_null(device_find(m, "d0")); /* it has settings */
+        assert_null(device_find(m, "d1"));
+        assert_non_null(device_find(m, "d99"));
+        manager_free(m);
+}
+
+/* Who has as many as he may loses an idle one of his own, and gets none when there is none. */
+static void test_devices_are_a_users(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0);
+        QueueParameters p = {.backend = "test"};
+        Queue *q[3], *more;
+
+        m->config->limits.devices_per_user = 3;
+        q[0] = queue(&a, "d0", 0);
+        q[1] = queue(&a, "d1", 0);
+        q[2] = queue(&a, "d2", 0);
+        p.device = "d3";
+        assert_int_equal(queue_new(a.client, &p, &more), -EDQUOT);
+        assert_null(device_find(m, "d3"));
+        assert_int_equal(a.client->n_queues, 3);
+        queue_free(q[1]);
+        assert_int_equal(queue_new(a.client, &p, &more), 0);
+        assert_null(device_find(m, "d1"));
+        assert_int_equal(user_count(m, a.client->peer.uid, USER_DEVICES), 3);
+        p.device = "d2";
+        assert_int_equal(queue_new(a.client, &p, &more), 0);
         leave(&a);
         manager_free(m);
 }
@@ -451,7 +504,10 @@ static void test_random(void **state) {
                 leave(&p[i]);
         assert_null(m->queues);
         assert_null(m->clients);
-        assert_null(m->users);
+        /* The user is still there for the devices that it was the first to name. */
+        assert_int_equal(HASH_COUNT(m->users), 1);
+        for (UserCount what = 0; what < _USER_COUNT_MAX; what++)
+                assert_int_equal(m->users->n[what], what == USER_DEVICES ? HASH_COUNT(m->devices) : 0);
         manager_free(m);
 }
 
@@ -468,6 +524,8 @@ int main(void) {
                         cmocka_unit_test(test_slots_are_used_again_late),
                         cmocka_unit_test(test_device_settings),
                         cmocka_unit_test(test_devices_are_bounded),
+                        cmocka_unit_test(test_devices_go_with_their_queues),
+                        cmocka_unit_test(test_devices_are_a_users),
                         cmocka_unit_test(test_random),
         };
 

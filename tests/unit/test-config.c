@@ -63,7 +63,7 @@ static void test_all_keys(void **state) {
         put(ETC "/xsched.conf",
                         "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
                         "Linger=0\nThreshold=8\nBudget=1ms\nBusyPoll=2ms\nCPULatency=20us\nPreemption=3\nAllowMESPreemption=yes\n"
-                        "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\n"
+                        "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\nMaxDevicesPerUser=5\n"
                         "[Log]\nLevel=debug\nTarget=console\n");
         _cleanup_(config_freep)
         Config *c = load(NULL);
@@ -84,6 +84,7 @@ static void test_all_keys(void **state) {
         assert_int_equal(c->limits.queues_per_user, 2);
         assert_int_equal(c->limits.queues_per_client, 3);
         assert_int_equal(c->limits.jobs_per_user, 4);
+        assert_int_equal(c->limits.devices_per_user, 5);
         assert_int_equal(c->log_level, LOG_DEBUG);
         assert_int_equal(c->log_target, LOG_TARGET_CONSOLE);
 }
