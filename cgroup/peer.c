@@ -10,6 +10,7 @@
 
 #include "cgroup/cgroup-path.h"
 #include "cgroup/peer.h"
+#include "common/time-util.h"
 
 void peer_done(Peer *p) {
         p->pidfd = safe_close(p->pidfd);
@@ -200,39 +201,52 @@ int peer_from_pid(pid_t pid, Peer *ret) {
         return 0;
 }
 
-static int sender_creds(sd_bus_message *m, pid_t *ret_pid, uid_t *ret_uid) {
-        _cleanup_(sd_bus_creds_unrefp)
-        sd_bus_creds *creds = NULL;
+/* Whether the process was certainly started after that time, in ns of CLOCK_BOOTTIME. Its start is known in whole ticks, rounded down. */
+static bool started_after(const Peer *p, uint64_t ns) {
+        uint64_t tick_ns = NSEC_PER_SEC / (uint64_t) sysconf(_SC_CLK_TCK);
 
-        int r = sd_bus_query_sender_creds(m, SD_BUS_CREDS_PID | SD_BUS_CREDS_EUID, &creds);
-        if (r < 0)
-                return r == -ENXIO ? -ESRCH : r;
-        r = sd_bus_creds_get_pid(creds, ret_pid);
-        if (r < 0)
-                return r;
-        return sd_bus_creds_get_euid(creds, ret_uid);
+        return p->start_time * tick_ns > ns;
 }
 
-int peer_from_sender(sd_bus_message *m, Peer *ret) {
+/* By the bus's own pidfd. Takes it. */
+static int read_by_pidfd(Credentials *k, Peer *p) {
+        p->pidfd = TAKE_FD(k->pidfd);
+        int r = pidfd_get_pid(p->pidfd, &p->pid);
+        if (r < 0)
+                return r;
+        if (p->pid != k->pid)
+                return -ESTALE;
+        return peer_read(p);
+}
+
+/* By a number that was right when the connection was made. */
+static int read_by_number(
+                const Connections *connections, const char *sender, const Credentials *k, Peer *p) {
+        if (connections_have_pidfds(connections))
+                return -ESTALE;
+        int r = peer_from_pid(k->pid, p);
+        if (r < 0)
+                return r;
+        return started_after(p, connections_made_by(connections, sender)) ? -ESTALE : 0;
+}
+
+int peer_from_sender(const Connections *connections, sd_bus_message *m, Peer *ret) {
         _cleanup_(peer_done)
         Peer p = PEER_NULL;
-        pid_t pid = 0, again = 0;
-        uid_t uid = 0;
+        _cleanup_(credentials_done)
+        Credentials k = CREDENTIALS_NULL;
+        const char *sender = sd_bus_message_get_sender(m);
 
-        int r = sender_creds(m, &pid, &uid);
-        if (r < 0)
-                return r;
-        r = peer_from_pid(pid, &p);
-        if (r < 0)
-                return r;
-        r = sender_creds(m, &again, &uid);
-        if (r < 0)
-                return r;
-        if (again != pid)
+        if (!sender)
                 return -ESRCH;
-
-        /* The connection's user, not the process's: what counts is who was let onto the bus. */
-        p.uid = uid;
+        int r = credentials_ask(sd_bus_message_get_bus(m), sender, &k);
+        if (r < 0)
+                return r;
+        r = k.pidfd >= 0 ? read_by_pidfd(&k, &p) : read_by_number(connections, sender, &k, &p);
+        if (r < 0)
+                return r;
+        if (p.uid != k.uid)
+                return -ESTALE;
         *ret = TAKE_GENERIC(p, PEER_NULL);
         return 0;
 }

@@ -26,6 +26,9 @@ int bus_peer_error(int r, sd_bus_error *error) {
         if (r == -ESRCH)
                 return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
                                 "The calling process is gone, or cannot be seen from here");
+        if (r == -ESTALE)
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "The process that made this connection is gone, or another user's by now");
         return r;
 }
 

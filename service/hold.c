@@ -21,12 +21,17 @@ static bool is_descendant(const Peer *peer, const Hold *h) {
 
         if (h->uid != 0 && peer->uid != h->uid)
                 return false;
+        uint64_t child = UINT64_MAX;
         for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
                 uint64_t start_time;
                 pid_t parent;
 
                 if (process_parent(pid, &parent, &start_time) < 0)
                         return false;
+                /* Nobody is older than his parent: the number is another's by now. */
+                if (start_time > child)
+                        return false;
+                child = start_time;
                 if (pid == h->pid && start_time == h->start_time)
                         return true;
                 if (parent <= 1)

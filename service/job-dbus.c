@@ -224,7 +224,7 @@ int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *
         r = bus_check_class(m, &s, error);
         if (r < 0)
                 return r;
-        r = peer_from_sender(message, &peer);
+        r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
         AuthRequest request = own_request(m, &s, peer.uid, class);

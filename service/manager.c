@@ -78,6 +78,7 @@ Manager *manager_free(Manager *m) {
         privileged_done(m);
         freeze_free(m);
         auth_free(m->auth);
+        connections_free(m->connections);
         sd_bus_flush_close_unref(m->bus);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
@@ -100,6 +101,9 @@ int manager_attach_bus(Manager *m, sd_bus *bus) {
         if (r < 0)
                 return r;
         m->bus = sd_bus_ref(bus);
+        r = connections_new(bus, &m->connections);
+        if (r < 0)
+                return r;
         r = origins_attach(m, bus);
         if (r < 0)
                 return r;

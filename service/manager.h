@@ -77,8 +77,9 @@ struct Manager {
         Config *config; /* config.h; owned; replaced as a whole by manager_set_config() */
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
-        struct Auth *auth;       /* auth.h; owned; NULL without a bus */
-        Settings default_layer;  /* names the class "default", below everything else */
+        struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
+        struct Auth *auth;               /* auth.h; owned; NULL without a bus */
+        Settings default_layer;          /* names the class "default", below everything else */
 
         Device *devices;          /* uthash, by id */
         Client *clients;          /* uthash, by id */

@@ -98,7 +98,7 @@ int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error
         r = auth_check(m->auth, message, &(AuthRequest){.action = AUTH_REGISTER}, error);
         if (r <= 0)
                 return r < 0 ? r : 1;
-        r = peer_from_sender(message, &peer);
+        r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
 
@@ -144,7 +144,7 @@ static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_erro
 
         if (streq_ptr(sd_bus_message_get_sender(message), c->sender))
                 return 0;
-        int r = peer_from_sender(message, &peer);
+        int r = peer_from_sender(c->manager->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
         if (peer.pid == c->peer.pid && peer.start_time == c->peer.start_time)
@@ -266,7 +266,7 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
         Peer peer = PEER_NULL;
         Client *c, *tmp;
 
-        int r = peer_from_sender(message, &peer);
+        int r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
         bool found = false;

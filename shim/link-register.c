@@ -126,6 +126,12 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         }
 
         link_set_state(c, LINK_WAITING);
+        /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the next attempt makes one anew. */
+        if (e && streq(strempty(e->name), "org.freedesktop.DBus.Error.AccessDenied")) {
+                link_tell(c, "not taken by the service", strempty(e->message));
+                c->lost = true;
+                return 1;
+        }
         if (!e || !link_error_is_absence(e)) {
                 link_tell(c, "not taken by the service", e ? strempty(e->message) : strerrordesc_np(-r));
                 c->backoff_ns = LINK_BACKOFF_MAX_NS;

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import time
 
 import inside
 from inside import CLIENT, GROUP, NAME, TEST_CLIENT, DEVICE_ID, Case, run, show, until
@@ -88,6 +89,77 @@ class Identity(Case):
     def join(cgroup):
         with open(f"/sys/fs/cgroup{cgroup}/cgroup.procs", "w", encoding="utf-8") as f:
             f.write(str(os.getpid()))
+
+
+class Impostor(Case):
+    """A number that was another process's when the connection was made. The impostor, a user, keeps the socket of a child that has ended; the victim
+    gets the child's number, in a unit that has more than the impostor's."""
+
+    PROGRAM = ("/usr/bin/python3", "-B", "/mnt/source/tests/system/impostor.py")
+    PROC = "/run/impostor-proc"  # in which numbers can be chosen: /proc/sys is read-only in here
+
+    @classmethod
+    def setUpClass(cls):
+        run("useradd", "eve")
+        run("useradd", "alice")
+        os.mkdir(cls.PROC)
+        run("mount", "-t", "proc", "proc", cls.PROC)
+
+    @classmethod
+    def tearDownClass(cls):
+        run("umount", cls.PROC)
+        os.rmdir(cls.PROC)
+
+    def setUp(self):
+        super().setUp()
+        self.eve = self.client("--uid=eve", "--slice=gpu-batch.slice", unit="eve.service", program=self.PROGRAM)
+        self.victim = self.client("--slice=gpu-online.slice", unit="victim.service", program=self.PROGRAM)
+
+    def takes_over(self, user):
+        """The victim begins in a later tick of the clock than the connection: it is by ticks that starts of processes are known."""
+        pid = self.eve.ask("connect")
+        self.get("NClients")  # by now the service has heard of the connection
+        tick = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7
+        until(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7 > tick, "the next tick")
+        self.assertEqual(self.victim.ask(f"become {pid} {run('id', '-u', user).strip()}"), "become")
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as f:
+            self.assertIn("/victim.service\n", f.read())
+
+    def check_refused(self, user):
+        self.takes_over(user)
+        for member in ("RegisterClient", "HoldPriority", "Hint"):
+            self.assertEqual(self.eve.ask(f"call {member}"), "org.freedesktop.DBus.Error.AccessDenied", member)
+        self.assertEqual(self.call("ListClients")[0], [])
+        self.assertEqual(self.call("ListHolds")[0], [])
+
+    def test_of_another_user(self):
+        self.check_refused("alice")
+
+    def test_of_the_same_user(self):
+        self.check_refused("eve")
+
+    def test_who_made_it_is_gone(self):
+        self.eve.ask("connect")
+        self.assertEqual(self.eve.ask("call RegisterClient"), "org.freedesktop.DBus.Error.AccessDenied")
+
+    def test_who_made_it_is_there(self):
+        """Then it is its connection, whoever else holds the socket."""
+        pid = int(self.eve.ask("keep"))
+        self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
+        path = self.call("GetClientByPID", "u", pid)[0]
+        self.assertEqual(self.get("Group", path, CLIENT), "/gpu.slice/gpu-batch.slice/eve.service")
+        self.assertRegex(self.eve.ask("call HoldPriority"), "^done")
+        self.assertRegex(self.eve.ask("call Hint"), "^done")
+
+    def test_connection_from_before_the_service(self):
+        """Nobody told it when that was made; it was there before."""
+        pid = int(self.eve.ask("keep"))
+        run("systemctl", "restart", "xsched")
+        self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
+        self.assertEqual(self.call("ListClients")[0][0][1], pid)
+        self.eve.ask("connect")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(self.eve.ask("call RegisterClient"), "org.freedesktop.DBus.Error.AccessDenied")
 
 
 class Order(Case):

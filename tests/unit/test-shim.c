@@ -292,6 +292,18 @@ static void case_refused(void) {
         CHECK(scheduler_until(s, counters().queues == 1));
 }
 
+/* A connection that is another user's by now is not believed: the next attempt is made over one of its own. */
+static void case_denied(void) {
+        FakeScheduler *s = scheduler();
+
+        s->refuse_client = "org.freedesktop.DBus.Error.AccessDenied";
+        (void) queue((XschedQueueInfo){});
+        CHECK(scheduler_until(s, s->refused[0] != '\0'));
+        s->refuse_client = NULL;
+        CHECK(scheduler_until(s, counters().queues == 1));
+        CHECK(!streq(s->refused, s->taken));
+}
+
 static void case_queue_refused(void) {
         FakeScheduler *s = scheduler();
 
@@ -358,6 +370,7 @@ static const BusCase cases[] = {
                 CASE(restart),
                 CASE(amnesia),
                 CASE(refused),
+                CASE(denied),
                 CASE(queue_refused),
                 CASE(bad_page),
                 CASE(bad_slots),

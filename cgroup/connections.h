@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * When connections of the bus were made, at the latest
+ *
+ * The bus names the process that made a connection, by the number that it had then. The process may have ended since, and left the socket to
+ * somebody else; its number may be another's. A bus that keeps a pidfd of the process (ProcessFD) settles that. Beside one that does not (those of
+ * Debian 12, or on a kernel before 6.5) the time does: a process that was started after the connection was made has not made it.
+ *
+ * The bus tells of each connection as it is made (NameOwnerChanged), before anything that comes from it. So a connection has been made by the time
+ * that it is heard of, and one that was never heard of by the time that the listening began. Who makes a connection is therefore never
+ * refused for it. What is missed is a process that started between a connection's making and our hearing of it; to have a number again
+ * somebody has to use up all the others in that time.
+ *
+ * A bus that has pidfds is not listened to.
+ */
+
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+
+typedef struct Connections Connections;
+
+/* Asks the bus, and begins to listen where that is needed. */
+int connections_new(sd_bus *bus, Connections **ret);
+Connections *connections_free(Connections *c);
+
+/* The bus has pidfds: a connection without one has outlived the process that made it. */
+bool connections_have_pidfds(const Connections *c);
+
+/* By when the connection was made, in ns of CLOCK_BOOTTIME: with what /proc says of the start of processes. */
+uint64_t connections_made_by(const Connections *c, const char *name);
+
+typedef struct Credentials {
+        pid_t pid;
+        uid_t uid;
+        int pidfd; /* -EBADF: the bus has none */
+} Credentials;
+
+#define CREDENTIALS_NULL ((Credentials){.pidfd = -EBADF})
+
+/* What the bus itself knows of who made a connection. -ESRCH when there is no such connection (any more). */
+int credentials_ask(sd_bus *bus, const char *name, Credentials *ret);
+void credentials_done(Credentials *c);
