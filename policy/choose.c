@@ -22,14 +22,11 @@
  *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers only.
  *             There is one such candidate, of the highest tier and of those the last to give up, since a wait for it
  *             covers a wait for the others. Nothing renews the wait but running again.
- *   owe       The held ones that no maximum stops are known in the order of their holds. If the first has been held for starve_ns
- *             it is granted beside the chosen ones for starve_run_ns, or until it is idle. The next turn is not before
- *             starve_ns after this one began. So all turns together cost starve_run_ns/starve_ns of the device. And of n
- *             ready entities nobody is held for longer than (n + 1) * starve_ns: one period until it is starved, at most
- *             one more until the turn that has just been given is over, and one for each of the others that can be
- *             before it in the order, to whose end everybody goes after a turn. Turns count against a maximum, but are not charged
- *             otherwise: they are no part of a share, and an entity that has lived on them must not find itself in debt when its
- *             tier comes up.
+ *   owe       Who has been held for starve_ns, and is stopped by no maximum, is starved. One of the starved, which one is said in floor.h, is
+ *             granted beside the chosen ones for starve_run_ns, or until it is idle. The next turn is not before starve_ns after this
+ *             one began. So all turns together cost starve_run_ns/starve_ns of the device, and what a party gets of them does not
+ *             depend on how many entities others have. Turns count against a maximum, but are not charged otherwise: they are no
+ *             part of a share, and an entity that has lived on them must not find itself in debt when its tier comes up.
  *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier lists
  *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
  *             the tier is; a new highest tier displaces them all, once. Without the bound a tier of n idle entities
@@ -60,6 +57,7 @@
 
 #include <utlist.h>
 
+#include "floor.h"
 #include "node.h"
 
 static void tier_set_put(TierSet *s, size_t i, bool in) {
@@ -291,8 +289,9 @@ static PolicyEntity *tree_find_starved(Policy *p) {
 
         DL_FOREACH2(p->chosen, e, chosen_next)
                 entity_hold_end(e);
-        e = tree_longest_held(p);
-        return e && ns_add(e->held_since_ns, p->config.starve_ns) <= p->now_ns ? e : NULL;
+        if (p->now_ns < p->config.starve_ns)
+                return NULL;
+        return floor_next(p, p->now_ns - p->config.starve_ns);
 }
 
 /* At most one owed turn per starve period. */
@@ -306,6 +305,7 @@ static void tree_owe(Policy *p) {
         if (p->owed) {
                 p->owed_until_ns = ns_add(p->now_ns, p->config.starve_run_ns);
                 p->owed_next_ns = ns_add(p->now_ns, p->config.starve_ns);
+                floor_take_turn(p->owed);
         }
 }
 
@@ -455,11 +455,10 @@ static uint64_t tree_next_turn(const Policy *p) {
 }
 
 static uint64_t tree_next_owed(const Policy *p) {
-        const PolicyEntity *held = tree_longest_held(p);
-        uint64_t next = p->owed ? p->owed_until_ns : NSEC_INFINITY;
+        uint64_t held_ns = floor_longest(p), next = p->owed ? p->owed_until_ns : NSEC_INFINITY;
 
-        if (held && tree_has_floor(p)) {
-                uint64_t starved = ns_add(held->held_since_ns, p->config.starve_ns);
+        if (held_ns != NSEC_INFINITY && tree_has_floor(p)) {
+                uint64_t starved = ns_add(held_ns, p->config.starve_ns);
 
                 starved = MAX(starved, p->owed_next_ns);
                 next = MIN(next, starved);

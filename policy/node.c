@@ -6,6 +6,7 @@
 
 #include <utlist.h>
 
+#include "floor.h"
 #include "node.h"
 
 /* --- branches --- */
@@ -153,8 +154,6 @@ static void node_list_refill(PolicyNode *n) {
                 avl_remove(&p->refills, &n->refill_order);
 }
 
-static void node_held_changed(PolicyNode *n);
-
 static void node_set_stopped(PolicyNode *n, bool stopped) {
         Branch *b;
 
@@ -162,7 +161,7 @@ static void node_set_stopped(PolicyNode *n, bool stopped) {
         DL_FOREACH(n->branches, b)
                 branch_refit(b);
         node_set_places(n, n->places);
-        node_held_changed(n);
+        floor_node_changed(n);
 }
 
 void node_stop(PolicyNode *n) {
@@ -279,62 +278,6 @@ void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, bool chosen) {
         }
 }
 
-/* --- who is held --- */
-
-static bool held_before(const AvlNode *a, const AvlNode *b) {
-        return container_of(a, const PolicyNode, held_order)->held_seq <
-                        container_of(b, const PolicyNode, held_order)->held_seq;
-}
-
-/* Of those right below, and of the first ones of the nodes. */
-static PolicyEntity *node_find_held(const PolicyNode *n) {
-        AvlNode *node = avl_first(&n->held_nodes);
-        PolicyEntity *e = node ? container_of(node, PolicyNode, held_order)->first_held : NULL;
-
-        if (!e || (n->held && n->held->held_seq < e->held_seq))
-                e = n->held;
-        return e;
-}
-
-/* Its first is known above, as far as it is the first there, too; but for what a maximum stops. */
-static void node_held_changed(PolicyNode *n) {
-        for (; n->parent; n = n->parent) {
-                PolicyEntity *first = n->stopped ? NULL : node_find_held(n);
-
-                if (first == n->first_held && (!first || first->held_seq == n->held_seq))
-                        return;
-                if (n->first_held)
-                        avl_remove(&n->parent->held_nodes, &n->held_order);
-                n->first_held = first;
-                if (first) {
-                        n->held_seq = first->held_seq;
-                        avl_insert(&n->parent->held_nodes, &n->held_order);
-                }
-        }
-}
-
-void entity_hold_begin(PolicyEntity *e) {
-        Policy *p = e->policy;
-
-        e->held_since_ns = p->now_ns;
-        e->held_seq = p->held_seq++;
-        e->held = true;
-        DL_APPEND2(e->node->held, e, held_prev, held_next);
-        node_held_changed(e->node);
-}
-
-void entity_hold_end(PolicyEntity *e) {
-        if (!e->held)
-                return;
-        e->held = false;
-        DL_DELETE2(e->node->held, e, held_prev, held_next);
-        node_held_changed(e->node);
-}
-
-PolicyEntity *tree_longest_held(const Policy *p) {
-        return node_find_held(&p->root);
-}
-
 /* --- nodes --- */
 
 static void avl_ignore(AvlNode *n) {
@@ -347,7 +290,6 @@ void node_init(PolicyNode *n, Policy *p, PolicyNode *parent) {
                         .depth = parent ? parent->depth + 1 : 0,
                         .id = p->node_seq++,
                         .settings = POLICY_NODE_SETTINGS_DEFAULT,
-                        .held_nodes = {.before = held_before, .update = avl_ignore},
         };
 }
 

@@ -74,12 +74,4 @@ PolicyNode *tree_first_due(const Policy *p);
 /* It is owed nothing. */
 void node_forget_due(PolicyNode *n);
 
-/* --- who is held --- */
-
-void entity_hold_begin(PolicyEntity *e);
-void entity_hold_end(PolicyEntity *e); /* or is not held */
-
-/* The longest held that no maximum stops; NULL when there is none. */
-PolicyEntity *tree_longest_held(const Policy *p);
-
 void tree_indices_init(Policy *p);

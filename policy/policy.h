@@ -27,6 +27,7 @@
  *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier; whoever ran last keeps its grant while
  *     it is idle and nobody else is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
+ *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;
  *   - an entity that is alone on the device, and below no maximum, is granted without a threshold.
  *
  * Thread safety: none; one instance belongs to one thread.
@@ -62,10 +63,18 @@ typedef struct Policy Policy;
 typedef struct PolicyEntity PolicyEntity;
 typedef struct PolicyNode PolicyNode;
 
+/* Whose an entity is, for the turns of the starvation floor: they go to each `top` alike, within it to each `owner`, then down the nodes, and
+ * within a node to each `user`. What the numbers mean is the caller's business. */
+typedef struct PolicyParty {
+        uint64_t top, owner, user;
+} PolicyParty;
+
 typedef struct PolicySettings {
         int priority;       /* POLICY_PRIORITY_MIN..MAX, higher runs first */
         uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */
         uint32_t threshold; /* in-flight bound while others have a claim; 0: the device's default */
+
+        PolicyParty party;
 
         /* How a hold is carried out: the caller's business, no policy looks at it. */
         Preemption preemption;
@@ -96,7 +105,8 @@ typedef struct PolicyNodeSettings {
 typedef struct PolicyConfig {
         uint32_t concurrency; /* entities that run at once; 1 or more */
         uint64_t timeslice_ns; /* between equals; scaled by nobody's weight: weights act through virtual time */
-        uint64_t starve_ns; /* a ready entity that was held this long is owed a turn whatever the priorities */
+        uint64_t starve_ns; /* a ready entity that was held this long is owed a turn whatever the priorities; how soon it has it:
+                                  * floor.h */
         uint64_t starve_run_ns; /* how long such a turn is. At most one owed turn per starve period and device, so that
                                   * the floor costs starve_run_ns/starve_ns of the device and no more; 0: no
                                   * floor */

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "floor.h"
 #include "node.h"
 
 static void entity_idle_begin(PolicyEntity *e) {
@@ -39,6 +40,7 @@ static PolicySettings settings_clamp(const PolicySettings *s) {
                         .priority = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
                         .weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
                         .threshold = s->threshold,
+                        .party = s->party,
         };
 }
 
@@ -75,6 +77,12 @@ static int tree_entity_new(Policy *p, PolicyNode *node, void *owner, const Polic
         };
         e->branch = branch_get(node, tree_tier(p, e->settings.priority));
         if (!e->branch) {
+                free(e);
+                return -ENOMEM;
+        }
+        e->floor = floor_get(node, &e->settings.party);
+        if (!e->floor) {
+                branch_put(e->branch);
                 free(e);
                 return -ENOMEM;
         }
@@ -174,20 +182,21 @@ static PolicyEntity *tree_entity_free(PolicyEntity *e, uint64_t now_ns) {
         p->n_entities--;
         tier_subtract(e->branch->tier);
         branch_put(e->branch);
+        floor_put(e->floor);
         free(e);
         return NULL;
 }
 
-/* A hold begins anew: it is last in the order there. */
-static void entity_change_node(PolicyEntity *e, PolicyNode *to) {
+/* Takes the reference to the floor. A hold begins anew: it is last in the order there. */
+static void entity_change_floor(PolicyEntity *e, Floor *to) {
+        Floor *from = e->floor;
         bool held = e->held;
 
         entity_hold_end(e);
-        e->node->n_below--;
-        e->node = to;
-        e->node->n_below++;
+        e->floor = to;
         if (held)
                 entity_hold_begin(e);
+        floor_put(from);
 }
 
 /* Takes the reference to the branch. What it is owed in fair time goes with it. */
@@ -203,8 +212,6 @@ static void entity_change_branch(PolicyEntity *e, Branch *to) {
         tier_subtract(from->tier);
         tier_add(to->tier);
         e->branch = to;
-        if (e->node != to->node)
-                entity_change_node(e, to->node);
         if (e->ready)
                 entity_join(e);
         else
@@ -212,10 +219,23 @@ static void entity_change_branch(PolicyEntity *e, Branch *to) {
         branch_put(from);
 }
 
+/* Without memory for a floor it stays where it is. */
+static void entity_configure_party(PolicyEntity *e, const PolicyParty *party) {
+        Floor *to;
+
+        if (party->top == e->settings.party.top && party->owner == e->settings.party.owner &&
+                        party->user == e->settings.party.user)
+                return;
+        to = floor_get(e->node, party);
+        if (to)
+                entity_change_floor(e, to);
+}
+
 static void tree_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns) {
         Policy *p = e->policy;
 
         tree_advance(p, now_ns);
+        entity_configure_party(e, &s->party);
         e->settings = settings_clamp(s);
         if (e->settings.weight != e->fair.weight)
                 fair_queue_reweight(&e->branch->fair, &e->fair, e->settings.weight);
@@ -239,7 +259,16 @@ static int tree_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
         Branch *b = branch_get(to, e->branch->tier);
         if (!b)
                 return -ENOMEM;
+        Floor *f = floor_get(to, &e->settings.party);
+        if (!f) {
+                branch_put(b);
+                return -ENOMEM;
+        }
         entity_change_branch(e, b);
+        entity_change_floor(e, f);
+        e->node->n_below--;
+        e->node = to;
+        e->node->n_below++;
         return 0;
 }
 
@@ -316,6 +345,7 @@ static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks
         p->wake_ns = NSEC_INFINITY;
         node_init(&p->root, p, NULL);
         tree_indices_init(p);
+        floor_init(p);
 
         *ret = p;
         return 0;

@@ -19,6 +19,7 @@
 #define TREE_RECENT_NS (100 * NSEC_PER_MSEC)
 
 typedef struct Branch Branch;
+typedef struct Floor Floor;
 typedef struct Tier Tier;
 
 /* What of a node is in one tier. */
@@ -57,11 +58,31 @@ struct PolicyNode {
         uint64_t due_ns;
         bool listed_due;
 
-        PolicyEntity *held;       /* right below, the longest held first */
-        Avl held_nodes;           /* right below with somebody held, by their first */
-        PolicyEntity *first_held; /* of all below; NULL: none, or stopped */
-        AvlNode held_order;       /* in the parent's held_nodes, if there is a first */
-        uint64_t held_seq;        /* of the first */
+        Floor *floors; /* of the parties below, by node_prev/node_next */
+};
+
+/* A node, or a party and what it is made of, where no node is. */
+typedef struct FloorKey {
+        uint64_t node, user;
+} FloorKey;
+
+/* Whose turn it is among the starved: floor.h. */
+struct Floor {
+        FloorKey key;
+        PolicyNode *node; /* NULL: not a node's */
+        Floor *parent;    /* NULL: the root */
+        size_t n_refs;    /* entities, and floors, below */
+        Floor *node_prev, *node_next;
+
+        AvlNode known_order; /* in the parent's `known` */
+        Avl known;           /* right below, by key */
+
+        uint64_t turn;       /* the lower the longer ago */
+        uint64_t since_ns;   /* of the longest held below; NSEC_INFINITY: nobody, or stopped */
+        uint64_t longest_ns; /* the earliest of all below it in `order` */
+        AvlNode order;       /* in the parent's `waiting`, while somebody below is held */
+        Avl waiting;         /* right below, by their turns */
+        PolicyEntity *held;  /* of a leaf, the longest held first */
 };
 
 struct Tier {
@@ -82,6 +103,7 @@ struct PolicyEntity {
         PolicySettings settings;
         PolicyNode *node;
         Branch *branch;
+        Floor *floor;
         FairNode fair;
 
         bool ready;
@@ -89,8 +111,7 @@ struct PolicyEntity {
         bool advanced;     /* idle, and one of Policy.advanced */
         PolicyGrant grant; /* last reported */
 
-        bool held; /* ready with VERDICT_HOLD, and on the node's list */
-        uint64_t held_seq;
+        bool held; /* ready with VERDICT_HOLD, and on the floor's list */
         PolicyEntity *held_prev, *held_next;
         PolicyEntity *idle_prev, *idle_next;
         PolicyEntity *chosen_prev, *chosen_next;
@@ -115,7 +136,7 @@ struct Policy {
         TierSet registered, with_places;
         size_t n_entities, n_ready;
         PolicyNode *guarantees; /* nodes with a minimum */
-        uint64_t held_seq, node_seq;
+        uint64_t node_seq;
 
         Tier *active; /* its tree's runners are chosen, on so many places: */
         uint32_t slots;
@@ -132,6 +153,8 @@ struct Policy {
 
         Avl refills; /* stopped nodes that something waits for, the next to go on first */
 
+        Floor floor; /* of all */
+        uint64_t floor_turn;
         PolicyEntity *owed; /* has its turn from the floor now */
         uint64_t owed_until_ns;
         uint64_t owed_next_ns; /* no other turn before */

@@ -129,7 +129,7 @@ static void sync_watch(Queue *q) {
 
 static void write_level(Queue *q, uint32_t level, bool is_order) {
         if (is_order) {
-                q->ordered_ns = now_ns();
+                ladder_note_order(q, now_ns());
                 atomic_store_explicit(&q->page_slot->ordered_ns, q->ordered_ns, memory_order_relaxed);
         }
         q->written.level = level;
@@ -508,6 +508,7 @@ void arbiter_flush(Manager *m) {
                         LL_PREPEND2(m->preempted, d, preempted_next);
         }
         ladder_flush(m);
+        ladder_look(m);
         privileged_flush(m);
         add_latencies(m);
         tell_preempted(m);

@@ -24,6 +24,7 @@
 #include "ladder.h"
 #include "log.h"
 #include "messages.h"
+#include "party.h"
 #include "privileged.h"
 #include "user.h"
 
@@ -268,6 +269,7 @@ static int client_join(Client *c, Group *g) {
                 return r;
         }
         c->group = g;
+        group_set_owner(g, party_join(g->owner, g->n_clients, c->peer.uid));
         DL_APPEND2(g->clients, c, group_prev, group_next);
         if (++g->n_clients == 1 && g->origin)
                 origin_revisit(g->origin);

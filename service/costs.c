@@ -4,8 +4,12 @@
  * Costs
  */
 
-#include "costs.h"
+#include <string.h>
+#include <utlist.h>
+
 #include "common/macro.h"
+#include "costs.h"
+#include "party.h"
 #include "policy/preemption.h"
 
 void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns) {
@@ -16,6 +20,117 @@ void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns)
                 sample = CLAMP(sample, *estimate_ns / COSTS_SPREAD, *estimate_ns * COSTS_SPREAD);
         *estimate_ns = ns_learn(*estimate_ns, sample);
 }
+
+/* --- votes --- */
+
+/* How many are less than it. */
+static size_t poll_find(const CostPoll *p, uint64_t value) {
+        size_t lo = 0, hi = p->n;
+
+        while (lo < hi) {
+                size_t mid = lo + (hi - lo) / 2;
+
+                if (p->values[mid] < value)
+                        lo = mid + 1;
+                else
+                        hi = mid;
+        }
+        return lo;
+}
+
+static void poll_remove(CostPoll *p, uint64_t value) {
+        size_t i = poll_find(p, value);
+
+        if (value == 0)
+                return; /* was not measured */
+        p->n--;
+        memmove(p->values + i, p->values + i + 1, (p->n - i) * sizeof(p->values[0]));
+}
+
+static void poll_add(CostPoll *p, uint64_t value) {
+        size_t i = poll_find(p, value);
+
+        memmove(p->values + i + 1, p->values + i, (p->n - i) * sizeof(p->values[0]));
+        p->values[i] = value;
+        p->n++;
+}
+
+static int poll_reserve(CostPoll *p, size_t n) {
+        uint64_t *values = reallocarray(p->values, n, sizeof(*values));
+
+        if (!values)
+                return -ENOMEM;
+        p->values = values;
+        return 0;
+}
+
+static void poll_done(CostPoll *p) {
+        free(p->values);
+        *p = (CostPoll){};
+}
+
+int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret) {
+        CostVote *vote;
+
+        DL_FOREACH(v->votes, vote)
+                if (party_is_same_owner(&vote->party, party)) {
+                        vote->n_refs++;
+                        *ret = vote;
+                        return 0;
+                }
+        if (poll_reserve(&v->hold, v->n + 1) < 0 || poll_reserve(&v->release, v->n + 1) < 0)
+                return -ENOMEM;
+        vote = calloc(1, sizeof(*vote));
+        if (!vote)
+                return -ENOMEM;
+        *vote = (CostVote){.party = *party, .n_refs = 1};
+        DL_PREPEND(v->votes, vote);
+        v->n++;
+        *ret = vote;
+        return 0;
+}
+
+CostVote *costs_vote_put(CostVotes *v, CostVote *vote) {
+        if (!vote || --vote->n_refs > 0)
+                return NULL;
+        poll_remove(&v->hold, vote->costs.hold_ns);
+        poll_remove(&v->release, vote->costs.release_ns);
+        DL_DELETE(v->votes, vote);
+        free(vote);
+        if (--v->n == 0) {
+                poll_done(&v->hold);
+                poll_done(&v->release);
+        }
+        return NULL;
+}
+
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns) {
+        CostPoll *p = hold ? &v->hold : &v->release;
+        uint64_t *estimate_ns = hold ? &vote->costs.hold_ns : &vote->costs.release_ns;
+
+        poll_remove(p, *estimate_ns);
+        costs_learn(estimate_ns, sample_ns, elapsed_ns);
+        poll_add(p, *estimate_ns);
+}
+
+static uint64_t poll_median(const CostPoll *p) {
+        return p->n > 0 ? p->values[(p->n - 1) / 2] : 0;
+}
+
+Costs costs_votes(const CostVotes *v) {
+        return (Costs){.hold_ns = poll_median(&v->hold), .release_ns = poll_median(&v->release)};
+}
+
+Costs costs_for(const CostVote *vote, const Costs *device) {
+        if (!vote)
+                return (Costs){};
+        return (Costs){
+                        .hold_ns = MIN(vote->costs.hold_ns, device->hold_ns),
+                        .release_ns = MIN(vote->costs.release_ns, device->release_ns),
+        };
+}
+
+/* --- drains --- */
 
 uint64_t costs_drain(uint64_t n, uint64_t mean_ns) {
         uint64_t sum;

@@ -5,17 +5,23 @@
  * Costs: what draining, taking off and putting back take, as far as anybody can tell
  *
  * Everything here comes out of pages, so out of the hands of clients. What one says about its own work (how much, how long) is believed as
- * far as it concerns that client, within bounds. What one says about the device (how long its driver took) becomes part of the device's
- * estimate, which others are held by: a sample is no longer than the service has seen go by itself, and moves the estimate by a factor
- * of COSTS_SPREAD at most, so that nobody changes it much by one lie. Whoever lies all the time is held less often by being taken off, and
- * more often by waiting: see preemption.h for the bound.
+ * far as it concerns that client, within bounds. What one says about the device (how long its driver took) becomes part of a vote, and
+ * a sample is no longer than the service has seen go by itself, and moves that by a factor of COSTS_SPREAD at most.
+ *
+ * Each owner (party.h) has one vote, however many queues and processes he has; it goes with the last of his queues there. The device's estimate
+ * is the median of the votes, of two the lower one. Nobody is held by more than that, nor by more than his own vote; and who has none yet counts
+ * as not measured, so that he is taken off once and known then. So others, whatever they invent, cannot keep anybody on the device. What they
+ * can do is to say too little, which at worst takes somebody off for longer than it would have taken to wait. And who lies about himself,
+ * with nobody to compare him with, is held by what the service itself has seen.
  *
  * Pure.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/time-util.h"
+#include "policy/policy.h"
 
 #define COSTS_MIN_NS       (1 * NSEC_PER_USEC)
 #define COSTS_MAX_NS       (10 * NSEC_PER_SEC)
@@ -26,6 +32,42 @@
 typedef struct Costs {
         uint64_t hold_ns, release_ns; /* from the word to the driver's end, so with the client's wake-up */
 } Costs;
+
+typedef struct CostVote CostVote;
+
+struct CostVote {
+        PolicyParty party;
+        Costs costs;
+        unsigned n_refs;
+        CostVote *prev, *next;
+};
+
+/* Measured votes in their order; room for all. */
+typedef struct CostPoll {
+        uint64_t *values;
+        size_t n;
+} CostPoll;
+
+typedef struct CostVotes {
+        CostVote *votes;
+        size_t n;
+        CostPoll hold, release;
+} CostVotes;
+
+/* Finds the owner's vote or makes it. -ENOMEM. */
+int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret);
+
+/* The last one of its owner's forgets it. Returns NULL. */
+CostVote *costs_vote_put(CostVotes *v, CostVote *vote);
+
+/* One more sample for it, of holding or of releasing. */
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns);
+
+/* What all votes come to. */
+Costs costs_votes(const CostVotes *v);
+
+/* By what the one who has this vote (NULL: none) is held. */
+Costs costs_for(const CostVote *vote, const Costs *device);
 
 /* One more sample for an estimate. `elapsed_ns`: the longest that it can have been. */
 void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns);

@@ -64,7 +64,8 @@ struct Device {
         uint64_t probe_at;    /* when the sole entity is looked at again, while others are held for it */
 
         uint64_t review_at; /* when the choice of a hold's level is to be made anew: at the earliest of all entities */
-        Costs costs;
+        Costs costs; /* what the votes come to */
+        CostVotes votes;
 
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */

@@ -11,6 +11,7 @@
 #include "arbiter.h"
 #include "entity.h"
 #include "ladder.h"
+#include "party.h"
 #include "share.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
@@ -76,11 +77,19 @@ void entities_note_limits(Device *d) {
         arbiter_sync_device(d);
 }
 
+PolicyParty entity_party(const Entity *e) {
+        const Group *g = e->group;
+
+        return party_make(g->origin ? g->origin->path : g->name, g->owner,
+                        e->client ? e->client->peer.uid : g->owner);
+}
+
 PolicySettings entity_settings(const Entity *e) {
         PolicySettings s = e->settings;
         uint64_t weight = (uint64_t) s.weight * POLICY_WEIGHT_DEFAULT / e->group->resolved.policy.weight;
 
         s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+        s.party = entity_party(e);
         return s;
 }
 
@@ -235,6 +244,14 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
                 ladder_reconsider(e);
                 arbiter_sync_device(e->device);
         }
+        if (!e->policy)
+                return;
+        const PolicySettings s = entity_settings(e);
+        e->device->ops->entity_configure(e->policy, &s, now_ns());
+        arbiter_touch(e->device);
+}
+
+void entity_party_changed(Entity *e) {
         if (!e->policy)
                 return;
         const PolicySettings s = entity_settings(e);

@@ -85,6 +85,10 @@ void entity_configure(Entity *e, const PolicySettings *settings);
 /* What the policy is told: the weight counts among those of its group, where what stands for the group as a whole has the usual one. */
 PolicySettings entity_settings(const Entity *e);
 
+/* Whose it is; and that has changed. */
+PolicyParty entity_party(const Entity *e);
+void entity_party_changed(Entity *e);
+
 /* What of a device's shares is limited has changed. */
 void entities_note_limits(Device *d);
 

@@ -73,6 +73,16 @@ uid_t group_owner(const Group *g) {
         return g->clients->peer.uid;
 }
 
+void group_set_owner(Group *g, uint64_t owner) {
+        Entity *e;
+
+        if (owner == g->owner)
+                return;
+        g->owner = owner;
+        DL_FOREACH2(g->entities, e, group_next)
+                entity_party_changed(e);
+}
+
 /* Whether it has become another class. */
 static bool group_match(Group *g) {
         const Settings former = g->match;

@@ -48,6 +48,7 @@ struct Group {
 
         Client *clients; /* list, by group_prev/group_next */
         unsigned n_clients;
+        uint64_t owner;   /* of all clients since the first came: party.h */
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
         PolicyUsage usage;    /* of entities that are gone */
@@ -80,6 +81,9 @@ void group_settings_changed(Group *g);
 
 /* After a client came or went: [Match] may see something else now. */
 void group_members_changed(Group *g);
+
+/* One joins: of whom all are from now on, for party.h. */
+void group_set_owner(Group *g, uint64_t owner);
 
 /* The uid that all clients of a group have, or AUTH_NO_OWNER. */
 uid_t group_owner(const Group *g);

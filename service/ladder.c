@@ -109,15 +109,26 @@ static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
                 }
 }
 
+/* Its queues are all one owner's, or it is a group of several owners, whose vote is one, too. */
+static Costs entity_costs(const Entity *e) {
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (q->vote)
+                        return costs_for(q->vote, &e->device->costs);
+        return costs_for(NULL, &e->device->costs);
+}
+
 static PreemptionInput entity_input(const Entity *e, uint64_t now) {
+        const Costs costs = entity_costs(e);
         PreemptionInput in = {
                         .setting = ladder_setting(e),
                         .mes_allowed = e->device->tuning.allow_mes,
                         .ignored = ignores_orders(e, now),
                         .drain_ns = ladder_entity_drain(e),
                         .held_ns = ns_sub(now, e->held_since),
-                        .hold_ns = e->device->costs.hold_ns,
-                        .release_ns = e->device->costs.release_ns,
+                        .hold_ns = costs.hold_ns,
+                        .release_ns = costs.release_ns,
         };
         const Queue *q;
 
@@ -218,12 +229,65 @@ PreemptLevel ladder_level(const Queue *q, Verdict v) {
 
 /* --- orders --- */
 
-static void learn(Manager *m, uint64_t *estimate_ns, uint32_t wake_ns, uint32_t call_ns, uint64_t elapsed) {
-        uint64_t sum = (uint64_t) wake_ns + call_ns;
+static void forget_order(Queue *q) {
+        if (q->looked_for)
+                DL_DELETE2(q->manager->ordered, q, ordered_prev, ordered_next);
+        q->looked_for = false;
+        q->ordered_ns = q->obeyed_ns = 0;
+}
 
-        costs_learn(estimate_ns, sum, elapsed);
+void ladder_note_order(Queue *q, uint64_t now) {
+        forget_order(q);
+        q->ordered_ns = now;
+}
+
+/* Of an order that left the word as it was nothing can be seen. */
+static void look_for_order(Queue *q) {
+        if (q->ordered_ns == 0 || q->looked_for || queue_is_obedient(q))
+                return;
+        q->looked_for = true;
+        DL_APPEND2(q->manager->ordered, q, ordered_prev, ordered_next);
+}
+
+void ladder_look(Manager *m) {
+        for (unsigned i = 0; i < LADDER_LOOKS && m->ordered; i++) {
+                Queue *q = m->ordered;
+
+                DL_DELETE2(m->ordered, q, ordered_prev, ordered_next);
+                q->looked_for = !queue_is_obedient(q);
+                if (q->looked_for)
+                        DL_APPEND2(m->ordered, q, ordered_prev, ordered_next);
+                else
+                        q->obeyed_ns = now_ns();
+        }
+}
+
+static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
+        Manager *m = q->manager;
+        Device *d = q->device;
+        uint64_t sum = (uint64_t) wake_ns + call_ns,
+                 elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
+
+        elapsed = MIN(elapsed, (uint64_t) LADDER_IGNORED_NS);
         latency_add(&m->wake_latency, MIN((uint64_t) wake_ns, elapsed));
         latency_add(&m->driver_latency, MIN((uint64_t) call_ns, elapsed));
+        if (!q->vote && q->entity) {
+                const PolicyParty party = entity_party(q->entity);
+
+                (void) costs_vote_get(&d->votes, &party, &q->vote); /* without memory nothing is learned */
+        }
+        if (!q->vote)
+                return;
+        costs_vote_learn(&d->votes, q->vote, q->holds, sum, elapsed);
+        d->costs = costs_votes(&d->votes);
+}
+
+void ladder_queue_gone(Queue *q) {
+        forget_order(q);
+        if (!q->vote)
+                return;
+        q->vote = costs_vote_put(&q->device->votes, q->vote);
+        q->device->costs = costs_votes(&q->device->votes);
 }
 
 void ladder_before_order(Queue *q) {
@@ -231,21 +295,20 @@ void ladder_before_order(Queue *q) {
 
         if (q->ordered_ns == 0 || !queue_is_obedient(q))
                 return;
-        uint64_t elapsed = ns_sub(now_ns(), q->ordered_ns);
         if (q->holds)
-                learn(q->manager, &q->device->costs.hold_ns,
-                                atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
-                                atomic_load_explicit(&s->hold_call_ns, memory_order_relaxed), elapsed);
+                learn(q, atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->hold_call_ns, memory_order_relaxed));
         else
-                learn(q->manager, &q->device->costs.release_ns,
-                                atomic_load_explicit(&s->release_wake_ns, memory_order_relaxed),
-                                atomic_load_explicit(&s->release_call_ns, memory_order_relaxed), elapsed);
-        q->ordered_ns = 0;
+                learn(q, atomic_load_explicit(&s->release_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->release_call_ns, memory_order_relaxed));
+        forget_order(q);
 }
 
 void ladder_after_order(Queue *q, bool driver) {
         Client *c = q->client;
 
+        if (driver)
+                look_for_order(q);
         if (!driver || c->to_be_told)
                 return;
         c->to_be_told = true;

@@ -9,7 +9,9 @@
  *
  * An order to a driver is a changed verdict, or a changed level of a held slot, with a level above the gate on either side; the slot's
  * `ordered_ns` is written before it, and a datagram tells the client's control thread, which sleeps. All queues of a client that an event
- * changes are one datagram. What the client says its driver took is read when the next order of that slot is given: nobody waits for it.
+ * changes are one datagram. What the client says its driver took is read when the next order of that slot is given: nobody waits for it. How long
+ * it can have been at most is known from when the slot was first seen to be obedient, which is looked at whenever verdicts have been
+ * written, and at a few slots at a time: who does not obey keeps nobody from being looked at.
  *
  * Whoever ignores an order is gated all the same, and keeps its queues on the device; the service can only do without it where it is
  * privileged.
@@ -19,7 +21,10 @@
 
 #define LADDER_REVIEW_MIN_NS (50 * NSEC_PER_USEC)
 
-/* An order that was not carried out after this time is ignored. */
+/* How many slots are looked at at a time. */
+#define LADDER_LOOKS 8U
+
+/* An order that was not carried out after this time is ignored; so nothing that was carried out can have taken longer. */
 #define LADDER_IGNORED_NS (50 * NSEC_PER_MSEC)
 
 /* The setting that counts for an entity on its device, and for its suspended queues. */
@@ -49,6 +54,15 @@ bool ladder_queue_is_off(const Queue *q);
 /* Around the store of a verdict or a level. The first before: learns what came of the last order. The second after. */
 void ladder_before_order(Queue *q);
 void ladder_after_order(Queue *q, bool driver);
+
+/* Its driver is about to be told something. */
+void ladder_note_order(Queue *q, uint64_t now);
+
+/* Looks at who has obeyed. */
+void ladder_look(Manager *m);
+
+/* The queue ends: so does its part in its owner's vote. */
+void ladder_queue_gone(Queue *q);
 
 /* Tells the clients whose queues had an order. */
 void ladder_flush(Manager *m);

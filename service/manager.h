@@ -16,6 +16,7 @@
  *   share     a group's node in the policy of a device
  *   device    one policy instance and its entities
  *   entity    what gets one verdict
+ *   party     among whom turns of the floor, and votes on costs, are divided
  *   gang      one verdict for a group on all its devices
  *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
  *   overdue   holds that take no effect, for freeze: the last rung
@@ -102,6 +103,7 @@ struct Manager {
         Privileged *privileged;        /* privileged.h; NULL: cannot be */
         Client *holding;               /* list: clients with held slots, whose leases are renewed */
         Client *to_be_told;            /* list: ladder_flush() notifies them */
+        Queue *ordered;                /* list: not seen to have obeyed yet */
         Device *preempted;             /* list: of what happened there the bus is told last */
         sd_event_source *lease_source; /* off while `holding` is empty */
 

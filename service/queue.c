@@ -252,6 +252,7 @@ Queue *queue_free(Queue *q) {
                 m->devices_left |= q->device->n_queues == 0;
                 user_give(m, c->peer.uid, USER_QUEUES);
         }
+        ladder_queue_gone(q);
         free(q->path);
         free(q->backend);
         free(q->label);

@@ -55,9 +55,13 @@ struct Queue {
         } written;
         bool holds; /* the word says hold */
         uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
-        bool announced; /* on the bus */
+        uint64_t obeyed_ns; /* when it was first seen to have done that; 0: not yet */
+        bool looked_for;    /* on the manager's list of those that are looked at for that */
+        CostVote *vote;     /* its owner's, from its first order on */
+        bool announced;     /* on the bus */
 
         Queue *entity_prev, *entity_next;
+        Queue *ordered_prev, *ordered_next;
         UT_hash_handle hh;
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the three files of the oracle share: its objects, the fair queues, and its nodes. A queue is a node in a tier, and nowhere written down: whatever
+ * What the four files of the oracle share: its objects, the fair queues, its nodes, and its floor. A queue is a node in a tier, and nowhere written down: whatever
  * is asked of it is answered by looking at everybody who is in it.
  */
 
@@ -26,6 +26,19 @@ typedef struct Member {
         uint64_t left_order, wait_order, run_order;
 } Member;
 
+/* A place on the floor: the way to it from the root, and when it last had a turn. */
+#define NAIVE_FLOORS (POLICY_DEPTH_MAX + 3)
+
+typedef struct FloorPath {
+        uint64_t node[NAIVE_FLOORS], user[NAIVE_FLOORS];
+        size_t n;
+} FloorPath;
+
+typedef struct FloorPlace {
+        FloorPath path;
+        uint64_t turn;
+} FloorPlace;
+
 struct PolicyNode {
         Policy *p;
         PolicyNode *parent;
@@ -48,6 +61,7 @@ struct PolicyEntity {
         PolicyNode *node;
         int tier;
         uint32_t threshold;
+        PolicyParty party;
         Member m;
         bool ready, was_ready, chosen;
         uint64_t chosen_order, held_order, grant_order, idle_order;
@@ -70,6 +84,8 @@ struct Policy {
         uint64_t contended_until[NAIVE_TIERS];
         int active; /* -1: none */
         uint32_t slots;
+        FloorPlace *floor;
+        size_t n_floor;
         PolicyEntity *owed, *linger, *last;
         uint64_t owed_until, owed_next, linger_until;
         bool lingering;
@@ -128,3 +144,14 @@ void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
 /* The time that an entity ran, to all nodes that it is in. What it was chosen for also comes off the credit of their guarantees. */
 void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen);
 void naive_check_quotas(PolicyEntity *e);
+
+/* --- naive-floor.c --- */
+
+/* The entity's places are there, and no more than somebody's are. */
+void naive_floor_note(PolicyEntity *e);
+void naive_floor_forget(Policy *p);
+void naive_floor_change(PolicyEntity *e, const PolicyParty *to);
+
+/* Of those held since `until` or longer; not those who are chosen. NULL: nobody. */
+PolicyEntity *naive_floor_next(const Policy *p, uint64_t until);
+void naive_floor_take_turn(PolicyEntity *e);

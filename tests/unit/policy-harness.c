@@ -103,6 +103,7 @@ Harness *harness_free(Harness *h) {
         h->ops->free(h->policy);
         if (h->oracle)
                 policy_naive_ops.free(h->oracle);
+        free(h->floors);
         free(h);
         return NULL;
 }
@@ -221,7 +222,7 @@ Job *harness_add_below(Harness *h, HarnessNode *node, PolicySettings s) {
                                 policy_naive_ops.entity_new(h->oracle, node ? node->twin : NULL, j, &s,
                                                 h->now_ns, &j->twin) == 0);
         h->jobs[h->n++] = j;
-        h->n_most = MAX(h->n_most, h->n);
+        h->floors_changed = true;
         h->n_new++;
         return j;
 }
@@ -249,6 +250,7 @@ void harness_move(Job *j, HarnessNode *to) {
         if (to != j->node)
                 j->held_since_ns = h->now_ns;
         j->node = to;
+        h->floors_changed = true;
 }
 
 void harness_ready(Job *j) {
@@ -286,6 +288,10 @@ void harness_set(Job *j, PolicySettings s) {
         h->ops->entity_configure(j->entity, &s, h->now_ns);
         if (h->oracle)
                 policy_naive_ops.entity_configure(j->twin, &s, h->now_ns);
+        if (memcmp(&j->settings.party, &s.party, sizeof(s.party)) != 0) {
+                j->held_since_ns = h->now_ns;
+                h->floors_changed = true;
+        }
         j->settings = in_range(s);
 }
 
@@ -519,9 +525,11 @@ static void check_usage(const Harness *h) {
         }
 }
 
-/* Nobody waits for ever: starve_ns to be starved, one more for the turn that has just been given, and one for everybody
- * who can have waited longer. */
-static void check_bounded_wait(const Harness *h) {
+/* Nobody waits for ever, whatever others have. */
+static void check_bounded_wait(Harness *h) {
+        if (h->floors_changed)
+                harness_note_floors(h);
+        h->floors_changed = false;
         if (h->late || h->reconfigured || h->config.starve_run_ns == 0)
                 return;
         for (size_t i = 0; i < h->n; i++)
@@ -529,7 +537,7 @@ static void check_bounded_wait(const Harness *h) {
                                 !job_is_limited(h->jobs[i]))
                         CHECK(h,
                                         h->now_ns - h->jobs[i]->held_since_ns <=
-                                                        h->config.starve_ns * (uint64_t) (h->n_most + 1));
+                                                        harness_longest_wait(h, h->jobs[i]));
 }
 
 static void check_oracle(const Harness *h) {

@@ -64,6 +64,20 @@ typedef struct HarnessGrant {
         PolicyGrant grant;
 } HarnessGrant;
 
+/* A floor by the way to it from the root, and how many there are right below it. */
+#define HARNESS_FLOORS (POLICY_DEPTH_MAX + 3)
+
+typedef struct HarnessPath {
+        const HarnessNode *node[HARNESS_FLOORS];
+        uint64_t user[HARNESS_FLOORS];
+        size_t n;
+} HarnessPath;
+
+typedef struct HarnessFloor {
+        HarnessPath path;
+        uint64_t n, n_most;
+} HarnessFloor;
+
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
@@ -76,7 +90,7 @@ struct Harness {
         PolicyConfig config;
         uint64_t seed, step, now_ns, wake_ns;
         Job *jobs[HARNESS_JOBS_MAX];
-        size_t n, n_most; /* now, and at most since the start */
+        size_t n;
         HarnessNode *nodes[HARNESS_NODES_MAX];
         size_t n_nodes;
 
@@ -88,6 +102,9 @@ struct Harness {
         int highest;       /* priority registered */
         uint64_t highest_since_ns;
         uint64_t contended_ns; /* when more than `concurrency` of them were last ready */
+        HarnessFloor *floors;
+        size_t n_floors;
+        bool floors_changed;
         const Job *owed;
         uint64_t owed_since_ns;
         HarnessSeen seen;
@@ -115,6 +132,10 @@ void harness_set(Job *j, PolicySettings s);
 void harness_configure(Harness *h, const PolicyConfig *config);
 
 void harness_dispatch(Harness *h);
+
+/* Counts who is beside whom; the longest that anybody may be held, by that. */
+void harness_note_floors(Harness *h);
+uint64_t harness_longest_wait(Harness *h, const Job *j);
 
 /* Moves time, without asking the policy. */
 void harness_pass(Harness *h, uint64_t ns);

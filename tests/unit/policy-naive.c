@@ -126,17 +126,6 @@ static void note_contention(Policy *p) {
                 p->contended_until[top] = p->now + NAIVE_RECENT;
 }
 
-static PolicyEntity *longest_held(const Policy *p, bool skip_chosen) {
-        PolicyEntity *best = NULL;
-
-        FOR_EACH(p, e)
-                if (e->ready && e->grant.verdict == VERDICT_HOLD && !(skip_chosen && e->chosen) &&
-                                !naive_is_out(e->node))
-                        if (!best || e->held_order < best->held_order)
-                                best = e;
-        return best;
-}
-
 static void owe(Policy *p) {
         PolicyEntity *e;
 
@@ -144,9 +133,10 @@ static void owe(Policy *p) {
                 p->owed = NULL;
         if (p->owed || p->config.starve_ns == 0 || p->config.starve_run_ns == 0 || p->now < p->owed_next)
                 return;
-        e = longest_held(p, true);
-        if (!e || ns_add(e->held_since, p->config.starve_ns) > p->now)
+        e = p->now >= p->config.starve_ns ? naive_floor_next(p, p->now - p->config.starve_ns) : NULL;
+        if (!e)
                 return;
+        naive_floor_take_turn(e);
         p->owed = e;
         p->owed_until = ns_add(p->now, p->config.starve_run_ns);
         p->owed_next = ns_add(p->now, p->config.starve_ns);
@@ -277,7 +267,6 @@ static uint64_t quota_left(const Policy *p) {
 
 static uint64_t next_time(Policy *p) {
         uint64_t next = NSEC_INFINITY, t = quota_left(p);
-        const PolicyEntity *held;
         const PolicyNode *due = naive_first_due(p);
 
         next = ns_add(p->now, t);
@@ -297,12 +286,14 @@ static uint64_t next_time(Policy *p) {
         next = MIN(next, n->refill);
         if (p->owed)
                 next = MIN(next, p->owed_until);
-        held = longest_held(p, false);
-        if (held && p->config.starve_ns > 0 && p->config.starve_run_ns > 0) {
-                t = ns_add(held->held_since, p->config.starve_ns);
-                t = MAX(t, p->owed_next);
-                next = MIN(next, t);
-        }
+        if (p->config.starve_ns == 0 || p->config.starve_run_ns == 0)
+                return next;
+        FOR_EACH(p, e)
+                if (e->ready && e->grant.verdict == VERDICT_HOLD && !naive_is_out(e->node)) {
+                        t = ns_add(e->held_since, p->config.starve_ns);
+                        t = MAX(t, p->owed_next);
+                        next = MIN(next, t);
+                }
         return next;
 }
 
@@ -342,10 +333,12 @@ static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const Poli
         e->m.e = e;
         e->m.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         e->threshold = s->threshold;
+        e->party = s->party;
         e->accounted = p->now;
         e->grant_order = p->order++;
         e->idle_order = p->order++;
         p->all[p->n++] = e;
+        naive_floor_note(e);
         *ret = e;
         return 0;
 }
@@ -437,6 +430,7 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
                         p->all[i] = p->all[--p->n];
         free(e);
         naive_forget_unused(p);
+        naive_floor_forget(p);
         return NULL;
 }
 
@@ -459,6 +453,7 @@ static void change(PolicyEntity *e, PolicyNode *node, int tier) {
         }
         e->node = node;
         e->tier = tier;
+        naive_floor_note(e);
         if (remembered)
                 naive_remember(node, tier, &e->m);
         if (ready) {
@@ -475,6 +470,7 @@ static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uin
 
         advance(e->p, now);
         e->threshold = s->threshold;
+        naive_floor_change(e, &s->party);
         if (weight != e->m.weight)
                 naive_reweight(e->node, e->tier, &e->m, weight);
         if (tier != e->tier)
@@ -548,6 +544,7 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
 static Policy *naive_free(Policy *p) {
         free(p->all);
         free(p->nodes);
+        free(p->floor);
         free(p);
         return NULL;
 }

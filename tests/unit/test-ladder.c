@@ -81,6 +81,20 @@ static void obey(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         atomic_store(&q->page_slot->applied, word);
 }
 
+/* What is known of the device, by the low one. */
+static void set_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
+        const PolicyParty party = entity_party(t->l->entity);
+        CostVotes *v = &t->d->votes;
+
+        costs_vote_put(v, t->l->vote);
+        assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
+        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns);
+        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns);
+        t->d->costs = costs_votes(v);
+        assert_int_equal(t->d->costs.hold_ns, hold_ns);
+        assert_int_equal(t->d->costs.release_ns, release_ns);
+}
+
 static void turn(Two *t) {
         arbiter_touch(t->d);
         arbiter_flush(t->m);
@@ -118,7 +132,7 @@ static void test_level_by_cost(void **state) {
         assert_int_equal(t.d->costs.release_ns, 0);
 
         /* What drains sooner than that is left to the gate, and its driver hears nothing. */
-        t.d->costs = (Costs){.hold_ns = 50 * NSEC_PER_MSEC, .release_ns = 50 * NSEC_PER_MSEC};
+        set_costs(&t, 50 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC);
         obey(t.l, 1000, 1000);
         begin(t.h);
         assert_true(held(t.l));
@@ -132,7 +146,7 @@ static void test_level_by_cost(void **state) {
 static void test_review(void **state) {
         Two t = two_make("gfx90a", LEVEL_DEQUEUE);
 
-        t.d->costs = (Costs){.hold_ns = 10 * NSEC_PER_MSEC, .release_ns = 10 * NSEC_PER_MSEC};
+        set_costs(&t, 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC);
         keep_busy(t.l, 1, 1000);
         begin(t.h);
         assert_int_equal(level(t.l), LEVEL_GATE);
@@ -344,7 +358,7 @@ static void test_lies(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
         keep_busy(t.l, 16, NSEC_PER_MSEC);
-        t.d->costs = (Costs){.hold_ns = 100 * NSEC_PER_USEC, .release_ns = 100 * NSEC_PER_USEC};
+        set_costs(&t, 100 * NSEC_PER_USEC, 100 * NSEC_PER_USEC);
         for (unsigned i = 0; i < 3; i++) {
                 Costs costs = t.d->costs;
                 begin(t.h);
@@ -372,6 +386,134 @@ static void test_lies(void **state) {
         atomic_store(&t.l->page_slot->outstanding, 16);
         atomic_store(&t.l->page_slot->waiters, 0);
         two_done(&t);
+}
+
+#define LIARS 20U
+
+/* Says of each order that it took for ever; and as much has passed since it was given, as far as the service has looked. */
+static void obey_with_lies(Queue *const queues[]) {
+        for (unsigned i = 0; i < LIARS; i++) {
+                obey(queues[i], UINT32_MAX, UINT32_MAX);
+                if (queues[i]->ordered_ns > 0)
+                        queues[i]->ordered_ns -= NSEC_PER_SEC;
+        }
+}
+
+/* Somebody else's figures, however many queues he has, keep nobody's kernels on the device. */
+static void test_liar(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Process liar = join(t.m, "/user.slice/user-1000.slice/a.service", 0);
+        Queue *queues[LIARS];
+
+        for (unsigned i = 0; i < LIARS; i++) {
+                queues[i] = kfd_queue(&liar, "gfx90a", LEVEL_INTERRUPT);
+                keep_busy(queues[i], 1, NSEC_PER_MSEC);
+        }
+        for (unsigned i = 0; i < 8; i++) { /* before anybody else has been held */
+                begin(t.h);
+                assert_true(held(queues[0]));
+                obey_with_lies(queues);
+                finish(t.h);
+                while (held(queues[0]))
+                        turn(&t);
+                obey_with_lies(queues);
+        }
+        assert_in_range(t.d->costs.hold_ns, COSTS_MIN_NS, LADDER_IGNORED_NS);
+
+        keep_busy(t.l, 1, 100 * NSEC_PER_MSEC);
+        for (unsigned i = 0; i < 12; i++) {
+                while (held(t.l)) /* the liar's turn, as an equal's */
+                        turn(&t);
+                obey(t.l, 20000, 20000);
+                obey_with_lies(queues);
+                begin(t.h);
+                assert_true(held(t.l));
+                assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+                obey(t.l, 20000, 20000);
+                obey_with_lies(queues);
+                finish(t.h);
+        }
+        finish(t.l);
+        assert_in_range(t.d->costs.hold_ns, COSTS_MIN_NS, 40000);
+        assert_in_range(t.d->costs.release_ns, COSTS_MIN_NS, 40000);
+        assert_int_equal(t.d->votes.n, 2);
+
+        const Costs honest = t.l->vote->costs;
+        for (unsigned i = 0; i < LIARS; i++)
+                finish(queues[i]);
+        leave(&liar);
+        assert_int_equal(t.d->votes.n, 1);
+        assert_memory_equal(&t.d->costs, &honest, sizeof(honest));
+        two_done(&t);
+}
+
+/* How long it can have been at most is known from the first look, not from the next order; and nobody who does not obey is in the way. */
+static void test_looks(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Queue *queues[LIARS];
+
+        for (unsigned i = 0; i < LIARS; i++) {
+                queues[i] = kfd_queue(&t.low, "gfx90a", LEVEL_INTERRUPT);
+                keep_busy(queues[i], 1, NSEC_PER_MSEC);
+        }
+        keep_busy(t.l, 1, 100 * NSEC_PER_MSEC);
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        obey(t.l, UINT32_MAX, UINT32_MAX);
+        for (unsigned i = 0; i <= LIARS / LADDER_LOOKS + 1; i++)
+                arbiter_flush(t.m);
+        assert_in_range(t.l->obeyed_ns, t.l->ordered_ns, now_ns());
+        assert_int_equal(queues[0]->obeyed_ns, 0);
+        uint64_t seen = t.l->obeyed_ns - t.l->ordered_ns;
+        finish(t.h);
+        while (held(t.l))
+                turn(&t);
+        assert_int_equal(t.d->costs.hold_ns, MAX(seen, (uint64_t) COSTS_MIN_NS));
+        for (unsigned i = 0; i < LIARS; i++)
+                finish(queues[i]);
+        two_done(&t);
+}
+
+static CostVote *vote(CostVotes *v, uint64_t user, uint64_t ns) {
+        CostVote *vote;
+
+        assert_int_equal(costs_vote_get(v, &(PolicyParty){.top = user}, &vote), 0);
+        if (ns > 0)
+                costs_vote_learn(v, vote, true, ns, NSEC_PER_SEC);
+        return vote;
+}
+
+static void test_votes(void **state) {
+        CostVotes v = {};
+        CostVote *votes[101];
+
+        assert_int_equal(costs_votes(&v).hold_ns, 0);
+        votes[0] = vote(&v, 0, 0);
+        assert_int_equal(costs_votes(&v).hold_ns, 0); /* has not been measured */
+        costs_vote_learn(&v, votes[0], true, 40000, NSEC_PER_SEC);
+        votes[1] = vote(&v, 1, NSEC_PER_SEC);
+        assert_int_equal(costs_votes(&v).hold_ns, 40000); /* of two the lower */
+        assert_int_equal(costs_for(votes[1], &(Costs){.hold_ns = 40000}).hold_ns, 40000);
+        assert_int_equal(costs_for(votes[0], &(Costs){.hold_ns = 50000}).hold_ns, 40000);
+        assert_int_equal(costs_for(NULL, &(Costs){.hold_ns = 50000}).hold_ns, 0);
+
+        /* However often one says it. */
+        for (unsigned i = 0; i < 50; i++)
+                assert_ptr_equal(vote(&v, 1, NSEC_PER_SEC), votes[1]);
+        for (unsigned i = 0; i < 50; i++)
+                assert_null(costs_vote_put(&v, votes[1]));
+        assert_int_equal(v.n, 2);
+        assert_int_equal(costs_votes(&v).hold_ns, 40000);
+        assert_int_equal(costs_votes(&v).release_ns, 0);
+
+        for (unsigned i = 2; i < ELEMENTSOF(votes); i++)
+                votes[i] = vote(&v, i, 1000 * (1 + i * 37 % 101));
+        assert_in_range(costs_votes(&v).hold_ns, 49000, 53000);
+        for (unsigned i = 0; i < ELEMENTSOF(votes); i++)
+                assert_null(costs_vote_put(&v, votes[i]));
+        assert_int_equal(costs_votes(&v).hold_ns, 0);
+        assert_null(v.hold.values);
+        assert_null(v.votes);
 }
 
 static void test_costs(void **state) {
@@ -415,6 +557,9 @@ int main(void) {
                         cmocka_unit_test(test_mes),
                         cmocka_unit_test(test_one_datagram),
                         cmocka_unit_test(test_lies),
+                        cmocka_unit_test(test_liar),
+                        cmocka_unit_test(test_looks),
+                        cmocka_unit_test(test_votes),
                         cmocka_unit_test(test_costs),
         };
 

@@ -28,6 +28,7 @@ typedef struct Scenario {
         unsigned late_percent;
         uint64_t pass_max_ns;
         size_t nodes_max;
+        unsigned n_parties;
         bool maxima, minima;
 } Scenario;
 
@@ -50,6 +51,9 @@ static PolicySettings random_settings(Random *r, const Scenario *s) {
         settings.priority = (int) random_range(r, 0, s->n_priorities - 1) * 7 - 3;
         settings.weight = s->same_weight ? 100 : (uint32_t) random_log(r, 1, POLICY_WEIGHT_MAX);
         settings.threshold = random_chance(r, 80) ? 0 : (uint32_t) random_range(r, 1, 9);
+        settings.party.top = random_range(r, 0, s->n_parties - 1);
+        settings.party.owner = random_range(r, 0, s->n_parties - 1);
+        settings.party.user = random_range(r, 0, s->n_parties - 1);
         return settings;
 }
 
@@ -142,6 +146,7 @@ static HarnessSeen run_scenario(uint64_t seed) {
         s.late_percent = random_chance(&r, 30) ? 20 : 0;
         s.pass_max_ns = random_log(&r, 10 * NSEC_PER_USEC, 500 * NSEC_PER_MSEC);
         s.nodes_max = random_chance(&r, 40) ? 0 : (size_t) random_log(&r, 1, 16);
+        s.n_parties = random_chance(&r, 40) ? 1 : (unsigned) random_range(&r, 2, 4);
         s.maxima = random_chance(&r, 50);
         s.minima = random_chance(&r, 50);
 

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Parties: who is one, and who makes himself two
+ */
+
+#include "service/party.h"
+#include "tests/unit/arbiter-harness.h"
+
+static bool same(const char *a, uint64_t owner_a, const char *b, uint64_t owner_b) {
+        const PolicyParty x = party_make(a, owner_a, owner_a), y = party_make(b, owner_b, owner_b);
+
+        return party_is_same_owner(&x, &y);
+}
+
+static void test_paths(void **state) {
+        const char *shell = "/user.slice/user-1000.slice/session-2.scope";
+
+        /* A user's slice, whatever runs in it and as whom. */
+        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/app.slice/a.service",
+                        1000));
+        assert_true(same(shell, 1000, "/user.slice/user-1000.slice", 0));
+        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/user.slice/pod.scope",
+                        165536));
+        assert_true(same(shell, 1000, shell, PARTY_SEVERAL));
+        assert_false(same(shell, 1000, "/user.slice/user-1001.slice/session-2.scope", 1000));
+        assert_false(same(shell, 1000, "/user.slice/user-100.slice/session-2.scope", 1000));
+        assert_false(same(shell, 1000, "/user.slice", 1000));
+        assert_false(same(shell, 1000, "/", 1000));
+
+        /* Elsewhere the top of the tree, and in it the uid. */
+        assert_true(same("/system.slice/a.service", 0, "/system.slice/b.service/c", 0));
+        assert_true(same("/system.slice/slurmstepd.scope/job_1/step_0", 1000,
+                        "/system.slice/slurmstepd.scope/job_2/step_0", 1000));
+        assert_false(same("/system.slice/slurmstepd.scope/job_1/step_0", 1000,
+                        "/system.slice/slurmstepd.scope/job_2/step_0", 1001));
+        assert_false(same("/system.slice/a.service", 0, "/gpu.slice/a.service", 0));
+        assert_false(same("/system.slice", 0, "/system.slic", 0));
+        assert_false(same("/user.slicer/user-1000.slice/a", 1, "/user.slice/user-1000.slice/a", 1));
+        assert_true(same("/user.slicer/a", 1, "/user.slicer/b", 1));
+
+        /* From within a namespace; and what no path can be. */
+        assert_true(same("/../../user.slice/user-1000.slice/a", 1, "/user.slice/user-1000.slice/b", 1));
+        assert_true(same("/..", 1, "/..", 1));
+        assert_true(same(NULL, 1, "", 1));
+}
+
+static void test_join(void **state) {
+        assert_int_equal(party_join(PARTY_SEVERAL, 0, 1000), 1000);
+        assert_int_equal(party_join(1000, 1, 1000), 1000);
+        assert_int_equal(party_join(1000, 1, 1001), PARTY_SEVERAL);
+        assert_int_equal(party_join(PARTY_SEVERAL, 2, 1000), PARTY_SEVERAL);
+}
+
+/* A stranger who comes and goes makes a group several users' once, and moves it no more. */
+static void test_stranger(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/system.slice/engine.service", 0), b;
+        Queue *q = queue(&a, "d", 0);
+        uid_t uid = a.client->peer.uid;
+
+        assert_int_equal(entity_party(q->entity).owner, uid);
+        assert_int_equal(entity_party(q->entity).user, uid);
+        a.client->group->owner = uid + 1; /* whose it had been */
+        for (unsigned i = 0; i < 3; i++) {
+                b = join(m, "/system.slice/engine.service", 0);
+                assert_true(entity_party(q->entity).owner == PARTY_SEVERAL);
+                assert_true(entity_party(q->entity).user == PARTY_SEVERAL);
+                assert_true(entity_settings(q->entity).party.owner == PARTY_SEVERAL);
+                check(m);
+                leave(&b);
+                assert_true(entity_party(q->entity).owner == PARTY_SEVERAL);
+        }
+
+        /* With settings of its own it is its user's in there. */
+        assert_int_equal(settings_set_priority(&a.client->override, -3), 0);
+        client_settings_changed(a.client);
+        arbiter_flush(m);
+        assert_int_equal(q->entity->kind, ENTITY_CLIENT);
+        assert_true(entity_party(q->entity).owner == PARTY_SEVERAL);
+        assert_int_equal(entity_party(q->entity).user, uid);
+        leave(&a);
+
+        a = join(m, "/system.slice/engine.service", 0);
+        q = queue(&a, "d", 0);
+        assert_int_equal(entity_party(q->entity).owner, uid);
+        leave(&a);
+        manager_free(m);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_paths),
+                        cmocka_unit_test(test_join),
+                        cmocka_unit_test(test_stranger),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
