@@ -63,6 +63,7 @@ struct Auth {
         bool polkit;
         uid_t service;
         Query *queries;
+        const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
 };
 
 static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
@@ -306,7 +307,28 @@ static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
         return e;
 }
 
-int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error) {
+void auth_begin(Auth *a, sd_bus_message *m) {
+        a->granted = NULL;
+}
+
+int auth_grant(Auth *a, sd_bus_message *m) {
+        a->granted = m;
+        return 1;
+}
+
+bool auth_is_granted(const Auth *a, const sd_bus_message *m) {
+        return a && a->granted && a->granted == m;
+}
+
+int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error) {
+        if (!auth_is_granted(a, m))
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "Not authorised: nobody was asked about this call");
+        a->granted = NULL;
+        return 0;
+}
+
+static int check_request(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error) {
         uid_t sender;
         int r = auth_sender_uid(m, &sender);
         if (r < 0)
@@ -338,6 +360,11 @@ int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error 
                 return r;
         }
         return 0;
+}
+
+int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error) {
+        int r = check_request(a, m, req, error);
+        return r > 0 ? auth_grant(a, m) : r;
 }
 
 int auth_new(sd_bus *bus, bool polkit, Auth **ret) {

@@ -5,25 +5,17 @@
  * Who may do what
  *
  * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns 0, and the
- * handler returns 1; when the answer is there the same message is dispatched again, the handler starts from its top, and
- * auth_check() with the same request now tells the result. So a handler reads its arguments, checks them, calls auth_check(),
- * and only then changes anything:
+ * call waits; when the answer is there the same message is dispatched again, everything starts from its top, and auth_check() with
+ * the same request now tells the result. So what calls auth_check() changes nothing before: it is a check of the gate (gate.h), which
+ * stands in front of everything that a call can change.
  *
- *         r = auth_check(m->auth, message, &(AuthRequest){.action = AUTH_MANAGE, .verb = "reload"}, error);
- *         if (r < 0)
- *                 return r;
- *         if (r == 0)
- *                 return 1; // asked; called again with the answer
+ * What was allowed is a grant for one dispatch of one message. Who makes the change takes it, once: without one he refuses.
  *
  * An answer holds for its message only and for the request that it was asked for, and is forgotten when that message is done.
  *
  * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a private bus) or
  * not there (no owner of its name, none can be started) the table of auth_decide() stands in for it: owners may do to their own
  * things what only lowers, everybody may register, all else is denied.
- *
- * Property writes. sd-bus wants the result of a setter at once, so a setter cannot ask. A filter (sd_bus_add_filter()) that sees
- * org.freedesktop.DBus.Properties.Set before the vtable does is an ordinary handler in this sense: it may call auth_check() and
- * return 1, and it is run again with the answer.
  */
 
 #include <stdbool.h>
@@ -64,6 +56,17 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
 /* > 0: authorised. 0: asked. < 0: not authorised, *error is set (AccessDenied, InteractiveAuthorizationRequired, LimitsExceeded,
  * or what went wrong). */
 int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error);
+
+/* A message is about to be dispatched: nothing of it is granted so far. */
+void auth_begin(Auth *a, sd_bus_message *m);
+
+/* Without a question, by who has found out that the caller may (his own process, his own queue). Returns 1, as auth_check() would. */
+int auth_grant(Auth *a, sd_bus_message *m);
+
+bool auth_is_granted(const Auth *a, const sd_bus_message *m);
+
+/* Before the change: 0, or AccessDenied where this message was granted nothing, or it has been taken already. */
+int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error);
 
 /* The table that stands in for polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);

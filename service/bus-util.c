@@ -394,12 +394,11 @@ int bus_paths_take(BusPaths *p, char ***ret) {
         return 0;
 }
 
-int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *interface,
-                const sd_bus_vtable *vtable, sd_bus_object_find_t find, sd_bus_node_enumerator_t enumerate) {
-        int r = sd_bus_add_fallback_vtable(bus, NULL, prefix, interface, vtable, find, m);
-        if (r < 0)
-                return r;
-        return sd_bus_add_node_enumerator(bus, NULL, prefix, enumerate, m);
+int bus_add_objects(sd_bus *bus, const GateInterface *i, sd_bus_node_enumerator_t enumerate) {
+        Manager *m = i->userdata;
+
+        int r = gate_add(m->gate, i);
+        return r < 0 ? r : sd_bus_add_node_enumerator(bus, NULL, i->path, enumerate, m);
 }
 
 int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,

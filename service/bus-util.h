@@ -7,6 +7,7 @@
 
 #include "auth.h"
 #include "client.h"
+#include "gate.h"
 #include "manager.h"
 
 /* Strings that a caller gives us to keep. */
@@ -74,10 +75,44 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
 #define BUS_GETTER(name)                                                                                    \
         static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
                         sd_bus_message *reply, void *userdata, sd_bus_error *error)
-#define BUS_SETTER(name)                                                                                    \
-        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
-                        sd_bus_message *value, void *userdata, sd_bus_error *error)
 #define BUS_METHOD(name) static int name(sd_bus_message *message, void *userdata, sd_bus_error *error)
+
+/* Functions that change something. What is written after them runs only with an authorisation of this very message, see gate.h. `object`
+ * declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
+#define BUS_CHANGE(name, object, manager)                                                                   \
+        static int name##_granted(sd_bus_message *message, object, sd_bus_error *error);                    \
+        static int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                     \
+                object = userdata;                                                                          \
+                int r = auth_take((manager)->auth, message, error);                                         \
+                return r < 0 ? r : name##_granted(message, userdata, error);                                \
+        }                                                                                                   \
+        static int name##_granted(sd_bus_message *message, object, sd_bus_error *error)
+
+/* The same, of the manager, for vtables in other files. */
+#define BUS_MANAGER_CHANGE(name)                                                                            \
+        static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error);                \
+        int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                            \
+                Manager *m = userdata;                                                                      \
+                int r = auth_take(m->auth, message, error);                                                 \
+                return r < 0 ? r : name##_granted(message, m, error);                                       \
+        }                                                                                                   \
+        static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error)
+
+#define BUS_SETTER(name, object, manager)                                                                   \
+        static int name##_granted(                                                                          \
+                        const char *property, sd_bus_message *value, object, sd_bus_error *error);          \
+        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
+                        sd_bus_message *value, void *userdata, sd_bus_error *error) {                       \
+                object = userdata;                                                                          \
+                int r = auth_take((manager)->auth, value, error);                                           \
+                return r < 0 ? r : name##_granted(property, value, userdata, error);                        \
+        }                                                                                                   \
+        static int name##_granted(const char *property, sd_bus_message *value, object, sd_bus_error *error)
+
+/* And what says who may: a check of the gate. */
+#define BUS_CHECK(name)                                                                                     \
+        static int name(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error)
+
 #define BUS_FIND(name)                                                                                      \
         static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found, \
                         sd_bus_error *error)
@@ -123,8 +158,7 @@ typedef struct BusPaths {
 void bus_paths_add(BusPaths *p, const char *path);
 int bus_paths_take(BusPaths *p, char ***ret);
 
-int bus_add_objects(sd_bus *bus, Manager *m, const char *prefix, const char *interface,
-                const sd_bus_vtable *vtable, sd_bus_object_find_t find, sd_bus_node_enumerator_t enumerate);
+int bus_add_objects(sd_bus *bus, const GateInterface *i, sd_bus_node_enumerator_t enumerate);
 
 /* The whole authorisation of Set(), Reset(), Suspend() and Resume(); as auth_check(). */
 int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,

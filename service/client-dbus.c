@@ -88,10 +88,24 @@ BUS_GETTER(get_class) {
         return sd_bus_message_append(reply, "s", x->resolved.class);
 }
 
-/* Authorised by property_filter(). */
-BUS_SETTER(set_setting) {
-        Client *c = userdata;
+static int check_settings(sd_bus_message *message, Client *c, const Settings *s, sd_bus_error *error) {
+        PolicySettings changed;
+        char target[64];
 
+        client_would_be(c, s, &changed);
+        return bus_check_set(c->manager, message, &c->resolved.policy, &changed, c->peer.uid,
+                        client_target(c, target), error);
+}
+
+BUS_CHECK(check_setting) {
+        Client *c = userdata;
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_setting(c->manager, message, member, &s, error);
+        return r < 0 ? r : check_settings(message, c, &s, error);
+}
+
+BUS_SETTER(set_setting, Client *c, c->manager) {
         int r = bus_read_setting(c->manager, value, property, &c->override, error);
         if (r < 0)
                 return r;
@@ -100,57 +114,70 @@ BUS_SETTER(set_setting) {
         return 0;
 }
 
-BUS_METHOD(method_set) {
+BUS_CHECK(check_set) {
         Client *c = userdata;
-        PolicySettings changed;
-        char target[64];
+        Settings s;
+
+        int r = bus_read_set_of_member(c->manager, message, &s, error);
+        return r < 0 ? r : check_settings(message, c, &s, error);
+}
+
+BUS_CHANGE(method_set, Client *c, c->manager) {
         Settings s;
 
         int r = bus_read_set_of_member(c->manager, message, &s, error);
         if (r < 0)
                 return r;
-        client_would_be(c, &s, &changed);
-        r = bus_check_set(c->manager, message, &c->resolved.policy, &changed, c->peer.uid,
-                        client_target(c, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
         settings_merge(&c->override, &s);
         client_settings_changed(c);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_reset) {
+BUS_CHECK(check_reset) {
         Client *c = userdata;
         char target[64];
 
-        int r = bus_check_reset(c->manager, message, client_target(c, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+        return bus_check_reset(c->manager, message, client_target(c, target), error);
+}
+
+BUS_CHANGE(method_reset, Client *c, c->manager) {
         c->override = SETTINGS_NULL;
         client_settings_changed(c);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);
 }
 
-static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_error *error) {
+BUS_CHECK(check_suspend) {
+        Client *c = userdata;
         char target[64];
 
-        int r = bus_check_suspend(c->manager, message, suspended, client_target(c, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+        return bus_check_suspend(
+                        c->manager, message, streq(member, "Suspend"), client_target(c, target), error);
+}
+
+static int suspend(sd_bus_message *message, Client *c, bool suspended) {
         client_set_suspended(c, suspended);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_suspend) {
-        return suspend(message, userdata, true, error);
+BUS_CHANGE(method_suspend, Client *c, c->manager) {
+        return suspend(message, c, true);
 }
 
-BUS_METHOD(method_resume) {
-        return suspend(message, userdata, false, error);
+BUS_CHANGE(method_resume, Client *c, c->manager) {
+        return suspend(message, c, false);
 }
+
+static const GateRule client_rules[] = {
+                {.setter = set_setting, .check = check_setting},
+                {.method = method_set, .check = check_set},
+                {.method = method_reset, .check = check_reset},
+                {.method = method_suspend, .check = check_suspend},
+                {.method = method_resume, .check = check_suspend},
+                {},
+};
 
 static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_VTABLE_START(0),
@@ -231,6 +258,14 @@ BUS_ENUMERATOR(client_enumerate) {
 }
 
 int client_dbus_attach(Manager *m, sd_bus *bus) {
-        return bus_add_objects(bus, m, CLIENT_PREFIX, BUS_INTERFACE ".Client", client_vtable,
-                        client_object_find, client_enumerate);
+        const GateInterface i = {
+                        .path = CLIENT_PREFIX,
+                        .name = BUS_INTERFACE ".Client",
+                        .vtable = client_vtable,
+                        .rules = client_rules,
+                        .find = client_object_find,
+                        .userdata = m,
+        };
+
+        return bus_add_objects(bus, &i, client_enumerate);
 }

@@ -120,15 +120,21 @@ static int read_property(
         return take_device_key(value, property, (const char[]){type, '\0'}, s, error);
 }
 
-int device_check_property(sd_bus_message *value, const char *property, sd_bus_error *error) {
-        DeviceSettings s = DEVICE_SETTINGS_NULL;
-        return read_property(value, property, &s, error);
+static int check_device(Manager *m, sd_bus_message *message, const char *id, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set-policy", .target = id};
+        return auth_check(m->auth, message, &request, error);
 }
 
-/* Authorised by property_filter(). */
-BUS_SETTER(set_property) {
+BUS_CHECK(check_property) {
         DeviceSettings s = DEVICE_SETTINGS_NULL;
-        Device *d = userdata;
+        const Device *d = userdata;
+
+        int r = read_property(message, member, &s, error);
+        return r < 0 ? r : check_device(d->manager, message, d->id, error);
+}
+
+BUS_SETTER(set_property, Device *d, d->manager) {
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
 
         int r = read_property(value, property, &s, error);
         if (r < 0)
@@ -178,10 +184,11 @@ static int configure_all(Manager *m, const DeviceSettings *s) {
         return r;
 }
 
-int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+/* The device (NULL: every one), and what is to be set for it. */
+static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, DeviceSettings *ret_settings,
+                sd_bus_error *error) {
         DeviceSettings s = DEVICE_SETTINGS_NULL;
         const char *id, *policy;
-        Manager *m = userdata;
         Device *d = NULL;
         uint64_t flags;
 
@@ -202,11 +209,27 @@ int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *err
         if (!isempty(id) && !(d = device_find(m, id)))
                 return sd_bus_error_setf(
                                 error, BUS_ERROR("NoSuchDevice"), "There is no device '%.128s'", id);
+        *ret = d;
+        *ret_settings = s;
+        return 0;
+}
 
-        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set-policy", .target = id};
-        r = auth_check(m->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        Manager *m = userdata;
+        DeviceSettings s;
+        Device *d;
+
+        int r = read_set_policy(m, message, &d, &s, error);
+        return r < 0 ? r : check_device(m, message, d ? d->id : "", error);
+}
+
+BUS_MANAGER_CHANGE(method_set_policy) {
+        DeviceSettings s;
+        Device *d;
+
+        int r = read_set_policy(m, message, &d, &s, error);
+        if (r < 0)
+                return r;
         r = d ? device_configure(d, &s) : configure_all(m, &s);
         if (r < 0)
                 return device_error(r, error);
@@ -241,6 +264,12 @@ BUS_METHOD(method_measure) {
         int r = bus_read_flags(message, error);
         return r < 0 ? r : device_measure(userdata, message, error);
 }
+
+static const GateRule device_rules[] = {
+                {.setter = set_property, .check = check_property},
+                {.method = method_measure},
+                {},
+};
 
 static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_VTABLE_START(0),
@@ -307,6 +336,14 @@ BUS_ENUMERATOR(device_enumerate) {
 }
 
 int device_dbus_attach(Manager *m, sd_bus *bus) {
-        return bus_add_objects(bus, m, DEVICE_PREFIX, BUS_INTERFACE ".Device", device_vtable,
-                        device_object_find, device_enumerate);
+        const GateInterface i = {
+                        .path = DEVICE_PREFIX,
+                        .name = BUS_INTERFACE ".Device",
+                        .vtable = device_vtable,
+                        .rules = device_rules,
+                        .find = device_object_find,
+                        .userdata = m,
+        };
+
+        return bus_add_objects(bus, &i, device_enumerate);
 }

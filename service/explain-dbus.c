@@ -212,16 +212,18 @@ static int text_memfd(const char *text, size_t size) {
         return TAKE_FD(fd);
 }
 
-int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "dump"};
-        _cleanup_free_ char *text = NULL;
         Manager *m = userdata;
+        return auth_check(m->auth, message, &request, error);
+}
+
+/* Changes nothing, and is not for everybody either. */
+BUS_MANAGER_CHANGE(method_dump) {
+        _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = auth_check(m->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-        r = describe_text(m, &text, &size);
+        int r = describe_text(m, &text, &size);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         _cleanup_close_ int fd = text_memfd(text, size);

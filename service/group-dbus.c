@@ -106,18 +106,6 @@ BUS_GETTER(get_class) {
         return sd_bus_message_append(reply, "s", x->resolved.class);
 }
 
-/* Authorised by property_filter(). */
-BUS_SETTER(set_setting) {
-        Group *g = userdata;
-
-        int r = bus_read_setting(g->manager, value, property, &g->override, error);
-        if (r < 0)
-                return r;
-        log_settings(g->name, property);
-        group_apply(g);
-        return 0;
-}
-
 /* --- what is stored --- */
 
 /* Scopes and jobs are made anew each time, under names that may be others' the next time. */
@@ -148,21 +136,44 @@ static int store_more(Manager *m, const char *name, const Settings *add, sd_bus_
 
 /* --- setting and resetting --- */
 
-static int set_override(
+static bool is_kept(const Group *g, uint64_t flags) {
+        return flags & SET_FLAG_PERSISTENT && is_storable(g->manager, group_stored_name(g));
+}
+
+static int check_settings(
                 sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
-        const char *name = group_stored_name(g);
-        bool keep = flags & SET_FLAG_PERSISTENT && is_storable(g->manager, name);
         PolicySettings changed;
 
         group_would_be(g, s, &changed);
         AuthRequest request = bus_settings_request(&g->resolved.policy, &changed, group_owner(g), g->name);
-        if (keep)
+        if (is_kept(g, flags))
                 request.action = AUTH_MANAGE; /* it outlives whoever may do it now */
-        int r = auth_check(g->manager->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+        return auth_check(g->manager->auth, message, &request, error);
+}
+
+BUS_CHECK(check_setting) {
+        Settings s = SETTINGS_NULL;
+        Group *g = userdata;
+
+        int r = bus_read_setting(g->manager, message, member, &s, error);
+        return r < 0 ? r : check_settings(message, g, 0, &s, error);
+}
+
+BUS_SETTER(set_setting, Group *g, g->manager) {
+        int r = bus_read_setting(g->manager, value, property, &g->override, error);
+        if (r < 0)
+                return r;
+        log_settings(g->name, property);
+        group_apply(g);
+        return 0;
+}
+
+static int set_override(
+                sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
+        bool keep = is_kept(g, flags);
+
         if (keep) {
-                r = store_more(g->manager, name, s, error);
+                int r = store_more(g->manager, group_stored_name(g), s, error);
                 if (r < 0)
                         return r;
                 g->override.mask &= ~s->mask; /* what was set until the next boot is over for these */
@@ -173,16 +184,30 @@ static int set_override(
         return sd_bus_reply_method_return(message, NULL);
 }
 
-/* Of a group, or of a name that only has something stored. With the flags still to be read. */
+BUS_CHECK(check_set) {
+        Group *g = userdata;
+        uint64_t flags;
+        Settings s;
+
+        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
+        return r < 0 ? r : check_settings(message, g, flags, &s, error);
+}
+
+BUS_CHANGE(method_set, Group *g, g->manager) {
+        uint64_t flags;
+        Settings s;
+
+        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
+        return r < 0 ? r : set_override(message, g, flags, &s, error);
+}
+
+/* Of a group, or of a name that only has something stored. */
 static int reset_override(
                 sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
         const Settings none = SETTINGS_NULL;
 
-        int r = bus_check_reset(m, message, g ? g->name : name, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
         if (name && stored_find(&m->stored, name)) {
-                r = store(m, name, &none, error);
+                int r = store(m, name, &none, error);
                 if (r < 0)
                         return r;
         }
@@ -195,26 +220,23 @@ static int reset_override(
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_set) {
-        Group *g = userdata;
-        uint64_t flags;
-        Settings s;
-
-        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
-        return r < 0 ? r : set_override(message, g, flags, &s, error);
+BUS_CHECK(check_reset) {
+        const Group *g = userdata;
+        return bus_check_reset(g->manager, message, g->name, error);
 }
 
-BUS_METHOD(method_reset) {
-        Group *g = userdata;
+BUS_CHANGE(method_reset, Group *g, g->manager) {
         return reset_override(message, g->manager, g, group_stored_name(g), error);
 }
 
-static int suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_error *error) {
+BUS_CHECK(check_suspend) {
+        const Group *g = userdata;
+        return bus_check_suspend(g->manager, message, streq(member, "Suspend"), g->name, error);
+}
+
+static int suspend(sd_bus_message *message, Group *g, bool suspended) {
         Manager *m = g->manager;
 
-        int r = bus_check_suspend(m, message, suspended, g->name, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
         log_event(LOG_NOTICE, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, LOG_FIELDS(.group = g->name),
                         "%s %s", suspended ? "Suspended" : "Resumed", g->name);
         group_set_suspended(g, suspended);
@@ -224,13 +246,22 @@ static int suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_err
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_suspend) {
-        return suspend(message, userdata, true, error);
+BUS_CHANGE(method_suspend, Group *g, g->manager) {
+        return suspend(message, g, true);
 }
 
-BUS_METHOD(method_resume) {
-        return suspend(message, userdata, false, error);
+BUS_CHANGE(method_resume, Group *g, g->manager) {
+        return suspend(message, g, false);
 }
+
+static const GateRule group_rules[] = {
+                {.setter = set_setting, .check = check_setting},
+                {.method = method_set, .check = check_set},
+                {.method = method_reset, .check = check_reset},
+                {.method = method_suspend, .check = check_suspend},
+                {.method = method_resume, .check = check_suspend},
+                {},
+};
 
 /* --- of the manager --- */
 
@@ -241,14 +272,10 @@ static int no_such_group(const char *name, sd_bus_error *error) {
 /* For a group that is not there yet: stored by name, or with a group that waits for its first client. */
 static int set_in_advance(sd_bus_message *message, Manager *m, const char *name, uint64_t flags,
                 const Settings *s, sd_bus_error *error) {
-        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
         _cleanup_free_ char *key = NULL;
         Group *g;
 
-        int r = auth_check(m->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-        r = stored_name(name, &key);
+        int r = stored_name(name, &key);
         if (r < 0)
                 return r;
         if (flags & SET_FLAG_PERSISTENT && is_storable(m, key)) {
@@ -268,45 +295,82 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
         return sd_bus_reply_method_return(message, NULL);
 }
 
-int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+static int read_set_group(Manager *m, sd_bus_message *message, const char **ret_name, uint64_t *ret_flags,
+                Settings *ret, sd_bus_error *error) {
+        int r = sd_bus_message_read(message, "s", ret_name);
+        return r < 0 ? r : bus_read_set(m, message, SET_FLAG_PERSISTENT, ret_flags, ret, error);
+}
+
+int check_set_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
         const char *name;
         uint64_t flags;
         Settings s;
 
-        int r = sd_bus_message_read(message, "s", &name);
+        int r = read_set_group(m, message, &name, &flags, &s, error);
         if (r < 0)
                 return r;
-        r = bus_read_set(m, message, SET_FLAG_PERSISTENT, &flags, &s, error);
-        if (r < 0)
-                return r;
+        Group *g = group_find(m, name);
+        if (g)
+                return check_settings(message, g, flags, &s, error);
+        if (!stored_name_is_valid(name))
+                return no_such_group(name, error);
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
+        return auth_check(m->auth, message, &request, error);
+}
 
+BUS_MANAGER_CHANGE(method_set_group) {
+        const char *name;
+        uint64_t flags;
+        Settings s;
+
+        int r = read_set_group(m, message, &name, &flags, &s, error);
+        if (r < 0)
+                return r;
         Group *g = group_find(m, name);
         if (g)
                 return set_override(message, g, flags, &s, error);
-        if (!stored_name_is_valid(name))
-                return no_such_group(name, error);
         if (settings_is_empty(&s))
                 return sd_bus_reply_method_return(message, NULL);
         return set_in_advance(message, m, name, flags, &s, error);
 }
 
-int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+/* The group, or (NULL) the name of one that only has something stored. */
+static int read_reset_group(
+                Manager *m, sd_bus_message *message, Group **ret, char **ret_key, sd_bus_error *error) {
         _cleanup_free_ char *key = NULL;
-        Manager *m = userdata;
         const char *name;
 
         int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
-        Group *g = group_find(m, name);
-        if (g)
-                return reset_override(message, m, g, group_stored_name(g), error);
+        *ret = group_find(m, name);
+        if (*ret)
+                return 0;
         r = stored_name(name, &key);
         if (r < 0)
                 return r;
-        return stored_find(&m->stored, key) ? reset_override(message, m, NULL, key, error)
-                                            : no_such_group(name, error);
+        if (!stored_find(&m->stored, key))
+                return no_such_group(name, error);
+        *ret_key = TAKE_PTR(key);
+        return 0;
+}
+
+int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        _cleanup_free_ char *key = NULL;
+        Manager *m = userdata;
+        Group *g;
+
+        int r = read_reset_group(m, message, &g, &key, error);
+        return r < 0 ? r : bus_check_reset(m, message, g ? g->name : key, error);
+}
+
+BUS_MANAGER_CHANGE(method_reset_group) {
+        _cleanup_free_ char *key = NULL;
+        Group *g;
+
+        int r = read_reset_group(m, message, &g, &key, error);
+        return r < 0 ? r : reset_override(message, m, g, g ? group_stored_name(g) : key, error);
 }
 
 static const sd_bus_vtable group_vtable[] = {
@@ -386,6 +450,14 @@ BUS_ENUMERATOR(group_enumerate) {
 }
 
 int group_dbus_attach(Manager *m, sd_bus *bus) {
-        return bus_add_objects(bus, m, GROUP_PREFIX, BUS_INTERFACE ".Group", group_vtable, group_object_find,
-                        group_enumerate);
+        const GateInterface i = {
+                        .path = GROUP_PREFIX,
+                        .name = BUS_INTERFACE ".Group",
+                        .vtable = group_vtable,
+                        .rules = group_rules,
+                        .find = group_object_find,
+                        .userdata = m,
+        };
+
+        return bus_add_objects(bus, &i, group_enumerate);
 }

@@ -117,11 +117,40 @@ static AuthRequest cgroup_request(const Group *g, const JobArguments *a) {
         return bus_settings_request(&g->resolved.policy, &changed, owner_of(g->name), g->name);
 }
 
-static int reply_checked(sd_bus_message *message) {
-        return sd_bus_reply_method_return(message, "so", "", BUS_PATH);
+static int check_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, const char *cgroup,
+                sd_bus_error *error) {
+        Group *g;
+
+        int r = group_get(m, cgroup, &g);
+        if (r < 0)
+                return bus_error_from_errno(r, error);
+        if (g->job || g->kind != GROUP_CGROUP)
+                return sd_bus_error_setf(
+                                error, SD_BUS_ERROR_INVALID_ARGS, "%s is another job's already", g->name);
+        const AuthRequest request = cgroup_request(g, a);
+        r = auth_check(m->auth, message, &request, error);
+        group_gc(g); /* a question that is still open does not keep it */
+        return r;
 }
 
-/* The cgroup's group, which a question that is still open does not keep. */
+int check_create_job(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        Manager *m = userdata;
+        JobArguments a = {.fd = -EBADF};
+
+        int r = read_arguments(m, message, &a, error);
+        if (r < 0)
+                return r;
+        r = find_process(&a, &peer, error);
+        if (r < 0)
+                return r;
+        if (a.flags & JOB_FLAG_CGROUP)
+                return check_cgroup_job(m, message, &a, peer.cgroup, error);
+        const AuthRequest request = own_request(m, &a.settings, a.uid, a.name);
+        return auth_check(m->auth, message, &request, error);
+}
+
 static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, int pidfd,
                 const char *cgroup, sd_bus_error *error) {
         Group *g;
@@ -130,16 +159,7 @@ static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArgum
         int r = group_get(m, cgroup, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
-        if (g->job || g->kind != GROUP_CGROUP)
-                return sd_bus_error_setf(
-                                error, SD_BUS_ERROR_INVALID_ARGS, "%s is another job's already", g->name);
-
-        AuthRequest request = cgroup_request(g, a);
-        r = auth_check(m->auth, message, &request, error);
-        if (r <= 0 || (a->flags & JOB_FLAG_CHECK)) {
-                group_gc(g);
-                return r < 0 ? r : r == 0 ? 1 : reply_checked(message);
-        }
+        const AuthRequest request = cgroup_request(g, a);
         const JobParameters p = {
                         .group = g,
                         .settings = a->settings,
@@ -158,16 +178,7 @@ static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArgum
 
 static int create_own_job(Manager *m, sd_bus_message *message, const JobArguments *a, int pidfd,
                 const char *cgroup, sd_bus_error *error) {
-        AuthRequest request = own_request(m, &a->settings, a->uid, a->name);
-        Job *j;
-
-        int r = auth_check(m->auth, message, &request, error);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return 1;
-        if (a->flags & JOB_FLAG_CHECK)
-                return reply_checked(message);
+        const AuthRequest request = own_request(m, &a->settings, a->uid, a->name);
         const JobParameters p = {
                         .name = a->name,
                         .cgroup = cgroup,
@@ -175,22 +186,25 @@ static int create_own_job(Manager *m, sd_bus_message *message, const JobArgument
                         .lowers = only_lowers(&request, a->uid),
                         .uid = a->uid,
         };
-        r = job_new(m, &p, pidfd, &j);
+        Job *j;
+
+        int r = job_new(m, &p, pidfd, &j);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
 }
 
-int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+BUS_MANAGER_CHANGE(method_create_job) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
-        Manager *m = userdata;
         JobArguments a = {.fd = -EBADF};
 
         int r = read_arguments(m, message, &a, error);
         if (r < 0)
                 return r;
+        if (a.flags & JOB_FLAG_CHECK)
+                return sd_bus_reply_method_return(message, "so", "", BUS_PATH);
         r = find_process(&a, &peer, error);
         if (r < 0)
                 return r;
@@ -200,43 +214,74 @@ int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *err
 
 /* --- holds --- */
 
-int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+typedef struct HoldArguments {
+        const char *class, *reason;
+        Settings settings;
+        uint64_t flags;
+} HoldArguments;
+
+static int read_hold(Manager *m, sd_bus_message *message, HoldArguments *ret, sd_bus_error *error) {
+        HoldArguments a = {.settings = SETTINGS_NULL};
+
+        int r = sd_bus_message_read(message, "sst", &a.class, &a.reason, &a.flags);
+        if (r < 0)
+                return r;
+        r = bus_check_known_flags(a.flags, HOLD_FLAG_DESCENDANTS, error);
+        if (r < 0)
+                return r;
+        r = bus_check_string("The reason", a.reason, error);
+        if (r < 0)
+                return r;
+        if (settings_set_class(&a.settings, a.class) < 0)
+                return sd_bus_error_set(
+                                error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
+        r = bus_check_class(m, &a.settings, error);
+        if (r < 0)
+                return r;
+        *ret = a;
+        return 0;
+}
+
+/* The caller, and what it takes. */
+static int hold_request(Manager *m, sd_bus_message *message, const HoldArguments *a, Peer *ret_peer,
+                AuthRequest *ret, sd_bus_error *error) {
+        int r = peer_from_sender(m->connections, message, ret_peer);
+        if (r < 0)
+                return bus_peer_error(r, error);
+        *ret = own_request(m, &a->settings, ret_peer->uid, a->class);
+        return 0;
+}
+
+int check_hold_priority(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer peer = PEER_NULL;
+        Manager *m = userdata;
+        AuthRequest request;
+        HoldArguments a;
+
+        int r = read_hold(m, message, &a, error);
+        if (r >= 0)
+                r = hold_request(m, message, &a, &peer, &request, error);
+        return r < 0 ? r : auth_check(m->auth, message, &request, error);
+}
+
+BUS_MANAGER_CHANGE(method_hold_priority) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
         _cleanup_close_ int fd = -EBADF;
-        const char *class, *reason;
-        Settings s = SETTINGS_NULL;
-        Manager *m = userdata;
-        uint64_t flags;
+        AuthRequest request;
+        HoldArguments a;
 
-        int r = sd_bus_message_read(message, "sst", &class, &reason, &flags);
+        int r = read_hold(m, message, &a, error);
+        if (r >= 0)
+                r = hold_request(m, message, &a, &peer, &request, error);
         if (r < 0)
                 return r;
-        r = bus_check_known_flags(flags, HOLD_FLAG_DESCENDANTS, error);
-        if (r < 0)
-                return r;
-        r = bus_check_string("The reason", reason, error);
-        if (r < 0)
-                return r;
-        if (settings_set_class(&s, class) < 0)
-                return sd_bus_error_set(
-                                error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
-        r = bus_check_class(m, &s, error);
-        if (r < 0)
-                return r;
-        r = peer_from_sender(m->connections, message, &peer);
-        if (r < 0)
-                return bus_peer_error(r, error);
-        AuthRequest request = own_request(m, &s, peer.uid, class);
-        r = auth_check(m->auth, message, &request, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
-
         const HoldParameters p = {
-                        .reason = reason,
-                        .settings = s,
+                        .reason = a.reason,
+                        .settings = a.settings,
                         .lowers = only_lowers(&request, peer.uid),
-                        .descendants = flags & HOLD_FLAG_DESCENDANTS,
+                        .descendants = a.flags & HOLD_FLAG_DESCENDANTS,
         };
         r = hold_new(m, &peer, &p, &fd);
         if (r < 0)

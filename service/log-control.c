@@ -12,10 +12,18 @@ static int get_level(sd_bus *bus, const char *path, const char *interface, const
         return sd_bus_message_append(reply, "s", log_level_to_string(log_get_max_level()));
 }
 
+static int check_log(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "log", .target = member};
+        return auth_check(userdata, message, &request, error);
+}
+
 static int set_level(sd_bus *bus, const char *path, const char *interface, const char *property,
                 sd_bus_message *value, void *userdata, sd_bus_error *error) {
         const char *s;
-        int r = sd_bus_message_read(value, "s", &s);
+
+        int r = auth_take(userdata, value, error);
+        if (r >= 0)
+                r = sd_bus_message_read(value, "s", &s);
         if (r < 0)
                 return r;
         int level = log_level_from_string(s);
@@ -34,7 +42,10 @@ static int get_target(sd_bus *bus, const char *path, const char *interface, cons
 static int set_target(sd_bus *bus, const char *path, const char *interface, const char *property,
                 sd_bus_message *value, void *userdata, sd_bus_error *error) {
         const char *s;
-        int r = sd_bus_message_read(value, "s", &s);
+
+        int r = auth_take(userdata, value, error);
+        if (r >= 0)
+                r = sd_bus_message_read(value, "s", &s);
         if (r < 0)
                 return r;
         int target = log_target_from_string(s);
@@ -52,13 +63,28 @@ static int get_identifier(sd_bus *bus, const char *path, const char *interface, 
 
 static const sd_bus_vtable vtable[] = {
                 SD_BUS_VTABLE_START(0),
-                SD_BUS_WRITABLE_PROPERTY("LogLevel", "s", get_level, set_level, 0, 0),
-                SD_BUS_WRITABLE_PROPERTY("LogTarget", "s", get_target, set_target, 0, 0),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "LogLevel", "s", get_level, set_level, 0, SD_BUS_VTABLE_UNPRIVILEGED),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "LogTarget", "s", get_target, set_target, 0, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_PROPERTY("SyslogIdentifier", "s", get_identifier, 0, SD_BUS_VTABLE_PROPERTY_CONST),
                 SD_BUS_VTABLE_END,
 };
 
-int log_control_export(sd_bus *bus) {
-        return sd_bus_add_object_vtable(bus, NULL, "/org/freedesktop/LogControl1",
-                        "org.freedesktop.LogControl1", vtable, NULL);
+static const GateRule rules[] = {
+                {.setter = set_level, .check = check_log},
+                {.setter = set_target, .check = check_log},
+                {},
+};
+
+int log_control_export(Gate *g, Auth *auth) {
+        const GateInterface i = {
+                        .path = "/org/freedesktop/LogControl1",
+                        .name = "org.freedesktop.LogControl1",
+                        .vtable = vtable,
+                        .rules = rules,
+                        .userdata = auth,
+        };
+
+        return gate_add(g, &i);
 }

@@ -5,8 +5,7 @@
  * org.freedesktop.LogControl1: `systemctl service-log-level xsched.service debug`
  */
 
-#include <systemd/sd-bus.h>
+#include "gate.h"
 
-/* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing is root's and
- * the service's own user's (sd-bus checks that). */
-int log_control_export(sd_bus *bus);
+/* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing needs org.xsched.manage. */
+int log_control_export(Gate *g, Auth *auth);

@@ -18,7 +18,6 @@
 #include "client.h"
 #include "fdstore.h"
 #include "freeze.h"
-#include "log-control.h"
 #include "manager-state.h"
 #include "messages.h"
 #include "notify.h"
@@ -129,8 +128,6 @@ static int connect_bus(Manager *m, const Options *o) {
         r = sd_bus_set_exit_on_disconnect(bus, true);
         if (r >= 0)
                 r = auth_new(bus, o->bus == BUS_SYSTEM, &m->auth);
-        if (r >= 0)
-                r = log_control_export(bus);
         if (r >= 0)
                 r = manager_attach_bus(m, bus);
         return r < 0 ? log_error_errno(r, "Failed to export the objects: %m") : 0;

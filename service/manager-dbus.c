@@ -6,6 +6,7 @@
 
 #include <config.h>
 
+#include "log-control.h"
 #include "manager-dbus.h"
 #include "reload.h"
 
@@ -58,22 +59,48 @@ BUS_GETTER(get_driver_latency) {
         return append_latency(reply, &m->driver_latency);
 }
 
-BUS_METHOD(method_reload) {
-        Manager *m = userdata;
+BUS_CHECK(check_reload) {
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reload"};
+        Manager *m = userdata;
+        return auth_check(m->auth, message, &request, error);
+}
 
-        int r = auth_check(m->auth, message, &request, error);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return 1;
-        r = manager_reload(m);
+BUS_CHANGE(method_reload, Manager *m, m) {
+        int r = manager_reload(m);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_FAILED,
                                 "The configuration could not be read, everything stays as it was: %s",
                                 strerror(-r));
         return sd_bus_reply_method_return(message, NULL);
 }
+
+/* Who is named without a check changes nothing. */
+static const GateRule manager_rules[] = {
+                {.method = method_register_client, .check = check_register_client},
+                {.method = method_register_queue, .check = check_register_queue},
+                {.method = method_unregister_queue, .check = check_unregister_queue},
+                {.method = method_hint, .check = check_hint},
+                {.method = method_set_group, .check = check_set_group},
+                {.method = method_reset_group, .check = check_reset_group},
+                {.method = method_set_policy, .check = check_set_policy},
+                {.method = method_create_job, .check = check_create_job},
+                {.method = method_hold_priority, .check = check_hold_priority},
+                {.method = method_dump, .check = check_dump},
+                {.method = method_reload, .check = check_reload},
+                {.method = method_list_devices},
+                {.method = method_list_clients},
+                {.method = method_list_queues},
+                {.method = method_list_groups},
+                {.method = method_list_policies},
+                {.method = method_list_classes},
+                {.method = method_list_holds},
+                {.method = method_get_client_by_pidfd},
+                {.method = method_get_client_by_pid},
+                {.method = method_get_group},
+                {.method = method_explain},
+                {.method = method_describe},
+                {},
+};
 
 static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_VTABLE_START(0),
@@ -159,13 +186,22 @@ static const sd_bus_vtable manager_vtable[] = {
 int manager_dbus_attach(Manager *m, sd_bus *bus) {
         static int (*const attach[])(Manager * m, sd_bus * bus) = {
                         device_dbus_attach, group_dbus_attach, client_dbus_attach, queue_dbus_attach};
+        const GateInterface i = {
+                        .path = BUS_PATH,
+                        .name = BUS_INTERFACE,
+                        .vtable = manager_vtable,
+                        .rules = manager_rules,
+                        .userdata = m,
+        };
 
         int r = sd_bus_add_object_manager(bus, NULL, BUS_PATH);
         if (r >= 0)
-                r = sd_bus_add_object_vtable(bus, NULL, BUS_PATH, BUS_INTERFACE, manager_vtable, m);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(attach); i++)
-                r = attach[i](m, bus);
+                r = gate_new(bus, m->auth, &m->gate);
         if (r >= 0)
-                r = sd_bus_add_filter(bus, NULL, property_filter, m);
+                r = gate_add(m->gate, &i);
+        for (size_t k = 0; r >= 0 && k < ELEMENTSOF(attach); k++)
+                r = attach[k](m, bus);
+        if (r >= 0)
+                r = log_control_export(m->gate, m->auth);
         return r;
 }

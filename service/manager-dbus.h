@@ -10,13 +10,19 @@
 int manager_dbus_attach(Manager *m, sd_bus *bus);
 
 /* register-dbus.c */
+int check_register_client(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_register_queue(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_unregister_queue(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_unregister_queue(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_hint(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
 /* job-dbus.c */
+int check_create_job(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_hold_priority(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_holds(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
@@ -40,15 +46,13 @@ int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
 /* explain-dbus.c */
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
 /* group-dbus.c, device-dbus.c */
+int check_set_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error);
-
-/* A filter: asks for authorisation before a property is written, see auth.h. */
-int property_filter(sd_bus_message *message, void *userdata, sd_bus_error *error);
-
-/* Reads and checks a value for a device's property, and changes nothing. */
-int device_check_property(sd_bus_message *value, const char *property, sd_bus_error *error);

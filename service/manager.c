@@ -11,6 +11,7 @@
 #include "config.h"
 #include "follow.h"
 #include "freeze.h"
+#include "gate.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
@@ -77,6 +78,7 @@ Manager *manager_free(Manager *m) {
         manager_free_objects(m);
         privileged_done(m);
         freeze_free(m);
+        gate_free(m->gate);
         auth_free(m->auth);
         connections_free(m->connections);
         sd_bus_flush_close_unref(m->bus);

@@ -80,6 +80,7 @@ struct Manager {
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
         struct Auth *auth;               /* auth.h; owned; NULL without a bus */
+        struct Gate *gate;               /* gate.h; likewise */
         Settings default_layer;          /* names the class "default", below everything else */
 
         Device *devices;          /* uthash, by id */

@@ -85,28 +85,42 @@ static int queue_apply(Queue *q) {
 
 BUS_SETTINGS_GETTERS(Queue)
 
-/* Authorised by property_filter(). */
-BUS_SETTER(set_setting) {
-        Queue *q = userdata;
+static int check_settings(sd_bus_message *message, Queue *q, const Settings *s, sd_bus_error *error) {
+        PolicySettings changed;
+        char target[64];
 
+        queue_would_be(q, s, &changed);
+        return bus_check_set(q->manager, message, &q->resolved.policy, &changed, q->client->peer.uid,
+                        queue_target(q, target), error);
+}
+
+BUS_CHECK(check_setting) {
+        Queue *q = userdata;
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_setting(q->manager, message, member, &s, error);
+        return r < 0 ? r : check_settings(message, q, &s, error);
+}
+
+BUS_SETTER(set_setting, Queue *q, q->manager) {
         int r = bus_read_setting(q->manager, value, property, &q->override, error);
         return r < 0 ? r : queue_apply(q);
 }
 
-BUS_METHOD(method_set) {
+BUS_CHECK(check_set) {
         Queue *q = userdata;
-        PolicySettings changed;
-        char target[64];
+        Settings s;
+
+        int r = bus_read_set_of_member(q->manager, message, &s, error);
+        return r < 0 ? r : check_settings(message, q, &s, error);
+}
+
+BUS_CHANGE(method_set, Queue *q, q->manager) {
         Settings s;
 
         int r = bus_read_set_of_member(q->manager, message, &s, error);
         if (r < 0)
                 return r;
-        queue_would_be(q, &s, &changed);
-        r = bus_check_set(q->manager, message, &q->resolved.policy, &changed, q->client->peer.uid,
-                        queue_target(q, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
         settings_merge(&q->override, &s);
         r = queue_apply(q);
         if (r < 0)
@@ -114,39 +128,52 @@ BUS_METHOD(method_set) {
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_reset) {
+BUS_CHECK(check_reset) {
         Queue *q = userdata;
         char target[64];
 
-        int r = bus_check_reset(q->manager, message, queue_target(q, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+        return bus_check_reset(q->manager, message, queue_target(q, target), error);
+}
+
+BUS_CHANGE(method_reset, Queue *q, q->manager) {
         q->override = SETTINGS_NULL;
-        r = queue_apply(q);
+        int r = queue_apply(q);
         if (r < 0)
                 return r;
         return sd_bus_reply_method_return(message, NULL);
 }
 
-static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {
+BUS_CHECK(check_suspend) {
+        Queue *q = userdata;
         char target[64];
 
-        int r = bus_check_suspend(q->manager, message, suspended, queue_target(q, target), error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
+        return bus_check_suspend(
+                        q->manager, message, streq(member, "Suspend"), queue_target(q, target), error);
+}
+
+static int suspend(sd_bus_message *message, Queue *q, bool suspended) {
         queue_set_suspended(q, suspended);
         queue_changed(q);
         arbiter_flush(q->manager);
         return sd_bus_reply_method_return(message, NULL);
 }
 
-BUS_METHOD(method_suspend) {
-        return suspend(message, userdata, true, error);
+BUS_CHANGE(method_suspend, Queue *q, q->manager) {
+        return suspend(message, q, true);
 }
 
-BUS_METHOD(method_resume) {
-        return suspend(message, userdata, false, error);
+BUS_CHANGE(method_resume, Queue *q, q->manager) {
+        return suspend(message, q, false);
 }
+
+static const GateRule queue_rules[] = {
+                {.setter = set_setting, .check = check_setting},
+                {.method = method_set, .check = check_set},
+                {.method = method_reset, .check = check_reset},
+                {.method = method_suspend, .check = check_suspend},
+                {.method = method_resume, .check = check_suspend},
+                {},
+};
 
 static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_VTABLE_START(0),
@@ -220,6 +247,14 @@ BUS_ENUMERATOR(queue_enumerate) {
 }
 
 int queue_dbus_attach(Manager *m, sd_bus *bus) {
-        return bus_add_objects(bus, m, QUEUE_PREFIX, BUS_INTERFACE ".Queue", queue_vtable, queue_object_find,
-                        queue_enumerate);
+        const GateInterface i = {
+                        .path = QUEUE_PREFIX,
+                        .name = BUS_INTERFACE ".Queue",
+                        .vtable = queue_vtable,
+                        .rules = queue_rules,
+                        .find = queue_object_find,
+                        .userdata = m,
+        };
+
+        return bus_add_objects(bus, &i, queue_enumerate);
 }

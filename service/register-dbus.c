@@ -83,11 +83,16 @@ static int reply_client(sd_bus_message *message, const Client *c, const ClientFd
         return sd_bus_reply_method_return(message, "ohhh", c->path, f->page, f->lifeline, f->wake);
 }
 
-int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+int check_register_client(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_REGISTER};
+        Manager *m = userdata;
+        return auth_check(m->auth, message, &request, error);
+}
+
+BUS_MANAGER_CHANGE(method_register_client) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
         RegisterArguments a = {0};
-        Manager *m = userdata;
 
         int r = bus_read_flags(message, error);
         if (r < 0)
@@ -95,9 +100,6 @@ int method_register_client(sd_bus_message *message, void *userdata, sd_bus_error
         r = bus_read_properties(message, take_client_property, &a, error);
         if (r < 0)
                 return r;
-        r = auth_check(m->auth, message, &(AuthRequest){.action = AUTH_REGISTER}, error);
-        if (r <= 0)
-                return r < 0 ? r : 1;
         r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
@@ -201,23 +203,43 @@ static int take_queue_property(sd_bus_message *message, const char *key, const c
         return sd_bus_message_skip(message, signature);
 }
 
-int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        Manager *m = userdata;
-        QueueParameters p = {0};
+/* Whoever the client is may. */
+static int grant_to_client(Manager *m, sd_bus_message *message, const Client *c, sd_bus_error *error) {
+        int r = check_is_client(message, c, error);
+        return r < 0 ? r : auth_grant(m->auth, message);
+}
+
+static int read_client(Manager *m, sd_bus_message *message, Client **ret, sd_bus_error *error) {
         const char *path;
+
+        int r = sd_bus_message_read(message, "o", &path);
+        return r < 0 ? r : find_client(m, path, ret, error);
+}
+
+static int read_queue(Manager *m, sd_bus_message *message, Queue **ret, sd_bus_error *error) {
+        uint64_t id;
+
+        int r = sd_bus_message_read(message, "t", &id);
+        return r < 0 ? r : find_queue(m, id, ret, error);
+}
+
+int check_register_queue(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        Manager *m = userdata;
+        Client *c;
+
+        int r = read_client(m, message, &c, error);
+        return r < 0 ? r : grant_to_client(m, message, c, error);
+}
+
+BUS_MANAGER_CHANGE(method_register_queue) {
+        QueueParameters p = {0};
         Client *c;
         Queue *q;
 
-        int r = sd_bus_message_read(message, "o", &path);
+        int r = read_client(m, message, &c, error);
         if (r < 0)
                 return r;
         r = bus_read_properties(message, take_queue_property, &p, error);
-        if (r < 0)
-                return r;
-        r = find_client(m, path, &c, error);
-        if (r < 0)
-                return r;
-        r = check_is_client(message, c, error);
         if (r < 0)
                 return r;
         if (!p.device || !device_id_is_valid(p.device))
@@ -240,18 +262,19 @@ int method_register_queue(sd_bus_message *message, void *userdata, sd_bus_error 
         return r;
 }
 
-int method_unregister_queue(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+int check_unregister_queue(
+                sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
-        uint64_t id;
         Queue *q;
 
-        int r = sd_bus_message_read(message, "t", &id);
-        if (r < 0)
-                return r;
-        r = find_queue(m, id, &q, error);
-        if (r < 0)
-                return r;
-        r = check_is_client(message, q->client, error);
+        int r = read_queue(m, message, &q, error);
+        return r < 0 ? r : grant_to_client(m, message, q->client, error);
+}
+
+BUS_MANAGER_CHANGE(method_unregister_queue) {
+        Queue *q;
+
+        int r = read_queue(m, message, &q, error);
         if (r < 0)
                 return r;
         queue_free(q);
@@ -279,8 +302,22 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
         return found ? 0 : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
 }
 
-int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+/* Of a queue, its client may say it; of all that the caller has (0), anybody: there may be none. */
+int check_hint(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
+        uint64_t id;
+        Queue *q;
+
+        int r = sd_bus_message_read(message, "t", &id);
+        if (r < 0)
+                return r;
+        if (id == 0)
+                return auth_grant(m->auth, message);
+        r = find_queue(m, id, &q, error);
+        return r < 0 ? r : grant_to_client(m, message, q->client, error);
+}
+
+BUS_MANAGER_CHANGE(method_hint) {
         Settings s;
         uint64_t id;
         Queue *q;
@@ -295,9 +332,6 @@ int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error) {
                 r = hint_all(m, message, &s, error);
         else {
                 r = find_queue(m, id, &q, error);
-                if (r < 0)
-                        return r;
-                r = check_is_client(message, q->client, error);
                 if (r < 0)
                         return r;
                 settings_merge(&q->wish, &s);

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Every method and every writable property that introspection names, called by somebody who may not, in every wrong form.
+
+The calls are those that would change something if they got through: right names, plausible values, others' objects.
+"""
+
+import os
+import xml.etree.ElementTree as ElementTree
+
+import dbus
+
+NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
+LOG_CONTROL = "/org/freedesktop/LogControl1"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+STANDARD = "org.freedesktop.DBus."
+NO_REPLY_EXPECTED = 1
+
+# What everybody may call in its right form: it reads, or makes something of the caller's own that ends with him.
+FOR_EVERYBODY = {
+    "ListDevices", "ListClients", "ListQueues", "ListGroups", "ListPolicies", "ListClasses", "ListHolds", "GetClientByPIDFD",
+    "GetClientByPID", "GetGroup", "Explain", "Describe", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
+}
+REFUSALS = {
+    f"org.freedesktop.DBus.Error.{e}"
+    for e in ("AccessDenied", "InteractiveAuthorizationRequired", "InvalidArgs", "UnknownObject", "UnknownInterface", "UnknownMethod",
+              "UnknownProperty", "PropertyReadOnly")
+}
+
+
+def walk(c, path):
+    """(path, interface, node) of every interface of every object, but for what every object has."""
+    node = ElementTree.fromstring(c.call(NAME, path, STANDARD + "Introspectable", "Introspect")[0])
+    found = [(path, i.get("name"), i) for i in node.findall("interface") if not i.get("name").startswith(STANDARD)]
+    for child in node.findall("node"):
+        found += walk(c, path.rstrip("/") + "/" + child.get("name"))
+    return found
+
+
+def writable(node):
+    return [(p.get("name"), p.get("type")) for p in node.findall("property") if p.get("access") == "readwrite"]
+
+
+def objects(c):
+    return walk(c, PATH) + walk(c, LOG_CONTROL)
+
+
+def state(c, seen):
+    """What can be changed, of the objects that were `seen`; and which objects there are."""
+    values = {}
+    for path, interface, node in seen:
+        got = c.call(NAME, path, PROPERTIES, "GetAll", "s", interface)[0]
+        for name in [p for p, _ in writable(node)] + ["Suspended", "PolicySource", "NQueues", "NClients", "AllowMESPreemption", "LingerUSec", "StarveUSec"]:
+            if name in got:
+                values[path, name] = got[name]
+    for member in ("ListHolds", "ListClasses"):
+        values[member] = c.call(NAME, PATH, NAME, member)[0]
+    return values
+
+
+class Attack:
+    """By one connection, against what `victim` tells: group, client (path), queue (id), device (id), policy (a name)."""
+
+    def __init__(self, connection, seen, victim):
+        self.c, self.seen, self.victim = connection, seen, victim
+        self.passed, self.n_refused = [], 0
+        self.pidfd = os.pidfd_open(os.getpid())
+
+    def value(self, t, member):
+        v = self.victim
+        if t == "s":
+            return {"Policy": v["policy"], "Class": "batch", "Preemption": "off", "LogLevel": "debug", "LogTarget": "journal",
+                    "SetPolicy": v["device"], "HoldPriority": "batch", "CreateJob": "attack"}.get(member, v["group"])
+        if t == "t":
+            return v["queue"] if member in ("UnregisterQueue", "Hint") else 0 if member not in ("Period", "TimeSliceUSec") else 20000
+        return {"i": 200, "u": 3, "b": True, "o": v["client"], "h": self.pidfd, "a{sv}": {"Priority": ("i", 200)} if member != "SetPolicy" else {
+            "Concurrency": ("u", 3)}, "v": ("i", 200), "x": 1, "as": ["x"], "ay": b"x", "(i)": (200,)}[t]
+
+    def try_call(self, path, interface, member, signature, *args, flags=0):
+        what = f"{interface}.{member}({signature}) on {path}: {args}"
+        try:
+            serial = self.c.send(NAME, path, interface, member, signature, *args, flags=flags)
+            if flags & NO_REPLY_EXPECTED:
+                self.n_refused += 1  # whether it was, the state says
+                return
+            self.c.reply(serial)
+        except dbus.DBusError as e:
+            if e.name in REFUSALS or e.name.startswith(NAME + ".Error."):
+                self.n_refused += 1
+            else:
+                self.passed.append(f"{what}: {e.name}")
+        else:
+            self.passed.append(what)
+
+    def sets(self, path, interface, name, t):
+        v = (t, self.value(t, name))
+        for signature, args in (
+            ("ssv", (interface, name, v)),
+            ("ssvs", (interface, name, v, "x")),
+            ("ssvv", (interface, name, v, v)),
+            ("ssvssv", (interface, name, v, interface, name, v)),
+            ("ssvas", (interface, name, v, [])),
+            ("ssv", (interface, name, ("v", v))),
+            ("ssv", (interface, name, ("v", ("v", v)))),
+            ("ssv", (interface, name, (f"({t})", (v[1],)))),
+            ("ssv", (interface, name, (f"a{t}", [v[1]]))),
+            ("ssv", ("", name, v)),
+            ("ssv", (NAME, name, v)),
+            (f"ss{t}", (interface, name, v[1])),
+            ("ss(v)", (interface, name, (v,))),
+            ("sv", (name, v)),
+            ("", ()),
+        ):
+            self.try_call(path, PROPERTIES, "Set", signature, *args)
+            self.try_call(path, PROPERTIES, "Set", signature, *args, flags=NO_REPLY_EXPECTED)
+        for elsewhere in (path + "/x", path.rsplit("/", 1)[0], PATH, "/"):
+            if elsewhere:
+                self.try_call(elsewhere, PROPERTIES, "Set", "ssvs", interface, name, v, "x")
+        self.try_call(path, None, "Set", "ssv", interface, name, v)
+        self.try_call(path, interface, "Set" + name, t, v[1])
+
+    def calls(self, path, interface, member, signature):
+        types = dbus.split(signature)
+        args = [self.value(t, member) for t in types]
+        if member not in FOR_EVERYBODY:
+            self.try_call(path, interface, member, signature, *args)
+            self.try_call(path, interface, member, signature, *args, flags=NO_REPLY_EXPECTED)
+        self.try_call(path, None, member, signature, *args)
+        self.try_call(path + "/x", interface, member, signature, *args)
+        for extra in ("s", "v", "x", "as", "(i)", "a{sv}"):
+            self.try_call(path, interface, member, signature + extra, *args, self.value(extra, ""))
+            self.try_call(path, interface, member, signature + extra, *args, self.value(extra, ""), flags=NO_REPLY_EXPECTED)
+        if types:
+            self.try_call(path, interface, member, "".join(types[:-1]), *args[:-1])
+            self.try_call(path, interface, member, "v" * len(types), *zip(types, args))
+            self.try_call(path, interface, member, "")
+
+    def run(self):
+        """What got through; the caller compares the state."""
+        n = 0
+        for path, interface, node in self.seen:
+            for name, t in writable(node):
+                self.sets(path, interface, name, t)
+                n += 1
+            for m in node.findall("method"):
+                signature = "".join(a.get("type") for a in m.findall("arg") if a.get("direction", "in") == "in")
+                self.calls(path, interface, m.get("name"), signature)
+                n += 1
+        self.c.call(NAME, PATH, STANDARD + "Peer", "Ping")  # those without a reply are through
+        os.close(self.pidfd)
+        if n < 60 or self.n_refused < 10 * n:
+            raise AssertionError(f"only {self.n_refused} refusals of {n} members")
+        return self.passed
