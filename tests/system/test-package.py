@@ -3,13 +3,30 @@
 
 import glob
 import os
+import re
+import subprocess
 
 import inside
-from inside import GROUP, Case, run, show, until
+from inside import GROUP, Case, journal, run, show, until
 
 PACKAGES = [p for p in sorted(glob.glob("/mnt/build/debian-package/*.deb")) if "-dbgsym_" not in p]
 NAMES = [os.path.basename(p).split("_")[0] for p in PACKAGES]
 ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+
+
+PLACES = ("/boot", "/etc", "/home", "/opt", "/run", "/srv", "/usr", "/var")
+# What a system that runs changes by itself, and what the package manager keeps for itself.
+NOT_OURS = ("/run/credentials", "/run/dbus", "/run/log", "/run/systemd", "/run/udev", "/run/user", "/var/cache", "/var/lib/PackageKit",
+            "/var/lib/apt", "/var/lib/dpkg", "/var/lib/systemd", "/var/log", "/var/tmp")
+
+
+def all_files():
+    found = set()
+    for place in PLACES:
+        for directory, below, files in os.walk(place):
+            below[:] = [d for d in below if os.path.join(directory, d) not in NOT_OURS]
+            found.update(os.path.join(directory, f) for f in [*below, *files])
+    return found
 
 
 def dpkg(*args):
@@ -21,6 +38,7 @@ class Package(Case):
 
     @classmethod
     def setUpClass(cls):
+        cls.files_before = all_files()
         # Images for containers have one that starts nothing.
         if os.path.exists("/usr/sbin/policy-rc.d"):
             os.unlink("/usr/sbin/policy-rc.d")
@@ -35,8 +53,16 @@ class Package(Case):
 
     def test_1_installed_it_runs(self):
         self.assertEqual(sorted(NAMES), ["libxsched-dev", "libxsched0", "xsched", "xsched-demo", "xsched-shim"])
-        dpkg("--install", *PACKAGES)
-        until(lambda: show("xsched", "ActiveState") == "active", "the service to be up")
+        done = subprocess.run(
+            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *PACKAGES],
+            env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual([s for s in done.stdout.splitlines() if re.search(r"(?i)could not|cannot|error|fail|warning|^W:|^E:", s)], [], done.stdout)
+        # At the first try: the bus knows who may take the name.
+        self.assertEqual((show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail())
+        self.assertEqual([m["MESSAGE"] for m in journal("-p", "err", "_SYSTEMD_UNIT=xsched.service")], [])
+        self.assertEqual([m["MESSAGE"] for m in journal() if "Failed to" in str(m["MESSAGE"]) and "xsched" in str(m)], [])
         self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
         self.assertEqual(run("xschedctl", "--no-legend", "list-clients"), "")
         self.assertEqual(run("stat", "-c", "%U %a", "/var/lib/xsched").strip(), "xsched 700")
@@ -62,15 +88,25 @@ class Package(Case):
         self.assertEqual(self.call("ListClients")[0], before[1])
         self.assertEqual(c.ask("run 1"), "ran")
 
-    def test_4_purged_it_leaves_only_what_is_not_its_own(self):
+    def test_4_as_a_distribution_tests_it(self):
+        """debian/tests, by hand."""
+        for name in ("service", "library"):
+            self.assertEqual(run("/usr/bin/python3", "-B", f"/mnt/source/debian/tests/{name}"), f"{name}: passed\n")
+
+    def test_5_purged_it_leaves_only_what_is_not_its_own(self):
         with open("/etc/xsched/classes.d/mine.class", "w", encoding="utf-8") as f:
             f.write("[Class]\nPriority=1\n")
         files = [f for f in run("dpkg", "-L", *NAMES).splitlines() if not os.path.isdir(f)]
         self.assertIn("/usr/libexec/xschedd", files)
         super().tearDown()
         del self.clients
+        self.assertTrue(os.path.exists("/run/xschedd"))
         dpkg("--purge", *NAMES)
         self.assertEqual([f for f in files if os.path.lexists(f)], [])
+        left = {f for f in all_files() - self.files_before if not f.endswith(".pyc")}
+        self.assertEqual(left, {"/etc/xsched", "/etc/xsched/classes.d", "/etc/xsched/classes.d/mine.class"})
+        self.assertEqual(run("find", "/run", "/var/lib/systemd", "-name", "*xsched*", "-not", "-path", "*/transient/*"), "")
+        self.assertEqual(run("systemctl", "list-units", "--all", "--no-legend", "*xsched*").strip(), "")
         self.assertEqual(run("find", "/etc", "/var/lib", "-name", "*xsched*").splitlines(), ["/etc/xsched"])
         self.assertEqual(os.listdir("/etc/xsched"), ["classes.d"])
         self.assertEqual(run("systemctl", "is-active", "xsched", status=3).strip(), "inactive")
