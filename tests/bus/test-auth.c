@@ -115,7 +115,7 @@ static int set_property(sd_bus *bus, const char *path, const char *interface, co
         return sd_bus_message_read(value, "i", &w->property);
 }
 
-/* As auth.h says that property writes are to be authorised. */
+/* In front of the setter, as the gate is. */
 static int on_filter(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
 

@@ -4,7 +4,9 @@
 The calls are those that would change something if they got through: right names, plausible values, others' objects.
 """
 
+import json
 import os
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import dbus
@@ -150,3 +152,15 @@ class Attack:
         if n < 60 or self.n_refused < 10 * n:
             raise AssertionError(f"only {self.n_refused} refusals of {n} members")
         return self.passed
+
+
+def main():
+    """attack.py ADDRESS VICTIM (JSON): as whoever calls it. Prints what got through, and fails when something did."""
+    with dbus.Connection(sys.argv[1]) as c:
+        passed = Attack(c, objects(c), json.loads(sys.argv[2])).run()
+    print("\n".join(passed))
+    sys.exit(bool(passed))
+
+
+if __name__ == "__main__":
+    main()

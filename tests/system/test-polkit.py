@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Who may do what, asked of the real polkitd by users that exist."""
 
+import json
 import os
 
 import inside
-from inside import CLIENT, GROUP, NAME, Case, run, show, until
+from inside import CLIENT, DEVICE_ID, GROUP, NAME, SYSTEM_BUS, Case, run, show, until
+
+import attack  # from where inside.py looks
 
 RULE = "/etc/polkit-1/rules.d/10-xsched-test.rules"
 DENIED = "[Aa]ccess denied|Not authorised|Interactive authorisation required"
@@ -96,6 +99,46 @@ class Polkit(Case):
         self.set_priority("alice", 8, False)
         bob = self.client("--uid=bob")
         self.set_priority("bob", -1, False, self.client_of(bob))
+
+    def attack(self, user):
+        """Every member of every object, in every wrong form and in the right one: alice's, root's, and the devices'."""
+        root = self.client_of(self.client())
+        client = self.client_of(self.alice)
+        victim = {
+            "group": self.get("Group", client, CLIENT), "client": client, "queue": self.call("ListQueues")[0][0][0],
+            "device": DEVICE_ID, "policy": self.get("Policies")[-1],
+        }
+        seen = attack.objects(self.bus)
+        self.assertTrue({client, root} <= {path for path, _, _ in seen})
+        before = attack.state(self.bus, seen)
+        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--",
+                "/usr/bin/python3", "-B", "/mnt/source/tests/lib/attack.py", SYSTEM_BUS, json.dumps(victim)]
+        done = inside.subprocess.run(argv, capture_output=True, text=True, check=False)
+        after = attack.state(self.bus, seen)
+        self.assertEqual({k: (before[k], v) for k, v in after.items() if before[k] != v}, {})
+        self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "", ""))
+
+    def test_another_user_attacks(self):
+        self.attack("bob")
+
+    def test_another_user_attacks_without_polkit(self):
+        run("systemctl", "mask", "--runtime", "--now", "polkit")
+        self.addCleanup(self.restart_polkit)
+        self.addCleanup(run, "systemctl", "unmask", "--runtime", "polkit")
+        self.attack("bob")
+
+    def test_extra_argument(self):
+        """What every setter once took, of anybody, for anything."""
+        for path, interface in ((self.object, CLIENT), (next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit)), GROUP)):
+            before = self.get("Priority", path, interface)
+            for user in ("alice", "bob"):
+                said = inside.subprocess.run(
+                    ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--", "busctl", "call", NAME, path,
+                     "org.freedesktop.DBus.Properties", "Set", "ssvs", interface, "Priority", "i", "200", "x"],
+                    capture_output=True, text=True, check=False)
+                self.assertNotEqual(said.returncode, 0)
+                self.assertIn("Set takes", said.stderr)
+            self.assertEqual(self.get("Priority", path, interface), before)
 
     def test_without_polkit(self):
         """The fall-back: root everything, everybody else only lowers what is his own."""
