@@ -18,6 +18,15 @@
 
 /* --- writing --- */
 
+static int fill_units(const Client *c, json_object *o) {
+        json_object *units = json_object_new_object();
+
+        JSON_TRY(json_add(o, "units", units));
+        for (size_t i = 0; i < c->units.n; i++)
+                JSON_TRY(json_add_settings(units, c->units.items[i].name, &c->units.items[i].settings));
+        return 0;
+}
+
 static int fill_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_u64(o, "id", c->id));
         JSON_TRY(json_add_int(o, "pid", (int) c->peer.pid));
@@ -29,6 +38,7 @@ static int fill_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_string(o, "backend", c->backend));
         JSON_TRY(json_add_settings(o, "override", &c->override));
         JSON_TRY(json_add_settings(o, "wish", &c->wish));
+        JSON_TRY(fill_units(c, o));
         return json_add_bool(o, "suspended", c->suspended);
 }
 
@@ -240,6 +250,22 @@ static int kept_fds(ClientKept *k, Peer *peer, json_object *client, int page, in
         return 0;
 }
 
+static int get_units(json_object *o, UserUnits *ret) {
+        json_object *units;
+        Settings s;
+
+        if (!json_object_object_get_ex(o, "units", &units))
+                return 0;
+        json_object_object_foreach(units, name, settings) {
+                (void) settings;
+                json_get_settings(units, name, &s);
+                int r = user_units_add_settings(ret, name, &s);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int lifeline, int wake,
                 int pidfd, Client **ret) {
         _cleanup_(peer_done)
@@ -260,6 +286,9 @@ static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int
         k->suspended = json_get_bool(o, "suspended");
         json_get_settings(o, "override", &k->override);
         json_get_settings(o, "wish", &k->wish);
+        r = get_units(o, &k->units);
+        if (r < 0)
+                return r;
         r = client_restore(m, &peer, k, ret);
         if (r < 0)
                 group_gc(k->group);

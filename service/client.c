@@ -337,6 +337,7 @@ Client *client_free(Client *c) {
         free(c->shim_version);
         free(c->backend);
         free(c->advised_detail);
+        user_units_done(&c->units);
         free(c->slots);
         free(c->words);
         free(c);
@@ -468,6 +469,9 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         if (r < 0)
                 return r;
         c->wish = p->wish;
+        if (p->units)
+                c->units = TAKE_GENERIC(*p->units, (UserUnits){});
+        user_units_apply(&c->units, c->peer.uid, g->origin);
         (void) client_forget_wish(c, origin_environment(g->origin));
         hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
         client_resolve(c);
@@ -492,6 +496,7 @@ void client_kept_done(ClientKept *k) {
         journal_done(&k->meta);
         k->lifeline = safe_close(k->lifeline);
         k->wake = safe_close(k->wake);
+        user_units_done(&k->units);
 }
 
 int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
@@ -514,6 +519,8 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
                 return r;
         c->override = k->override;
         c->wish = k->wish;
+        c->units = TAKE_GENERIC(k->units, (UserUnits){});
+        user_units_apply(&c->units, c->peer.uid, c->group->origin);
         c->suspended = k->suspended;
         client_resolve(c);
         r = client_link(c);

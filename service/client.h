@@ -17,6 +17,7 @@
 #include "group.h"
 #include "journal.h"
 #include "queue.h"
+#include "user-units.h"
 
 /* The groups of the cgroups that a user's processes are in are bounded together, in bytes; see group_cost(). */
 #define CLIENT_PLACES_MAX (128U << 20)
@@ -58,6 +59,7 @@ struct Client {
         bool hold_lowers;  /* and no more than that */
         Settings advised; /* names the class whose [Match] fits by what cannot be believed, if one does: only lowers */
         char *advised_detail; /* why */
+        UserUnits units;      /* that it told of, when it is in a user's manager */
         SettingsResolved resolved;
         bool own; /* an entity of its own, see client_settings_changed() */
         bool suspended;
@@ -86,7 +88,8 @@ typedef struct ClientFds {
 typedef struct ClientParameters {
         const char *sender, *shim_version, *backend;
         Settings wish;
-        Job *job; /* NULL: the process's cgroup decides */
+        UserUnits *units; /* taken on success; may be NULL */
+        Job *job;         /* NULL: the process's cgroup decides */
 } ClientParameters;
 
 void client_fds_done(ClientFds *f);
@@ -156,6 +159,7 @@ typedef struct ClientKept {
         Group *group;
         const char *sender, *shim_version, *backend;
         Settings override, wish;
+        UserUnits units;
         bool suspended;
 } ClientKept;
 

@@ -58,6 +58,7 @@ static const char *layer_why(SettingsSource source) {
                         [SETTINGS_FROM_DEFAULT] = "by default",
                         [SETTINGS_FROM_SLICE] = "inherited from",
                         [SETTINGS_FROM_UNIT] = "by a property of",
+                        [SETTINGS_FROM_USER_UNIT] = "by the user's unit",
                         [SETTINGS_FROM_UNIT_FILE] = "by [X-XSched] in",
                         [SETTINGS_FROM_ATTRIBUTE] = "by user.xsched.* of",
                         [SETTINGS_FROM_CLASS] = "by [Match] in",

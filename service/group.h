@@ -108,7 +108,7 @@ uint64_t group_gpu_time(const Group *g, uint64_t now);
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
 /* What applies last, and only ever lowers: by owners of cgroups, and by jobs. Returns how many layers there are. */
-#define GROUP_LOWERING_MAX (ORIGIN_DEPTH + 1U)
+#define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 1U)
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
 size_t group_lower(const Group *g, SettingsResolved *r);
 

@@ -465,11 +465,21 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
         return n;
 }
 
-size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_DEPTH]) {
+void origin_set_told(Origin *o, const Settings *s) {
+        if (settings_is_equal(&o->told, s))
+                return;
+        o->told = *s;
+        origin_changed(o);
+}
+
+size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
         size_t n = 0;
 
-        for (size_t depth = 0; o && depth < ORIGIN_DEPTH; o = o->parent, depth++)
+        for (size_t depth = 0; o && depth < ORIGIN_DEPTH; o = o->parent, depth++) {
                 n = add_layer(layers, n, depth == 0 ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, o->path,
                                 &o->lowered);
+                n = add_layer(layers, n, depth == 0 ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, o->path,
+                                &o->told);
+        }
         return n;
 }

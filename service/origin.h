@@ -30,6 +30,7 @@ struct Origin {
         Settings environment; /* what of `property` its processes have in their environment, too */
         Settings attr;        /* where root owns the directory */
         Settings lowered;     /* where another user does: these only lower */
+        Settings told;        /* by processes of a user's manager, of its unit: these, too (user-units.h) */
         int attr_watch;       /* its number; 0: none */
         char *file_detail;    /* the last file that said something */
         UnitQuery *query;
@@ -63,8 +64,13 @@ int origins_attach(Manager *m, sd_bus *bus);
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
-/* What users said who own the origin or one above it, and are not root: applied last, and only ever lowering. `o` may be NULL. */
-size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_DEPTH]);
+/* What users said who own the origin or one above it, and are not root, in attributes and in units of their managers: applied last, and only
+ * ever lowering. `o` may be NULL. */
+#define ORIGIN_LOWERING_MAX (2U * ORIGIN_DEPTH)
+size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
+
+/* What is told of its unit by who is in it. */
+void origin_set_told(Origin *o, const Settings *s);
 
 /* Whether it is the cgroup, or the unit, of this name. */
 bool origin_is(const Origin *o, const char *name);

@@ -26,7 +26,12 @@ static void log_refused(const Peer *p, int r, const char *what) {
 typedef struct RegisterArguments {
         const char *shim_version, *backend, *job;
         Settings wish;
+        UserUnits units;
 } RegisterArguments;
+
+static void register_arguments_done(RegisterArguments *a) {
+        user_units_done(&a->units);
+}
 
 static int wrong_type(const char *key, const char *type, const char *signature, sd_bus_error *error) {
         return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s must be of type '%s', not '%s'", key,
@@ -66,6 +71,23 @@ static const Argument client_arguments[] = {
                 {},
 };
 
+/* All that is said of one unit beside each other; what is too much is not even looked at. */
+static int take_units(
+                sd_bus_message *message, const char *signature, UserUnits *units, sd_bus_error *error) {
+        const char *unit, *assignment;
+
+        if (!streq(signature, "a(ss)"))
+                return wrong_type("UserUnits", "a(ss)", signature, error);
+        int r = sd_bus_message_enter_container(message, 'a', "(ss)");
+        for (unsigned n = 0; r >= 0; n++) {
+                r = sd_bus_message_read(message, "(ss)", &unit, &assignment);
+                if (r <= 0)
+                        break;
+                r = n < USER_UNITS_ASSIGNMENTS_MAX ? user_units_add(units, unit, assignment) : 0;
+        }
+        return r < 0 ? r : sd_bus_message_exit_container(message);
+}
+
 /* A newer shim may say more than we know: what is unknown is passed over. */
 static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
@@ -76,6 +98,8 @@ static int take_client_property(sd_bus_message *message, const char *key, const 
                 return r;
         if (settings_key_from_string(key) >= 0)
                 return bus_take_setting(message, key, signature, &a->wish, error);
+        if (streq(key, "UserUnits"))
+                return take_units(message, signature, &a->units, error);
         return sd_bus_message_skip(message, signature);
 }
 
@@ -92,6 +116,7 @@ int check_register_client(sd_bus_message *message, void *userdata, const char *m
 BUS_MANAGER_CHANGE(method_register_client) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
+        _cleanup_(register_arguments_done)
         RegisterArguments a = {0};
 
         int r = bus_read_flags(message, error);
@@ -109,6 +134,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
                         .shim_version = a.shim_version,
                         .backend = a.backend,
                         .wish = a.wish,
+                        .units = &a.units,
         };
         if (!isempty(a.job)) {
                 p.job = job_find(m, a.job, peer.uid);

@@ -32,6 +32,7 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_JOB] = "job",
                 [SETTINGS_FROM_HOLD] = "hold",
                 [SETTINGS_FROM_OVERRIDE] = "override",
+                [SETTINGS_FROM_USER_UNIT] = "user-unit",
                 [SETTINGS_FROM_WISH] = "wish",
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);

@@ -103,6 +103,7 @@ typedef enum SettingsSource {
         SETTINGS_FROM_DEFAULT,
         SETTINGS_FROM_SLICE,     /* inherited from a cgroup above */
         SETTINGS_FROM_UNIT,      /* properties of the unit, as systemd tells them */
+        SETTINGS_FROM_USER_UNIT, /* a unit of a user's manager, as its processes tell: only lowers */
         SETTINGS_FROM_UNIT_FILE, /* [X-XSched] of the unit's files */
         SETTINGS_FROM_ATTRIBUTE, /* user.xsched.* of the cgroup's directory */
         SETTINGS_FROM_CLASS,     /* a class that was named by a match or is the configured default */

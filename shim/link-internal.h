@@ -6,6 +6,7 @@
  *
  *   link.c            the connection: states, going down, trying again
  *   link-register.c   what the service is told of the process, and what it hands out: page, lifeline, wake descriptor
+ *   link-units.c      what the user's manager says of our units
  *   link-queue.c      its queues, as they come and go
  *
  * For the control thread only.
@@ -44,6 +45,8 @@ bool link_error_is_absence(const sd_bus_error *e);
 /* --- what is sent --- */
 
 int link_register(Control *c);
+/* An entry of a{sv}: what is said of the units of a user's manager that we are in; none elsewhere. */
+int link_append_units(sd_bus_message *m);
 int link_send_hints(Control *c);
 void link_send_goners(Control *c);
 void link_send_queues(Control *c);

@@ -167,6 +167,8 @@ int link_register(Control *c) {
         for (ClientHint h = 0; r >= 0 && h < _CLIENT_HINT_MAX; h++)
                 r = append_hint(m, h);
         if (r >= 0)
+                r = link_append_units(m);
+        if (r >= 0)
                 r = sdbus.sd_bus_message_close_container(m);
         if (r >= 0)
                 r = sdbus.sd_bus_call_async(c->bus, NULL, m, link_on_registered, c, LINK_CALL_TIMEOUT_USEC);

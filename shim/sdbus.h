@@ -23,6 +23,11 @@
         X(sd_bus_get_timeout)                                                                               \
         X(sd_bus_process)                                                                                   \
         X(sd_bus_add_match_async)                                                                           \
+        X(sd_bus_call)                                                                                      \
+        X(sd_bus_path_encode)                                                                               \
+        X(sd_bus_message_enter_container)                                                                   \
+        X(sd_bus_message_read_array)                                                                        \
+        X(sd_bus_message_read_basic)                                                                        \
         X(sd_bus_call_async)                                                                                \
         X(sd_bus_message_new_method_call)                                                                   \
         X(sd_bus_message_set_auto_start)                                                                    \
