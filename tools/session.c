@@ -369,6 +369,9 @@ static int set_command_environment(const Session *s) {
         r = shim_setenv(s->shim);
         if (r < 0)
                 return fail("cannot name the shim in the environment: %s", strerror(-r));
+        r = tools_setenv();
+        if (r < 0)
+                return fail("cannot name the tools in the environment: %s", strerror(-r));
         return 0;
 }
 

@@ -134,6 +134,44 @@ static int list_setenv(const char *variable, const char *path) {
         return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
 }
 
+static bool path_has(const char *path, const char *directory) {
+        size_t n_directory = strlen(directory);
+
+        for (const char *p = path; *p; p += *p == ':') {
+                size_t n = strcspn(p, ":");
+
+                if (n == n_directory && memcmp(p, directory, n) == 0)
+                        return true;
+                p += n;
+        }
+        return false;
+}
+
+int tools_setenv(void) {
+        _cleanup_free_ char *value = NULL;
+        const char *path = getenv("PATH");
+        char self[4096], usual[256];
+
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        if (n < 0)
+                return negative_errno();
+        self[n] = '\0';
+        char *slash = strrchr(self, '/');
+        if (!slash || slash == self)
+                return 0;
+        *slash = '\0';
+        if (!path) {
+                size_t size = confstr(_CS_PATH, usual, sizeof(usual));
+                path = size > 0 && size <= sizeof(usual) ? usual : "/usr/bin:/bin";
+        }
+        /* A name with a colon cannot stand in the list. */
+        if (strchr(self, ':') || path_has(path, self))
+                return 0;
+        if (asprintf(&value, "%s%s%s", self, isempty(path) ? "" : ":", path) < 0)
+                return -ENOMEM;
+        return setenv("PATH", value, 1) < 0 ? negative_errno() : 0;
+}
+
 int find_kfd_shim(char **ret) {
         return find_file("shim/" KFD_SHIM_NAME, XSCHED_PKGLIBDIR "/" KFD_SHIM_NAME, ret);
 }

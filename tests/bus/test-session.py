@@ -160,6 +160,28 @@ class Session(unittest.TestCase):
         self.assertEqual(self.layers('--shim=none', OPENCL_LAYERS='/a.so'), '/a.so')
         self.assertEqual(self.layers('--shim=preload'), '')
 
+    def test_tools_are_in_the_path(self):
+        """As README has it: what lies beside xsched-session is found by its name."""
+        tools, path = f'{self.top}/tools', os.environ['PATH']
+        for name in ('xschedctl', 'xsched-queues'):
+            with open(f'{tools}/{name}', 'w') as f:
+                f.write(f'#!/bin/sh\necho here is {name}\n')
+            os.chmod(f.name, 0o755)
+            self.assertEqual(self.run_session('--', 'bash', '-c', name).stdout, f'here is {name}\n')
+        p = self.run_session('--', 'xschedctl')  # which is looked for in the same places
+        self.assertEqual((p.returncode, p.stdout), (0, 'here is xschedctl\n'))
+        self.assertEqual(self.layers(variable='PATH'), f'{tools}:{path}')
+        for there in (f'{path}:{tools}', f'{tools}:{path}', f'/bin:{tools}:/usr/bin'):
+            self.assertEqual(self.layers(variable='PATH', PATH=there), there)
+        self.assertEqual(self.layers(variable='PATH', PATH=f'{tools}x:{path}'), f'{tools}:{tools}x:{path}')
+
+    def test_readme(self):
+        """The real ones of the build."""
+        p = subprocess.run([SESSION, '--', 'bash', '-c', 'xschedctl --no-legend list-clients && type -P xschedctl xsched-queues'],
+                           env=self.env, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
+        beside = os.path.dirname(os.path.realpath(SESSION))
+        self.assertEqual((p.returncode, p.stdout), (0, f'{beside}/xschedctl\n{beside}/xsched-queues\n'), p.stderr)
+
     def test_job_of_another_service_is_dropped(self):
         self.assertEqual(self.layers('--shim=none', variable='XSCHED_JOB', XSCHED_JOB='token'), '')
 
