@@ -61,6 +61,24 @@ static int on_size(sd_event_source *s, const struct signalfd_siginfo *si, void *
         return 0;
 }
 
+/* What was typed before: the terminal has made lines of it, each ended by a newline or by an end of file. The latter would be a NUL
+ * once it is raw, so it is taken while it can be told, and passed on as what was typed. */
+static void take_lines(PtyForward *f, int fd) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+
+        while (f->n_typed + END_SIZE < sizeof(f->typed) && poll(&p, 1, 0) > 0 && p.revents == POLLIN) {
+                size_t room = sizeof(f->typed) - END_SIZE - f->n_typed;
+                ssize_t n = read(fd, f->typed + f->n_typed, room);
+
+                if (n < 0)
+                        return;
+                f->n_typed += (size_t) n;
+                if (n == 0 || ((size_t) n < room && f->typed[f->n_typed - 1] != '\n'))
+                        f->typed[f->n_typed++] = VEOF_BYTE;
+                f->last_typed = f->typed[f->n_typed - 1];
+        }
+}
+
 /* The other side's terminal does what ours would: echo, line ends, signals. */
 static int take_terminal(PtyForward *f) {
         struct termios raw;
@@ -72,6 +90,14 @@ static int take_terminal(PtyForward *f) {
         if (tcgetattr(fd, &f->saved) < 0)
                 return negative_errno();
         raw = f->saved;
+        if (both && raw.c_lflag & ICANON) {
+                /* From here on an end of file is a character like others, which take_lines() leaves there. */
+                raw.c_cc[VEOF] = _POSIX_VDISABLE;
+                if (tcsetattr(fd, TCSADRAIN, &raw) < 0)
+                        return negative_errno();
+                f->terminal = fd;
+                take_lines(f, fd);
+        }
         if (both)
                 cfmakeraw(&raw);
         else

@@ -15,10 +15,13 @@ import inside
 class Terminal:
     """xschedctl on a terminal of its own; of a user in a session: polkit has no other use for an agent that is a fallback."""
 
-    def __init__(self, *argv, rows=33, columns=77, user=None):
+    def __init__(self, *argv, rows=33, columns=77, user=None, before=""):
+        """`before` is what was typed before it was started."""
+        start, go = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                os.read(start, 1)
                 session = ["systemd-run", "--quiet", "--pty", "--collect", "-p", "PAMName=login", f"--uid={user}", "--"] if user else []
                 argv = [*session, "xschedctl", *argv]
                 os.execvp(argv[0], argv)
@@ -26,6 +29,10 @@ class Terminal:
                 os._exit(99)
         self.text = ""
         self.resize(rows, columns)
+        self.type(before)
+        os.write(go, b".")
+        os.close(start)
+        os.close(go)
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

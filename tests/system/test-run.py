@@ -207,6 +207,15 @@ class Service(Run):
         half = len(t) // 2
         self.assertEqual(t[:half], t[half:])
 
+    def test_what_was_typed_before(self):
+        """Lines and ends of file are for the command, as they were typed."""
+        for before, taken in (("\x04", ""), ("one\n\x04", "one$\n"), ("one\x04\x04", "one"), ("one\n\ntwo\n\x04", "one$\n$\ntwo$\n")):
+            t = Terminal("run", "-q", "--pty", "sh", "-c", "cat -A >/run/typed", before=before)
+            self.assertEqual(t.wait(), 0)
+            self.assertNotIn("^@", t.text)
+            with open("/run/typed", encoding="utf-8") as f:
+                self.assertEqual(f.read(), taken)
+
     def test_terminal_is_left(self):
         t = Terminal("run", "--pty", "--unit=stays", "sh", "-c", "trap '' HUP; echo up; sleep 1000")
         t.expect("Press ")
