@@ -28,6 +28,16 @@ cl_icd_dispatch opencl_next;
 static pthread_mutex_t next_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool next_known;
 
+/* What loaders have been handed. They keep it where nobody finds it, or are unloaded themselves: this is what a search for leaks finds. */
+typedef struct Handed Handed;
+
+struct Handed {
+        Handed *next;
+        cl_icd_dispatch dispatch; /* as long as the loader's is, but not shorter than this */
+};
+
+static Handed *handed;
+
 void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret) {
         OpenclFunction *to = (OpenclFunction *) ret;
 
@@ -93,14 +103,19 @@ cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *targe
                 return CL_INVALID_VALUE; /* this loader has us already, and goes on without a second time */
 
         /* For the life of the process: the loader may look into it at any time. */
-        cl_icd_dispatch *dispatch = malloc(MAX(num_entries * sizeof(OpenclFunction), sizeof(*dispatch)));
-        if (!dispatch)
+        Handed *h = malloc(offsetof(Handed, dispatch) +
+                        MAX(num_entries * sizeof(OpenclFunction), sizeof(h->dispatch)));
+        if (!h)
                 return CL_OUT_OF_HOST_MEMORY;
 
         keep_loaded(*(void *const *) target_dispatch);
-        opencl_hook_dispatch(target_dispatch, num_entries, dispatch);
+        opencl_hook_dispatch(target_dispatch, num_entries, &h->dispatch);
+        (void) pthread_mutex_lock(&next_lock);
+        h->next = handed;
+        handed = h;
+        (void) pthread_mutex_unlock(&next_lock);
 
         *num_entries_ret = num_entries;
-        *layer_dispatch_ret = dispatch;
+        *layer_dispatch_ret = &h->dispatch;
         return CL_SUCCESS;
 }

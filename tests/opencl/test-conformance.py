@@ -5,10 +5,11 @@
 The same program runs natively and with the layer in force (as a loader layer, as a preload, as both), and has to print the
 same, byte for byte. And the counters of the library have to show that it really was in force.
 
-test-conformance.py alone|hostile|neighbour|processes
+test-conformance.py alone|hostile|neighbour|processes|sanitized
 
 The environment says where things are: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
-XSCHEDCTL, and the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE.
+XSCHEDCTL, and the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE; for `sanitized` TEST_SANITIZED, and
+XSCHED_KFD_LAYER.
 """
 
 import atexit
@@ -327,7 +328,44 @@ class Processes(Session):
                 self.assertEqual(self.run_program(program, environment(**NOWHERE, **MODES[mode])), native)
 
 
-SUITES = {'alone': Alone, 'hostile': Hostile, 'neighbour': Neighbour, 'processes': Processes}
+class Sanitized(Case):
+    """An application under AddressSanitizer, which fails for what it takes to be a leak, its own or ours."""
+
+    CASES = ('in-order', 'pipeline', 'copies', 'callbacks')
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path('cache'))
+        # PoCL's compiler leaks; what it has made before is taken from here.
+        self.run_sanitized(ASAN_OPTIONS='detect_leaks=0')
+
+    def run_sanitized(self, **variables):
+        counters = self.path('counters')
+        env = environment(**{'ASAN_OPTIONS': 'detect_leaks=1', 'POCL_CACHE_DIR': self.path('cache'), **variables}, TEST_COUNTERS=counters)
+        output = self.run_program([os.environ['TEST_SANITIZED'], *self.CASES], env)
+        return output, read_numbers(counters)[0]
+
+    def test_no_leaks(self):
+        native, c = self.run_sanitized()
+        self.assertEqual(c['library'], 0)
+        for mode, variables in {**MODES, 'kfd': {'OPENCL_LAYERS': LAYER, 'LD_PRELOAD': os.environ['XSCHED_KFD_LAYER']}}.items():
+            with self.subTest(mode):
+                output, c = self.run_sanitized(**NOWHERE, **variables)
+                self.assertEqual(output, native)
+                self.assertGreater(c['launches'], 100)
+
+    def test_no_leaks_when_all_is_tracked(self):
+        native, _ = self.run_sanitized()
+        for mode, variables in MODES.items():
+            with self.subTest(mode):
+                report = self.path('report')
+                output, _ = self.run_sanitized(LD_LIBRARY_PATH=os.environ['XSCHED_FAKE_DIR'], XSCHED_FAKE='track,limit=4',
+                                               XSCHED_FAKE_REPORT=report, **variables)
+                self.assertEqual(output, native)
+                self.assertGreater(read_numbers(report)[0]['tracked'], 100)
+
+
+SUITES = {'alone': Alone, 'hostile': Hostile, 'neighbour': Neighbour, 'processes': Processes, 'sanitized': Sanitized}
 
 if __name__ == '__main__':
     if sys.argv[1] == 'inside':
