@@ -101,15 +101,30 @@ static void slot_wake(PageSlot *s) {
         (void) futex(&s->verdict, FUTEX_WAKE, INT_MAX, NULL, 0);
 }
 
-uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v) {
+void page_slot_wake(PageSlot *s, uint32_t n) {
+        PROTECT_ERRNO;
+
+        (void) futex(&s->verdict, FUTEX_WAKE, MIN(n, PAGE_WAKE_MAX), NULL, 0);
+}
+
+uint32_t page_slot_put_verdict(PageSlot *s, uint32_t last, Verdict v, uint32_t *ret_waiters) {
         bool held = last & PAGE_VERDICT_HOLD, hold = v == VERDICT_HOLD;
+        *ret_waiters = 0;
         if (held == hold)
                 return last;
 
         uint32_t word = ((last & ~PAGE_VERDICT_HOLD) + PAGE_VERDICT_GEN_STEP) |
                         (hold ? PAGE_VERDICT_HOLD : 0);
         atomic_store_explicit(&s->verdict, word, memory_order_seq_cst);
-        if (!hold && atomic_load_explicit(&s->waiters, memory_order_seq_cst) != 0)
+        if (!hold)
+                *ret_waiters = atomic_load_explicit(&s->waiters, memory_order_seq_cst);
+        return word;
+}
+
+uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v) {
+        uint32_t waiters, word = page_slot_put_verdict(s, last, v, &waiters);
+
+        if (waiters > 0)
                 slot_wake(s);
         return word;
 }

@@ -188,6 +188,12 @@ static inline PageSlot *page_slot(const Page *p, uint32_t slot) {
  * it wrote before (0 for a fresh slot): the page is never read back. A verdict that did not change is not written. */
 uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v);
 
+/* The same in two steps: the word, and whether somebody may have to be woken; then the waking, which takes as long as the client has had
+ * others wait for it. At most so many are woken as the client says there are, and PAGE_WAKE_MAX. */
+#define PAGE_WAKE_MAX 4096U
+uint32_t page_slot_put_verdict(PageSlot *s, uint32_t last, Verdict v, uint32_t *ret_waiters);
+void page_slot_wake(PageSlot *s, uint32_t n);
+
 /* Takes over a slot of a page that an earlier instance of the service made: it runs afterwards, whatever it was before, and
  * its waiters are woken. Returns the word for `last`. The one place that reads the word back: a hostile value chooses the
  * number of the client's own generation, and nothing else. */

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "crowd.h"
 #include "freeze.h"
 #include "gang.h"
 #include "ladder.h"
@@ -139,7 +140,14 @@ static void write_level(Queue *q, uint32_t level, bool is_order) {
 static void write_verdict(Queue *q, Verdict v) {
         Client *c = q->client;
 
-        c->words[q->slot] = page_slot_set_verdict(q->page_slot, c->words[q->slot], v);
+        uint32_t waiters;
+        Crowd t;
+
+        c->words[q->slot] = page_slot_put_verdict(q->page_slot, c->words[q->slot], v, &waiters);
+        if (waiters > 0 && crowd_begin(&t, c)) {
+                page_slot_wake(q->page_slot, waiters);
+                crowd_end(&t);
+        }
         q->holds = v == VERDICT_HOLD;
         q->manager->n_verdicts++;
         q->manager->verdict_at = now_ns();

@@ -12,11 +12,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "closer.h"
 #include "config.h"
+#include "crowd.h"
 #include "follow.h"
 #include "freeze.h"
 #include "hold.h"
@@ -27,13 +28,7 @@
 #include "party.h"
 #include "privileged.h"
 #include "user.h"
-
-/* More wakes of one client than this per window are left lying until the next, where they have become one. Nobody is that quick who
- * writes the eventfd for edges only: while a wake is being handled, the following ones add up. A client that goes on for
- * CLIENT_FLOOD_WINDOWS windows in a row is cut off. */
-#define CLIENT_FLOOD_WINDOW_USEC (UINT64_C(100) * 1000)
-#define CLIENT_FLOOD_BURST       4000U
-#define CLIENT_FLOOD_WINDOWS     20U
+#include "wakes.h"
 
 Client *client_find(Manager *m, uint64_t id) {
         Client *c;
@@ -159,8 +154,12 @@ void client_set_suspended(Client *c, bool suspended) {
 
 void client_notify(Client *c) {
         static const char look = 'l';
+        Crowd t;
 
+        if (!crowd_begin(&t, c))
+                return;
         (void) send(c->lifeline, &look, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        crowd_end(&t);
 }
 
 static void client_gone(Client *c, const char *why) {
@@ -184,50 +183,6 @@ static int on_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata
         return 0;
 }
 
-/*
- * Takes what the eventfd counted. The client has the same open file description: it can read first, and it can take
- * O_NONBLOCK away at any moment, so that no look at the flag would do. RWF_NOWAIT holds for this one read, whatever the
- * description says; a kernel before 5.8 does not know it for an eventfd.
- */
-static bool client_take_wakes(Client *c) {
-        uint64_t n;
-        const struct iovec v = {.iov_base = &n, .iov_len = sizeof(n)};
-
-        ssize_t l = preadv2(c->wake, &v, 1, -1, RWF_NOWAIT);
-        if (l < 0 && errno == EOPNOTSUPP)
-                l = read(c->wake, &n, sizeof(n));
-        return l == (ssize_t) sizeof(n);
-}
-
-static int on_wake(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
-        Client *c = userdata;
-
-        if (!client_take_wakes(c))
-                return 0; /* somebody else read it: its own fault */
-        (void) arbiter_client_woke(c);
-        arbiter_flush(c->manager);
-        return 0;
-}
-
-/* A window ended in which the client was silenced. */
-static int on_flood(sd_event_source *s, void *userdata) {
-        Client *c = userdata;
-        uint64_t now = now_ns();
-
-        if (ns_sub(now, c->flooded_at) > 2 * CLIENT_FLOOD_WINDOW_USEC * NSEC_PER_USEC)
-                c->n_floods = 0;
-        c->flooded_at = now;
-        if (++c->n_floods < CLIENT_FLOOD_WINDOWS)
-                return 0;
-
-        log_event(LOG_WARNING, MESSAGE_HOSTILE_CLIENT,
-                        LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
-                        "Client %" PRIu64 " (%s, pid %d) floods its eventfd, disconnecting it", c->id,
-                        c->peer.command, (int) c->peer.pid);
-        client_gone(c, "disconnected");
-        return 0;
-}
-
 static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
                 sd_event_io_handler_t handler, const char *description) {
         int r = sd_event_add_io(c->manager->event, ret, fd, events, handler, c);
@@ -237,21 +192,21 @@ static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
         return 0;
 }
 
+/* Nothing can be sent to us there: that half is shut, and the other's end is the hang-up. A client of an earlier version has both. */
+static uint32_t lifeline_events(const Client *c) {
+        struct pollfd p = {.fd = c->lifeline, .events = POLLRDHUP};
+
+        return poll(&p, 1, 0) > 0 && p.revents & POLLRDHUP ? 0 : EPOLLRDHUP;
+}
+
 static int client_watch(Client *c) {
-        /* No EPOLLIN on the lifeline: what a client sends there is never read, and stops at the socket's buffer. */
-        int r = add_source(c, &c->lifeline_source, c->lifeline, EPOLLRDHUP, on_lifeline, "lifeline");
+        int r = add_source(c, &c->lifeline_source, c->lifeline, lifeline_events(c), on_lifeline, "lifeline");
         if (r < 0)
                 return r;
         r = add_source(c, &c->pidfd_source, c->peer.pidfd, EPOLLIN, on_pidfd, "pidfd");
         if (r < 0)
                 return r;
-        r = add_source(c, &c->wake_source, c->wake, EPOLLIN, on_wake, "wake");
-        if (r < 0)
-                return r;
-        r = sd_event_source_set_ratelimit(c->wake_source, CLIENT_FLOOD_WINDOW_USEC, CLIENT_FLOOD_BURST);
-        if (r < 0)
-                return r;
-        return sd_event_source_set_ratelimit_expire_callback(c->wake_source, on_flood);
+        return wakes_add(c);
 }
 
 /* --- life --- */
@@ -314,6 +269,8 @@ Client *client_free(Client *c) {
                 (void) sd_bus_emit_object_removed(m->bus, c->path);
         }
         ladder_forget(c);
+        crowd_forget(c);
+        wakes_forget(c);
         if (c->hh.tbl) {
                 HASH_DEL(m->clients, c);
                 follow_clients_changed(m);
@@ -323,11 +280,12 @@ Client *client_free(Client *c) {
         (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, 0, 0);
 
         sd_event_source_disable_unref(c->lifeline_source);
-        sd_event_source_disable_unref(c->wake_source);
         sd_event_source_disable_unref(c->pidfd_source);
+        closer_take(TAKE_FD(c->page.fd));
         page_done(&c->page);
-        safe_close(c->lifeline);
-        safe_close(c->wake);
+        closer_take(c->lifeline);
+        closer_take(c->wake);
+        closer_take(TAKE_FD(c->peer.pidfd));
 
         if (c->group)
                 client_leave(c);
@@ -365,6 +323,7 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
         if (r < 0)
                 return r;
         c->counted = true;
+        c->user = user_find(m, c->peer.uid);
         r = user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
                         limit == UINT_MAX ? limit : CLIENT_PLACES_MAX);
         if (r < 0)
@@ -399,6 +358,8 @@ static int client_make_fds(Client *c, ClientFds *ret) {
                 return negative_errno();
         c->lifeline = pair[0];
         f.lifeline = pair[1];
+        if (shutdown(c->lifeline, SHUT_RD) < 0)
+                return negative_errno();
         c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (c->wake < 0)
                 return negative_errno();

@@ -34,6 +34,7 @@ struct Client {
         uint64_t id;
         char *path;
         Peer peer;
+        User *user;
         char *sender; /* unique name of the connection that registered it */
         char *shim_version, *backend;
         Group *group;
@@ -41,7 +42,7 @@ struct Client {
         Page page;
         Journal meta; /* what has to survive a restart */
         int lifeline, wake;
-        sd_event_source *lifeline_source, *wake_source, *pidfd_source;
+        sd_event_source *lifeline_source, *pidfd_source;
 
         Queue **slots; /* by slot */
         uint32_t *words; /* verdict word last written, by slot: outlives the queue, because generations go on */
@@ -65,11 +66,14 @@ struct Client {
         bool suspended;
 
         uint64_t n_edges;
-        uint64_t flooded_at;     /* when it was last silenced, */
-        unsigned n_floods;       /* and how often in a row */
         ClientCounters past;     /* of queues that are gone */
         bool counted, announced; /* in its user's quota; on the bus */
         unsigned place_cost;     /* what its groups count there */
+
+        bool watched, silent; /* wakes.h; the latter: on its user's list of those who are looked at by time */
+        Client *silent_prev, *silent_next;
+        bool condemned; /* crowd.h */
+        Client *condemned_next;
 
         PrivilegedClient *privileged; /* privileged.h; NULL: never held so */
         bool privileged_touched;      /* on the list of those to be looked at */

@@ -262,9 +262,9 @@ static void dump_manager(Manager *m, FILE *f) {
         HASH_ITER(hh, m->clients, c, ctmp)
                 fprintf(f,
                                 "  client %" PRIu64
-                                " pid=%d uid=%u group=%s queues=%u holding=%u floods=%u own=%d\n",
+                                " pid=%d uid=%u group=%s queues=%u holding=%u silent=%d own=%d\n",
                                 c->id, (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name,
-                                c->n_queues, c->n_holding, c->n_floods, c->own);
+                                c->n_queues, c->n_holding, c->silent, c->own);
         fprintf(f, "jobs:\n");
         HASH_ITER(hh, m->jobs, j, jtmp)
                 fprintf(f, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid, (unsigned) j->uid);

@@ -6,9 +6,13 @@
 
 #include <stdio.h>
 
+#include <poll.h>
+
 #include "arbiter.h"
 #include "auth.h"
+#include "closer.h"
 #include "config.h"
+#include "crowd.h"
 #include "follow.h"
 #include "freeze.h"
 #include "gate.h"
@@ -18,6 +22,7 @@
 #include "messages.h"
 #include "privileged.h"
 #include "user.h"
+#include "wakes.h"
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -30,13 +35,16 @@ int manager_new(Config *config, Manager **ret) {
         m->config = config;
         m->state = JOURNAL_NULL;
         m->cpu_latency = CPU_LATENCY_NULL;
+        m->wakes = WAKES_NULL;
         m->next_client_id = m->next_queue_id = m->next_job_id = 1;
         (void) settings_set_class(&m->default_layer, "default");
 
         int r = sd_event_default(&m->event);
         if (r < 0)
                 return r;
-        r = lease_init(m);
+        r = wakes_init(m);
+        if (r >= 0)
+                r = lease_init(m);
         if (r >= 0)
                 r = privileged_init(m);
         if (r < 0)
@@ -82,6 +90,8 @@ Manager *manager_free(Manager *m) {
         auth_free(m->auth);
         connections_free(m->connections);
         sd_bus_flush_close_unref(m->bus);
+        closer_finish();
+        wakes_done(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);
@@ -143,6 +153,33 @@ static Alertness manager_alertness(const Manager *m) {
         return a;
 }
 
+/* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by being busy. */
+int manager_turn(Manager *m, uint64_t timeout_ns) {
+        const struct timespec timeout = ns_to_timespec(timeout_ns);
+        unsigned n_woke = 0;
+
+        int r = sd_event_prepare(m->event);
+        if (r == 0) {
+                struct pollfd fds[] = {
+                                {.fd = sd_event_get_fd(m->event), .events = POLLIN},
+                                {.fd = m->wakes.epoll, .events = POLLIN},
+                };
+                r = ppoll(fds, ELEMENTSOF(fds), timeout_ns == NSEC_INFINITY ? NULL : &timeout, NULL);
+                if (r < 0 && errno != EINTR)
+                        return negative_errno();
+                if (r > 0 && fds[1].revents != 0)
+                        n_woke = wakes_turn(m);
+                r = sd_event_wait(m->event, 0);
+        } else if (r > 0)
+                n_woke = wakes_turn(m);
+        if (r > 0)
+                r = sd_event_dispatch(m->event);
+        if (r < 0)
+                return r;
+        crowd_flush(m);
+        return r > 0 || n_woke > 0;
+}
+
 int manager_loop(Manager *m) {
         uint64_t last = 0;
         int r;
@@ -151,9 +188,10 @@ int manager_loop(Manager *m) {
                 Alertness a = manager_alertness(m);
                 bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;
 
-                realtime_set(&m->realtime, a.contended && a.busy_poll_ns == 0);
+                realtime_set(&m->realtime,
+                                a.contended && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
                 cpu_latency_set(&m->cpu_latency, NULL, a.cpu_latency_ns);
-                r = sd_event_run(m->event, poll ? 0 : UINT64_MAX);
+                r = manager_turn(m, poll ? 0 : NSEC_INFINITY);
                 if (r < 0)
                         return r;
                 if (r > 0) {

@@ -72,6 +72,16 @@ typedef enum ClientEvent {
         CLIENT_REMOVED, /* its fds are about to be closed */
 } ClientEvent;
 
+/* wakes.h */
+typedef struct Wakes {
+        int epoll;
+        sd_event_source *timer; /* ticks while `flooded` is not empty */
+        User *flooded;          /* list */
+        unsigned n_flooded;
+} Wakes;
+
+#define WAKES_NULL ((Wakes){.epoll = -EBADF})
+
 struct Manager {
         sd_event *event;
         sd_bus *bus;
@@ -100,9 +110,11 @@ struct Manager {
         AttrWatch *attr_watch; /* of origins; once there was one */
         Follow *follow;        /* follow.h; while there are clients */
 
-        Device *pending;               /* list: to be dispatched by arbiter_flush() */
-        Privileged *privileged;        /* privileged.h; NULL: cannot be */
-        Client *holding;               /* list: clients with held slots, whose leases are renewed */
+        Device *pending;        /* list: to be dispatched by arbiter_flush() */
+        Privileged *privileged; /* privileged.h; NULL: cannot be */
+        Client *holding;        /* list: clients with held slots, whose leases are renewed */
+        Wakes wakes;
+        Client *condemned;             /* list: crowd_flush() disconnects them */
         Client *to_be_told;            /* list: ladder_flush() notifies them */
         Queue *ordered;                /* list: not seen to have obeyed yet */
         Device *preempted;             /* list: of what happened there the bus is told last */
@@ -120,6 +132,7 @@ struct Manager {
         uint64_t n_verdicts;
         uint64_t n_wakeups;
         Realtime realtime;
+        RealtimeLoad load;
         CpuLatency cpu_latency;
         LatencyRing latency;
         LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
@@ -145,6 +158,9 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
  * been adopted: who sees the name finds a service that knows its clients. */
 int manager_attach_bus(Manager *m, sd_bus *bus);
 int manager_request_name(Manager *m);
+
+/* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
+int manager_turn(Manager *m, uint64_t timeout_ns);
 
 /* Runs until sd_event_exit(). */
 int manager_loop(Manager *m);

@@ -9,6 +9,7 @@
 
 #include "arbiter.h"
 #include "config.h"
+#include "crowd.h"
 #include "job.h"
 #include "ladder.h"
 #include "log.h"
@@ -128,6 +129,14 @@ BUS_MANAGER_CHANGE(method_register_client) {
         r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
+
+        if (crowd_is_in_debt(m, peer.uid)) {
+                log_refused(&peer, -EDQUOT, "client");
+                return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
+                                "Clients of user %u have made it slow to be told anything: "
+                                "the user's CPU time for that is used up for now",
+                                (unsigned) peer.uid);
+        }
 
         ClientParameters p = {
                         .sender = sd_bus_message_get_sender(message),

@@ -31,6 +31,19 @@ struct User {
         uid_t uid;
         unsigned n[_USER_COUNT_MAX];
         Bucket budgets[_USER_BUDGET_MAX];
+
+        /* crowd.h */
+        unsigned n_suspected; /* calls to be measured */
+        uint64_t call_ns;     /* mean of those measured */
+        uint64_t owed_ns;     /* of those that were long, while it is not sure that somebody made them so */
+
+        /* wakes.h */
+        bool flooded;
+        Client *silent; /* list */
+        uint64_t silent_until, silent_ns;
+        uint64_t flood_ended_at, flood_logged_at;
+        User *flooded_prev, *flooded_next;
+
         UT_hash_handle hh;
 };
 

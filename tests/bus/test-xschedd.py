@@ -53,6 +53,8 @@ class ServiceManager:
             self.store = [(name, fd) for name, fd in self.store if name != fields["FDNAME"]]
         else:
             self.seen.append(fields)
+            for fd in fds:  # BARRIER=1: that it is closed is the answer
+                os.close(fd)
         return True
 
     def drain(self):
@@ -92,6 +94,7 @@ class Service:
         env = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "JOURNAL_STREAM")}
         env.update(variables)
         fds = []
+        self.manager = manager
         if manager:
             manager.drain()
             fds = [fd for _, fd in manager.store]
@@ -119,6 +122,8 @@ class Service:
     def end(self, number=signal.SIGTERM):
         """(status, stderr)"""
         self.process.send_signal(number)
+        while self.manager and self.process.poll() is None:  # a service manager never stops listening
+            self.manager.receive(0.01)
         _, err = self.process.communicate(timeout=DEADLINE)
         return self.process.returncode, err
 

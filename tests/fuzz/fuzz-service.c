@@ -290,7 +290,7 @@ static void step(Process *hostile, Process *honest, Input *in) {
                 send_settings(hostile, in);
                 break;
         default:
-                (void) sd_event_run(hostile->client->manager->event, 0);
+                (void) manager_turn(hostile->client->manager, 0);
         }
 }
 

@@ -63,6 +63,7 @@ static Target *targets;
 static sd_bus *bus;
 static _Atomic bool ended;
 static unsigned long n_strikes;
+static bool says_waiters;
 
 static _Noreturn void fail(const char *what, int r) {
         fprintf(stderr, "attacker: %s: %s\n", what, strerror(-r));
@@ -194,6 +195,8 @@ static void toggle(Target *t, uint32_t slot) {
 
         atomic_store(&s->outstanding, !atomic_load(&s->outstanding));
         atomic_store(&s->ready_since_ns, now_ns());
+        if (says_waiters)
+                atomic_store(&s->waiters, UINT32_MAX);
         page_mark_dirty(t->page.header, slot);
         (void) !write(t->wake, &one, sizeof(one));
         n_strikes++;
@@ -273,7 +276,8 @@ static void attack(const char *mode) {
                 crowd_fd(own);
         } else if (!streq(mode, "spin") && !streq(mode, "leave"))
                 register_all();
-        if (streq(mode, "futex"))
+        says_waiters = streq(mode, "futex");
+        if (says_waiters)
                 for (unsigned c = 0; c < n_clients; c++)
                         crowd_futex(&page_slot(&targets[c].page, targets[c].slots[0])->verdict);
         if (targets)
