@@ -454,6 +454,7 @@ int arbiter_device_init(Device *d) {
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(d->timer, "device");
+        (void) sd_event_source_set_priority(d->timer, PRIORITY_EDGES);
         return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
 }
 

@@ -362,45 +362,6 @@ int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret) {
         return 1;
 }
 
-void bus_paths_add(BusPaths *p, const char *path) {
-        if (p->failed)
-                return;
-        if (p->n + 2 > p->allocated) {
-                size_t n = MAX(p->allocated * 2, (size_t) 16);
-                char **v = realloc(p->v, n * sizeof(*v));
-                if (!v) {
-                        p->failed = true;
-                        return;
-                }
-                p->v = v;
-                p->allocated = n;
-        }
-        char *copy = strdup(path);
-        p->failed = !copy;
-        if (copy)
-                p->v[p->n++] = copy;
-}
-
-int bus_paths_take(BusPaths *p, char ***ret) {
-        if (p->failed) {
-                while (p->n > 0)
-                        free(p->v[--p->n]);
-                free(p->v);
-                return -ENOMEM;
-        }
-        if (p->v)
-                p->v[p->n] = NULL;
-        *ret = p->v;
-        return 0;
-}
-
-int bus_add_objects(sd_bus *bus, const GateInterface *i, sd_bus_node_enumerator_t enumerate) {
-        Manager *m = i->userdata;
-
-        int r = gate_add(m->gate, i);
-        return r < 0 ? r : sd_bus_add_node_enumerator(bus, NULL, i->path, enumerate, m);
-}
-
 int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,
                 const PolicySettings *changed, uid_t owner, const char *target, sd_bus_error *error) {
         AuthRequest request = bus_settings_request(now, changed, owner, target);

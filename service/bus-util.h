@@ -116,8 +116,6 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
 #define BUS_FIND(name)                                                                                      \
         static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found, \
                         sd_bus_error *error)
-#define BUS_ENUMERATOR(name)                                                                                \
-        static int name(sd_bus *bus, const char *prefix, void *userdata, char ***nodes, sd_bus_error *error)
 
 /* What is written has to be read at offset 0, too: sd-bus adds a property's offset for its setter as well. */
 #define BUS_SETTINGS_GETTERS(Type)                                                                          \
@@ -148,17 +146,11 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
 /* PREFIX/NUMBER: > 0 and the number, or 0 when the path is something else. */
 int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret);
 
-/* Paths of an enumerator, as sd-bus wants them. */
-typedef struct BusPaths {
-        char **v;
-        size_t n, allocated;
-        bool failed;
-} BusPaths;
-
-void bus_paths_add(BusPaths *p, const char *path);
-int bus_paths_take(BusPaths *p, char ***ret);
-
-int bus_add_objects(sd_bus *bus, const GateInterface *i, sd_bus_node_enumerator_t enumerate);
+/* x-dbus.c: for tree-dbus.c. sd-bus has no enumerators: which objects there are is told there, in steps. */
+const sd_bus_vtable *device_vtable_get(void);
+const sd_bus_vtable *group_vtable_get(void);
+const sd_bus_vtable *client_vtable_get(void);
+const sd_bus_vtable *queue_vtable_get(void);
 
 /* The whole authorisation of Set(), Reset(), Suspend() and Resume(); as auth_check(). */
 int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,

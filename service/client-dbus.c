@@ -247,17 +247,11 @@ BUS_FIND(client_object_find) {
         return client_from_path(userdata, path, (Client **) found);
 }
 
-BUS_ENUMERATOR(client_enumerate) {
-        Manager *m = userdata;
-        Client *c, *tmp;
-        BusPaths paths = {0};
-
-        HASH_ITER(hh, m->clients, c, tmp)
-                bus_paths_add(&paths, c->path);
-        return bus_paths_take(&paths, nodes);
+const sd_bus_vtable *client_vtable_get(void) {
+        return client_vtable;
 }
 
-int client_dbus_attach(Manager *m, sd_bus *bus) {
+int client_dbus_attach(Manager *m) {
         const GateInterface i = {
                         .path = CLIENT_PREFIX,
                         .name = BUS_INTERFACE ".Client",
@@ -267,5 +261,5 @@ int client_dbus_attach(Manager *m, sd_bus *bus) {
                         .userdata = m,
         };
 
-        return bus_add_objects(bus, &i, client_enumerate);
+        return gate_add(m->gate, &i);
 }

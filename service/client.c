@@ -29,6 +29,7 @@
 #include "privileged.h"
 #include "user.h"
 #include "wakes.h"
+#include "walk.h"
 
 Client *client_find(Manager *m, uint64_t id) {
         Client *c;
@@ -189,7 +190,7 @@ static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(*ret, description);
-        return 0;
+        return sd_event_source_set_priority(*ret, PRIORITY_EDGES);
 }
 
 /* Nothing can be sent to us there: that half is shut, and the other's end is the hang-up. A client of an earlier version has both. */
@@ -272,6 +273,7 @@ Client *client_free(Client *c) {
         crowd_forget(c);
         wakes_forget(c);
         if (c->hh.tbl) {
+                walks_forget(m, WALK_CLIENTS, c);
                 HASH_DEL(m->clients, c);
                 follow_clients_changed(m);
         }

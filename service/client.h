@@ -181,4 +181,4 @@ int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pid
 
 /* client-dbus.c */
 void client_emit_privileged(Client *c); /* its PrivilegedState has changed */
-int client_dbus_attach(Manager *m, sd_bus *bus);
+int client_dbus_attach(Manager *m);

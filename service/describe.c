@@ -8,8 +8,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <utlist.h>
 
+#include "answer.h"
 #include "arbiter.h"
 #include "cgroup/container.h"
 #include "describe.h"
@@ -138,25 +140,47 @@ static int describe_statistics(const Manager *m, json_object *o) {
         return json_add_u64(o, "decision_samples", s.n_samples);
 }
 
-/* Adds root[key] = [ {...}, ... ], one for each object of a table. */
-#define DESCRIBE_ALL(root, key, table, describe)                                                            \
-        do {                                                                                                \
-                json_object *_array = json_object_new_array(), *_o;                                         \
-                typeof(table) _x, _tmp;                                                                     \
-                JSON_TRY(json_add(root, key, _array));                                                      \
-                HASH_ITER(hh, table, _x, _tmp) {                                                            \
-                        JSON_TRY(json_append_object(_array, &_o));                                          \
-                        JSON_TRY(describe(_x, _o));                                                         \
-                }                                                                                           \
-        } while (false)
+static int print_object(Answer *a, json_object *o) {
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE);
 
-static int describe_all(Manager *m, json_object *root) {
-        JSON_TRY(json_add_string(root, "version", XSCHED_VERSION));
-        DESCRIBE_ALL(root, "devices", m->devices, describe_device);
-        DESCRIBE_ALL(root, "groups", m->groups, describe_group);
-        DESCRIBE_ALL(root, "clients", m->clients, describe_client);
-        DESCRIBE_ALL(root, "queues", m->queues, describe_queue);
+        return text ? fprintf(a->file, "%s%s", a->n > 0 ? "," : "", text) : -ENOMEM;
+}
 
+static int describe_table(Answer *a, WalkTable table) {
+        static const char *const keys[_WALK_TABLE_MAX] = {
+                        [WALK_DEVICES] = "devices",
+                        [WALK_GROUPS] = "groups",
+                        [WALK_CLIENTS] = "clients",
+                        [WALK_QUEUES] = "queues",
+        };
+
+        return table == WALK_DEVICES
+                        ? fprintf(a->file, "{\"version\":\"" XSCHED_VERSION "\",\"%s\":[", keys[table])
+                        : fprintf(a->file, "],\"%s\":[", keys[table]);
+}
+
+static int describe_object(Answer *a, WalkTable table, void *object) {
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (!o)
+                return -ENOMEM;
+        switch (table) {
+        case WALK_DEVICES:
+                JSON_TRY(describe_device(object, o));
+                break;
+        case WALK_GROUPS:
+                JSON_TRY(describe_group(object, o));
+                break;
+        case WALK_CLIENTS:
+                JSON_TRY(describe_client(object, o));
+                break;
+        default:
+                JSON_TRY(describe_queue(object, o));
+        }
+        return print_object(a, o);
+}
+
+static int describe_rest(Manager *m, json_object *root) {
         json_object *degraded = json_object_new_array();
         JSON_TRY(json_add(root, "degraded", degraded));
         for (char **p = m->degraded; p && *p; p++)
@@ -168,36 +192,47 @@ static int describe_all(Manager *m, json_object *root) {
         return describe_statistics(m, statistics);
 }
 
-int describe_json(Manager *m, char **ret) {
-        json_object *root = json_object_new_object();
-        if (!root)
-                return -ENOMEM;
+static int describe_end(Answer *a) {
+        _cleanup_json_ json_object *rest = json_object_new_object();
+        const char *text;
 
-        int r = describe_all(m, root);
-        const char *text =
-                        r < 0 ? NULL : json_object_to_json_string_ext(root, JSON_C_TO_STRING_NOSLASHESCAPE);
-        char *copy = text ? strdup(text) : NULL;
-        json_object_put(root);
-        if (r < 0)
-                return r;
-        if (!copy)
+        if (!rest)
                 return -ENOMEM;
-        *ret = copy;
+        JSON_TRY(describe_rest(a->manager, rest));
+        text = json_object_to_json_string_ext(rest, JSON_C_TO_STRING_NOSLASHESCAPE);
+        if (!text || fprintf(a->file, "],%s", text + 1) < 0)
+                return -ENOMEM;
+        JSON_TRY(answer_finish_text(a));
+        JSON_TRY(sd_bus_reply_method_return(a->message, "s", a->text));
         return 0;
+}
+
+int describe_json(Manager *m, sd_bus_message *message) {
+        static const AnswerOps ops = {
+                        .begin = describe_table,
+                        .object = describe_object,
+                        .end = describe_end,
+                        .tables = {WALK_DEVICES, WALK_GROUPS, WALK_CLIENTS, WALK_QUEUES},
+                        .n_tables = 4,
+        };
+        return answer_text(m, message, &ops, NULL);
 }
 
 /* --- text --- */
 
 static void dump_queue(const Queue *q, FILE *f) {
         const PageSlot *s = q->page_slot;
+        char entity[128] = "-";
 
+        if (q->entity)
+                (void) entity_name(q->entity, entity, sizeof(entity));
         fprintf(f,
-                        "      queue %" PRIu64 " client %" PRIu64
+                        "  queue %" PRIu64 " client %" PRIu64 " device %s entity %s"
                         " slot %u: word=%u level=%u/%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
                         " page{outstanding=%#x waiters=%u applied=%u}\n",
-                        q->id, q->client->id, q->slot, q->client->words[q->slot], q->written.level,
-                        ladder_queue_max_level(q), q->written.threshold, q->written.budget_us,
-                        q->written.watch, q->ready, q->stalled, q->boosted,
+                        q->id, q->client->id, q->device->id, entity, q->slot, q->client->words[q->slot],
+                        q->written.level, ladder_queue_max_level(q), q->written.threshold,
+                        q->written.budget_us, q->written.watch, q->ready, q->stalled, q->boosted,
                         atomic_load_explicit(&s->outstanding, memory_order_relaxed),
                         atomic_load_explicit(&s->waiters, memory_order_relaxed),
                         atomic_load_explicit(&s->applied, memory_order_relaxed));
@@ -212,7 +247,6 @@ static void dump_time(FILE *f, const char *name, uint64_t at, uint64_t now) {
 
 static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
         char name[128];
-        const Queue *q;
 
         fprintf(f, "    entity %s %s: priority=%d weight=%u queues=%u active=%u ready=%u %s threshold=%u%s\n",
                         entity_kind_to_string(e->kind), entity_name(e, name, sizeof(name)),
@@ -227,8 +261,6 @@ static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
                 dump_time(f, "review", e->review_at, now);
                 fputc('\n', f);
         }
-        DL_FOREACH2(e->queues, q, entity_next)
-                dump_queue(q, f);
 }
 
 static void dump_device(const Device *d, FILE *f) {
@@ -247,43 +279,73 @@ static void dump_device(const Device *d, FILE *f) {
                 dump_entity(e, now, f);
 }
 
-static void dump_manager(Manager *m, FILE *f) {
-        Client *c, *ctmp;
-        Device *d, *dtmp;
-        Job *j, *jtmp;
-
-        fprintf(f, "xschedd " XSCHED_VERSION "\n");
-        fprintf(f, "edges=%" PRIu64 " verdicts=%" PRIu64 " wakeups=%" PRIu64 "\n", m->n_edges, m->n_verdicts,
-                        m->n_wakeups);
-        fprintf(f, "devices:\n");
-        HASH_ITER(hh, m->devices, d, dtmp)
-                dump_device(d, f);
-        fprintf(f, "clients:\n");
-        HASH_ITER(hh, m->clients, c, ctmp)
-                fprintf(f,
-                                "  client %" PRIu64
-                                " pid=%d uid=%u group=%s queues=%u holding=%u silent=%d own=%d\n",
-                                c->id, (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name,
-                                c->n_queues, c->n_holding, c->silent, c->own);
-        fprintf(f, "jobs:\n");
-        HASH_ITER(hh, m->jobs, j, jtmp)
-                fprintf(f, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid, (unsigned) j->uid);
+static void dump_client(const Client *c, FILE *f) {
+        fprintf(f, "  client %" PRIu64 " pid=%d uid=%u group=%s queues=%u holding=%u silent=%d own=%d\n",
+                        c->id, (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name, c->n_queues,
+                        c->n_holding, c->silent, c->own);
 }
 
-int describe_text(Manager *m, char **ret, size_t *ret_size) {
-        char *text = NULL;
-        size_t size = 0;
-        FILE *f = open_memstream(&text, &size);
+static int dump_table(Answer *a, WalkTable table) {
+        const Manager *m = a->manager;
 
-        if (!f)
+        if (table == WALK_DEVICES)
+                return fprintf(a->file,
+                                "xschedd " XSCHED_VERSION "\nedges=%" PRIu64 " verdicts=%" PRIu64
+                                " wakeups=%" PRIu64 "\ndevices:\n",
+                                m->n_edges, m->n_verdicts, m->n_wakeups);
+        return fprintf(a->file, table == WALK_CLIENTS ? "clients:\n" : "queues:\n");
+}
+
+static int dump_object(Answer *a, WalkTable table, void *object) {
+        long before = ftell(a->file);
+
+        if (table == WALK_DEVICES)
+                dump_device(object, a->file);
+        else if (table == WALK_CLIENTS)
+                dump_client(object, a->file);
+        else
+                dump_queue(object, a->file);
+        return (int) MIN(ftell(a->file) - before, (long) ANSWER_SIZE_MAX + 1);
+}
+
+static int text_memfd(const char *text, size_t size) {
+        _cleanup_close_ int fd = memfd_create("xsched-dump", MFD_CLOEXEC);
+
+        if (fd < 0)
                 return negative_errno();
-        dump_manager(m, f);
-        bool failed = ferror(f);
-        if (fclose(f) != 0 || failed) {
-                free(text);
-                return -ENOMEM;
+        for (size_t done = 0; done < size;) {
+                ssize_t n = write(fd, text + done, size - done);
+                if (n < 0)
+                        return negative_errno();
+                done += (size_t) n;
         }
-        *ret = text;
-        *ret_size = size;
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return negative_errno();
+        return TAKE_FD(fd);
+}
+
+static int dump_end(Answer *a) {
+        Job *j, *tmp;
+
+        fprintf(a->file, "jobs:\n");
+        HASH_ITER(hh, a->manager->jobs, j, tmp)
+                fprintf(a->file, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid,
+                                (unsigned) j->uid);
+        JSON_TRY(answer_finish_text(a));
+        _cleanup_close_ int fd = text_memfd(a->text, a->text_size);
+        if (fd < 0)
+                return fd;
+        JSON_TRY(sd_bus_reply_method_return(a->message, "h", fd));
         return 0;
+}
+
+int describe_text(Manager *m, sd_bus_message *message) {
+        static const AnswerOps ops = {
+                        .begin = dump_table,
+                        .object = dump_object,
+                        .end = dump_end,
+                        .tables = {WALK_DEVICES, WALK_CLIENTS, WALK_QUEUES},
+                        .n_tables = 3,
+        };
+        return answer_text(m, message, &ops, NULL);
 }

@@ -325,17 +325,11 @@ BUS_FIND(device_object_find) {
         return device_from_path(userdata, path, (Device **) found);
 }
 
-BUS_ENUMERATOR(device_enumerate) {
-        Manager *m = userdata;
-        Device *d, *tmp;
-        BusPaths paths = {0};
-
-        HASH_ITER(hh, m->devices, d, tmp)
-                bus_paths_add(&paths, d->path);
-        return bus_paths_take(&paths, nodes);
+const sd_bus_vtable *device_vtable_get(void) {
+        return device_vtable;
 }
 
-int device_dbus_attach(Manager *m, sd_bus *bus) {
+int device_dbus_attach(Manager *m) {
         const GateInterface i = {
                         .path = DEVICE_PREFIX,
                         .name = BUS_INTERFACE ".Device",
@@ -345,5 +339,5 @@ int device_dbus_attach(Manager *m, sd_bus *bus) {
                         .userdata = m,
         };
 
-        return bus_add_objects(bus, &i, device_enumerate);
+        return gate_add(m->gate, &i);
 }

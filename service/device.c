@@ -15,6 +15,7 @@
 #include "manager-state.h"
 #include "share.h"
 #include "user.h"
+#include "walk.h"
 
 static const char *const device_state_table[_DEVICE_STATE_MAX] = {
                 [DEVICE_ALONE] = "alone",
@@ -48,6 +49,7 @@ Device *device_free(Device *d) {
         if (d->hh.tbl) {
                 if (m->bus && !m->stopping)
                         (void) sd_bus_emit_object_removed(m->bus, d->path);
+                walks_forget(m, WALK_DEVICES, d);
                 HASH_DEL(m->devices, d);
         }
         if (d->pending)

@@ -118,4 +118,4 @@ int device_from_path(Manager *m, const char *path, Device **ret);
 
 /* device-dbus.c. The signal is sent at most ten times a second. `by` may be NULL. */
 void device_emit_preempted(Device *d, const Entity *e, const Entity *by);
-int device_dbus_attach(Manager *m, sd_bus *bus);
+int device_dbus_attach(Manager *m);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/mman.h>
 
 #include "describe.h"
 #include "hold.h"
@@ -189,28 +188,7 @@ int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error)
 /* --- Describe, Dump --- */
 
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        _cleanup_free_ char *json = NULL;
-
-        int r = describe_json(userdata, &json);
-        if (r < 0)
-                return bus_error_from_errno(r, error);
-        return sd_bus_reply_method_return(message, "s", json);
-}
-
-static int text_memfd(const char *text, size_t size) {
-        _cleanup_close_ int fd = memfd_create("xsched-dump", MFD_CLOEXEC);
-
-        if (fd < 0)
-                return negative_errno();
-        for (size_t done = 0; done < size;) {
-                ssize_t n = write(fd, text + done, size - done);
-                if (n < 0)
-                        return negative_errno();
-                done += (size_t) n;
-        }
-        if (lseek(fd, 0, SEEK_SET) < 0)
-                return negative_errno();
-        return TAKE_FD(fd);
+        return describe_json(userdata, message);
 }
 
 int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
@@ -221,14 +199,5 @@ int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_b
 
 /* Changes nothing, and is not for everybody either. */
 BUS_MANAGER_CHANGE(method_dump) {
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-
-        int r = describe_text(m, &text, &size);
-        if (r < 0)
-                return bus_error_from_errno(r, error);
-        _cleanup_close_ int fd = text_memfd(text, size);
-        if (fd < 0)
-                return fd;
-        return sd_bus_reply_method_return(message, "h", fd);
+        return describe_text(m, message);
 }

@@ -439,17 +439,11 @@ BUS_FIND(group_object_find) {
         return group_from_path(userdata, path, (Group **) found);
 }
 
-BUS_ENUMERATOR(group_enumerate) {
-        Manager *m = userdata;
-        Group *g, *tmp;
-        BusPaths paths = {0};
-
-        HASH_ITER(hh, m->groups, g, tmp)
-                bus_paths_add(&paths, g->path);
-        return bus_paths_take(&paths, nodes);
+const sd_bus_vtable *group_vtable_get(void) {
+        return group_vtable;
 }
 
-int group_dbus_attach(Manager *m, sd_bus *bus) {
+int group_dbus_attach(Manager *m) {
         const GateInterface i = {
                         .path = GROUP_PREFIX,
                         .name = BUS_INTERFACE ".Group",
@@ -459,5 +453,5 @@ int group_dbus_attach(Manager *m, sd_bus *bus) {
                         .userdata = m,
         };
 
-        return bus_add_objects(bus, &i, group_enumerate);
+        return gate_add(m->gate, &i);
 }

@@ -17,6 +17,7 @@
 #include "manager-state.h"
 #include "overdue.h"
 #include "share.h"
+#include "walk.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
                 [GROUP_CGROUP] = "cgroup",
@@ -293,6 +294,7 @@ Group *group_free(Group *g) {
                                 m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);
                 (void) sd_bus_emit_object_removed(m->bus, g->path);
         }
+        walks_forget(m, WALK_GROUPS, g);
         HASH_DEL(m->groups, g);
         return group_done(g);
 }

@@ -119,4 +119,4 @@ const char *group_stored_name(const Group *g);
 int group_from_path(Manager *m, const char *path, Group **ret);
 
 /* group-dbus.c */
-int group_dbus_attach(Manager *m, sd_bus *bus);
+int group_dbus_attach(Manager *m);

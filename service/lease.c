@@ -51,7 +51,7 @@ int lease_init(Manager *m) {
                 return r;
         (void) sd_event_source_set_description(m->lease_source, "lease");
         /* Before everything else that is due: a busy loop must not cost anybody the lease. */
-        r = sd_event_source_set_priority(m->lease_source, SD_EVENT_PRIORITY_IMPORTANT);
+        r = sd_event_source_set_priority(m->lease_source, PRIORITY_LEASES);
         if (r < 0)
                 return r;
         return sd_event_source_set_enabled(m->lease_source, SD_EVENT_OFF);

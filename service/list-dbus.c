@@ -4,6 +4,7 @@
  * Lists and look-ups of the manager
  */
 
+#include "answer.h"
 #include "config.h"
 #include "manager-dbus.h"
 
@@ -21,56 +22,42 @@ int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bu
         return r < 0 ? r : sd_bus_message_send(reply);
 }
 
-static int append_devices(Manager *m, sd_bus_message *reply) {
-        Device *d, *tmp;
-        int r = 0;
+/* What the numbers and the framing of an element take, about. */
+#define ELEMENT_SIZE 64
 
-        HASH_ITER(hh, m->devices, d, tmp) {
-                r = sd_bus_message_append(reply, "(ssssuo)", d->id, d->name, d->backend, d->ops->name,
-                                d->n_entities, d->path);
-                if (r < 0)
-                        break;
-        }
-        return r;
+static int append_device(Answer *a, WalkTable table, void *object) {
+        const Device *d = object;
+
+        int r = sd_bus_message_append(a->reply, "(ssssuo)", d->id, d->name, d->backend, d->ops->name,
+                        d->n_entities, d->path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (4 * strlen(d->path) + strlen(d->name));
 }
 
-static int append_clients(Manager *m, sd_bus_message *reply) {
-        Client *c, *tmp;
-        int r = 0;
+static int append_client(Answer *a, WalkTable table, void *object) {
+        const Client *c = object;
 
-        HASH_ITER(hh, m->clients, c, tmp) {
-                r = sd_bus_message_append(reply, "(tuusso)", c->id, (uint32_t) c->peer.pid,
-                                (uint32_t) c->peer.uid, c->peer.command, c->group->name, c->path);
-                if (r < 0)
-                        break;
-        }
-        return r;
+        int r = sd_bus_message_append(a->reply, "(tuusso)", c->id, (uint32_t) c->peer.pid,
+                        (uint32_t) c->peer.uid, c->peer.command, c->group->name, c->path);
+        return r < 0 ? r
+                     : ELEMENT_SIZE +
+                                        (int) (strlen(c->peer.command) + strlen(c->group->name) +
+                                                        strlen(c->path));
 }
 
-static int append_queues(Manager *m, sd_bus_message *reply) {
-        Queue *q, *tmp;
-        int r = 0;
+static int append_queue(Answer *a, WalkTable table, void *object) {
+        const Queue *q = object;
 
-        HASH_ITER(hh, m->queues, q, tmp) {
-                r = sd_bus_message_append(
-                                reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, q->path);
-                if (r < 0)
-                        break;
-        }
-        return r;
+        int r = sd_bus_message_append(
+                        a->reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, q->path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(q->device->id) + strlen(q->label) + strlen(q->path));
 }
 
-static int append_groups(Manager *m, sd_bus_message *reply) {
-        Group *g, *tmp;
-        int r = 0;
+static int append_group(Answer *a, WalkTable table, void *object) {
+        const Group *g = object;
 
-        HASH_ITER(hh, m->groups, g, tmp) {
-                r = sd_bus_message_append(reply, "(ssiuo)", g->name, g->resolved.class,
-                                g->resolved.policy.priority, g->resolved.policy.weight, g->path);
-                if (r < 0)
-                        break;
-        }
-        return r;
+        int r = sd_bus_message_append(a->reply, "(ssiuo)", g->name, g->resolved.class,
+                        g->resolved.policy.priority, g->resolved.policy.weight, g->path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(g->name) + strlen(g->path));
 }
 
 static int append_policies(Manager *m, sd_bus_message *reply) {
@@ -99,19 +86,43 @@ static int append_classes(Manager *m, sd_bus_message *reply) {
 }
 
 int method_list_devices(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(ssssuo)", append_devices);
+        static const AnswerOps ops = {
+                        .object = append_device,
+                        .end = answer_send,
+                        .tables = {WALK_DEVICES},
+                        .n_tables = 1,
+        };
+        return answer_list(userdata, message, &ops, "(ssssuo)");
 }
 
 int method_list_clients(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(tuusso)", append_clients);
+        static const AnswerOps ops = {
+                        .object = append_client,
+                        .end = answer_send,
+                        .tables = {WALK_CLIENTS},
+                        .n_tables = 1,
+        };
+        return answer_list(userdata, message, &ops, "(tuusso)");
 }
 
 int method_list_queues(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(ttsso)", append_queues);
+        static const AnswerOps ops = {
+                        .object = append_queue,
+                        .end = answer_send,
+                        .tables = {WALK_QUEUES},
+                        .n_tables = 1,
+        };
+        return answer_list(userdata, message, &ops, "(ttsso)");
 }
 
 int method_list_groups(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(ssiuo)", append_groups);
+        static const AnswerOps ops = {
+                        .object = append_group,
+                        .end = answer_send,
+                        .tables = {WALK_GROUPS},
+                        .n_tables = 1,
+        };
+        return answer_list(userdata, message, &ops, "(ssiuo)");
 }
 
 int method_list_policies(sd_bus_message *message, void *userdata, sd_bus_error *error) {

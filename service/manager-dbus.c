@@ -6,6 +6,7 @@
 
 #include <config.h>
 
+#include "calls.h"
 #include "log-control.h"
 #include "manager-dbus.h"
 #include "reload.h"
@@ -184,7 +185,7 @@ static const sd_bus_vtable manager_vtable[] = {
 };
 
 int manager_dbus_attach(Manager *m, sd_bus *bus) {
-        static int (*const attach[])(Manager * m, sd_bus * bus) = {
+        static int (*const attach[])(Manager * m) = {
                         device_dbus_attach, group_dbus_attach, client_dbus_attach, queue_dbus_attach};
         const GateInterface i = {
                         .path = BUS_PATH,
@@ -200,8 +201,10 @@ int manager_dbus_attach(Manager *m, sd_bus *bus) {
         if (r >= 0)
                 r = gate_add(m->gate, &i);
         for (size_t k = 0; r >= 0 && k < ELEMENTSOF(attach); k++)
-                r = attach[k](m, bus);
+                r = attach[k](m);
         if (r >= 0)
                 r = log_control_export(m->gate, m->auth);
+        if (r >= 0)
+                r = calls_new(m, bus, &m->calls);
         return r;
 }

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "auth.h"
+#include "calls.h"
 #include "closer.h"
 #include "config.h"
 #include "crowd.h"
@@ -86,6 +87,7 @@ Manager *manager_free(Manager *m) {
         manager_free_objects(m);
         privileged_done(m);
         freeze_free(m);
+        calls_free(m->calls);
         gate_free(m->gate);
         auth_free(m->auth);
         connections_free(m->connections);
@@ -109,7 +111,7 @@ int manager_attach_bus(Manager *m, sd_bus *bus) {
         int r = manager_dbus_attach(m, bus);
         if (r < 0)
                 return r;
-        r = sd_bus_attach_event(bus, m->event, SD_EVENT_PRIORITY_NORMAL);
+        r = sd_bus_attach_event(bus, m->event, PRIORITY_BUS);
         if (r < 0)
                 return r;
         m->bus = sd_bus_ref(bus);

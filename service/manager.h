@@ -67,6 +67,14 @@ typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U
 
+/* Who comes first in the loop. Verdicts wait for nobody's calls; leases are renewed before everything else. */
+#define PRIORITY_LEASES SD_EVENT_PRIORITY_IMPORTANT
+#define PRIORITY_EDGES                                                                                      \
+        (SD_EVENT_PRIORITY_NORMAL - 10) /* what verdicts follow from: wakes, ends, due times */
+#define PRIORITY_CALLS_DUE (SD_EVENT_PRIORITY_NORMAL - 5)
+#define PRIORITY_BUS       SD_EVENT_PRIORITY_NORMAL
+#define PRIORITY_CALLS     (SD_EVENT_PRIORITY_NORMAL + 10) /* see calls.h */
+
 typedef enum ClientEvent {
         CLIENT_ADDED,   /* its five fds exist */
         CLIENT_REMOVED, /* its fds are about to be closed */
@@ -89,6 +97,8 @@ struct Manager {
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
+        struct Calls *calls;             /* calls.h; owned; NULL without a bus */
+        struct Walk *walks;              /* list; walk.h */
         struct Auth *auth;               /* auth.h; owned; NULL without a bus */
         struct Gate *gate;               /* gate.h; likewise */
         Settings default_layer;          /* names the class "default", below everything else */

@@ -236,17 +236,11 @@ BUS_FIND(queue_object_find) {
         return queue_from_path(userdata, path, (Queue **) found);
 }
 
-BUS_ENUMERATOR(queue_enumerate) {
-        Manager *m = userdata;
-        Queue *q, *tmp;
-        BusPaths paths = {0};
-
-        HASH_ITER(hh, m->queues, q, tmp)
-                bus_paths_add(&paths, q->path);
-        return bus_paths_take(&paths, nodes);
+const sd_bus_vtable *queue_vtable_get(void) {
+        return queue_vtable;
 }
 
-int queue_dbus_attach(Manager *m, sd_bus *bus) {
+int queue_dbus_attach(Manager *m) {
         const GateInterface i = {
                         .path = QUEUE_PREFIX,
                         .name = BUS_INTERFACE ".Queue",
@@ -256,5 +250,5 @@ int queue_dbus_attach(Manager *m, sd_bus *bus) {
                         .userdata = m,
         };
 
-        return bus_add_objects(bus, &i, queue_enumerate);
+        return gate_add(m->gate, &i);
 }

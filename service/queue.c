@@ -12,6 +12,7 @@
 #include "config.h"
 #include "ladder.h"
 #include "user.h"
+#include "walk.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
                 [QUEUE_IDLE] = "idle",
@@ -244,6 +245,7 @@ Queue *queue_free(Queue *q) {
                 client_counters_add(&c->past, &past);
                 arbiter_release_queue(q);
                 queue_gone(q);
+                walks_forget(m, WALK_QUEUES, q);
                 HASH_DEL(m->queues, q);
                 c->slots[q->slot] = NULL;
                 c->n_queues--;

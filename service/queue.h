@@ -110,4 +110,4 @@ struct ClientCounters;
 void queue_counters(const Queue *q, struct ClientCounters *ret);
 
 /* queue-dbus.c */
-int queue_dbus_attach(Manager *m, sd_bus *bus);
+int queue_dbus_attach(Manager *m);

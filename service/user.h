@@ -22,8 +22,10 @@ typedef enum UserCount {
 
 /* What is budgeted. Room and cost of each are in the file that takes from it. */
 typedef enum UserBudget {
-        USER_EDGES, /* wakes.c: wake-ups and edges */
-        USER_SLOW,  /* crowd.c: system calls that a client can make long */
+        USER_EDGES,   /* wakes.c: wake-ups and edges */
+        USER_SLOW,    /* crowd.c: system calls that a client can make long */
+        USER_CHANGES, /* calls.c: time spent on calls that change something, */
+        USER_READS,   /* and on those that only ask */
         _USER_BUDGET_MAX,
 } UserBudget;
 

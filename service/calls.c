@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The order of calls
+ *
+ * A call that has its turn is handed back to sd-bus (sd_bus_enqueue_for_read()), which dispatches it as if it had just come. The filter
+ * knows it by its address: the call keeps a reference for as long.
+ *
+ * Who takes in and who answers share the time when both have something to do: an answer may take as long as the taking in before it. So a
+ * flood does not keep the answers from going out, and costly answers do not keep those who come later from being seen.
+ */
+
+#include <utlist.h>
+
+#include "auth.h"
+#include "callers.h"
+#include "log.h"
+#include "tree-dbus.h"
+#include "user.h"
+
+/* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
+#define TURN_NS    (200 * NSEC_PER_USEC)
+#define QUANTUM_NS (200 * NSEC_PER_USEC)
+
+/* Reads get a turn after so much time spent on changes, if there are always some. */
+#define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
+
+/* Of one CPU, a user's changes may take a half and its reads a quarter, on top of so much at once. */
+#define CHANGES_COST    2U
+#define READS_COST      4U
+#define CHANGES_ROOM_NS (CHANGES_COST * 2 * NSEC_PER_SEC)
+#define READS_ROOM_NS   (READS_COST * NSEC_PER_SEC)
+
+/* Messages that the bus has not taken yet. With more than the first nothing is answered; with more than the second, not even that there
+ * is no room. */
+#define UNWRITTEN_CHANGES_MAX 1024U
+#define UNWRITTEN_MAX         8192U
+#define PATIENCE_NS           (1 * NSEC_PER_MSEC)
+#define PATIENCE_MAX_NS       (500 * NSEC_PER_MSEC)
+
+/* --- what is in a call --- */
+
+typedef struct Member {
+        const char *interface, *member; /* member NULL: all of them; ending in '*': those that begin so */
+} Member;
+
+static const Member reads[] = {
+                {BUS_INTERFACE, "List*"},
+                {BUS_INTERFACE, "Get*"},
+                {BUS_INTERFACE, "Explain"},
+                {BUS_INTERFACE, "Describe"},
+                {BUS_INTERFACE, "Dump"},
+                {BUS_INTERFACE ".Device", "Measure"},
+                {"org.freedesktop.DBus.Properties", "Get*"},
+                {"org.freedesktop.DBus.Introspectable", NULL},
+                {"org.freedesktop.DBus.ObjectManager", NULL},
+                {"org.freedesktop.DBus.Peer", NULL},
+};
+
+static bool member_matches(const Member *m, const char *interface, const char *member) {
+        if (!streq(m->interface, interface))
+                return false;
+        if (!m->member)
+                return true;
+        size_t n = strlen(m->member);
+        return m->member[n - 1] == '*' ? strncmp(m->member, member, n - 1) == 0 : streq(m->member, member);
+}
+
+/* What is unknown may change something. */
+static CallLane message_lane(sd_bus_message *message) {
+        const char *interface = strempty(sd_bus_message_get_interface(message)),
+                   *member = strempty(sd_bus_message_get_member(message));
+
+        for (size_t i = 0; i < ELEMENTSOF(reads); i++)
+                if (member_matches(reads + i, interface, member))
+                        return LANE_READS;
+        return LANE_CHANGES;
+}
+
+/* Adds what the rest of the container takes, or stops beyond the limit. */
+static int add_size(sd_bus_message *message, size_t *size) {
+        const char *contents, *s;
+        char type;
+        int r;
+
+        while (*size <= CALL_SIZE_MAX && (r = sd_bus_message_peek_type(message, &type, &contents)) > 0) {
+                *size += 16;
+                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH ||
+                                type == SD_BUS_TYPE_SIGNATURE) {
+                        r = sd_bus_message_read_basic(message, type, &s);
+                        *size += r > 0 ? strlen(s) : 0;
+                } else if (contents) {
+                        r = sd_bus_message_enter_container(message, type, contents);
+                        if (r >= 0)
+                                r = add_size(message, size);
+                        if (r >= 0 && *size <= CALL_SIZE_MAX)
+                                r = sd_bus_message_exit_container(message);
+                } else {
+                        uint64_t any;
+                        r = sd_bus_message_read_basic(message, type, &any);
+                }
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* About what it takes in memory. */
+static int message_size(sd_bus_message *message, size_t *ret) {
+        size_t size = 1024 + strlen(strempty(sd_bus_message_get_path(message)));
+
+        int r = add_size(message, &size);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_rewind(message, true);
+        if (r < 0)
+                return r;
+        *ret = size;
+        return 0;
+}
+
+/* --- budgets --- */
+
+static Bucket *user_bucket(const Calls *c, uid_t uid, CallLane lane) {
+        if (uid == 0 || uid == geteuid())
+                return NULL;
+        User *u = user_get(c->manager, uid);
+        return u ? u->budgets + (lane == LANE_CHANGES ? USER_CHANGES : USER_READS) : NULL;
+}
+
+static uint64_t room_ns(CallLane lane) {
+        return lane == LANE_CHANGES ? CHANGES_ROOM_NS : READS_ROOM_NS;
+}
+
+static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t took_ns) {
+        Bucket *b = user_bucket(c, u->uid, lane);
+
+        u->lanes[lane].credit_ns -= (int64_t) took_ns;
+        if (lane == LANE_CHANGES)
+                c->changes_ns += took_ns;
+        else
+                c->changes_ns = 0;
+        if (b)
+                bucket_take(b, now, took_ns * (lane == LANE_CHANGES ? CHANGES_COST : READS_COST));
+}
+
+/* Until when the user has to wait. */
+static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
+        const Bucket *b = user_bucket(c, u->uid, lane);
+
+        return b ? bucket_credit_at(b, now, room_ns(lane)) : now;
+}
+
+/* --- turns --- */
+
+void calls_wake(Calls *c) {
+        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_ON);
+}
+
+static uint64_t n_unwritten(const Calls *c) {
+        uint64_t n = 0;
+
+        return sd_bus_get_n_queued_write(c->bus, &n) < 0 ? 0 : n;
+}
+
+/* The next user of the lane that has credit; *at is when the first of the others has it again. */
+static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t *at) {
+        CallUser *u, *tmp;
+
+        DL_FOREACH_SAFE2(c->lanes[lane], u, tmp, lanes[lane].next) {
+                uint64_t then = credit_at(c, u, lane, now);
+                if (then <= now)
+                        return u;
+                *at = MIN(*at, then);
+        }
+        return NULL;
+}
+
+/* Whom to serve; NULL and *at: nobody before that time. */
+static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t *at) {
+        uint64_t unwritten = n_unwritten(c);
+        CallUser *users[_CALL_LANE_MAX];
+
+        *at = UINT64_MAX;
+        if (unwritten > 0 && (c->lanes[LANE_READS] || unwritten > UNWRITTEN_CHANGES_MAX))
+                *at = now + c->patience_ns;
+        else
+                c->patience_ns = PATIENCE_NS;
+        users[LANE_READS] = unwritten > 0 ? NULL : lane_next_user(c, LANE_READS, now, at);
+        users[LANE_CHANGES] =
+                        unwritten > UNWRITTEN_CHANGES_MAX ? NULL : lane_next_user(c, LANE_CHANGES, now, at);
+
+        bool due = users[LANE_READS] && c->changes_ns >= CHANGES_AT_ONCE_NS;
+        *ret_lane = users[LANE_CHANGES] && !due ? LANE_CHANGES : LANE_READS;
+        return users[*ret_lane];
+}
+
+/* Has sd-bus dispatch the message. */
+static void call_dispatch(Call *call) {
+        Calls *c = call->caller->calls;
+
+        c->released = call;
+        int r = sd_bus_enqueue_for_read(c->bus, call->message);
+        if (r < 0) {
+                (void) sd_bus_reply_method_errno(call->message, r, NULL);
+                call_free(call);
+                return;
+        }
+        /* What is before it in sd-bus's queue is taken in on the way. */
+        while (c->released && sd_bus_process(c->bus, NULL) > 0)
+                ;
+        if (c->current && !c->current->work.step)
+                call_free(c->current);
+        c->current = NULL;
+}
+
+static void call_step(Call *call) {
+        int r = call->work.step(call->work.userdata);
+
+        if (r > 0)
+                return;
+        if (r < 0)
+                (void) sd_bus_reply_method_errno(call->message, r, NULL);
+        call_free(call);
+}
+
+/* One call, or one step of it. The caller goes behind the others of its user, but for steps: who has begun goes on. */
+static void user_serve(CallUser *u, CallLane lane) {
+        Caller *k = u->lanes[lane].callers;
+        Call *call = k->queue;
+
+        if (call->work.step)
+                call_step(call);
+        else
+                call_dispatch(call);
+}
+
+static void lane_rotate(Calls *c, CallUser *u, CallLane lane) {
+        if (!u->lanes[lane].listed)
+                return;
+        DL_DELETE2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+        DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+}
+
+/* Answers to one user, for its quantum or until the turn is over. Returns the time. */
+static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t until) {
+        CallUserLane *l = u->lanes + lane;
+
+        if (l->credit_ns <= 0)
+                l->credit_ns += QUANTUM_NS;
+        call_user_ref(u);
+        while (l->credit_ns > 0 && l->callers && now < until && !c->released) {
+                uint64_t before = now;
+                user_serve(u, lane);
+                now = now_ns();
+                charge(c, u, lane, now, now - before);
+                if (n_unwritten(c) > 0)
+                        break;
+        }
+        if (l->credit_ns <= 0)
+                lane_rotate(c, u, lane);
+        call_user_unref(c, u);
+        return now;
+}
+
+/* Behind the bus; before it when what was taken in since the last turn took as long as that. */
+static void set_urgent(Calls *c, bool urgent) {
+        (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
+}
+
+static void wait_until(Calls *c, uint64_t at) {
+        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        if (at == UINT64_MAX)
+                return;
+        (void) sd_event_source_set_time(c->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_turn(sd_event_source *s, void *userdata) {
+        Calls *c = userdata;
+        uint64_t began = now_ns(), now = began, at;
+        CallLane lane;
+
+        while (now < began + TURN_NS && !c->released) {
+                CallUser *u = next_user(c, &lane, now, &at);
+                if (!u) {
+                        c->patience_ns = MIN(c->patience_ns * 2, PATIENCE_MAX_NS);
+                        wait_until(c, at);
+                        break;
+                }
+                now = serve(c, u, lane, now, began + TURN_NS);
+        }
+        if (c->released) /* sd-bus has it, and comes to it */
+                (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        c->turn_ended_at = now;
+        c->turn_took_ns = now - began;
+        set_urgent(c, false);
+        return 0;
+}
+
+static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        calls_wake(userdata);
+        return 0;
+}
+
+/* --- taking in --- */
+
+static int refuse(Calls *c, const char *why, sd_bus_error *error) {
+        if (n_unwritten(c) > UNWRITTEN_MAX)
+                return 1;
+        return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED, why);
+}
+
+static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus_error *error) {
+        Caller *k;
+        size_t size = 0;
+
+        int r = message_size(message, &size);
+        if (r < 0)
+                return r;
+        if (size > CALL_SIZE_MAX)
+                return refuse(c, "The arguments are too long", error);
+        r = caller_get(c, sender, &k);
+        if (r >= 0)
+                r = caller_add(k, message, message_lane(message), size);
+        if (r == -ENOBUFS)
+                return refuse(c, "Too many calls of this user wait to be answered", error);
+        return r < 0 ? r : 1;
+}
+
+/* sd-bus has come to the call that it was given. */
+static int dispatched(Calls *c, sd_bus_message *message) {
+        c->current = TAKE_PTR(c->released);
+        calls_wake(c);
+        auth_know_sender(message, c->current->caller->user->uid);
+        return tree_answer(c->manager, message);
+}
+
+static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        const char *sender = sd_bus_message_get_sender(message);
+        Calls *c = userdata;
+        Caller *k;
+
+        auth_know_sender(NULL, AUTH_NO_OWNER);
+        if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0 || !sender)
+                return 0;
+        if (c->released && c->released->message == message)
+                return dispatched(c, message);
+        if (auth_is_waiting(c->manager->auth, message)) {
+                HASH_FIND_STR(c->callers, sender, k);
+                if (k && k->user)
+                        auth_know_sender(message, k->user->uid);
+                return 0;
+        }
+        if (now_ns() - c->turn_ended_at >= c->turn_took_ns)
+                set_urgent(c, true);
+        return take_in(c, message, sender, error);
+}
+
+/* --- life --- */
+
+int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
+        Calls *c = m->calls;
+        int r;
+
+        if (c && c->current && c->current->message == message) {
+                c->current->work = *work;
+                return 1;
+        }
+        do
+                r = work->step(work->userdata);
+        while (r > 0);
+        work->free(work->userdata);
+        return r < 0 ? r : 1;
+}
+
+static int add_sources(Calls *c) {
+        sd_event *event = c->manager->event;
+
+        int r = sd_event_add_defer(event, &c->turn, on_turn, c);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_priority(c->turn, PRIORITY_CALLS);
+        if (r >= 0)
+                r = sd_event_add_time(event, &c->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, c);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(c->turn, "calls");
+        (void) sd_event_source_set_description(c->timer, "calls-wait");
+        return 0;
+}
+
+int calls_new(Manager *m, sd_bus *bus, Calls **ret) {
+        Calls *c = malloc(sizeof(*c));
+
+        if (!c)
+                return -ENOMEM;
+        *c = (Calls){.manager = m, .bus = bus, .patience_ns = PATIENCE_NS};
+        int r = add_sources(c);
+        if (r >= 0)
+                r = sd_bus_add_filter(bus, &c->filter, on_message, c);
+        if (r < 0) {
+                calls_free(c);
+                return r;
+        }
+        *ret = c;
+        return 0;
+}
+
+Calls *calls_free(Calls *c) {
+        if (!c)
+                return NULL;
+        callers_free(c);
+        sd_bus_slot_unref(c->filter);
+        sd_event_source_disable_unref(c->turn);
+        sd_event_source_disable_unref(c->timer);
+        free(c);
+        return NULL;
+}
