@@ -356,7 +356,11 @@ static bool entity_is_claimed(const PolicyEntity *e) {
 }
 
 static uint32_t entity_threshold(const PolicyEntity *e) {
-        return e->settings.threshold ?: e->policy->config.threshold;
+        uint32_t usual = e->policy->config.threshold, own = e->settings.threshold;
+
+        if (own == 0 || (e->settings.threshold_lowers && usual != 0 && usual < own))
+                return usual;
+        return own;
 }
 
 static void entity_report(PolicyEntity *e, PolicyGrant g) {

@@ -70,9 +70,10 @@ typedef struct PolicyParty {
 } PolicyParty;
 
 typedef struct PolicySettings {
-        int priority;       /* POLICY_PRIORITY_MIN..MAX, higher runs first */
-        uint32_t weight;    /* POLICY_WEIGHT_MIN..MAX */
-        uint32_t threshold; /* in-flight bound while others have a claim; 0: the device's default */
+        int priority;          /* POLICY_PRIORITY_MIN..MAX, higher runs first */
+        uint32_t weight;       /* POLICY_WEIGHT_MIN..MAX */
+        uint32_t threshold;    /* in-flight bound while others have a claim; 0: the device's default */
+        bool threshold_lowers; /* where the device's default is less, that counts */
 
         PolicyParty party;
 

@@ -41,6 +41,7 @@ static PolicySettings settings_clamp(const PolicySettings *s) {
                         .weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
                         .threshold = s->threshold,
                         .party = s->party,
+                        .threshold_lowers = s->threshold_lowers,
         };
 }
 

@@ -50,10 +50,11 @@ static uint32_t queue_threshold(const Queue *q) {
         const Entity *e = q->entity;
         uint32_t threshold = entity_threshold(e);
 
-        if (threshold == 0 || e->settings.threshold != 0 || !e->device->tuning.threshold_by_level ||
-                        !ladder_can_take_off(q))
+        if (threshold == 0 || (e->settings.threshold != 0 && !e->settings.threshold_lowers) ||
+                        !e->device->tuning.threshold_by_level || !ladder_can_take_off(q))
                 return threshold;
-        return MAX(threshold, DEVICE_THRESHOLD_STOPPABLE);
+        threshold = MAX(threshold, DEVICE_THRESHOLD_STOPPABLE);
+        return e->settings.threshold_lowers ? MIN(threshold, e->settings.threshold) : threshold;
 }
 
 static uint32_t wanted_watch(const Queue *q) {

@@ -327,6 +327,13 @@ static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
         return e;
 }
 
+bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req) {
+        uid_t sender;
+
+        return req->action == AUTH_MANAGE_OWN && auth_sender_uid(m, &sender) >= 0 && sender != 0 &&
+                        sender != a->service && sender == req->owner;
+}
+
 void auth_begin(Auth *a, sd_bus_message *m) {
         a->granted = NULL;
 }

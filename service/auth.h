@@ -68,6 +68,9 @@ bool auth_is_granted(const Auth *a, const sd_bus_message *m);
 /* Before the change: 0, or AccessDenied where this message was granted nothing, or it has been taken already. */
 int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error);
 
+/* Whether a request that was granted was so because the thing is the caller's own: then it must give him nothing. */
+bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req);
+
 /* The table that stands in for polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 

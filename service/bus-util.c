@@ -287,45 +287,53 @@ AuthRequest bus_settings_request(
         };
 }
 
-/* The first layer is the override in all three. */
-static void would_be(
-                Manager *m, SettingsLayer *layers, size_t n, const Settings *add, SettingsResolved *ret) {
-        Settings merged = *layers[0].settings;
+static AuthRequest set_request(Manager *m, const SettingsLayer *layers, size_t n, const Settings *s,
+                uid_t owner, const char *target) {
+        SettingsResolved there_is;
 
-        settings_merge(&merged, add);
-        layers[0].settings = &merged;
-        settings_resolve(layers, n, manager_lookup_class, m, ret);
+        settings_resolve(layers, n, manager_lookup_class, m, &there_is);
+        bool lowers = settings_ask_for_no_more(s, &there_is, manager_lookup_class, m);
+        return (AuthRequest){
+                        .action = lowers ? AUTH_MANAGE_OWN : AUTH_MANAGE,
+                        .verb = "set",
+                        .target = target,
+                        .owner = owner,
+        };
 }
 
-void group_would_be(const Group *g, const Settings *add, PolicySettings *ret) {
+AuthRequest group_set_request(const Group *g, const Settings *s) {
         SettingsLayer layers[GROUP_LAYERS_MAX];
 
-        SettingsResolved r;
         size_t n = group_layers(g, layers);
-        would_be(g->manager, layers, n, add, &r);
-        (void) group_lower(g, &r);
-        *ret = r.policy;
+        return set_request(g->manager, layers, n, s, group_tree_owner(g), g->name);
 }
 
-void client_would_be(const Client *c, const Settings *add, PolicySettings *ret) {
+AuthRequest client_set_request(const Client *c, const Settings *s, const char *target) {
         SettingsLayer layers[CLIENT_LAYERS_MAX];
 
-        SettingsResolved r;
         size_t n = client_layers(c, layers);
-        would_be(c->manager, layers, n, add, &r);
-        (void) client_lower(c, &r);
-        *ret = r.policy;
+        return set_request(c->manager, layers, n, s, c->peer.uid, target);
 }
 
-void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret) {
-        SettingsLayer layers[1 + CLIENT_LAYERS_MAX];
+AuthRequest queue_set_request(const Queue *q, const Settings *s, const char *target) {
+        SettingsLayer layers[QUEUE_LAYERS_MAX];
 
-        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
-        size_t n = client_layers(q->client, layers + 1);
-        SettingsResolved r;
-        would_be(q->manager, layers, n + 1, add, &r);
-        queue_lower(q, &r);
-        *ret = r.policy;
+        size_t n = queue_layers(q, layers);
+        return set_request(q->manager, layers, n, s, q->client->peer.uid, target);
+}
+
+void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *override, Settings *lowering) {
+        settings_give_way(lowering, s, manager_lookup_class, m);
+        settings_merge(lowers ? lowering : override, s);
+}
+
+AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char *target) {
+        return (AuthRequest){
+                        .action = settings_is_empty(lowering) ? AUTH_MANAGE : AUTH_MANAGE_OWN,
+                        .verb = "reset",
+                        .target = target,
+                        .owner = owner,
+        };
 }
 
 /* --- getters --- */
@@ -362,18 +370,9 @@ int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret) {
         return 1;
 }
 
-int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,
-                const PolicySettings *changed, uid_t owner, const char *target, sd_bus_error *error) {
-        AuthRequest request = bus_settings_request(now, changed, owner, target);
-        return auth_check(m->auth, message, &request, error);
-}
-
-int bus_check_reset(Manager *m, sd_bus_message *message, const char *target, sd_bus_error *error) {
+int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *request, sd_bus_error *error) {
         int r = bus_read_flags(message, error);
-        if (r < 0)
-                return r;
-        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reset", .target = target};
-        return auth_check(m->auth, message, &request, error);
+        return r < 0 ? r : auth_check(m->auth, message, request, error);
 }
 
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,

@@ -60,10 +60,17 @@ int bus_error_from_errno(int r, sd_bus_error *error);
 AuthRequest bus_settings_request(
                 const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target);
 
-/* Settings with `add` on top of the override, as they would come out. */
-void group_would_be(const Group *g, const Settings *add, PolicySettings *ret);
-void client_would_be(const Client *c, const Settings *add, PolicySettings *ret);
-void queue_would_be(const Queue *q, const Settings *add, PolicySettings *ret);
+/* What Set() takes. Who asks for no more than there is without anything that only lowers may do so with what is his own. */
+AuthRequest group_set_request(const Group *g, const Settings *s);
+AuthRequest client_set_request(const Client *c, const Settings *s, const char *target);
+AuthRequest queue_set_request(const Queue *q, const Settings *s, const char *target);
+
+/* Where settings go that were allowed by the request: what an owner has set stands below everything else and only lowers, so that nothing is above what it
+ * would be without, whatever ends or is taken back later. Everybody else decides, and has what the owner says of the same keys forgotten. */
+void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *override, Settings *lowering);
+
+/* What Reset() takes: an owner takes back what he has set himself, and all that is set is for the administrator to take back. */
+AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char *target);
 
 /* Getters by offset, as SD_BUS_PROPERTY takes them. */
 int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property,
@@ -152,9 +159,7 @@ const sd_bus_vtable *group_vtable_get(void);
 const sd_bus_vtable *client_vtable_get(void);
 const sd_bus_vtable *queue_vtable_get(void);
 
-/* The whole authorisation of Set(), Reset(), Suspend() and Resume(); as auth_check(). */
-int bus_check_set(Manager *m, sd_bus_message *message, const PolicySettings *now,
-                const PolicySettings *changed, uid_t owner, const char *target, sd_bus_error *error);
-int bus_check_reset(Manager *m, sd_bus_message *message, const char *target, sd_bus_error *error);
+/* The whole authorisation of Reset(), Suspend() and Resume(); as auth_check(). */
+int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *request, sd_bus_error *error);
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
                 sd_bus_error *error);

@@ -89,12 +89,20 @@ BUS_GETTER(get_class) {
 }
 
 static int check_settings(sd_bus_message *message, Client *c, const Settings *s, sd_bus_error *error) {
-        PolicySettings changed;
         char target[64];
 
-        client_would_be(c, s, &changed);
-        return bus_check_set(c->manager, message, &c->resolved.policy, &changed, c->peer.uid,
-                        client_target(c, target), error);
+        AuthRequest request = client_set_request(c, s, client_target(c, target));
+        return auth_check(c->manager->auth, message, &request, error);
+}
+
+static int take_settings(sd_bus_message *message, Client *c, const Settings *s) {
+        AuthRequest request = client_set_request(c, s, NULL);
+        bool lowers = auth_is_for_owner(c->manager->auth, message, &request);
+
+        bus_take_settings(c->manager, s, lowers, &c->override, &c->lowering);
+        client_settings_changed(c);
+        arbiter_flush(c->manager);
+        return 0;
 }
 
 BUS_CHECK(check_setting) {
@@ -106,12 +114,10 @@ BUS_CHECK(check_setting) {
 }
 
 BUS_SETTER(set_setting, Client *c, c->manager) {
-        int r = bus_read_setting(c->manager, value, property, &c->override, error);
-        if (r < 0)
-                return r;
-        client_settings_changed(c);
-        arbiter_flush(c->manager);
-        return 0;
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_setting(c->manager, value, property, &s, error);
+        return r < 0 ? r : take_settings(value, c, &s);
 }
 
 BUS_CHECK(check_set) {
@@ -128,21 +134,24 @@ BUS_CHANGE(method_set, Client *c, c->manager) {
         int r = bus_read_set_of_member(c->manager, message, &s, error);
         if (r < 0)
                 return r;
-        settings_merge(&c->override, &s);
-        client_settings_changed(c);
-        arbiter_flush(c->manager);
-        return sd_bus_reply_method_return(message, NULL);
+        r = take_settings(message, c, &s);
+        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
 }
 
 BUS_CHECK(check_reset) {
         Client *c = userdata;
         char target[64];
 
-        return bus_check_reset(c->manager, message, client_target(c, target), error);
+        AuthRequest request = bus_reset_request(&c->lowering, c->peer.uid, client_target(c, target));
+        return bus_check_reset(c->manager, message, &request, error);
 }
 
 BUS_CHANGE(method_reset, Client *c, c->manager) {
-        c->override = SETTINGS_NULL;
+        AuthRequest request = bus_reset_request(&c->lowering, c->peer.uid, NULL);
+
+        if (!auth_is_for_owner(c->manager->auth, message, &request))
+                c->override = SETTINGS_NULL;
+        c->lowering = SETTINGS_NULL;
         client_settings_changed(c);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);

@@ -37,6 +37,7 @@ static int fill_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_string(o, "shim_version", c->shim_version));
         JSON_TRY(json_add_string(o, "backend", c->backend));
         JSON_TRY(json_add_settings(o, "override", &c->override));
+        JSON_TRY(json_add_settings(o, "lowering", &c->lowering));
         JSON_TRY(json_add_settings(o, "wish", &c->wish));
         JSON_TRY(fill_units(c, o));
         return json_add_bool(o, "suspended", c->suspended);
@@ -55,6 +56,7 @@ static int fill_queue(const Queue *q, json_object *o) {
         JSON_TRY(json_add_u64(o, "kfd_gpu_id", q->kfd_gpu_id));
         JSON_TRY(json_add_u64(o, "kfd_queue_id", q->kfd_queue_id));
         JSON_TRY(json_add_settings(o, "override", &q->override));
+        JSON_TRY(json_add_settings(o, "lowering", &q->lowering));
         JSON_TRY(json_add_settings(o, "wish", &q->wish));
         return json_add_bool(o, "suspended", q->suspended);
 }
@@ -192,14 +194,14 @@ static int adopt_queue(Client *c, json_object *o) {
                         .kfd_queue_id = (uint32_t) json_get_u64(o, "kfd_queue_id"),
         };
         uint64_t slot = json_get_u64(o, "slot");
-        Settings override, wish;
+        QueueKept kept = {.suspended = json_get_bool(o, "suspended")};
 
-        json_get_settings(o, "override", &override);
-        json_get_settings(o, "wish", &wish);
+        json_get_settings(o, "override", &kept.override);
+        json_get_settings(o, "lowering", &kept.lowering);
+        json_get_settings(o, "wish", &kept.wish);
         if (slot >= PAGE_SLOTS_MAX)
                 return -EBADMSG;
-        return queue_adopt(c, json_get_u64(o, "id"), (uint32_t) slot, &p, &override, &wish,
-                        json_get_bool(o, "suspended"));
+        return queue_adopt(c, json_get_u64(o, "id"), (uint32_t) slot, &p, &kept);
 }
 
 static int adopt_queues(Client *c, json_object *queues) {
@@ -285,6 +287,7 @@ static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int
         k->backend = json_get_string(o, "backend");
         k->suspended = json_get_bool(o, "suspended");
         json_get_settings(o, "override", &k->override);
+        json_get_settings(o, "lowering", &k->lowering);
         json_get_settings(o, "wish", &k->wish);
         r = get_units(o, &k->units);
         if (r < 0)

@@ -56,20 +56,18 @@ size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_
         size_t n = 0;
 
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
-        if (!c->hold_lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
         return n + group_layers(c->group, layers + n);
 }
 
 size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
         size_t n = group_lowering_layers(c->group, layers);
 
-        if (c->hold_lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold_lowers};
         if (!settings_is_empty(&c->advised))
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
-        if (!settings_is_empty(&c->wish))
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, NULL, &c->lowering};
         return n;
 }
 
@@ -233,6 +231,7 @@ static int client_join(Client *c, Group *g) {
                 group_settings_changed(g);
         else
                 group_members_changed(g);
+        groups_note_owners(g);
         freeze_group_changed(g, true);
         return 0;
 }
@@ -247,6 +246,7 @@ static void client_leave(Client *c) {
                 group_members_changed(g);
         else if (!c->manager->stopping && g->n_children > 0)
                 group_settings_changed(g);
+        groups_note_owners(g);
         freeze_group_changed(g, false);
         group_left(g);
 }
@@ -481,6 +481,7 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
         if (r < 0)
                 return r;
         c->override = k->override;
+        c->lowering = k->lowering;
         c->wish = k->wish;
         c->units = TAKE_GENERIC(k->units, (UserUnits){});
         user_units_apply(&c->units, c->peer.uid, c->group->origin);

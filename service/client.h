@@ -54,10 +54,11 @@ struct Client {
         Client *to_be_told_next;
         Client *holding_prev, *holding_next; /* of the manager's list, while n_holding > 0 */
 
-        Settings override; /* Client.Set */
-        Settings wish;     /* of the process itself */
-        Settings hold;     /* HoldPriority: a class, or empty */
-        bool hold_lowers;  /* and no more than that */
+        Settings override;    /* Client.Set */
+        Settings wish;        /* of the process itself */
+        Settings lowering;    /* Client.Set by its owner: only lowers */
+        Settings hold;        /* HoldPriority: a class, or empty */
+        Settings hold_lowers; /* the same, of a user who may no more than lower */
         Settings advised; /* names the class whose [Match] fits by what cannot be believed, if one does: only lowers */
         char *advised_detail; /* why */
         UserUnits units;      /* that it told of, when it is in a user's manager */
@@ -130,10 +131,11 @@ void client_set_suspended(Client *c, bool suspended);
 /* The layers that decide, strongest first. */
 #define CLIENT_LAYERS_MAX (2U + GROUP_LAYERS_MAX)
 size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
+#define QUEUE_LAYERS_MAX (1U + CLIENT_LAYERS_MAX) /* its own override */
 
-/* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls itself, its own wish.
+/* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls itself, its own wish, its owner.
  * Returns whether something that is not the group's did. */
-#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 3U)
+#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 4U)
 size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]);
 bool client_lower(const Client *c, SettingsResolved *r);
 
@@ -162,7 +164,7 @@ typedef struct ClientKept {
         int lifeline, wake;
         Group *group;
         const char *sender, *shim_version, *backend;
-        Settings override, wish;
+        Settings override, lowering, wish;
         UserUnits units;
         bool suspended;
 } ClientKept;

@@ -65,6 +65,7 @@ static const char *layer_why(SettingsSource source) {
                         [SETTINGS_FROM_HOLD] = "held for the process",
                         [SETTINGS_FROM_OVERRIDE] = "set for",
                         [SETTINGS_FROM_WISH] = "wished by the process",
+                        [SETTINGS_FROM_OWNER] = "set by the owner for",
         };
         return table[source];
 }
@@ -146,6 +147,9 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
         layers[0].detail = self;
 
         size_t n_lowering = client_lowering_layers(c, lowering);
+        for (size_t i = 0; i < n_lowering; i++)
+                if (lowering[i].settings == &c->lowering)
+                        lowering[i].detail = self;
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 int r = explain_lowering(reply, c, lowering, n_lowering, k, true);
                 for (size_t i = 0; r >= 0 && i < n; i++)

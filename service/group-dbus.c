@@ -142,10 +142,8 @@ static bool is_kept(const Group *g, uint64_t flags) {
 
 static int check_settings(
                 sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
-        PolicySettings changed;
+        AuthRequest request = group_set_request(g, s);
 
-        group_would_be(g, s, &changed);
-        AuthRequest request = bus_settings_request(&g->resolved.policy, &changed, group_owner(g), g->name);
         if (is_kept(g, flags))
                 request.action = AUTH_MANAGE; /* it outlives whoever may do it now */
         return auth_check(g->manager->auth, message, &request, error);
@@ -159,10 +157,23 @@ BUS_CHECK(check_setting) {
         return r < 0 ? r : check_settings(message, g, 0, &s, error);
 }
 
+/* Until the next boot. */
+static void take_settings(sd_bus_message *message, Group *g, const Settings *s) {
+        AuthRequest request = group_set_request(g, s);
+        bool lowers = auth_is_for_owner(g->manager->auth, message, &request);
+
+        if (lowers)
+                group_lowering_of(g, request.owner);
+        bus_take_settings(g->manager, s, lowers, &g->override, &g->lowering);
+}
+
 BUS_SETTER(set_setting, Group *g, g->manager) {
-        int r = bus_read_setting(g->manager, value, property, &g->override, error);
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_setting(g->manager, value, property, &s, error);
         if (r < 0)
                 return r;
+        take_settings(value, g, &s);
         log_settings(g->name, property);
         group_apply(g);
         return 0;
@@ -177,8 +188,9 @@ static int set_override(
                 if (r < 0)
                         return r;
                 g->override.mask &= ~s->mask; /* what was set until the next boot is over for these */
+                settings_give_way(&g->lowering, s, manager_lookup_class, g->manager);
         } else
-                settings_merge(&g->override, s);
+                take_settings(message, g, s);
         log_settings(g->name, keep ? "changed and stored" : "changed");
         group_apply(g);
         return sd_bus_reply_method_return(message, NULL);
@@ -201,19 +213,27 @@ BUS_CHANGE(method_set, Group *g, g->manager) {
         return r < 0 ? r : set_override(message, g, flags, &s, error);
 }
 
+static AuthRequest reset_request(const Group *g) {
+        return bus_reset_request(&g->lowering, g->lowering_uid, g->name);
+}
+
 /* Of a group, or of a name that only has something stored. */
 static int reset_override(
                 sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
+        const AuthRequest request = g ? reset_request(g) : (AuthRequest){.action = AUTH_MANAGE};
         const Settings none = SETTINGS_NULL;
+        bool own = auth_is_for_owner(m->auth, message, &request);
 
-        if (name && stored_find(&m->stored, name)) {
+        if (!own && name && stored_find(&m->stored, name)) {
                 int r = store(m, name, &none, error);
                 if (r < 0)
                         return r;
         }
         log_settings(g ? g->name : name, "reset");
         if (g) {
-                g->override = SETTINGS_NULL;
+                if (!own)
+                        g->override = SETTINGS_NULL;
+                g->lowering = SETTINGS_NULL;
                 group_apply(g);
         } else
                 name_apply(m, name);
@@ -222,7 +242,9 @@ static int reset_override(
 
 BUS_CHECK(check_reset) {
         const Group *g = userdata;
-        return bus_check_reset(g->manager, message, g->name, error);
+        const AuthRequest request = reset_request(g);
+
+        return bus_check_reset(g->manager, message, &request, error);
 }
 
 BUS_CHANGE(method_reset, Group *g, g->manager) {
@@ -289,7 +311,7 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
         r = group_get(m, name, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
-        g->override = *s;
+        bus_take_settings(m, s, false, &g->override, &g->lowering);
         log_settings(g->name, "made in advance");
         group_apply(g);
         return sd_bus_reply_method_return(message, NULL);
@@ -362,7 +384,11 @@ int check_reset_group(sd_bus_message *message, void *userdata, const char *membe
         Group *g;
 
         int r = read_reset_group(m, message, &g, &key, error);
-        return r < 0 ? r : bus_check_reset(m, message, g ? g->name : key, error);
+        if (r < 0)
+                return r;
+        const AuthRequest request =
+                        g ? reset_request(g) : bus_reset_request(&(Settings){0}, AUTH_NO_OWNER, key);
+        return bus_check_reset(m, message, &request, error);
 }
 
 BUS_MANAGER_CHANGE(method_reset_group) {

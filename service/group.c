@@ -84,6 +84,31 @@ void group_set_owner(Group *g, uint64_t owner) {
                 entity_party_changed(e);
 }
 
+/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are nested. */
+static bool group_tree_is_of(const Group *g, uid_t *uid) {
+        const Group *below;
+        const Client *c;
+
+        DL_FOREACH2(g->clients, c, group_next) {
+                if (*uid == AUTH_NO_OWNER)
+                        *uid = c->peer.uid;
+                if (c->peer.uid != *uid)
+                        return false;
+        }
+        DL_FOREACH2(g->children, below, children_next)
+                if (!group_tree_is_of(below, uid))
+                        return false;
+        return true;
+}
+
+uid_t group_tree_owner(const Group *g) {
+        uid_t uid = AUTH_NO_OWNER;
+
+        if (g->job)
+                return g->job->uid;
+        return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
+}
+
 /* Whether it has become another class. */
 static bool group_match(Group *g) {
         const Settings former = g->match;
@@ -104,16 +129,42 @@ static bool group_match(Group *g) {
         return !settings_is_equal(&former, &g->match);
 }
 
+/* Nobody lowers what others have a part in. Whether that is another answer than before. */
+static bool group_note_lowering(Group *g) {
+        bool counts = !settings_is_empty(&g->lowering) && group_tree_owner(g) == g->lowering_uid;
+
+        if (counts == g->lowering_counts)
+                return false;
+        g->lowering_counts = counts;
+        return true;
+}
+
 void group_members_changed(Group *g) {
         if (group_match(g))
                 group_settings_changed(g);
 }
 
+void groups_note_owners(Group *g) {
+        for (; g && !g->manager->stopping; g = g->parent)
+                if (!settings_is_empty(&g->lowering) && group_note_lowering(g)) {
+                        group_settings_changed(g);
+                        groups_below_changed(g->manager, g->name);
+                }
+}
+
+void group_lowering_of(Group *g, uid_t uid) {
+        if (uid != g->lowering_uid)
+                g->lowering = SETTINGS_NULL;
+        g->lowering_uid = uid;
+}
+
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]) {
-        size_t n = origin_lowering_layers(g->origin, layers);
+        size_t n = origin_lowering_layers(g->origin, g->kind == GROUP_JOB, layers);
 
         if (g->job && g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->lowering_counts)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, g->name, &g->lowering};
         return n;
 }
 
@@ -147,6 +198,7 @@ void group_settings_changed(Group *g) {
         Client *c;
         Entity *e;
 
+        (void) group_note_lowering(g);
         group_resolve(g);
         shares_configure(g);
         DL_FOREACH2(g->entities, e, group_next)
@@ -182,6 +234,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
                 return -ENOMEM;
         g->manager = m;
         g->kind = kind;
+        g->lowering_uid = AUTH_NO_OWNER;
         g->name = strdup(name);
         g->unit = strdup(strempty(unit));
         if (!g->name || !g->unit)
@@ -296,6 +349,8 @@ Group *group_free(Group *g) {
         }
         walks_forget(m, WALK_GROUPS, g);
         HASH_DEL(m->groups, g);
+        if (!settings_is_empty(&g->lowering))
+                manager_state_changed(m);
         return group_done(g);
 }
 
@@ -386,13 +441,28 @@ uint64_t group_gpu_time(const Group *g, uint64_t now) {
         return ns;
 }
 
+static bool group_is_lasting(const Group *g) {
+        const char *unit = g->origin ? g->origin->unit : NULL;
+
+        return unit && !streq_ptr(strrchr(unit, '.'), ".scope");
+}
+
 Group *group_gc(Group *g) {
         if (g->n_clients > 0 || g->job || g->n_children > 0)
                 return g;
-        /* A cgroup can come again and finds its settings then, a job cannot. */
+        /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only, of which he can make none. */
         if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))
                 return g;
+        if (g->kind == GROUP_CGROUP && !settings_is_empty(&g->lowering) && group_is_lasting(g))
+                return g;
         return group_free(g);
+}
+
+void groups_gc(Manager *m) {
+        Group *g, *tmp;
+
+        HASH_ITER(hh, m->groups, g, tmp)
+                (void) group_gc(g);
 }
 
 void group_set_suspended(Group *g, bool suspended) {

@@ -35,6 +35,9 @@ struct Group {
 
         Settings override;  /* SetGroup, Group.Set: until the next boot */
         Settings effective; /* with what is stored for it */
+        Settings lowering;  /* SetGroup, Group.Set by the user whose processes are all in it: only lowers */
+        uid_t lowering_uid; /* by whom: it counts while that is so */
+        bool lowering_counts;
         Settings match;     /* names the class whose [Match] fits, if one does */
         char *match_detail; /* why */
         SettingsResolved resolved;
@@ -76,6 +79,9 @@ Group *group_find(Manager *m, const char *name);
 /* Frees the group when nothing is left to remember. Returns NULL then, else g. */
 Group *group_gc(Group *g);
 
+/* All of those, after a restart: not every client came back. */
+void groups_gc(Manager *m);
+
 /* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
 void group_settings_changed(Group *g);
 
@@ -85,8 +91,17 @@ void group_members_changed(Group *g);
 /* One joins: of whom all are from now on, for party.h. */
 void group_set_owner(Group *g, uint64_t owner);
 
+/* The same for what is above, too: who lowered a group is alone in it no longer, or again. */
+void groups_note_owners(Group *g);
+
 /* The uid that all clients of a group have, or AUTH_NO_OWNER. */
 uid_t group_owner(const Group *g);
+
+/* The same, of those of the groups below, too: who may lower it. */
+uid_t group_tree_owner(const Group *g);
+
+/* What lowers it is that user's from now on, who has all that is there; nothing is left of another's. */
+void group_lowering_of(Group *g, uid_t uid);
 
 /* After a change of what is set for the cgroup, or the unit, of this name: those below inherit it. */
 void groups_below_changed(Manager *m, const char *name);
@@ -107,8 +122,8 @@ uint64_t group_gpu_time(const Group *g, uint64_t now);
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
-/* What applies last, and only ever lowers: by owners of cgroups, and by jobs. Returns how many layers there are. */
-#define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 1U)
+/* What applies last, and only ever lowers: by owners of cgroups, by jobs, and by who owns it. Returns how many layers there are. */
+#define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 2U)
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
 size_t group_lower(const Group *g, SettingsResolved *r);
 

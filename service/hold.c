@@ -47,17 +47,17 @@ static bool hold_is_for(const Hold *h, const Peer *peer) {
         return h->descendants && is_descendant(peer, h);
 }
 
-void hold_find(Manager *m, const Peer *peer, Settings *ret, bool *ret_lowers) {
+/* Nobody can put one that only lowers in front of another one that does not. */
+void hold_find(Manager *m, const Peer *peer, Settings *ret, Settings *ret_lowers) {
         const Hold *h;
 
-        *ret = SETTINGS_NULL;
-        *ret_lowers = false;
-        DL_FOREACH(m->holds, h)
-                if (hold_is_for(h, peer)) {
-                        *ret = h->settings;
-                        *ret_lowers = h->lowers;
-                        return;
-                }
+        *ret = *ret_lowers = SETTINGS_NULL;
+        DL_FOREACH(m->holds, h) {
+                Settings *to = h->lowers ? ret_lowers : ret;
+
+                if (settings_is_empty(to) && hold_is_for(h, peer))
+                        *to = h->settings;
+        }
 }
 
 /* Those that a hold is for have more or less of a claim now. Also when it is gone: a client keeps what another one gives it. */
@@ -65,11 +65,10 @@ static void holds_apply(Manager *m) {
         Client *c, *tmp;
 
         HASH_ITER(hh, m->clients, c, tmp) {
-                Settings hold;
-                bool lowers;
+                Settings hold, lowers;
 
                 hold_find(m, &c->peer, &hold, &lowers);
-                if (settings_is_equal(&hold, &c->hold) && lowers == c->hold_lowers)
+                if (settings_is_equal(&hold, &c->hold) && settings_is_equal(&lowers, &c->hold_lowers))
                         continue;
                 c->hold = hold;
                 c->hold_lowers = lowers;

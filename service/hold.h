@@ -38,5 +38,5 @@ typedef struct HoldParameters {
 int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd);
 Hold *hold_free(Hold *h);
 
-/* The settings of the newest hold for a process; SETTINGS_NULL when there is none. */
-void hold_find(Manager *m, const Peer *peer, Settings *ret, bool *ret_lowers);
+/* The settings of the newest hold for a process, and of the newest that only lowers; SETTINGS_NULL when there is none. */
+void hold_find(Manager *m, const Peer *peer, Settings *ret, Settings *ret_lowers);

@@ -189,6 +189,7 @@ static int adopt_clients(Manager *m) {
         if (stored.n_clients > 0)
                 log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
                                 "Took over %zu of %zu clients from before the restart", n, stored.n_clients);
+        groups_gc(m);
         m->client_hook = on_client;
         return 0;
 }

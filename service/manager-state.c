@@ -33,6 +33,10 @@ static int fill_device(const Device *d, json_object *o) {
 static int fill_group(const Group *g, json_object *o) {
         JSON_TRY(json_add_string(o, "name", g->name));
         JSON_TRY(json_add_settings(o, "override", &g->override));
+        if (!settings_is_empty(&g->lowering)) {
+                JSON_TRY(json_add_settings(o, "lowering", &g->lowering));
+                JSON_TRY(json_add_u64(o, "lowering_uid", g->lowering_uid));
+        }
         return json_add_bool(o, "suspended", g->suspended);
 }
 
@@ -66,7 +70,7 @@ static int fill_groups(Manager *m, json_object *array) {
         json_object *o;
 
         HASH_ITER(hh, m->groups, g, tmp) {
-                if (settings_is_empty(&g->override) && !g->suspended)
+                if (settings_is_empty(&g->override) && settings_is_empty(&g->lowering) && !g->suspended)
                         continue;
                 JSON_TRY(json_append_object(array, &o));
                 JSON_TRY(fill_group(g, o));
@@ -182,6 +186,9 @@ static int restore_group(Manager *m, json_object *o) {
                         return r;
         }
         json_get_settings(o, "override", &g->override);
+        json_get_settings(o, "lowering", &g->lowering);
+        if (!settings_is_empty(&g->lowering))
+                g->lowering_uid = (uid_t) json_get_u64(o, "lowering_uid");
         g->suspended = json_get_bool(o, "suspended");
         group_settings_changed(g);
         return 0;

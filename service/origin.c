@@ -443,12 +443,14 @@ static const Settings *origin_override(const Origin *o) {
         return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
 }
 
+/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and the slices. */
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
-        size_t n = 0, depth = 0;
+        size_t n = 0, levels = 0;
 
-        for (const Origin *i = o; i && depth < ORIGIN_DEPTH; i = i->parent, depth++) {
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
                 bool own = i == o && !inherited;
+                size_t before = n;
 
                 if (!own)
                         n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
@@ -459,6 +461,7 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
                                 &i->file);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
                                 &i->property);
+                levels += n > before;
                 if (i == o && match)
                         layers[n++] = *match;
         }
@@ -472,14 +475,29 @@ void origin_set_told(Origin *o, const Settings *s) {
         origin_changed(o);
 }
 
-size_t origin_lowering_layers(const Origin *o, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
-        size_t n = 0;
+static const Settings *origin_lowering(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
 
-        for (size_t depth = 0; o && depth < ORIGIN_DEPTH; o = o->parent, depth++) {
-                n = add_layer(layers, n, depth == 0 ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, o->path,
-                                &o->lowered);
-                n = add_layer(layers, n, depth == 0 ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, o->path,
-                                &o->told);
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->lowering_counts ? &g->lowering : &none;
+}
+
+size_t origin_lowering_layers(
+                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
+        size_t n = 0, levels = 0;
+
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
+                size_t before = n;
+
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->lowered);
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
+                                &i->told);
+                if (i != o || inherited)
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_lowering(i));
+                levels += n > before;
         }
         return n;
 }

@@ -86,12 +86,18 @@ static int queue_apply(Queue *q) {
 BUS_SETTINGS_GETTERS(Queue)
 
 static int check_settings(sd_bus_message *message, Queue *q, const Settings *s, sd_bus_error *error) {
-        PolicySettings changed;
         char target[64];
 
-        queue_would_be(q, s, &changed);
-        return bus_check_set(q->manager, message, &q->resolved.policy, &changed, q->client->peer.uid,
-                        queue_target(q, target), error);
+        AuthRequest request = queue_set_request(q, s, queue_target(q, target));
+        return auth_check(q->manager->auth, message, &request, error);
+}
+
+static int take_settings(sd_bus_message *message, Queue *q, const Settings *s) {
+        AuthRequest request = queue_set_request(q, s, NULL);
+        bool lowers = auth_is_for_owner(q->manager->auth, message, &request);
+
+        bus_take_settings(q->manager, s, lowers, &q->override, &q->lowering);
+        return queue_apply(q);
 }
 
 BUS_CHECK(check_setting) {
@@ -103,8 +109,10 @@ BUS_CHECK(check_setting) {
 }
 
 BUS_SETTER(set_setting, Queue *q, q->manager) {
-        int r = bus_read_setting(q->manager, value, property, &q->override, error);
-        return r < 0 ? r : queue_apply(q);
+        Settings s = SETTINGS_NULL;
+
+        int r = bus_read_setting(q->manager, value, property, &s, error);
+        return r < 0 ? r : take_settings(value, q, &s);
 }
 
 BUS_CHECK(check_set) {
@@ -121,22 +129,24 @@ BUS_CHANGE(method_set, Queue *q, q->manager) {
         int r = bus_read_set_of_member(q->manager, message, &s, error);
         if (r < 0)
                 return r;
-        settings_merge(&q->override, &s);
-        r = queue_apply(q);
-        if (r < 0)
-                return r;
-        return sd_bus_reply_method_return(message, NULL);
+        r = take_settings(message, q, &s);
+        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
 }
 
 BUS_CHECK(check_reset) {
         Queue *q = userdata;
         char target[64];
 
-        return bus_check_reset(q->manager, message, queue_target(q, target), error);
+        AuthRequest request = bus_reset_request(&q->lowering, q->client->peer.uid, queue_target(q, target));
+        return bus_check_reset(q->manager, message, &request, error);
 }
 
 BUS_CHANGE(method_reset, Queue *q, q->manager) {
-        q->override = SETTINGS_NULL;
+        AuthRequest request = bus_reset_request(&q->lowering, q->client->peer.uid, NULL);
+
+        if (!auth_is_for_owner(q->manager->auth, message, &request))
+                q->override = SETTINGS_NULL;
+        q->lowering = SETTINGS_NULL;
         int r = queue_apply(q);
         if (r < 0)
                 return r;

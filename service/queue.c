@@ -61,16 +61,20 @@ void queue_lower(const Queue *q, SettingsResolved *r) {
                 (void) settings_lower(r, &hint, NULL, NULL);
         }
         (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
+        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
 }
 
-/* Its own override first, then whatever its client has; then the hint and the wish lower it. */
+size_t queue_layers(const Queue *q, SettingsLayer *layers) {
+        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
+        return 1 + client_layers(q->client, layers + 1);
+}
+
 static void queue_resolve(Queue *q) {
-        SettingsLayer layers[1 + CLIENT_LAYERS_MAX];
+        SettingsLayer layers[QUEUE_LAYERS_MAX];
         Client *c = q->client;
 
-        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
-        size_t n = client_layers(c, layers + 1);
-        settings_resolve(layers, n + 1, manager_lookup_class, q->manager, &q->resolved);
+        size_t n = queue_layers(q, layers);
+        settings_resolve(layers, n, manager_lookup_class, q->manager, &q->resolved);
         queue_lower(q, &q->resolved);
 
         q->own = !settings_is_empty(&q->override) ||
@@ -349,8 +353,7 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         return 0;
 }
 
-int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const Settings *override,
-                const Settings *wish, bool suspended) {
+int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const QueueKept *kept) {
         _cleanup_(queue_freep)
         Queue *q = NULL;
 
@@ -364,9 +367,10 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         r = queue_make(c, id, slot, p, UINT_MAX, &q);
         if (r < 0)
                 return r;
-        q->override = *override;
-        q->wish = *wish;
-        q->suspended = suspended;
+        q->override = kept->override;
+        q->lowering = kept->lowering;
+        q->wish = kept->wish;
+        q->suspended = kept->suspended;
         c->words[slot] = page_slot_adopt(q->page_slot);
         r = queue_link(q, UINT_MAX); /* what it had, it keeps */
         if (r < 0)

@@ -39,6 +39,7 @@ struct Queue {
         uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
 
         Settings override; /* Queue.Set */
+        Settings lowering; /* Queue.Set by its owner: only lowers */
         Settings wish;     /* Hint */
         SettingsResolved resolved;
         bool own; /* an entity of its own */
@@ -78,8 +79,12 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret);
 Queue *queue_free(Queue *q);
 
 /* The queue again, after a restart: in its old slot, which runs afterwards. */
-int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const Settings *override,
-                const Settings *wish, bool suspended);
+typedef struct QueueKept {
+        Settings override, lowering, wish;
+        bool suspended;
+} QueueKept;
+
+int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const QueueKept *kept);
 
 Queue *queue_find(Manager *m, uint64_t id);
 
@@ -89,7 +94,10 @@ int queue_from_path(Manager *m, const char *path, Queue **ret);
 /* Resolves its settings, and puts it into the entity that they ask for. */
 int queue_settings_changed(Queue *q);
 
-/* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish. */
+/* The layers that decide, strongest first: its own override, then whatever its client has. */
+size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */
+
+/* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish, the owner. */
 void queue_lower(const Queue *q, SettingsResolved *r);
 
 void queue_set_suspended(Queue *q, bool suspended);

@@ -34,6 +34,7 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_OVERRIDE] = "override",
                 [SETTINGS_FROM_USER_UNIT] = "user-unit",
                 [SETTINGS_FROM_WISH] = "wish",
+                [SETTINGS_FROM_OWNER] = "owner",
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);
 
@@ -356,6 +357,12 @@ static uint64_t max_rank(uint32_t max) {
 static bool lower_share(SettingsResolved *r, const Settings *s, SettingsSource source) {
         bool changed = false;
 
+        if (settings_has(s, SETTINGS_PERIOD) && r->policy.max == 0 && r->policy.min == 0 &&
+                        s->period_us != r->policy.period_us) {
+                r->policy.period_us = s->period_us;
+                r->from[SETTINGS_PERIOD] = source;
+                changed = true;
+        }
         if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
                 r->policy.weight = s->weight;
                 r->from[SETTINGS_WEIGHT] = source;
@@ -384,6 +391,7 @@ static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource
         }
         if (settings_has(s, SETTINGS_THRESHOLD) &&
                         threshold_rank(s->threshold) < threshold_rank(r->policy.threshold)) {
+                r->policy.threshold_lowers |= r->policy.threshold == 0;
                 r->policy.threshold = s->threshold;
                 r->from[SETTINGS_THRESHOLD] = source;
                 changed = true;
@@ -443,6 +451,38 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
                         preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
 }
 
+static bool numbers_ask_for_no_more(const Settings *s, const SettingsResolved *than) {
+        SettingsResolved with = *than;
+        unsigned done = 0;
+
+        resolve_numbers(&with, &done, s, SETTINGS_FROM_OWNER);
+        return settings_policy_is_lower_or_equal(&with.policy, &than->policy);
+}
+
+static const Settings *named_class(const Settings *s, settings_class_lookup_t lookup, void *userdata) {
+        static const Settings none = SETTINGS_NULL;
+
+        return (settings_has(s, SETTINGS_CLASS) ? lookup(s->class, userdata) : NULL) ?: &none;
+}
+
+bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
+                settings_class_lookup_t lookup, void *userdata) {
+        return numbers_ask_for_no_more(s, than) &&
+                        numbers_ask_for_no_more(named_class(s, lookup, userdata), than);
+}
+
+void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata) {
+        unsigned decided = by->mask | named_class(by, lookup, userdata)->mask;
+        Settings class = *named_class(s, lookup, userdata);
+
+        if (class.mask & decided) {
+                class.mask &= ~(s->mask | BIT(SETTINGS_CLASS));
+                settings_merge(s, &class);
+                decided |= BIT(SETTINGS_CLASS);
+        }
+        s->mask &= ~decided;
+}
+
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
         Settings now = {.priority = r->policy.priority,
                         .weight = r->policy.weight,
@@ -459,8 +499,9 @@ bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k)
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
         return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold &&
-                        a->preemption == b->preemption && a->gang == b->gang && a->max == b->max &&
-                        a->min == b->min && a->period_us == b->period_us;
+                        a->threshold_lowers == b->threshold_lowers && a->preemption == b->preemption &&
+                        a->gang == b->gang && a->max == b->max && a->min == b->min &&
+                        a->period_us == b->period_us;
 }
 
 PolicyNodeSettings settings_node(const PolicySettings *s) {

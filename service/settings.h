@@ -111,6 +111,7 @@ typedef enum SettingsSource {
         SETTINGS_FROM_HOLD,      /* HoldPriority */
         SETTINGS_FROM_OVERRIDE,  /* set over the bus */
         SETTINGS_FROM_WISH,      /* lowered by the process itself */
+        SETTINGS_FROM_OWNER,     /* lowered over the bus by the owner */
         _SETTINGS_SOURCE_MAX,
 } SettingsSource;
 
@@ -138,8 +139,9 @@ typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userd
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata, SettingsResolved *ret);
 
-/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (0, the device's default, counts as unlimited), a preemption
- * that reaches further, gang, and a class by its values. Returns whether anything changed. */
+/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a number counts where it is
+ * less than that), a preemption that reaches further, gang, and a class by its values. A period counts where there was neither a maximum
+ * nor a minimum. Returns whether anything changed. */
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
 
@@ -151,8 +153,16 @@ bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource
 bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
                 settings_class_lookup_t lookup, void *userdata);
 
-/* Whether a is nowhere above b: neither in priority, nor weight, nor threshold, and can be held no less. */
+/* Whether a is nowhere above b: neither in priority, nor weight, nor threshold (0 counts as unlimited), and can be held no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
+
+/* Whether s asks for no more than *than in any key, neither by itself nor by the class that it names. */
+bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
+                settings_class_lookup_t lookup, void *userdata);
+
+/* Forgets the keys of *s that `by` decides now, itself or by the class that it names. Of a class that *s names, and that says something of
+ * them, the rest stays. */
+void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata);
 
 /* Whether s gives the key the value that it has in *r. */
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k);

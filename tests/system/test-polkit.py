@@ -52,8 +52,17 @@ class Polkit(Case):
         self.assertEqual(self.get("UID", self.object, CLIENT), uid)
         self.set_priority("alice", -5, True)
         self.set_priority("alice", -9, True)
-        self.set_priority("alice", -8, False)  # what was lowered is not raised again
+        self.set_priority("alice", -8, True)  # what she has lowered she may take back
         self.set_priority("alice", 5, False)
+
+    def test_reset_of_its_own(self):
+        self.set_priority("alice", -5, True)
+        self.as_user("bob", "xschedctl", "reset", self.pid, allowed=False)
+        self.as_user("alice", "xschedctl", "reset", self.pid, allowed=True)
+        self.assertEqual(self.get("Priority", self.object, CLIENT), 0)
+        run("xschedctl", "set", self.pid, "priority=-7")
+        self.as_user("alice", "xschedctl", "reset", self.pid, allowed=False)
+        self.set_priority("alice", -6, False)
 
     def test_client_of_another(self):
         self.set_priority("bob", -5, False)

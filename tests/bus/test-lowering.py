@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Who may only lower what is his own gets nothing by it, whatever he takes back later: the attacks that are known, and any others."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import lowering
+from harness import *
+from lowering import Refused, Trial
+
+SEED = int(os.environ.get("LOWERING_SEED", 0)) or int.from_bytes(os.urandom(4), "little")
+STEPS = int(os.environ.get("LOWERING_STEPS", 600))
+
+
+class LoweringCase(Case):
+    def setUp(self):
+        super().setUp()
+        lowering.write_classes(f"{self.directory}/classes.d")
+        self.call("Reload")
+        self.bus_connection = self.c
+        self.agent = lowering.fork_agent(self, self.bus.address, become_nobody)
+
+    def assert_refused(self, function, *args):
+        with self.assertRaises(Refused) as caught:
+            function(*args)
+        self.assertRegex(str(caught.exception), "AccessDenied")
+
+
+class Attacks(LoweringCase):
+    """Each ended at 200, or at 255, without a question."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.agent.register({})
+        self.queue, _ = self.agent.queue(self.path, 0)
+        self.queue_path = f"{PATH}/queue/{self.queue}"
+
+    def client(self, name):
+        return self.get(name, self.path, CLIENT)
+
+    def check_nothing_won(self):
+        self.agent.hint(0, {"Priority": 255, "Weight": 10000})
+        self.assertLessEqual(self.client("Priority"), 0)
+        self.assertLessEqual(self.get("Priority", self.queue_path, QUEUE), 0)
+        for group in self.call("ListGroups"):
+            self.assertLessEqual(group[2], 0)
+
+    def test_wish_of_the_registration(self):
+        path = self.agent.register({"Priority": -200})
+        self.assert_refused(self.agent.set, path, CLIENT, {"Priority": 200})
+        self.assert_refused(self.agent.write, path, CLIENT, "Priority", 200)
+        self.check_nothing_won()
+        self.assertEqual(self.get("Priority", path, CLIENT), 0)
+
+    def test_hint(self):
+        self.agent.hint(0, {"Priority": -200})
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": 200})
+        self.agent.hint(self.queue, {"Priority": -200})
+        self.assert_refused(self.agent.set, self.queue_path, QUEUE, {"Priority": 200})
+        self.assert_refused(self.agent.write, self.queue_path, QUEUE, "Priority", 1)
+        self.agent.hint(self.queue, {"Priority": 255})
+        self.check_nothing_won()
+
+    def test_hold(self):
+        self.agent.hold("idle", 0)
+        self.assertEqual(self.client("Priority"), -200)
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": 200})
+        self.assert_refused(self.agent.set, self.queue_path, QUEUE, {"Priority": 200})
+        self.agent.end_hold(0)
+        until(lambda: self.client("Priority") == 0, "the hold to end")
+        self.check_nothing_won()
+
+    def test_own_override_is_no_shelter(self):
+        """What the owner has set does not stand above what the administrator says of the group later."""
+        for path, interface in ((self.path, CLIENT), (self.queue_path, QUEUE)):
+            self.agent.set(path, interface, {"Priority": 0, "Weight": 100})
+        self.call("SetGroup", "sta{sv}", self.client("Group"), 0, {"Priority": ("i", -30), "Weight": ("u", 40)})
+        for path, interface in ((self.path, CLIENT), (self.queue_path, QUEUE)):
+            self.assertEqual([self.get(p, path, interface) for p in ("Priority", "Weight")], [-30, 40])
+
+    def test_hold_of_the_administrator(self):
+        """One that only lowers does not hide one that was made above it, and for whatever the holder starts."""
+        fd = self.c.call(NAME, PATH, MANAGER, "HoldPriority", "sst", "idle", "night", 1)[0]
+        self.assertEqual(self.client("Priority"), -200)
+        self.agent.hold("slow", 0)
+        self.assertEqual(self.client("Priority"), -200)
+        os.close(fd)
+        until(lambda: self.client("Priority") == -5, "the first to end")
+
+    def in_flight(self, wish, override=None, by_administrator=None):
+        """What the gate of a new queue goes by."""
+        path = self.agent.register({"Threshold": wish})
+        if override is not None:
+            self.agent.set(path, CLIENT, {"Threshold": override})
+        if by_administrator is not None:
+            self.c.set(NAME, path, CLIENT, "Threshold", "u", by_administrator)
+        return self.agent.threshold(path, self.agent.queue(path, 0)[1])
+
+    def test_threshold_of_the_device(self):
+        """A number of one's own counts where it is less than the device's, which is 1."""
+        contender = self.raw(Job=("s", self.job("other", Priority=200)[0]))
+        contender.queue()
+        self.assertEqual(self.in_flight(65535), 1)
+        self.assertEqual(self.in_flight(0, 65535), 1)
+        self.call("SetPolicy", "ssta{sv}", "", "", 0, {"Threshold": ("u", 9)})
+        self.assertEqual([self.in_flight(*t) for t in ((65535,), (65535, 10), (3,), (0, 3), (4, 3))], [9, 9, 3, 3, 3])
+        self.assertEqual([self.in_flight(0, None, 12), self.in_flight(65535, 11, 12), self.in_flight(5, None, 12)], [12, 12, 5])
+
+
+class Owner(LoweringCase):
+    """What it is instead: lowered, taken back, and out of the administrator's way."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.agent.register({})
+        self.name = self.get("Group", self.path, CLIENT)
+        self.group = self.call("GetGroup", "s", self.name)
+
+    def both(self, name="Priority"):
+        return [self.get(name, self.path, CLIENT), self.get(name, self.group, GROUP)]
+
+    def test_lowers_and_takes_back(self):
+        self.agent.set(self.path, CLIENT, {"Priority": -20})
+        self.assertEqual((self.both(), self.get("PolicySource", self.path, CLIENT)), ([-20, 0], "owner"))
+        self.agent.set(self.path, CLIENT, {"Priority": -10})  # as far as there is, he may go up again
+        self.assertEqual(self.both(), [-10, 0])
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": 1})
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": -30, "Weight": 101})
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Class": "heavy"})
+        self.agent.reset(self.path, CLIENT)
+        self.assertEqual(self.both(), [0, 0])
+        self.assert_refused(self.agent.reset, self.path, CLIENT)
+
+    def test_class(self):
+        self.agent.set(self.group, GROUP, {"Class": "idle"})
+        self.assertEqual((self.both(), self.both("Weight")), ([-200, -200], [10, 10]))
+        self.agent.set(self.group, GROUP, {"Priority": -3})
+        self.assertEqual((self.both(), self.both("Weight")), ([-3, -3], [10, 10]))
+
+    def test_the_administrator_is_heard(self):
+        for settings in ({"Priority": -20, "Weight": 20}, {"Class": "idle"}):
+            self.agent.set(self.group, GROUP, settings)
+            self.agent.set(self.path, CLIENT, settings)
+            self.call("SetGroup", "sta{sv}", self.name, 0, {"Priority": ("i", 30)})
+            self.c.set(NAME, self.path, CLIENT, "Priority", "i", 40)
+            self.assertEqual(self.both(), [40, 30])
+            self.assertLess(self.get("Weight", self.group, GROUP), 100)  # of that he has said nothing
+            self.call("ResetGroup", "st", self.name, 0)
+            self.c.call(NAME, self.path, CLIENT, "Reset", "t", 0)
+            self.assertEqual((self.both(), self.both("Weight")), ([0, 0], [100, 100]))
+
+    def test_override_is_the_administrators(self):
+        self.c.set(NAME, self.path, CLIENT, "Priority", "i", -40)
+        self.agent.set(self.path, CLIENT, {"Weight": 20})
+        self.agent.reset(self.path, CLIENT)
+        self.assertEqual((self.both(), self.both("Weight")), ([-40, 0], [100, 100]))
+        self.assert_refused(self.agent.reset, self.path, CLIENT)
+        self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": -39})
+
+    def test_limits_of_a_group(self):
+        self.agent.set(self.group, GROUP, {"Max": 50, "Period": 10000})
+        self.assertEqual([self.get(p, self.group, GROUP) for p in ("Max", "Period")], [50, 10000])
+        self.call("SetGroup", "sta{sv}", self.name, 0, {"Max": ("u", 80)})
+        self.assertEqual([self.get(p, self.group, GROUP) for p in ("Max", "Period")], [80, 100000])
+        self.assert_refused(self.agent.set, self.group, GROUP, {"Period": 10000000})
+        self.assert_refused(self.agent.set, self.group, GROUP, {"Min": 1})
+        self.agent.set(self.group, GROUP, {"Max": 30})
+        self.assertEqual([self.get(p, self.group, GROUP) for p in ("Max", "Period")], [30, 100000])
+
+    def test_nobody_lowers_others(self):
+        """Nor does what a user has set for a group last when somebody else comes to it, or below it."""
+        self.agent.set(self.group, GROUP, {"Priority": -50, "Max": 1})
+        token = self.agent.job({}, 0)[0]
+        inner = self.agent.register({}, token)
+        self.assertEqual([self.get("Priority", inner, CLIENT), self.get("Priority", self.group, GROUP)], [-50, -50])
+        for settings in ({}, {"Job": ("s", self.job("mine")[0])}):
+            mine = self.raw(**settings)
+            self.assertEqual((mine.get("Priority"), self.both(), self.get("Max", self.group, GROUP)), (0, [0, 0], 0))
+            self.assertEqual(self.get("Priority", inner, CLIENT), 0)
+            self.assert_refused(self.agent.set, self.group, GROUP, {"Priority": -50})
+            mine.close()
+            until(lambda: self.both() == [-50, -50], "him to be alone again")
+            self.assertEqual((self.get("Priority", inner, CLIENT), self.get("Max", self.group, GROUP)), (-50, 1))
+
+    def test_ends_with_the_job(self):
+        token, path = self.agent.job({}, 0)
+        client = self.agent.register({}, token)
+        self.agent.set(path, GROUP, {"Priority": -50})
+        self.assertEqual(self.get("Priority", client, CLIENT), -50)
+        self.agent.end_job(0)
+        self.agent.hang_up(client)
+        until(lambda: [g[0] for g in self.call("ListGroups")] == [self.name], "the group to go")
+
+
+class Restart(LoweringCase):
+    keep = True
+
+    def test_after_a_restart(self):
+        paths = [self.agent.register({}) for _ in range(2)]
+        id_, _ = self.agent.queue(paths[0], 0)
+        queue = f"{PATH}/queue/{id_}"
+        group = self.call("GetGroup", "s", self.get("Group", paths[0], CLIENT))
+        self.agent.set(group, GROUP, {"Weight": 60})
+        self.agent.set(paths[0], CLIENT, {"Priority": -20})
+        self.agent.set(queue, QUEUE, {"Priority": -30})
+
+        def all_of_it():
+            return [self.get("Priority", paths[0], CLIENT), self.get("Priority", queue, QUEUE), self.get("Weight", group, GROUP), self.get("Weight", paths[1], CLIENT)]
+
+        self.assertEqual(all_of_it(), [-20, -30, 60, 60])
+        self.service.kill()
+        self.service.start()
+        self.assertEqual(all_of_it(), [-20, -30, 60, 60])
+        self.assertEqual(self.get("PolicySource", queue, QUEUE), "owner")
+        self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, {"Priority": ("i", 5)})
+        self.assertEqual(self.get("Priority", paths[0], CLIENT), -20)
+        mine = self.raw()
+        self.assertEqual(self.get("Weight", group, GROUP), 100)
+        mine.close()
+
+
+class Random(LoweringCase):
+    """Any sequence of what a user may call, with the administrator's words in between."""
+
+    def trial(self, seed, contended):
+        print(f"LOWERING_SEED={seed}", flush=True)
+        if contended:  # so that thresholds are in force, and the group is not the user's alone
+            contender = self.raw(Job=("s", self.job("contender", Priority=255)[0]))
+            contender.queue()
+        Trial(self, self.agent, seed, others=[contender.get("Group")] if contended else []).run(STEPS)
+
+    def test_alone(self):
+        self.trial(SEED, False)
+
+    def test_beside_another(self):
+        self.trial(SEED + 1, True)
+
+
+if __name__ == "__main__":
+    main()

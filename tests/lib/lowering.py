@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Nobody gets more than his cgroup has: a user who tries all that he may, in any order, and a model of what he has without it.
+
+The user is an agent, a process of his own that does what it is told, line by line (JSON). The model knows what the administrator has said, and
+nothing of what the user does: whatever that is, nothing of his may be above it. It resolves the administrator's words anew, without looking at how
+the service does it.
+"""
+
+import contextlib
+import json
+import mmap
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+
+import dbus
+
+NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
+CLIENT, QUEUE, GROUP = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group"))
+DEVICE = "pci:0000:01:00.0"
+CGROUPS = "/sys/fs/cgroup"
+TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Max": "u", "Min": "u", "Period": "t", "Class": "s"}
+VALUES = {
+    "Priority": [-255, -200, -50, -1, 0, 1, 50, 200, 255],
+    "Weight": [1, 50, 99, 100, 101, 5000, 10000],
+    "Threshold": [0, 1, 2, 8, 65535],
+    "Preemption": ["off", "1", "2", "3", "auto", "privileged"],
+    "Gang": [False, True],
+    "Max": [0, 5, 50, 100, 10000],
+    "Min": [0, 5, 50, 100],
+    "Period": [1000, 100000, 10000000],
+    "Class": ["idle", "slow", "fast", "heavy", "light", "bound"],
+}
+OF_GROUPS = ("Max", "Min", "Period")
+OF_NODES = ("Weight", *OF_GROUPS)  # never inherited
+CLASSES = {
+    "idle": {"Priority": -200, "Weight": 10},
+    "fast": {"Priority": 60},
+    "slow": {"Priority": -5},
+    "heavy": {"Priority": -20, "Weight": 900},  # lowers one, raises the other
+    "light": {"Priority": 20, "Weight": 5, "Threshold": 2, "Preemption": "3"},
+    "bound": {"Priority": -5, "Max": 20, "Min": 2, "Period": 20000, "Gang": True},
+}
+BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Max": 0, "Min": 0, "Period": 100000}
+
+
+def write_classes(directory):
+    os.makedirs(directory, exist_ok=True)
+    for name, settings in CLASSES.items():
+        with open(f"{directory}/{name}.class", "w", encoding="utf-8") as f:
+            f.write("[Class]\n")
+            for k, v in settings.items():
+                f.write(f"{k}={v}us\n" if k == "Period" else f"{k}={'yes' if v is True else v}\n")
+
+
+def typed(settings):
+    return {k: (TYPES[k], v) for k, v in settings.items()}
+
+
+# --- the user ---
+
+
+class Agent:
+    """Does what it is told, as whoever it runs as. What is refused is an answer, too."""
+
+    def __init__(self, address, program=None):
+        self.c = dbus.Connection(address)
+        self.address, self.program = address, program
+        self.clients, self.holds, self.sleepers, self.programs = {}, [], [], []
+        self.home = None
+        with contextlib.suppress(OSError, IndexError), open("/proc/self/cgroup", encoding="utf-8") as f:
+            self.home = [line[3:].strip() for line in f if line.startswith("0::")][0]
+
+    def call(self, member, signature="", *args):
+        return self.c.call(NAME, PATH, NAME, member, signature, *args)
+
+    def register(self, wishes, job=None):
+        properties = typed(wishes)
+        if job:
+            properties["Job"] = ("s", job)
+        path, page, lifeline, wake = self.call("RegisterClient", "ta{sv}", 0, properties)
+        self.clients[path] = (mmap.mmap(page, 4096 + 4096 * 128, mmap.MAP_SHARED, mmap.PROT_READ), lifeline, wake)
+        os.close(page)
+        return path
+
+    def hang_up(self, path):
+        page, lifeline, wake = self.clients.pop(path)
+        page.close()
+        os.close(lifeline)
+        os.close(wake)
+
+    def queue(self, path, hint):
+        properties = {"Device": ("s", DEVICE), "Backend": ("s", "test")}
+        if hint:
+            properties["PriorityHint"] = ("i", hint)
+        return self.call("RegisterQueue", "oa{sv}", path, properties)
+
+    def threshold(self, path, slot):
+        return struct.unpack_from("I", self.clients[path][0], 4096 + 128 * slot + 4)[0]
+
+    def in_force(self, path, slot):
+        """0 for a queue that is held: it is told anew when it may run."""
+        verdict, threshold = struct.unpack_from("II", self.clients[path][0], 4096 + 128 * slot)
+        return 0 if verdict & 1 else threshold
+
+    def hint(self, queue, settings):
+        self.call("Hint", "ta{sv}", queue, typed(settings))
+
+    def set(self, path, interface, settings):
+        self.c.call(NAME, path, interface, "Set", "ta{sv}", 0, typed(settings))
+
+    def set_group(self, name, flags, settings):
+        self.call("SetGroup", "sta{sv}", name, flags, typed(settings))
+
+    def write(self, path, interface, key, value):
+        self.c.set(NAME, path, interface, key, TYPES[key], value)
+
+    def reset(self, path, interface):
+        self.c.call(NAME, path, interface, "Reset", "t", 0)
+
+    def hold(self, class_, flags):
+        self.holds.append(self.call("HoldPriority", "sst", class_, "why not", flags)[0])
+
+    def end_hold(self, index):
+        if self.holds:
+            os.close(self.holds.pop(index % len(self.holds)))
+
+    def job(self, settings, flags):
+        """For a process that can be ended: (token, group)."""
+        sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.sleepers.append(sleeper)
+        pidfd = os.pidfd_open(sleeper.pid)
+        try:
+            return self.call("CreateJob", "sa{sv}ht", "j", typed(settings), pidfd, flags)
+        finally:
+            os.close(pidfd)
+
+    def end_job(self, index):
+        if self.sleepers:
+            sleeper = self.sleepers.pop(index % len(self.sleepers))
+            sleeper.kill()
+            sleeper.communicate()
+
+    def start(self, environment):
+        """A process of its own, which has its wishes from its environment."""
+        p = subprocess.Popen([self.program, DEVICE, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "XSCHED_BUS_ADDRESS": self.address, **environment})
+        self.programs.append(p)
+        return p.pid if p.stdout.readline() == "ready\n" else 0
+
+    def stop(self, index):
+        if self.programs:
+            self.programs.pop(index % len(self.programs)).communicate()
+
+    def attribute(self, cgroup, key, value):
+        name = f"user.xsched.{key.lower()}"
+        if value is None:
+            with contextlib.suppress(OSError):
+                os.removexattr(CGROUPS + cgroup, name)
+        else:
+            os.setxattr(CGROUPS + cgroup, name, value.encode())
+
+    def move(self, cgroup):
+        """Itself, and nothing else."""
+        os.makedirs(CGROUPS + cgroup, exist_ok=True)
+        with open(f"{CGROUPS}{cgroup}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write("0")
+
+    def whereabouts(self):
+        return [os.getpid(), os.getuid(), self.home]
+
+    def end(self):
+        for p in self.sleepers:
+            p.kill()
+            p.communicate()
+        for p in self.programs:
+            p.communicate()
+        self.c.close()
+
+    def serve(self, lines, answers):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        for line in lines:
+            member, args = json.loads(line)
+            try:
+                answer = {"value": getattr(self, member)(*args)}
+            except dbus.DBusError as e:
+                answer = {"error": e.name, "text": e.text}
+            except OSError as e:
+                answer = {"error": "os", "text": str(e)}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+        self.end()
+
+
+class Refused(Exception):
+    pass
+
+
+class Remote:
+    """The agent, from the other end of its pipes: agent.register({...})."""
+
+    def __init__(self, into, out):
+        self.into, self.out = into, out
+
+    def __getattr__(self, member):
+        def call(*args):
+            self.into.write(json.dumps([member, args]) + "\n")
+            self.into.flush()
+            line = self.out.readline()
+            if not line:
+                raise AssertionError("the agent has ended")
+            answer = json.loads(line)
+            if "error" in answer:
+                raise Refused(f"{answer['error']}: {answer['text']}")
+            return answer["value"]
+
+        return call
+
+
+def fork_agent(case, address, prepare):
+    """An agent in a child of this process, which prepare() makes another user's."""
+    ours_r, theirs_w = os.pipe()
+    theirs_r, ours_w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(ours_r)
+            os.close(ours_w)
+            prepare()
+            with open(theirs_r, encoding="utf-8") as lines, open(theirs_w, "w", encoding="utf-8") as answers:
+                Agent(address).serve(lines, answers)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(theirs_r)
+    os.close(theirs_w)
+    agent = Remote(open(ours_w, "w", encoding="utf-8"), open(ours_r, encoding="utf-8"))
+
+    def end():
+        agent.into.close()
+        agent.out.close()
+        os.waitpid(pid, 0)
+
+    case.addCleanup(end)
+    return agent
+
+
+# --- the model ---
+
+
+def rank(key, value):
+    """The higher, the more one has of the device. 0 is no limit, or the device's threshold."""
+    if key == "Preemption":
+        return -["off", "1", "2", "3", "auto", "privileged"].index(value)
+    if key == "Gang":
+        return -int(value)
+    if key in ("Max", "Threshold") and value == 0:
+        return 1 << 32
+    return value
+
+
+class Model:
+    """What the administrator has said of groups, clients and queues, by their objects' paths; of groups, by name."""
+
+    def __init__(self):
+        self.said = {}
+
+    def say(self, what, settings):
+        self.said.setdefault(what, {}).update(settings)
+
+    def forget(self, what):
+        self.said.pop(what, None)
+
+    @staticmethod
+    def above(group):
+        while len(group) > 1:
+            group = group.rpartition("/")[0] or "/"
+            yield group
+
+    def of_group(self, name, parent):
+        """A job has what the cgroup has that it was made in."""
+        layers = [(self.said.get(name, {}), False)]
+        if not name.startswith("/"):
+            layers.append((self.said.get(parent, {}), True))
+            name = parent
+        return layers + [(self.said.get(g, {}), True) for g in self.above(name)]
+
+    @staticmethod
+    def resolve(layers):
+        has, class_seen = {}, False
+        for settings, inherited in layers:
+            words = [settings]
+            if "Class" in settings and not class_seen:
+                class_seen = True
+                words.append(CLASSES[settings["Class"]])
+            for word in words:
+                for k, v in word.items():
+                    if k != "Class" and not (inherited and k in OF_NODES):
+                        has.setdefault(k, v)
+        return {**BUILT_IN, **has}
+
+
+def excess(has, bound):
+    """The keys of which there is more than the bound."""
+    more = [k for k in has if k in bound and k != "Period" and rank(k, has[k]) > rank(k, bound[k])]
+    if "Period" in has and (bound["Max"] or bound["Min"]) and has["Period"] != bound["Period"]:
+        more.append("Period")
+    return more
+
+
+# --- the two together ---
+
+
+class Trial:
+    """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may go to."""
+
+    def __init__(self, case, agent, seed, places=(), programs=False, others=()):
+        self.case, self.agent, self.model = case, agent, Model()
+        self.random = random.Random(seed)
+        self.uid = agent.whereabouts()[1]
+        self.places, self.programs, self.others = list(places), programs, others
+        self.tokens, self.slots, self.done, self.n_refused = [], {}, [], 0
+
+    # What there is, as the service tells it.
+
+    def all(self, path, interface):
+        return self.case.bus_connection.call(NAME, path, "org.freedesktop.DBus.Properties", "GetAll", "s", interface)[0]
+
+    def look(self):
+        clients, queues, groups = {}, {}, {}
+        for _, _, uid, _, _, path in self.case.bus_connection.call(NAME, PATH, NAME, "ListClients")[0]:
+            if uid == self.uid:
+                clients[path] = self.all(path, CLIENT)
+        for *_, path in self.case.bus_connection.call(NAME, PATH, NAME, "ListQueues")[0]:
+            queue = self.all(path, QUEUE)
+            if queue["Client"] in clients:
+                queues[path] = queue
+        for *_, path in self.case.bus_connection.call(NAME, PATH, NAME, "ListGroups")[0]:
+            group = self.all(path, GROUP)
+            if group["Name"] not in self.others:
+                groups[path] = group
+        return clients, queues, groups
+
+    def check(self):
+        clients, queues, groups = self.look()
+        parents = {g["Name"]: g["Parent"] for g in groups.values()}
+
+        def compare(what, has, layers):
+            bound = Model.resolve(layers)
+            more = excess(has, bound)
+            self.case.assertEqual([], [(k, has[k], bound[k]) for k in more], f"{what} has more than it may; so far:\n" + "\n".join(map(str, self.done)))
+            return bound
+
+        for path, group in groups.items():
+            if group["Name"].startswith("/") or group["Parent"]:
+                compare(path, group, self.model.of_group(group["Name"], group["Parent"]))
+        for path, client in clients.items():
+            of_group = self.model.of_group(client["Group"], parents[client["Group"]])
+            compare(path, client, [(self.model.said.get(path, {}), False)] + of_group)
+        for path, queue in queues.items():
+            client = clients[queue["Client"]]
+            of_group = self.model.of_group(client["Group"], parents[client["Group"]])
+            said = [(self.model.said.get(p, {}), False) for p in (path, queue["Client"])]
+            bound = compare(path, queue, said + of_group)
+            if path in self.slots:  # and what the gate goes by
+                in_flight = self.agent.in_force(*self.slots[path])
+                self.case.assertLessEqual(in_flight, bound["Threshold"] or 1, f"{path}: launches in flight\n" + "\n".join(map(str, self.done)))
+        return clients, queues, groups
+
+    # What is done.
+
+    def settings(self, group=False):
+        keys = [k for k in TYPES if group or k not in OF_GROUPS]
+        return {k: self.random.choice(VALUES[k]) for k in self.random.sample(keys, self.random.choice((1, 1, 2, 3)))}
+
+    def pick(self, *tables):
+        """(path, interface) of something that there is; mostly the user's own."""
+        found = [(p, i) for table, i in tables for p in table]
+        return self.random.choice(found) if found else None
+
+    def user(self, clients, queues, groups):
+        r, agent = self.random, self.agent
+        own = self.pick((clients, CLIENT), (queues, QUEUE), (groups, GROUP))
+        settings = self.settings(own is not None and own[1] == GROUP)
+        key = r.choice(list(settings))
+        mine = [p for p in clients if p in self.known]
+        ways = [("register", self.settings()), ("hint", 0, self.settings()), ("hold", r.choice(VALUES["Class"]), r.choice((0, 1))), ("end_hold", r.randrange(9)),
+                ("job", self.settings(True), r.choice((0, 0, 0, 1))), ("end_job", r.randrange(9))]
+        if own:
+            ways += 3 * [("set", *own, settings)] + 2 * [("write", *own, key, settings[key])] + [("reset", *own)]
+            if own[1] == GROUP:
+                ways += [("set_group", groups[own[0]]["Name"], r.choice((0, 0, 1)), settings)]
+        if self.tokens:
+            ways.append(("register", self.settings(), r.choice(self.tokens)))
+        if queues:
+            ways += 2 * [("hint", queues[r.choice(list(queues))]["Id"], self.settings())]
+        if mine:
+            ways += [("hang_up", r.choice(mine)), ("queue", r.choice(mine), r.choice((0, -1, -200, -(1 << 31))))]
+        if self.places:
+            ways += 2 * [("move", r.choice(self.places))]
+            ways += 3 * [("attribute", r.choice(self.places), k, None if r.random() < 0.3 else str(v).lower()) for k, v in settings.items()]
+        if self.programs:
+            ways += [("start", {f"XSCHED_{k.upper()}": str(v).lower() for k, v in self.settings().items()}), ("stop", r.randrange(9))]
+        return r.choice(ways)
+
+    def administrator(self, clients, queues, groups):
+        what = self.pick((clients, CLIENT), (queues, QUEUE), (groups, GROUP))
+        if not what:
+            return
+        path, interface = what
+        name = groups[path]["Name"] if interface == GROUP else path
+        if self.random.random() < 0.4:
+            self.done.append(("administrator", "reset", name))
+            self.case.bus_connection.call(NAME, path, interface, "Reset", "t", 0)
+            self.model.forget(name)
+            return
+        settings = self.settings(interface == GROUP)
+        if interface == QUEUE:
+            settings.pop("Class", None)  # it may be named, and is of its client
+        self.done.append(("administrator", "set", name, settings))
+        self.case.bus_connection.call(NAME, path, interface, "Set", "ta{sv}", 0, typed(settings))
+        self.model.say(name, settings)
+
+    def step(self):
+        seen = self.look()
+        if self.random.random() < 0.15:
+            self.administrator(*seen)
+            return
+        way = self.user(*seen)
+        self.done.append(way)
+        try:
+            value = getattr(self.agent, way[0])(*way[1:])
+        except Refused as e:
+            self.n_refused += 1
+            self.done[-1] = (*way, str(e))
+            return
+        if way[0] == "register":
+            self.known.add(value)
+        if way[0] == "queue":
+            self.slots[f"{PATH}/queue/{value[0]}"] = (way[1], value[1])
+        if way[0] == "hang_up":
+            self.known.discard(way[1])
+            self.slots = {q: s for q, s in self.slots.items() if s[0] != way[1]}
+        if way[0] == "job" and value[0]:
+            self.tokens.append(value[0])
+
+    def run(self, n):
+        self.known = set()
+        path = self.agent.register({})
+        self.known.add(path)
+        id_, slot = self.agent.queue(path, 0)
+        self.slots[f"{PATH}/queue/{id_}"] = (path, slot)
+        for _ in range(n):
+            self.step()
+            self.check()
+        # Neither all of it refused, nor all of it allowed.
+        self.case.assertGreater(self.n_refused, n // 100)
+        self.case.assertLess(self.n_refused, n * 9 // 10)
+
+
+if __name__ == "__main__":
+    Agent(*sys.argv[1:]).serve(sys.stdin, sys.stdout)
