@@ -1,40 +1,122 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Counts what "meson test" did: summary.py BUILD-DIR...
+"""Counts what "meson test" did: summary.py [--complete] [--gone=FILE] BUILD-DIR...
 
-Names every test that failed or was skipped, and closes with "N passed, N failed, N skipped". Exits with 1 when a test failed,
-when none ran, or, with CI set in the environment, when one was skipped.
+Names every test that failed, was skipped or is not there, and closes with "N passed, N failed, N skipped". Exits with 1 when a test
+failed, when none ran, when a suite that ran lacks what a missing package would have brought (tests/left-out.txt of the build), with
+--complete when a suite or a test is missing altogether, or, with CI set in the environment, when a test was skipped.
+
+An archive of packages moves on. What is missing because it no longer serves a package is named, and fails nothing: that package
+stands in FILE, which tools/install-packages has written, or the test was skipped and said so (tests/lib/from-archive).
 """
 
+import argparse
+import collections
 import json
 import os
+import re
+import subprocess
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
+# Those of HACKING.md. A suite without a test would be missed by nobody else.
+SUITES = {"unit", "model", "bus", "opencl", "kfdsim", "fuzz", "system", "vm"}
+GONE = re.compile(r"no longer in the archive: ([^\s'\"]+)")
+
+LeftOut = collections.namedtuple("LeftOut", "suite package what")
 
 
-def results(build):
-    path = os.path.join(build, "meson-logs", "testlog.json")
-    with open(path, encoding="utf-8") as log:
-        for line in log:
-            yield json.loads(line)
+class Build:
+    def __init__(self, path):
+        self.path = path
+        log = os.path.join(path, "meson-logs", "testlog.json")
+        self.results = []
+        if os.path.exists(log):
+            with open(log, encoding="utf-8") as f:
+                self.results = [json.loads(line) for line in f]
+        self.left_out = []
+        with open(os.path.join(path, "tests", "left-out.txt"), encoding="utf-8") as f:
+            self.left_out = [LeftOut(*line.strip().split(None, 2)) for line in f if line.strip()]
+
+    def suites(self):
+        """Of the tests that ran: "xsched:kfdsim+kfdsim-shim / name"."""
+        return {s for t in self.results for s in t["name"].split(" / ")[0].split(":")[-1].split("+")}
+
+    def expected(self):
+        """The names of all tests, as the log has them; what has no suite has no " / " either."""
+        tests = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, stdout=subprocess.PIPE).stdout)
+        return {t["name"] for t in tests}
+
+    def missing(self, complete):
+        """(what, the package it would take or None)"""
+        suites = SUITES if complete else self.suites()
+        for left in self.left_out:
+            if left.suite in suites:
+                yield f"{left.what} (suite {left.suite}): the build did not find {left.package}", left.package
+        if complete:
+            for suite in sorted(SUITES - self.suites() - {left.suite for left in self.left_out}):
+                yield f"suite {suite}: it has no test", None
+            for name in sorted(self.expected() - {t["name"].split(" / ")[-1] for t in self.results}):
+                yield f"{name}: it did not run", None
+
+
+def gone_from_archive(test):
+    return GONE.findall(test.get("stdout", "") + test.get("stderr", ""))
+
+
+class Summary:
+    def __init__(self, gone):
+        self.gone = set(gone)
+        self.passed = self.failed = self.skipped = self.missing = self.excused = 0
+
+    def count(self, test, build):
+        if test["result"] in PASSED:
+            self.passed += 1
+        elif test["result"] in SKIPPED and gone_from_archive(test):
+            self.excused += 1
+            print(f"skipped: {test['name']} ({build}): no longer in the archive: {', '.join(gone_from_archive(test))}")
+        elif test["result"] in SKIPPED:
+            self.skipped += 1
+            print(f"skipped: {test['name']} ({build})")
+        else:
+            self.failed += 1
+            print(f"failed: {test['name']} ({build}): {test['result']}")
+
+    def miss(self, what, package, build):
+        if package in self.gone:
+            self.excused += 1
+            print(f"left out: {what}, which is no longer in the archive ({build})")
+        else:
+            self.missing += 1
+            print(f"missing: {what} ({build})")
+
+    def add(self, build, complete):
+        for test in build.results:
+            self.count(test, build.path)
+        for what, package in build.missing(complete):
+            self.miss(what, package, build.path)
+
+    def is_bad(self):
+        return bool(self.failed or self.missing or not self.passed or (self.skipped and os.environ.get("CI")))
 
 
 def main():
-    passed = failed = skipped = 0
-    for build in sys.argv[1:]:
-        for test in results(build):
-            if test["result"] in PASSED:
-                passed += 1
-            elif test["result"] in SKIPPED:
-                skipped += 1
-                print(f"skipped: {test['name']} ({build})")
-            else:
-                failed += 1
-                print(f"failed: {test['name']} ({build}): {test['result']}")
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return bool(failed or not passed or (skipped and os.environ.get("CI")))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--complete", action="store_true", help="all suites and tests had to run")
+    parser.add_argument("--gone", metavar="FILE", help="packages that the archive no longer serves, one a line")
+    parser.add_argument("build", nargs="+")
+    arguments = parser.parse_args()
+    gone = []
+    if arguments.gone and os.path.exists(arguments.gone):
+        with open(arguments.gone, encoding="utf-8") as f:
+            gone = f.read().split()
+    summary = Summary(gone)
+    for path in arguments.build:
+        summary.add(Build(path), arguments.complete)
+    # What is missing counts as failed.
+    print(f"{summary.passed} passed, {summary.failed + summary.missing} failed, {summary.skipped} skipped")
+    return summary.is_bad()
 
 
 if __name__ == "__main__":
