@@ -154,11 +154,6 @@ static int ask(sd_bus *bus, UnitQuery *q, const char *path, const char *interfac
         return 0;
 }
 
-static bool endswith(const char *s, const char *suffix) {
-        size_t n = strlen(s), l = strlen(suffix);
-        return n >= l && streq(s + n - l, suffix);
-}
-
 int unit_query_new(sd_bus *bus, const char *unit, unit_query_done_t done, void *userdata, UnitQuery **ret) {
         _cleanup_(unit_query_freep)
         UnitQuery *q = calloc(1, sizeof(*q));

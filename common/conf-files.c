@@ -21,11 +21,6 @@ static int compare_base_names(const void *a, const void *b) {
         return strcmp(base_name(*(char *const *) a), base_name(*(char *const *) b));
 }
 
-static bool endswith(const char *s, const char *suffix) {
-        size_t n = strlen(s), k = strlen(suffix);
-        return n > k && streq(s + n - k, suffix);
-}
-
 static int add(ConfFiles *f, char *path) {
         char **grown = reallocarray(f->paths, f->n + 1, sizeof(char *));
         if (!grown)

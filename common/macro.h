@@ -151,6 +151,12 @@ static inline const char *startswith(const char *s, const char *prefix) {
         return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
+/* Also of a string that is nothing but the suffix. */
+static inline bool endswith(const char *s, const char *suffix) {
+        size_t n = strlen(s), k = strlen(suffix);
+        return n >= k && strcmp(s + n - k, suffix) == 0;
+}
+
 /* One table, two look-ups: enum to name (NULL when out of range) and name to enum (-EINVAL when unknown). */
 #define DEFINE_STRING_TABLE_LOOKUP(name, type)                                                              \
         const char *name##_to_string(type v) {                                                              \

@@ -14,6 +14,7 @@
 
 #include "common/page.h"
 #include "common/parse-util.h"
+#include "device-settings.h"
 #include "messages.h"
 #include "service/config.h"
 
@@ -90,14 +91,15 @@ static const ConfType conf_type_log_target = {
 static const ConfItem device_items[] = {
                 /* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer is what is stored */
                 CONF_ITEM("Policy", conf_type_policy, DeviceConfig, policy, 0, 0),
-                CONF_ITEM("Concurrency", conf_type_uint, DeviceConfig, params.concurrency, 1, 1024),
-                CONF_ITEM("TimeSlice", conf_type_nsec, DeviceConfig, params.timeslice_ns,
-                                100 * NSEC_PER_USEC, 10 * NSEC_PER_SEC),
-                CONF_ITEM("StarveAfter", conf_type_nsec, DeviceConfig, params.starve_ns, 10 * NSEC_PER_MSEC,
-                                3600 * NSEC_PER_SEC),
-                CONF_ITEM("StarveRun", conf_type_nsec, DeviceConfig, params.starve_run_ns,
-                                100 * NSEC_PER_USEC, 10 * NSEC_PER_SEC),
-                CONF_ITEM("Linger", conf_type_nsec, DeviceConfig, params.linger_ns, 0, 100 * NSEC_PER_MSEC),
+                CONF_ITEM("Concurrency", conf_type_uint, DeviceConfig, params.concurrency, 1,
+                                DEVICE_CONCURRENCY_MAX),
+                CONF_ITEM("TimeSlice", conf_type_nsec, DeviceConfig, params.timeslice_ns, DEVICE_TURN_MIN,
+                                DEVICE_TURN_MAX),
+                CONF_ITEM("StarveAfter", conf_type_nsec, DeviceConfig, params.starve_ns, DEVICE_STARVE_MIN,
+                                DEVICE_STARVE_MAX),
+                CONF_ITEM("StarveRun", conf_type_nsec, DeviceConfig, params.starve_run_ns, DEVICE_TURN_MIN,
+                                DEVICE_TURN_MAX),
+                CONF_ITEM("Linger", conf_type_nsec, DeviceConfig, params.linger_ns, 0, DEVICE_LINGER_MAX),
                 CONF_ITEM("Threshold", conf_type_threshold, DeviceConfig, params.threshold, 1,
                                 SETTINGS_THRESHOLD_MAX),
                 CONF_ITEM("Budget", conf_type_usec, DeviceConfig, tuning.budget_us, 0, 1 * NSEC_PER_SEC),

@@ -77,10 +77,42 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
                                : sd_bus_message_read(message, "u", &u);
         if (r < 0)
                 return r;
-        if (device_settings_set(s, k, k->type == 't' ? v : u) < 0)
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "%s must be %" PRIu64 "..%" PRIu64, key, k->min, k->max);
+        if (device_settings_set(s, k, k->type == 't' ? v : u) < 0) {
+                char range[64];
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
+                                device_key_range(k, range, sizeof(range)));
+        }
         return 0;
+}
+
+/* What one SetPolicy asks for. */
+typedef struct DeviceChange {
+        DeviceSettings set;
+        unsigned forget;
+} DeviceChange;
+
+static int take_unset(
+                sd_bus_message *message, const char *signature, unsigned *forget, sd_bus_error *error) {
+        const char *key;
+
+        if (!streq(signature, "as"))
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
+                                "Unset must be of type 'as', not '%s'", signature);
+        int r = sd_bus_message_enter_container(message, 'a', "s");
+        while (r >= 0 && (r = sd_bus_message_read(message, "s", &key)) > 0)
+                if (device_forget_from_string(key, forget) < 0)
+                        return sd_bus_error_setf(
+                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+        return r < 0 ? r : sd_bus_message_exit_container(message);
+}
+
+static int take_device_change(sd_bus_message *message, const char *key, const char *signature,
+                void *userdata, sd_bus_error *error) {
+        DeviceChange *change = userdata;
+
+        if (streq(key, "Unset"))
+                return take_unset(message, signature, &change->forget, error);
+        return take_device_key(message, key, signature, &change->set, error);
 }
 
 static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *error) {
@@ -147,34 +179,40 @@ BUS_SETTER(set_property, Device *d, d->manager) {
         return 0;
 }
 
-/* Whether the policy takes the parameters, as they would be with `s`, for a device that has `runtime` already. */
-static bool settings_fit(
-                Manager *m, const char *id, const DeviceSettings *runtime, const DeviceSettings *s) {
+/* Whether the policy takes the parameters, as they would be after the change, for a device that has `runtime` already. */
+static bool change_fits(
+                Manager *m, const char *id, const DeviceSettings *runtime, const DeviceChange *change) {
+        DeviceSettings left = *runtime;
         PolicyConfig config;
         DeviceTuning tuning;
 
         const PolicyOps *ops = manager_device_config(m, id, &config, &tuning);
-        device_settings_apply(runtime, &ops, &config);
-        device_settings_apply(s, &ops, &config);
+        device_settings_forget(&left, change->forget);
+        device_settings_apply(&left, &ops, &config);
+        device_settings_apply(&change->set, &ops, &config);
         return device_policy_accepts(ops, &config);
 }
 
 /* All of them and those to come, or none. */
-static int configure_all(Manager *m, const DeviceSettings *s) {
-        const DeviceSettings none = DEVICE_SETTINGS_NULL;
+static int change_all(Manager *m, const DeviceChange *change) {
+        const DeviceSettings none = DEVICE_SETTINGS_NULL, former = m->every_device;
         Device *d, *tmp;
 
-        int r = settings_fit(m, "", &none, s) ? 0 : -EINVAL;
+        device_settings_forget(&m->every_device, change->forget);
+        int r = change_fits(m, "", &none, change) ? 0 : -EINVAL;
         HASH_ITER(hh, m->devices, d, tmp)
-                if (!settings_fit(m, d->id, &d->runtime, s))
+                if (!change_fits(m, d->id, &d->runtime, change))
                         r = -EINVAL;
-        if (r < 0)
+        if (r < 0) {
+                m->every_device = former;
                 return r;
+        }
 
-        device_settings_merge(&m->every_device, s);
+        device_settings_merge(&m->every_device, &change->set);
         HASH_ITER(hh, m->devices, d, tmp) {
-                int q = device_settings_is_empty(&d->runtime) ? device_load_config(d)
-                                                              : device_configure(d, s);
+                int q = device_settings_is_empty(&d->runtime)
+                                ? device_load_config(d)
+                                : device_change(d, &change->set, change->forget);
                 if (q < 0)
                         r = q;
                 else
@@ -184,10 +222,10 @@ static int configure_all(Manager *m, const DeviceSettings *s) {
         return r;
 }
 
-/* The device (NULL: every one), and what is to be set for it. */
-static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, DeviceSettings *ret_settings,
+/* The device (NULL: every one), and what is to be changed of it. */
+static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, DeviceChange *ret_change,
                 sd_bus_error *error) {
-        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        DeviceChange change = {.set = DEVICE_SETTINGS_NULL};
         const char *id, *policy;
         Device *d = NULL;
         uint64_t flags;
@@ -198,11 +236,11 @@ static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, De
         r = bus_check_flags(flags, error);
         if (r < 0)
                 return r;
-        r = bus_read_properties(message, take_device_key, &s, error);
+        r = bus_read_properties(message, take_device_change, &change, error);
         if (r < 0)
                 return r;
         if (!isempty(policy)) {
-                r = find_policy(policy, &s.ops, error);
+                r = find_policy(policy, &change.set.ops, error);
                 if (r < 0)
                         return r;
         }
@@ -210,27 +248,27 @@ static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, De
                 return sd_bus_error_setf(
                                 error, BUS_ERROR("NoSuchDevice"), "There is no device '%.128s'", id);
         *ret = d;
-        *ret_settings = s;
+        *ret_change = change;
         return 0;
 }
 
 int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
-        DeviceSettings s;
+        DeviceChange change;
         Device *d;
 
-        int r = read_set_policy(m, message, &d, &s, error);
+        int r = read_set_policy(m, message, &d, &change, error);
         return r < 0 ? r : check_device(m, message, d ? d->id : "", error);
 }
 
 BUS_MANAGER_CHANGE(method_set_policy) {
-        DeviceSettings s;
+        DeviceChange change;
         Device *d;
 
-        int r = read_set_policy(m, message, &d, &s, error);
+        int r = read_set_policy(m, message, &d, &change, error);
         if (r < 0)
                 return r;
-        r = d ? device_configure(d, &s) : configure_all(m, &s);
+        r = d ? device_change(d, &change.set, change.forget) : change_all(m, &change);
         if (r < 0)
                 return device_error(r, error);
         if (d)

@@ -4,16 +4,23 @@
  * Settings of a device that were made at run time
  */
 
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/parse-util.h"
 #include "device-settings.h"
 
-#define USEC_PER_HOUR UINT64_C(3600000000)
+#define USEC(ns) ((ns) / NSEC_PER_USEC)
 
 const DeviceKey device_keys[DEVICE_KEYS_N] = {
-                {"Concurrency", 'u', 1, 65535, offsetof(PolicyConfig, concurrency)},
-                {"TimeSliceUSec", 't', 100, USEC_PER_HOUR, offsetof(PolicyConfig, timeslice_ns)},
-                {"StarveUSec", 't', 1000, USEC_PER_HOUR, offsetof(PolicyConfig, starve_ns)},
-                {"StarveRunUSec", 't', 100, USEC_PER_HOUR, offsetof(PolicyConfig, starve_run_ns)},
-                {"LingerUSec", 't', 0, 1000000, offsetof(PolicyConfig, linger_ns)},
+                {"Concurrency", 'u', 1, DEVICE_CONCURRENCY_MAX, offsetof(PolicyConfig, concurrency)},
+                {"TimeSliceUSec", 't', USEC(DEVICE_TURN_MIN), USEC(DEVICE_TURN_MAX),
+                                offsetof(PolicyConfig, timeslice_ns)},
+                {"StarveUSec", 't', USEC(DEVICE_STARVE_MIN), USEC(DEVICE_STARVE_MAX),
+                                offsetof(PolicyConfig, starve_ns)},
+                {"StarveRunUSec", 't', USEC(DEVICE_TURN_MIN), USEC(DEVICE_TURN_MAX),
+                                offsetof(PolicyConfig, starve_run_ns)},
+                {"LingerUSec", 't', 0, USEC(DEVICE_LINGER_MAX), offsetof(PolicyConfig, linger_ns)},
                 {"Threshold", 'u', 0, 65535, offsetof(PolicyConfig, threshold)},
 };
 
@@ -26,6 +33,18 @@ const DeviceKey *device_key_find(const char *name) {
 
 static unsigned key_bit(const DeviceKey *k) {
         return 1U << (k - device_keys);
+}
+
+const char *device_key_range(const DeviceKey *k, char *buf, size_t size) {
+        char min[32], max[32];
+
+        if (k->type == 'u')
+                (void) snprintf(buf, size, "%" PRIu64 "..%" PRIu64, k->min, k->max);
+        else
+                (void) snprintf(buf, size, "a time span, %s..%s",
+                                format_nsec(min, sizeof(min), k->min * NSEC_PER_USEC),
+                                format_nsec(max, sizeof(max), k->max * NSEC_PER_USEC));
+        return buf;
 }
 
 uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c) {
@@ -93,4 +112,26 @@ void device_settings_merge(DeviceSettings *s, const DeviceSettings *from) {
                 return;
         s->has_preemption = true;
         s->preemption = from->preemption;
+}
+
+int device_forget_from_string(const char *key, unsigned *keys) {
+        const DeviceKey *k = device_key_find(key);
+
+        if (streq(key, "Policy"))
+                *keys |= DEVICE_FORGET_POLICY;
+        else if (streq(key, "Preemption"))
+                *keys |= DEVICE_FORGET_PREEMPTION;
+        else if (k)
+                *keys |= key_bit(k);
+        else
+                return -ENOENT;
+        return 0;
+}
+
+void device_settings_forget(DeviceSettings *s, unsigned keys) {
+        s->mask &= ~keys;
+        if (keys & DEVICE_FORGET_POLICY)
+                s->ops = NULL;
+        if (keys & DEVICE_FORGET_PREEMPTION)
+                s->has_preemption = false;
 }

@@ -20,7 +20,18 @@ typedef struct DeviceKey {
 #define DEVICE_KEYS_N 6U
 extern const DeviceKey device_keys[DEVICE_KEYS_N];
 
+/* Ranges of both the bus and the configuration files; spans in nanoseconds. */
+#define DEVICE_CONCURRENCY_MAX 1024U
+#define DEVICE_TURN_MIN        (100 * NSEC_PER_USEC) /* a turn: TimeSlice, StarveRun */
+#define DEVICE_TURN_MAX        (10 * NSEC_PER_SEC)
+#define DEVICE_STARVE_MIN      NSEC_PER_MSEC
+#define DEVICE_STARVE_MAX      (3600 * NSEC_PER_SEC)
+#define DEVICE_LINGER_MAX      (100 * NSEC_PER_MSEC)
+
 const DeviceKey *device_key_find(const char *name);
+
+/* The range in words, "a time span, 100us..10s", for whoever gave a value outside it. Returns buf. */
+const char *device_key_range(const DeviceKey *k, char *buf, size_t size);
 
 typedef struct DeviceSettings {
         const PolicyOps *ops; /* NULL: not named */
@@ -46,6 +57,17 @@ uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c);
 
 /* By its name. -EINVAL when there is none such. */
 int device_settings_set_preemption(DeviceSettings *s, const char *name);
+
+/* A set of keys to forget: a bit for each of device_keys by its index, and these. */
+#define DEVICE_FORGET_POLICY     (1U << DEVICE_KEYS_N)
+#define DEVICE_FORGET_PREEMPTION (1U << (DEVICE_KEYS_N + 1))
+#define DEVICE_FORGET_ALL        ((1U << (DEVICE_KEYS_N + 2)) - 1)
+
+/* Adds the key, by its name on the bus, to *keys. -ENOENT when there is no such key. */
+int device_forget_from_string(const char *key, unsigned *keys);
+
+/* From now on the configuration decides these keys. */
+void device_settings_forget(DeviceSettings *s, unsigned keys);
 
 /* The keys that `from` names replace those of *s, or the values in force. */
 void device_settings_merge(DeviceSettings *s, const DeviceSettings *from);

@@ -357,9 +357,10 @@ int device_load_config(Device *d) {
         return 0;
 }
 
-int device_configure(Device *d, const DeviceSettings *s) {
+int device_change(Device *d, const DeviceSettings *s, unsigned forget) {
         DeviceSettings before = d->runtime;
 
+        device_settings_forget(&d->runtime, forget);
         device_settings_merge(&d->runtime, s);
         int r = device_load_config(d);
         if (r < 0) {
@@ -368,4 +369,8 @@ int device_configure(Device *d, const DeviceSettings *s) {
         }
         manager_state_changed(d->manager);
         return 0;
+}
+
+int device_configure(Device *d, const DeviceSettings *s) {
+        return device_change(d, s, 0);
 }

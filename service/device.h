@@ -109,8 +109,11 @@ int device_load_config(Device *d);
 /* Whether these parameters make sense to the policy, together. */
 bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
 
-/* Run-time settings, on top of those that are there. Nobody's state or settings are lost; on failure (-EINVAL: the policy refuses
- * the parameters) nothing is changed. */
+/* Forgets run-time settings (see device_settings_forget()), and puts *s on top of what is left. Nobody's state or settings are lost; on
+ * failure (-EINVAL: the policy refuses the parameters) nothing is changed. */
+int device_change(Device *d, const DeviceSettings *s, unsigned forget);
+
+/* The same, forgetting nothing. */
 int device_configure(Device *d, const DeviceSettings *s);
 
 /* By its object. > 0 and *ret when it is there, else 0. */

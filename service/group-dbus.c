@@ -336,7 +336,9 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
         if (g)
                 return check_settings(message, g, flags, &s, error);
         if (!stored_name_is_valid(name))
-                return no_such_group(name, error);
+                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+                                "'%.256s' is neither a cgroup's path nor the name of a service, scope or slice",
+                                name);
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
         return auth_check(m->auth, message, &request, error);
 }

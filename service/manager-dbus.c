@@ -95,6 +95,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_list_policies},
                 {.method = method_list_classes},
                 {.method = method_list_holds},
+                {.method = method_list_settings},
                 {.method = method_get_client_by_pidfd},
                 {.method = method_get_client_by_pid},
                 {.method = method_get_group},
@@ -128,6 +129,8 @@ static const sd_bus_vtable manager_vtable[] = {
                                 method_list_policies, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListClasses", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssa{sv})", classes),
                                 method_list_classes, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListSettings", SD_BUS_NO_ARGS,
+                                SD_BUS_RESULT("a(ssa{sv})", settings), method_list_settings, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("GetClientByPIDFD", SD_BUS_ARGS("h", pidfd),
                                 SD_BUS_RESULT("o", client), method_get_client_by_pidfd, BUS_ANY_USER),

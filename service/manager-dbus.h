@@ -43,6 +43,9 @@ int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
 
 int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
 
+/* settings-dbus.c */
+int method_list_settings(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
 /* explain-dbus.c */
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);

@@ -14,18 +14,31 @@
 #include "state-file.h"
 #include "stored.h"
 
-#define DEPTH_MAX 8
+#define DEPTH_MAX     8
+#define UNIT_NAME_MAX 255U /* systemd's */
 
 /* --- names --- */
+
+/* The rules of systemd.unit(5), for the kinds of units that have a cgroup. */
+static bool unit_name_is_valid(const char *name) {
+        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@";
+        static const char *const suffixes[] = {".service", ".scope", ".slice"};
+        size_t n = strlen(name);
+
+        if (n > UNIT_NAME_MAX || strspn(name, ok) != n || name[0] == '@')
+                return false;
+        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++)
+                if (n > strlen(suffixes[i]) && endswith(name, suffixes[i]))
+                        return true;
+        return false;
+}
 
 bool stored_name_is_valid(const char *name) {
         size_t n = strlen(name);
 
-        if (n == 0 || n >= PATH_MAX || startswith(name, "job:") || !string_is_printable(name))
-                return false;
-        if (name[0] == '/')
-                return n == 1 || name[n - 1] != '/';
-        return !strchr(name, '/') && strchr(name, '.');
+        if (name[0] != '/')
+                return unit_name_is_valid(name);
+        return n < PATH_MAX && string_is_printable(name) && (n == 1 || name[n - 1] != '/');
 }
 
 int stored_name(const char *group, char **ret) {

@@ -119,3 +119,30 @@ int systemd_unit_cgroup(sd_bus *bus, const char *unit, sd_bus_error *e, char **r
         }
         return -EINVAL;
 }
+
+static int unit_get_string(
+                sd_bus *bus, const char *path, const char *property, sd_bus_error *e, char **ret) {
+        return sd_bus_get_property_string(bus, SYSTEMD_NAME, path, SYSTEMD_UNIT, property, e, ret);
+}
+
+int systemd_unit_id(sd_bus *bus, const char *unit, sd_bus_error *e, char **ret) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        _cleanup_free_ char *state = NULL, *id = NULL;
+        const char *path;
+
+        int r = sd_bus_call_method(
+                        bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "LoadUnit", e, &reply, "s", unit);
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "o", &path);
+        if (r >= 0)
+                r = unit_get_string(bus, path, "LoadState", e, &state);
+        if (r >= 0)
+                r = unit_get_string(bus, path, "Id", e, &id);
+        if (r < 0)
+                return r;
+        if (streq(state, "not-found"))
+                return -ENOENT;
+        *ret = TAKE_PTR(id);
+        return 0;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * list-devices, list-clients, list-queues, list-groups, list-policies, list-classes
+ * list-devices, list-clients, list-queues, list-groups, list-policies, list-classes, list-settings
  *
  * Most columns are a property of the object, by name; what is not (a user's name, the pid behind a queue) is filled in
  * by a function of the column.
@@ -341,28 +341,34 @@ int list_fetch_array(Ctl *c, const char *member, Value *ret) {
         return 0;
 }
 
+/* A list whose structures have the columns of the table. */
+static int list_array(Ctl *c, const char *member, const Column *columns, size_t n_columns,
+                const char *singular, const char *plural) {
+        _cleanup_(table_done)
+        Table t = {.columns = columns, .n_columns = n_columns};
+        _cleanup_(value_done)
+        Value rows = {};
+        int r;
+
+        r = list_fetch_array(c, member, &rows);
+        if (r != 0)
+                return r;
+        for (size_t i = 0; i < rows.n_items; i++) {
+                const Value *row = rows.items + i;
+                Value *cells = table_add(&t, TABLE_NO_PARENT);
+
+                for (size_t k = 0; cells && k < MIN(row->n_items, n_columns); k++)
+                        cells[k] = value_copy(row->items + k);
+        }
+        return table_show(c, &t, singular, plural);
+}
+
 int verb_list_policies(Ctl *c, int argc, char *argv[]) {
         static const Column columns[] = {
                         {"POLICY", "policy", CELL_PLAIN, 0},
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
-        _cleanup_(table_done)
-        Table t = TABLE_INIT(columns);
-        _cleanup_(value_done)
-        Value policies = {};
-        int r;
-
-        r = list_fetch_array(c, "ListPolicies", &policies);
-        if (r != 0)
-                return r;
-        for (size_t i = 0; i < policies.n_items; i++) {
-                const Value *p = policies.items + i;
-                Value *cells = table_add(&t, TABLE_NO_PARENT);
-
-                for (size_t k = 0; cells && k < MIN(p->n_items, ELEMENTSOF(columns)); k++)
-                        cells[k] = value_copy(p->items + k);
-        }
-        return table_show(c, &t, "policy", "policies");
+        return list_array(c, "ListPolicies", columns, ELEMENTSOF(columns), "policy", "policies");
 }
 
 int verb_list_classes(Ctl *c, int argc, char *argv[]) {
@@ -402,4 +408,13 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                 cells[1 + ELEMENTSOF(settings)] = value_copy(class->items + 1);
         }
         return table_show(c, &t, "class", "classes");
+}
+
+int verb_list_settings(Ctl *c, int argc, char *argv[]) {
+        static const Column columns[] = {
+                        {"TARGET", "target", CELL_PLAIN, 0},
+                        {"LIFETIME", "lifetime", CELL_PLAIN, 0},
+                        {"SETTINGS", "settings", CELL_PLAIN, COLUMN_ELASTIC},
+        };
+        return list_array(c, "ListSettings", columns, ELEMENTSOF(columns), "target", "targets");
 }

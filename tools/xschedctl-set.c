@@ -57,6 +57,11 @@ static const Setting *find_setting(bool of_device, const char *key, size_t n) {
         return NULL;
 }
 
+static bool is_unset(const char *assignment) {
+        const char *equals = strchr(assignment, '=');
+        return equals && equals[1] == '\0';
+}
+
 static int append_value(sd_bus_message *m, const Setting *s, const char *value) {
         uint64_t u;
         int64_t i;
@@ -85,18 +90,26 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
         }
 }
 
-int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) {
+static int find_named_setting(ObjectKind kind, const char *assignment, const Setting **ret) {
         const char *equals = strchr(assignment, '=');
-        const Setting *s;
-        int r;
 
         if (!equals || equals == assignment)
                 return ctl_fail("%s: not KEY=VALUE", assignment);
-        s = find_setting(kind == OBJECT_DEVICE, assignment, (size_t) (equals - assignment));
-        if (!s)
-                return ctl_fail("%.*s: no such setting of a %s", (int) (equals - assignment), assignment,
-                                object_kind_to_string(kind));
-        r = append_value(m, s, equals + 1);
+        size_t n = (size_t) (equals - assignment);
+        *ret = find_setting(kind == OBJECT_DEVICE, assignment, n);
+        return *ret ? 0
+                    : ctl_fail("%.*s: no such setting of a %s", (int) n, assignment,
+                                      object_kind_to_string(kind));
+}
+
+int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) {
+        const Setting *s;
+        int r;
+
+        r = find_named_setting(kind, assignment, &s);
+        if (r != 0)
+                return r;
+        r = append_value(m, s, strchr(assignment, '=') + 1);
         if (r == -EINVAL)
                 return ctl_fail("%s: not a %s", assignment,
                                 s->is_span                       ? "time span, like 5ms"
@@ -116,12 +129,12 @@ static const char *named_policy(const char *assignment) {
                                                                           : NULL;
 }
 
-static int new_device_call(Ctl *c, const Target *t, int argc, char *argv[], sd_bus_message **ret) {
+static int new_device_call(Ctl *c, const Target *t, size_t n, char *assignments[], sd_bus_message **ret) {
         const char *policy = "";
         int r;
 
-        for (int i = 0; i < argc; i++)
-                policy = named_policy(argv[i]) ?: policy;
+        for (size_t i = 0; i < n; i++)
+                policy = named_policy(assignments[i]) ?: policy;
         r = ctl_new_call(c, NULL, NULL, "SetPolicy", ret);
         if (r >= 0)
                 r = sd_bus_message_append(*ret, "sst", t->name, policy, UINT64_C(0));
@@ -144,42 +157,90 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
         return r < 0 ? ctl_fail("%s: %s", t->text, strerror(-r)) : 0;
 }
 
-int verb_set(Ctl *c, int argc, char *argv[]) {
+/* "Unset": the names of those settings that were given an empty value. */
+static int append_unset(sd_bus_message *m, ObjectKind kind, size_t n, char *assignments[]) {
+        const Setting *s;
+        int r;
+
+        r = sd_bus_message_open_container(m, 'e', "sv");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", "Unset");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'v', "as");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "s");
+        for (size_t i = 0; i < n && r >= 0; i++) {
+                if (!is_unset(assignments[i]))
+                        continue;
+                if (kind == OBJECT_DEVICE && named_policy(assignments[i]))
+                        r = sd_bus_message_append(m, "s", "Policy");
+                else if (find_named_setting(kind, assignments[i], &s) != 0)
+                        return EXIT_FAILURE;
+                else
+                        r = sd_bus_message_append(m, "s", s->name);
+        }
+        for (unsigned i = 0; i < 3 && r >= 0; i++)
+                r = sd_bus_message_close_container(m);
+        return r < 0 ? ctl_fail("%s", strerror(-r)) : 0;
+}
+
+/* The a{sv} of a call that sets. */
+static int append_settings(sd_bus_message *m, ObjectKind kind, size_t n, char *assignments[]) {
+        bool any_unset = false;
+        int r;
+
+        r = sd_bus_message_open_container(m, 'a', "{sv}");
+        if (r < 0)
+                return ctl_fail("%s", strerror(-r));
+        for (size_t i = 0; i < n; i++) {
+                if (is_unset(assignments[i])) {
+                        any_unset = true;
+                        continue;
+                }
+                if (kind == OBJECT_DEVICE && named_policy(assignments[i]))
+                        continue;
+                r = settings_append(m, kind, assignments[i]);
+                if (r != 0)
+                        return r;
+        }
+        r = any_unset ? append_unset(m, kind, n, assignments) : 0;
+        if (r != 0)
+                return r;
+        r = sd_bus_message_close_container(m);
+        return r < 0 ? ctl_fail("%s", strerror(-r)) : 0;
+}
+
+/* One call for all that is set and unset of one target. */
+static int set_target(Ctl *c, const Target *t, size_t n, char *assignments[]) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL;
-        _cleanup_(target_done)
-        Target t = {};
         int r;
 
-        r = target_resolve(c, argv[0], true, &t);
+        r = t->kind == OBJECT_DEVICE ? new_device_call(c, t, n, assignments, &m) : new_set_call(c, t, &m);
         if (r == 0)
-                r = t.kind == OBJECT_DEVICE ? new_device_call(c, &t, argc - 1, argv + 1, &m)
-                                            : new_set_call(c, &t, &m);
+                r = append_settings(m, t->kind, n, assignments);
         if (r != 0)
                 return r;
-        r = sd_bus_message_open_container(m, 'a', "{sv}");
-        if (r < 0)
-                return ctl_fail("%s: %s", t.text, strerror(-r));
-        for (int i = 1; i < argc; i++) {
-                if (t.kind == OBJECT_DEVICE && named_policy(argv[i]))
-                        continue;
-                r = settings_append(m, t.kind, argv[i]);
-                if (r != 0)
-                        return r;
-        }
-        r = sd_bus_message_close_container(m);
-        if (r >= 0)
-                r = ctl_call(c, m, &error, NULL);
-        return r < 0 ? ctl_call_failed(c, &error, r, t.text) : 0;
+        r = ctl_call(c, m, &error, NULL);
+        return r < 0 ? ctl_call_failed(c, &error, r, t->text) : 0;
 }
 
+int verb_set(Ctl *c, int argc, char *argv[]) {
+        _cleanup_(target_done)
+        Target t = {};
+
+        int r = target_resolve(c, argv[0], TARGET_MAY_BE_NEW | (c->force ? TARGET_MAY_BE_GONE : 0), &t);
+        return r != 0 ? r : set_target(c, &t, (size_t) argc - 1, argv + 1);
+}
+
+/* 0, a negative errno, or an exit status when the call has said itself what was wrong. */
 typedef int (*target_call_t)(Ctl *c, const Target *t, const char *method, sd_bus_error *e);
 
 /* The targets in the order in which they were named, up to the first that fails. An exit status. */
-static int for_each_target(Ctl *c, int argc, char *argv[], bool may_be_new, const char *no_device,
-                target_call_t call, const char *method) {
+static int for_each_target(
+                Ctl *c, int argc, char *argv[], TargetFlags flags, target_call_t call, const char *method) {
         for (int i = 0; i < argc; i++) {
                 _cleanup_(sd_bus_error_free)
                 sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -187,37 +248,65 @@ static int for_each_target(Ctl *c, int argc, char *argv[], bool may_be_new, cons
                 Target t = {};
                 int r;
 
-                r = target_resolve(c, argv[i], may_be_new, &t);
+                r = target_resolve(c, argv[i], flags, &t);
                 if (r != 0)
                         return r;
-                if (t.kind == OBJECT_DEVICE)
-                        return ctl_fail("%s: %s", t.text, no_device);
                 r = call(c, &t, method, &error);
                 if (r < 0)
                         return ctl_call_failed(c, &error, r, t.text);
+                if (r > 0)
+                        return r;
         }
         return 0;
 }
 
+/* Every key of a device goes back to what the configuration says. */
+static int reset_device(Ctl *c, const Target *t) {
+        char *assignments[ELEMENTSOF(settings) + 1];
+        size_t n = 0;
+        int r = 0;
+
+        assignments[n++] = strdup("policy=");
+        for (size_t i = 0; i < ELEMENTSOF(settings); i++)
+                if (settings[i].of_device && asprintf(&assignments[n++], "%s=", settings[i].key) < 0)
+                        assignments[n - 1] = NULL;
+        for (size_t i = 0; i < n; i++)
+                if (!assignments[i])
+                        r = ctl_fail("out of memory");
+        if (r == 0)
+                r = set_target(c, t, n, assignments);
+        for (size_t i = 0; i < n; i++)
+                free(assignments[i]);
+        return r;
+}
+
 static int call_reset(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
+        int r;
+
+        if (t->kind == OBJECT_DEVICE)
+                return reset_device(c, t);
         if (t->kind == OBJECT_GROUP)
-                return ctl_call_method(c, NULL, NULL, "ResetGroup", e, NULL, "st", t->name, UINT64_C(0));
-        return ctl_call_method(
-                        c, t->path, object_kind_interface(t->kind), method, e, NULL, "t", UINT64_C(0));
+                r = ctl_call_method(c, NULL, NULL, "ResetGroup", e, NULL, "st", t->name, UINT64_C(0));
+        else
+                r = ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, "t",
+                                UINT64_C(0));
+        return MIN(r, 0);
 }
 
 static int call_plain(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
-        return ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, NULL);
+        if (t->kind == OBJECT_DEVICE)
+                return ctl_fail("%s: only groups, clients and queues can be suspended", t->text);
+
+        int r = ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, NULL);
+        return MIN(r, 0);
 }
 
 int verb_reset(Ctl *c, int argc, char *argv[]) {
-        return for_each_target(c, argc, argv, true, "a device has no settings of its own to go back from",
-                        call_reset, "Reset");
+        return for_each_target(c, argc, argv, TARGET_MAY_BE_NEW | TARGET_MAY_BE_GONE, call_reset, "Reset");
 }
 
 static int suspend_or_resume(Ctl *c, const char *method, int argc, char *argv[]) {
-        return for_each_target(c, argc, argv, false, "only groups, clients and queues can be suspended",
-                        call_plain, method);
+        return for_each_target(c, argc, argv, 0, call_plain, method);
 }
 
 int verb_suspend(Ctl *c, int argc, char *argv[]) {

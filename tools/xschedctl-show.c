@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "tools/xschedctl-bus.h"
+#include "tools/xschedctl-list.h"
 #include "tools/xschedctl-table.h"
 #include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
@@ -93,6 +94,16 @@ static int objects_add(Objects *o, Object *object) {
         return 0;
 }
 
+/* Takes *object, unless it lacks a property that was asked for. */
+static int add_object(const Ctl *c, const char *what, Objects *o, Object *object) {
+        int r = check_wanted(c, what, object);
+
+        if (r == 0)
+                return objects_add(o, object);
+        object_done(object);
+        return r;
+}
+
 static int fetch_devices(Ctl *c, Objects *o) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -115,6 +126,39 @@ static int fetch_devices(Ctl *c, Objects *o) {
         return r;
 }
 
+/* The settings of a group that does not exist, as properties: its name, and what is set. */
+static int fetch_settings(Ctl *c, const Target *t, Object *ret) {
+        _cleanup_(value_done)
+        Value all = {};
+        Object object = {.kind = OBJECT_GROUP, .properties = {.type = VALUE_DICT}};
+        int r;
+
+        r = list_fetch_array(c, "ListSettings", &all);
+        for (size_t i = 0; i < all.n_items && r == 0; i++) {
+                const Value *entry = all.items + i;
+
+                if (entry->n_items < 3 || !streq_ptr(value_get_string(entry->items), t->name))
+                        continue;
+                object.properties = value_copy(entry->items + 2);
+                r = value_append(&object.properties, value_string("Name"));
+                if (r >= 0)
+                        r = value_append(&object.properties, value_copy(entry->items));
+                if (r >= 0)
+                        r = value_append(&object.properties, value_string("Lifetime"));
+                if (r >= 0)
+                        r = value_append(&object.properties, value_copy(entry->items + 1));
+                if (r < 0) {
+                        object_done(&object);
+                        return ctl_fail("out of memory");
+                }
+                *ret = object;
+                return 0;
+        }
+        return r != 0 ? r
+                      : ctl_fail("%s: no such group: nothing that is scheduled runs there, and it has no settings",
+                                        t->text);
+}
+
 static int fetch_target(Ctl *c, const char *text, Objects *o) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -123,21 +167,21 @@ static int fetch_target(Ctl *c, const char *text, Objects *o) {
         Object object = {};
         int r;
 
-        r = text ? target_resolve(c, text, false, &t) : ctl_connect(c);
+        r = text ? target_resolve(c, text, TARGET_MAY_BE_NEW | TARGET_MAY_BE_GONE, &t) : ctl_connect(c);
         if (r != 0)
                 return r;
-        if (text && !t.path)
+        if (t.kind == OBJECT_DEVICE && !t.path)
                 return fetch_devices(c, o);
+        if (t.kind == OBJECT_GROUP && !t.path) {
+                r = fetch_settings(c, &t, &object);
+                return r != 0 ? r : add_object(c, text, o, &object);
+        }
         r = object_fetch(c, t.kind, t.path ?: SERVICE_PATH, &error, &object);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, text);
         if (t.kind == OBJECT_DEVICE && property_is_wanted(c, "Metrics"))
                 object_measure(c, &object);
-        r = check_wanted(c, text ?: "the service", &object);
-        if (r == 0)
-                return objects_add(o, &object);
-        object_done(&object);
-        return r;
+        return add_object(c, text ?: "the service", o, &object);
 }
 
 static void show_objects(const Ctl *c, const Objects *o) {

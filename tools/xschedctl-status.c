@@ -182,7 +182,7 @@ static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
         if (!paths || !targets)
                 return ctl_fail("out of memory");
         for (int i = 0; i < n && r == 0; i++) {
-                r = target_resolve(c, names[i], false, targets + i);
+                r = target_resolve(c, names[i], 0, targets + i);
                 if (r == 0 && targets[i].path && !is_known(s, targets[i].path))
                         r = ctl_fail("%s: no such object", names[i]);
                 if (r == 0)

@@ -173,24 +173,62 @@ static int resolve_user_unit(const Ctl *c, Target *t) {
         return 0;
 }
 
-static int resolve_group(Ctl *c, Target *t, bool may_be_new) {
+/* GetGroup. An exit status; 0 also where there is no such group: t->path is then NULL, and *error tells it. */
+static int find_group(Ctl *c, Target *t, sd_bus_error *error) {
+        int r = get_object(c, "GetGroup", "s", t->name, error, &t->path);
+
+        if (r >= 0 || sd_bus_error_has_name(error, SERVICE_NAME ".Error.NoSuchGroup"))
+                return 0;
+        return ctl_call_failed(c, error, r, t->text);
+}
+
+/* Has systemd say which unit that is: the scheduler knows a unit by its own name only. Where there is no systemd to ask, the name stays. */
+static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *id = NULL;
+
+        if (ctl_bus_address(c) || !bus_has_owner(c->bus, SYSTEMD_NAME))
+                return 0;
+        int r = systemd_unit_id(c->bus, t->name, &error, &id);
+        if (r == -ENOENT && (flags & TARGET_MAY_BE_GONE || !(flags & TARGET_MAY_BE_NEW)))
+                return 0;
+        if (r == -ENOENT)
+                return ctl_fail("%s: there is no unit %s; --force sets it nevertheless", t->text, t->name);
+        if (r < 0)
+                return systemd_failed(t->text, &error, r);
+        free(t->resolved);
+        t->resolved = TAKE_PTR(id);
+        t->name = t->resolved;
+        return 0;
+}
+
+static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        bool is_unit;
         int r;
 
         t->kind = OBJECT_GROUP;
         r = complete_unit(t);
-        if (r == 0 && c->user_bus && !strpbrk(t->name, "/:"))
+        is_unit = !strpbrk(t->name, "/:");
+        if (r == 0 && c->user_bus && is_unit)
                 r = resolve_user_unit(c, t);
-        if (r != 0)
+        if (r == 0)
+                r = find_group(c, t, &error);
+        if (r == 0 && !t->path && is_unit && !c->user_bus) {
+                r = resolve_unit(c, t, flags);
+                if (r == 0 && t->name == t->resolved) {
+                        sd_bus_error_free(&error);
+                        r = find_group(c, t, &error);
+                }
+        }
+        if (r != 0 || t->path || flags & TARGET_MAY_BE_NEW)
                 return r;
-        r = get_object(c, "GetGroup", "s", t->name, &error, &t->path);
-        if (r >= 0 || (may_be_new && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchGroup")))
-                return 0;
-        return ctl_call_failed(c, &error, r, t->text);
+        return ctl_call_failed(c, &error, sd_bus_error_get_errno(&error), t->text);
 }
 
-int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret) {
+int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret) {
         _cleanup_(target_done)
         Target t = {.text = text, .name = text};
         const char *rest;
@@ -211,7 +249,7 @@ int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret) {
                 r = resolve_device(&t);
         else {
                 t.name = startswith(text, "group:") ?: text;
-                r = resolve_group(c, &t, may_be_new);
+                r = resolve_group(c, &t, flags);
         }
         if (r != 0)
                 return r;

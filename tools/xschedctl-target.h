@@ -22,8 +22,13 @@ typedef struct Target {
 
 void target_done(Target *t);
 
-/* An exit status, 0 when there is such an object. With `may_be_new`, a group need not exist. Connects. */
-int target_resolve(Ctl *c, const char *text, bool may_be_new, Target *ret);
+typedef enum TargetFlags {
+        TARGET_MAY_BE_NEW = 1 << 0,  /* a group need not exist, only its unit */
+        TARGET_MAY_BE_GONE = 1 << 1, /* nor its unit */
+} TargetFlags;
+
+/* An exit status, 0 when there is such an object. A unit's alias becomes the unit's own name. Connects. */
+int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret);
 
 /* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
 int target_open_pid(const char *text, int *ret_pidfd);

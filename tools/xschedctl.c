@@ -42,8 +42,10 @@ static const Verb verbs[] = {
                 {"list-policies", 0, 0, verb_list_policies, "", "Policies that a device can have"},
                 {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
                 {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
+                {"list-settings", 0, 0, verb_list_settings, "", "Settings that were made by set"},
                 {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
-                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET", VERB_ASKS},
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...",
+                                "Change settings of TARGET; KEY= forgets one", VERB_ASKS},
                 {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set",
                                 VERB_ASKS},
                 {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
@@ -91,6 +93,7 @@ enum {
         OPTION_WHY,
         OPTION_SORT,
         OPTION_RUNTIME,
+        OPTION_FORCE,
         OPTION_VERSION,
 };
 
@@ -123,6 +126,7 @@ static const Option option_table[] = {
                                 "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
                 {OPTION_RUNTIME, "runtime", NULL, "set", "Until the next boot, not for good"},
+                {OPTION_FORCE, "force", NULL, "set", "Also of a unit that systemd does not know"},
                 {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
@@ -367,6 +371,9 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 return add_property(c, argument);
         case OPTION_VALUE:
                 c->value_only = true;
+                return 0;
+        case OPTION_FORCE:
+                c->force = true;
                 return 0;
         case OPTION_RUNTIME:
                 c->runtime = true;

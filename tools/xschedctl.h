@@ -65,6 +65,7 @@ typedef struct Ctl {
 
         /* set */
         bool runtime;
+        bool force;
 
         RunOptions run;
 
@@ -89,6 +90,7 @@ int verb_list_queues(Ctl *c, int argc, char *argv[]);
 int verb_list_groups(Ctl *c, int argc, char *argv[]);
 int verb_list_policies(Ctl *c, int argc, char *argv[]);
 int verb_list_classes(Ctl *c, int argc, char *argv[]);
+int verb_list_settings(Ctl *c, int argc, char *argv[]);
 int verb_show(Ctl *c, int argc, char *argv[]);
 int verb_explain(Ctl *c, int argc, char *argv[]);
 int verb_dump(Ctl *c, int argc, char *argv[]);

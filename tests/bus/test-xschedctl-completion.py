@@ -68,7 +68,8 @@ class Bash(unittest.TestCase):
 
     def test_verbs(self):
         self.assertEqual(self.complete('xschedctl list-'),
-                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes', 'list-holds'})
+                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes', 'list-holds',
+                          'list-settings'})
         self.assertEqual(self.complete('xschedctl --no-pager rel'), {'reload'})
         self.assertEqual(self.complete('xschedctl --bus-address x res'), {'reset', 'resume'})
         self.assertEqual(self.complete('xschedctl -H x --user --machine y res'), {'reset', 'resume'})

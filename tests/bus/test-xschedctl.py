@@ -258,6 +258,38 @@ class Changes(unittest.TestCase):
         with Client(device='pci:0000:66:00.0'):
             self.assertEqual(ctl_json('show', 'device:pci:0000:66:00.0')['LingerUSec'], 123)
 
+    def test_a_device_goes_back_to_its_configuration(self):
+        """One key by an empty value, in one step with what is set; all by reset."""
+        target = f'device:{DEVICE}'
+        keys = ('Concurrency', 'TimeSliceUSec', 'Policy', 'LingerUSec')
+
+        def now():
+            shown = ctl_json('show', target)
+            return {k: shown[k] for k in keys}
+        before = now()
+        ctl('set', target, 'concurrency=2', 'timeslice=7ms')
+        ctl('set', target, 'timeslice=', 'linger=99us')
+        self.assertEqual(now(), dict(before, Concurrency=2, LingerUSec=99))
+        self.assertEqual([r for r in ctl_json('list-settings') if r['target'] == target],
+                         [{'target': target, 'lifetime': 'runtime', 'settings': {'Concurrency': 2, 'LingerUSec': 99}}])
+        ctl('reset', target)
+        self.assertEqual(now(), before)
+        ctl('set', 'device:all', 'concurrency=3', 'policy=tree')
+        ctl('set', target, 'concurrency=2')
+        ctl('reset', target)
+        self.assertEqual(now(), dict(before, Concurrency=3))
+        ctl('set', target, 'concurrency=2')
+        ctl('reset', 'device:all')
+        self.assertEqual(now(), before)
+        self.assertFalse([r for r in ctl_json('list-settings') if r['target'].startswith('device:')])
+
+    def test_a_device_has_ranges(self):
+        """Those of the configuration files, in words."""
+        for value in ('1h', '10001ms', '99us', '0', 'infinity'):
+            self.assertIn('a time span, 100us..10s', ctl('set', f'device:{DEVICE}', f'timeslice={value}', status=1))
+        self.assertIn('1..1024', ctl('set', f'device:{DEVICE}', 'concurrency=1025', status=1))
+        self.assertIn('nonsense', ctl('set', f'device:{DEVICE}', 'nonsense=', status=1))
+
     def test_suspended_client_waits_at_the_gate(self):
         for target in (self.client.target, self.client.pid, self.client.row()['group']):
             with self.subTest(target):
@@ -310,7 +342,6 @@ class Errors(unittest.TestCase):
             self.fails('set', 'device:pci:dead', 'policy=tree', says='device:pci:dead: no such device')
             self.fails('show', c.pid, '-p', 'Bogus', says='no such property: Bogus')
             self.fails('suspend', f'device:{DEVICE}', says='only groups, clients and queues')
-            self.fails('reset', f'device:{DEVICE}', says='a device has no settings')
         self.fails('show', 'client:one', says='client:one: not a number')
         self.fails('status', 'client:987654', says='client:987654: no such')
         self.fails('explain', 'client:987654', says='client:987654: no such')

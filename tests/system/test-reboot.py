@@ -36,7 +36,7 @@ class Reboot(SettingsCase):
         run("xschedctl", "set", "kept.service", "priority=9", "class=stored")
         run("xschedctl", "set", "--runtime", "kept.service", "threshold=3")
         run("xschedctl", "set", "kept.slice", "priority=3", "weight=31")
-        run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
+        run("xschedctl", "set", "--force", "--runtime", "brief.service", "priority=4")
         run("xschedctl", "set", "/system.slice/nested.service/below", "priority=6")
         self.check(c, 9, "stored", "override")
         run("systemctl", "restart", "xsched")
@@ -66,7 +66,7 @@ class Reboot(SettingsCase):
         run("xschedctl", "set", "kept.slice", "weight=32")
         # Nobody is there; a second time there is nothing to forget.
         run("xschedctl", "reset", "absent.service", status=1)
-        run("xschedctl", "set", "absent.service", "weight=3")
+        run("xschedctl", "set", "--force", "absent.service", "weight=3")
         run("xschedctl", "reset", "absent.service")
         run("xschedctl", "reset", "absent.service", status=1)
 

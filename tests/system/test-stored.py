@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 
 import inside
 from inside import GROUP, SettingsCase, run, until
@@ -10,6 +11,13 @@ from inside import GROUP, SettingsCase, run, until
 FILE = "/var/lib/xsched/overrides.json"
 STATE_BAD = "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
 PERSISTENT = 1
+
+
+def refused(*argv):
+    """What it says of why not."""
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 1, (argv, done)
+    return done.stderr
 
 
 def stored():
@@ -33,6 +41,44 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {"by.service": {"Priority": 3, "Weight": 5, "Threshold": 6}})
         self.check(c, 3, "default", "override")
         self.assertEqual(os.stat(FILE).st_mode & 0o777, 0o600)
+
+    def test_of_a_unit_that_does_not_run(self):
+        """Seen where one looks for it, and by its own name whichever alias it is called by."""
+        with open("/run/systemd/system/away.service", "w", encoding="utf-8") as f:
+            f.write("[Service]\nExecStart=/bin/sleep infinity\n[Install]\nAlias=elsewhere.service\n")
+        os.symlink("away.service", "/run/systemd/system/elsewhere.service")
+        self.addCleanup(run, "systemctl", "daemon-reload")
+        self.addCleanup(os.unlink, "/run/systemd/system/away.service")
+        self.addCleanup(os.unlink, "/run/systemd/system/elsewhere.service")
+        run("systemctl", "daemon-reload")
+        run("xschedctl", "set", "elsewhere", "weight=5")
+        self.assertEqual(stored(), {"away.service": {"Weight": 5}})
+        self.assertEqual(json.loads(run("xschedctl", "--json=short", "list-settings")),
+                         [{"target": "away.service", "lifetime": "stored", "settings": {"Weight": 5}}])
+        self.assertIn("away.service", run("busctl", "call", inside.NAME, inside.PATH, inside.NAME, "ListSettings"))
+        for name in ("away", "elsewhere.service"):
+            shown = run("xschedctl", "show", name).split()
+            self.assertIn("Weight=5", shown)
+            self.assertIn("Name=away.service", shown)
+        self.assertIn("no settings", refused("xschedctl", "show", "multi-user.service"))
+        run("xschedctl", "reset", "elsewhere")
+        self.assertEqual(stored(), {})
+
+    def test_typos_are_not_stored(self):
+        for name in ("tyop.service", "tyop", "tyop.servce", "ty op.service", " tyop.service", "tyop.service ", "@.service", ".service"):
+            said = refused("xschedctl", "set", name, "weight=5")
+            self.assertIn(name.strip(), said)
+        for assignment in ("weight= 5", "weight=5 ", "weigth=5", " weight=5", "weight =5", "class=inter active"):
+            self.assertIn(assignment.split("=")[0].strip(), refused("xschedctl", "set", "gpu-batch.slice", assignment).lower())
+        for name in ("tyop.servce", "ty op.service", "no-suffix"):
+            with self.assertRaisesRegex(inside.dbus.DBusError, "neither"):
+                self.call("SetGroup", "sta{sv}", name, PERSISTENT, {"Weight": ("u", 5)})
+        self.assertEqual(stored() if os.path.exists(FILE) else {}, {})
+        # It may be that somebody knows better: of a unit that is yet to be installed.
+        run("xschedctl", "set", "--force", "tyop.service", "weight=5")
+        self.assertEqual(stored(), {"tyop.service": {"Weight": 5}})
+        run("xschedctl", "reset", "tyop.service")
+        self.assertEqual(stored(), {})
 
     def test_until_the_next_boot(self):
         """Stands above what is stored, until that is set anew; a property is written like this, too."""
@@ -146,8 +192,8 @@ class Stored(SettingsCase):
         until(lambda: any(FILE in d for d in self.get("Degraded")), "Degraded to say so")
 
     def test_damaged_files(self):
-        run("xschedctl", "set", "one.service", "priority=1")
-        run("xschedctl", "set", "two.service", "priority=2")
+        run("xschedctl", "set", "--force", "one.service", "priority=1")
+        run("xschedctl", "set", "--force", "two.service", "priority=2")
         with open(FILE, "rb") as f:
             good = f.read()
         for bad in (good[: len(good) // 2], b"", bytes(1000), os.urandom(1000), good.replace(b'"version": 1', b'"version": 9')):

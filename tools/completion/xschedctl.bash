@@ -57,12 +57,12 @@ _xschedctl() {
         local -A options=(
                 [list-queues]='--kernel'
                 [show]='--property= -p --value'
-                [set]='--runtime'
+                [set]='--runtime --force'
                 [run]='--class= --priority= --weight= --threshold= --name= --shim= --scope --service --unit= --slice= --description= --working-directory= --uid= --gid= --setenv= -E --property= -p --wait --pipe -P --pty -t --collect -G --quiet -q --verbose -v'
                 [hold]='--why='
                 [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='
         )
-        local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes list-holds show set
+        local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes list-holds list-settings show set
                 reset suspend resume run hold top monitor explain check dump reload'
         # The words as the person sees them: bash splits at ":" and "=", too.
         local line=${COMP_LINE:0:COMP_POINT} cur='' verb='' word skip='' command='' class=''
