@@ -116,7 +116,7 @@ class Stored(SettingsCase):
         run(*as_nobody, "theirs.service", "priority=-5", status=1)
         self.check(c, 0, "default", "default")
         run(*as_nobody, "--runtime", "theirs.service", "priority=-5")
-        self.check(c, -5, "default", "override")
+        self.check(c, -5, "default", "owner")
 
     def refused(self, *argv):
         """Its message; the service goes on as before."""
