@@ -218,7 +218,7 @@ static int adopt_queues(Client *c, json_object *queues) {
 static int find_group(Manager *m, const Peer *peer, const char *name, Group **ret) {
         Group *g = startswith(name, "job:") ? group_find(m, name) : NULL;
 
-        if (!g)
+        if (!g || (g->job && !job_takes(g->job, peer)))
                 return group_get(m, peer->cgroup, ret);
         *ret = g;
         return 0;

@@ -499,15 +499,13 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
 
 int client_moved(Client *c) {
         Manager *m = c->manager;
-        Group *g = c->group;
+        Group *g;
 
-        if (g->kind == GROUP_CGROUP) {
-                int r = group_get(m, c->peer.cgroup, &g);
-                if (r < 0)
-                        return r;
-        }
+        int r = job_or_cgroup(c, &g);
+        if (r < 0)
+                return r;
         if (g != c->group) {
-                int r = group_attach(g); /* so that joining cannot fail */
+                r = group_attach(g); /* so that joining cannot fail */
                 if (r < 0) {
                         group_left(g);
                         return r;

@@ -120,8 +120,8 @@ void client_changed(Client *c);
  * its group has. */
 void client_settings_changed(Client *c);
 
-/* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the former's. In a job it
- * stays in the job's group. */
+/* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the former's. In a job of
+ * root's it stays in the job's group. */
 int client_moved(Client *c);
 
 /* After its group was suspended or resumed. */

@@ -176,6 +176,34 @@ Job *job_find(Manager *m, const char *token, uid_t uid) {
         return j && j->uid == uid && j->group->kind == GROUP_JOB ? j : NULL;
 }
 
+bool job_takes(const Job *j, const Peer *peer) {
+        const Group *g = j->group;
+
+        return peer->uid == 0 || g->kind != GROUP_JOB || !g->origin || streq(g->origin->path, peer->cgroup);
+}
+
+void job_become_wish(const Job *j, Settings *wish) {
+        Settings s = j->settings;
+
+        if (!j->lowers)
+                return;
+        settings_merge(&s, wish);
+        *wish = s;
+}
+
+int job_or_cgroup(Client *c, Group **ret) {
+        const Job *j = c->group->job;
+
+        if (c->group->kind == GROUP_JOB && (!j || job_takes(j, &c->peer))) {
+                *ret = c->group;
+                return 0;
+        }
+        int r = group_get(c->manager, c->peer.cgroup, ret);
+        if (r >= 0 && c->group->kind == GROUP_JOB)
+                job_become_wish(j, &c->wish);
+        return r;
+}
+
 /* The group of a cgroup; NULL for a job's own. */
 static int find_cgroup(Manager *m, const char *group, Group **ret) {
         *ret = NULL;

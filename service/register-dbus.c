@@ -150,6 +150,10 @@ BUS_MANAGER_CHANGE(method_register_client) {
                 if (!p.job)
                         return sd_bus_error_set(error, BUS_ERROR("NoSuchJob"),
                                         "The job has ended, or is another user's");
+                if (!job_takes(p.job, &peer)) {
+                        job_become_wish(p.job, &p.wish);
+                        p.job = NULL;
+                }
         }
 
         Client *c;

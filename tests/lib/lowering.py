@@ -318,10 +318,11 @@ def excess(has, bound):
 class Trial:
     """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may go to."""
 
-    def __init__(self, case, agent, seed, places=(), programs=False, others=()):
+    def __init__(self, case, agent, seed, places=(), programs=False, others=(), until=None):
         self.case, self.agent, self.model = case, agent, Model()
         self.random = random.Random(seed)
-        self.uid = agent.whereabouts()[1]
+        self.pid, self.uid, _ = agent.whereabouts()
+        self.until = until
         self.places, self.programs, self.others = list(places), programs, others
         self.tokens, self.slots, self.done, self.n_refused = [], {}, [], 0
 
@@ -440,6 +441,8 @@ class Trial:
             return
         if way[0] == "register":
             self.known.add(value)
+        if way[0] == "move":
+            self.until(lambda: self.followed(way[1]), f"the service to see it in {way[1]}")
         if way[0] == "queue":
             self.slots[f"{PATH}/queue/{value[0]}"] = (way[1], value[1])
         if way[0] == "hang_up":
@@ -447,6 +450,12 @@ class Trial:
             self.slots = {q: s for q, s in self.slots.items() if s[0] != way[1]}
         if way[0] == "job" and value[0]:
             self.tokens.append(value[0])
+
+    def followed(self, place):
+        """A job that was made there is there."""
+        clients, _, groups = self.look()
+        parents = {g["Name"]: g["Parent"] for g in groups.values()}
+        return all(place in (c["Group"], parents.get(c["Group"]) if c["Group"].startswith("job:") else None) for c in clients.values() if c["PID"] == self.pid)
 
     def run(self, n):
         self.known = set()

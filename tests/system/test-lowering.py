@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A user with a cgroup of his own: attributes, cgroups that he makes, environments and jobs give him nothing, in whatever order."""
+
+import os
+import subprocess
+
+import inside
+import lowering
+from inside import CLIENT, GROUP, PATH, QUEUE, Case, run, until
+from lowering import Refused, Trial
+
+SEED = int(os.environ.get("LOWERING_SEED", 0)) or int.from_bytes(os.urandom(4), "little")
+STEPS = 200
+
+
+class LoweringCase(Case):
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run(["useradd", "--create-home", "alice"], check=False)
+        lowering.write_classes("/etc/xsched/classes.d")
+        run("systemctl", "reload-or-restart", "xsched")
+
+    def setUp(self):
+        super().setUp()
+        self.bus_connection = self.bus
+        self.agents = []
+
+    def tearDown(self):
+        for process in self.agents:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+        super().tearDown()
+        for name in [g[0] for g in self.call("ListGroups")[0]]:
+            self.call("ResetGroup", "st", name, 0)
+
+    def start(self, unit, *options):
+        """Alice, in a cgroup that is hers: (agent, its cgroup)."""
+        process = subprocess.Popen(
+            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", "--uid=alice", "-p", "Delegate=yes", *options, "--",
+             "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS, inside.TEST_CLIENT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.agents.append(process)
+        agent = lowering.Remote(process.stdin, process.stdout)
+        return agent, agent.whereabouts()[2]
+
+    def priority(self, path, interface=CLIENT):
+        return self.get("Priority", path, interface)
+
+    def set_group(self, name, **settings):
+        self.call("SetGroup", "sta{sv}", name, 0, lowering.typed(settings))
+
+    def assert_refused(self, function, *args):
+        with self.assertRaises(Refused) as caught:
+            function(*args)
+        self.assertRegex(str(caught.exception), "AccessDenied|InteractiveAuthorizationRequired")
+
+
+class Attacks(LoweringCase):
+    def test_attribute(self):
+        """It ended at 200: the attribute had the override allowed, and was removed then."""
+        agent, home = self.start("agent.service")
+        path = agent.register({})
+        id_, _ = agent.queue(path, 0)
+        queue, group = f"{PATH}/queue/{id_}", self.call("GetGroup", "s", home)[0]
+        agent.attribute(home, "Priority", "-200")
+        until(lambda: self.priority(path) == -200, "the attribute to count")
+        for what in ((path, CLIENT), (queue, QUEUE), (group, GROUP)):
+            self.assert_refused(agent.set, *what, {"Priority": 200})
+            self.assert_refused(agent.write, *what, "Priority", 200)
+            agent.set(*what, {"Priority": 0})
+        agent.attribute(home, "Priority", None)
+        until(lambda: self.priority(path) == 0, "it to count no longer")
+        self.assertEqual([self.priority(queue, QUEUE), self.priority(group, GROUP)], [0, 0])
+
+    def test_environment(self):
+        agent, _ = self.start("agent.service")
+        high = self.call("GetClientByPID", "u", agent.start({"XSCHED_PRIORITY": "200"}))[0]
+        low = self.call("GetClientByPID", "u", agent.start({"XSCHED_PRIORITY": "-200"}))[0]
+        self.assertEqual([self.priority(high), self.priority(low)], [0, -200])
+        self.assert_refused(agent.set, low, CLIENT, {"Priority": 200})
+
+    def test_depth(self):
+        """However many cgroups she puts between herself and a slice, she has what that says."""
+        self.set_group("deep.slice", Priority=-30, Preemption="3")
+        agent, home = self.start("agent.service", "--slice=deep.slice")
+        path = agent.register({})
+        self.assertEqual(self.priority(path), -30)
+        place = home + "/down" * 12
+        agent.move(place)
+        until(lambda: self.get("Group", path, CLIENT) == place, "her to be there")
+        self.assertEqual([self.priority(path), self.get("Preemption", path, CLIENT)], [-30, "3"])
+
+    def test_job_of_a_better_cgroup(self):
+        """What one service of hers has is not for another one that knows the job's token, and not to be taken along."""
+        rich, home = self.start("rich.service")
+        poor, poor_home = self.start("poor.service")
+        self.set_group(home, Priority=50)
+        self.set_group(poor_home, Priority=-50, Max=20)
+        token, group = rich.job({"Weight": 30}, 0)
+        member = rich.register({}, token)
+        self.assertEqual([self.priority(member), self.get("Weight", member, CLIENT)], [50, 30])
+        path = poor.register({}, token)
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Group", "Priority", "Weight")], [poor_home, -50, 30])
+        self.assertEqual(self.get("NClients", group, GROUP), 1)
+        self.set_group(home + "/out", Priority=-20)
+        rich.move(home + "/out")
+        until(lambda: self.get("Group", member, CLIENT) == home + "/out", "her to leave the job")
+        self.assertEqual([self.priority(member), self.get("Weight", member, CLIENT)], [-20, 30])
+
+    def test_what_is_kept(self):
+        """For the administrator's units until the next boot, and for nothing that she can make any number of."""
+        agent, home = self.start("agent.service")
+        unit = agent.register({})
+        agent.set_group(home, 0, {"Weight": 60})
+        agent.move(home + "/mine")
+        until(lambda: self.get("Group", unit, CLIENT) == home + "/mine", "her to be there")
+        agent.set_group(home + "/mine", 0, {"Priority": -9})
+        self.assertEqual(self.priority(unit), -9)
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1 and self.priority(unit) == -9, "it to be kept over a restart")
+        agent.hang_up(unit)
+        until(lambda: self.get("NClients") == 0, "her to go")
+        unit = agent.register({})
+        self.assertEqual(self.priority(unit), 0)
+        self.assertEqual(self.get("Weight", self.call("GetGroup", "s", home)[0], GROUP), 60)
+
+
+class Random(LoweringCase):
+    def test_alone(self):
+        print(f"LOWERING_SEED={SEED}", flush=True)
+        agent, home = self.start("agent.service", "--slice=some-slice.slice")
+        trial = Trial(self, agent, SEED, places=[home, home + "/a", home + "/a/b"], programs=True, until=until)
+        trial.run(STEPS)
+
+
+if __name__ == "__main__":
+    inside.main()
