@@ -177,10 +177,11 @@ static int take_setting_property(sd_bus_message *message, const char *key, const
         return bus_take_setting(message, key, signature, userdata, error);
 }
 
-int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
+static int read_settings(Manager *m, sd_bus_message *message, bus_property_t take, Settings *ret,
+                sd_bus_error *error) {
         Settings s = SETTINGS_NULL;
 
-        int r = bus_read_properties(message, take_setting_property, &s, error);
+        int r = bus_read_properties(message, take, &s, error);
         if (r < 0)
                 return r;
         r = bus_check_class(m, &s, error);
@@ -188,6 +189,37 @@ int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus
                 return r;
         *ret = s;
         return 0;
+}
+
+int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error) {
+        return read_settings(m, message, take_setting_property, ret, error);
+}
+
+int bus_read_unset(sd_bus_message *message, const char *signature,
+                int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error) {
+        const char *key;
+
+        if (!streq(signature, "as"))
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
+                                "Unset must be of type 'as', not '%s'", signature);
+        int r = sd_bus_message_enter_container(message, 'a', "s");
+        while (r >= 0 && (r = sd_bus_message_read(message, "s", &key)) > 0)
+                if (take(userdata, key) < 0)
+                        return sd_bus_error_setf(
+                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+        return r < 0 ? r : sd_bus_message_exit_container(message);
+}
+
+static int take_unset_key(void *userdata, const char *key) {
+        return settings_unset(userdata, key);
+}
+
+/* Of a Set, which can also take settings away. */
+static int take_change(sd_bus_message *message, const char *key, const char *signature, void *userdata,
+                sd_bus_error *error) {
+        if (streq(key, "Unset"))
+                return bus_read_unset(message, signature, take_unset_key, userdata, error);
+        return bus_take_setting(message, key, signature, userdata, error);
 }
 
 int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
@@ -200,7 +232,7 @@ int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *
         r = bus_check_known_flags(flags, known, error);
         if (r < 0)
                 return r;
-        r = bus_read_settings(m, message, ret, error);
+        r = read_settings(m, message, take_change, ret, error);
         if (r < 0)
                 return r;
         *ret_flags = flags;
@@ -287,12 +319,14 @@ AuthRequest bus_settings_request(
         };
 }
 
+/* What an owner may take away is what he has set himself. */
 static AuthRequest set_request(Manager *m, const SettingsLayer *layers, size_t n, const Settings *s,
-                uid_t owner, const char *target) {
+                const Settings *lowering, uid_t owner, const char *target) {
         SettingsResolved there_is;
 
         settings_resolve(layers, n, manager_lookup_class, m, &there_is);
-        bool lowers = settings_ask_for_no_more(s, &there_is, manager_lookup_class, m);
+        bool lowers = !(s->unset & ~lowering->mask) &&
+                        settings_ask_for_no_more(s, &there_is, manager_lookup_class, m);
         return (AuthRequest){
                         .action = lowers ? AUTH_MANAGE_OWN : AUTH_MANAGE,
                         .verb = "set",
@@ -305,25 +339,26 @@ AuthRequest group_set_request(const Group *g, const Settings *s) {
         SettingsLayer layers[GROUP_LAYERS_MAX];
 
         size_t n = group_layers(g, layers);
-        return set_request(g->manager, layers, n, s, group_tree_owner(g), g->name);
+        return set_request(g->manager, layers, n, s, &g->lowering, group_tree_owner(g), g->name);
 }
 
 AuthRequest client_set_request(const Client *c, const Settings *s, const char *target) {
         SettingsLayer layers[CLIENT_LAYERS_MAX];
 
         size_t n = client_layers(c, layers);
-        return set_request(c->manager, layers, n, s, c->peer.uid, target);
+        return set_request(c->manager, layers, n, s, &c->lowering, c->peer.uid, target);
 }
 
 AuthRequest queue_set_request(const Queue *q, const Settings *s, const char *target) {
         SettingsLayer layers[QUEUE_LAYERS_MAX];
 
         size_t n = queue_layers(q, layers);
-        return set_request(q->manager, layers, n, s, q->client->peer.uid, target);
+        return set_request(q->manager, layers, n, s, &q->lowering, q->client->peer.uid, target);
 }
 
 void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *override, Settings *lowering) {
         settings_give_way(lowering, s, manager_lookup_class, m);
+        lowering->mask &= ~s->unset;
         settings_merge(lowers ? lowering : override, s);
 }
 

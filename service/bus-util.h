@@ -25,6 +25,10 @@ int bus_peer_error(int r, sd_bus_error *error);
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 
 /* The arguments of Set(): flags, of which those in `known` may be given, and settings. */
+/* "Unset" (as) of a call that sets: the names of what it takes away, given to `take`, which returns < 0 for one that is none. */
+int bus_read_unset(sd_bus_message *message, const char *signature,
+                int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error);
+
 int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
                 sd_bus_error *error);
 

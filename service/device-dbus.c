@@ -91,19 +91,9 @@ typedef struct DeviceChange {
         unsigned forget;
 } DeviceChange;
 
-static int take_unset(
-                sd_bus_message *message, const char *signature, unsigned *forget, sd_bus_error *error) {
-        const char *key;
-
-        if (!streq(signature, "as"))
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "Unset must be of type 'as', not '%s'", signature);
-        int r = sd_bus_message_enter_container(message, 'a', "s");
-        while (r >= 0 && (r = sd_bus_message_read(message, "s", &key)) > 0)
-                if (device_forget_from_string(key, forget) < 0)
-                        return sd_bus_error_setf(
-                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
-        return r < 0 ? r : sd_bus_message_exit_container(message);
+static int take_unset_key(void *userdata, const char *key) {
+        DeviceChange *change = userdata;
+        return device_forget_from_string(key, &change->forget);
 }
 
 static int take_device_change(sd_bus_message *message, const char *key, const char *signature,
@@ -111,7 +101,7 @@ static int take_device_change(sd_bus_message *message, const char *key, const ch
         DeviceChange *change = userdata;
 
         if (streq(key, "Unset"))
-                return take_unset(message, signature, &change->forget, error);
+                return bus_read_unset(message, signature, take_unset_key, change, error);
         return take_device_key(message, key, signature, &change->set, error);
 }
 

@@ -187,8 +187,10 @@ static int set_override(
                 int r = store_more(g->manager, group_stored_name(g), s, error);
                 if (r < 0)
                         return r;
-                g->override.mask &= ~s->mask; /* what was set until the next boot is over for these */
+                g->override.mask &= ~(
+                                s->mask | s->unset); /* what was set until the next boot is over for these */
                 settings_give_way(&g->lowering, s, manager_lookup_class, g->manager);
+                g->lowering.mask &= ~s->unset;
         } else
                 take_settings(message, g, s);
         log_settings(g->name, keep ? "changed and stored" : "changed");
@@ -354,7 +356,7 @@ BUS_MANAGER_CHANGE(method_set_group) {
         Group *g = group_find(m, name);
         if (g)
                 return set_override(message, g, flags, &s, error);
-        if (settings_is_empty(&s))
+        if (settings_is_empty(&s) && s.unset == 0)
                 return sd_bus_reply_method_return(message, NULL);
         return set_in_advance(message, m, name, flags, &s, error);
 }

@@ -46,11 +46,13 @@ static int append_entry(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-static int append_member(sd_bus_message *reply, const char *kind, uint64_t id, const Settings *settings) {
+static int append_member(sd_bus_message *reply, const char *kind, uint64_t id, const Settings *override,
+                const Settings *lowering) {
         char target[32];
 
         (void) snprintf(target, sizeof(target), "%s:%" PRIu64, kind, id);
-        return append_entry(reply, target, "runtime", settings);
+        int r = append_entry(reply, target, "runtime", override);
+        return r < 0 ? r : append_entry(reply, target, "owner", lowering);
 }
 
 static int append_device(sd_bus_message *reply, const char *id, const DeviceSettings *settings) {
@@ -91,6 +93,8 @@ static int append_groups(Manager *m, sd_bus_message *reply) {
                 if (r < 0)
                         return r;
                 r = append_entry(reply, g->name, "runtime", &g->override);
+                if (r >= 0)
+                        r = append_entry(reply, g->name, "owner", &g->lowering);
         }
         return r;
 }
@@ -103,12 +107,12 @@ static int append_members(Manager *m, sd_bus_message *reply) {
         HASH_ITER(hh, m->clients, c, next_client) {
                 if (r < 0)
                         return r;
-                r = append_member(reply, "client", c->id, &c->override);
+                r = append_member(reply, "client", c->id, &c->override, &c->lowering);
         }
         HASH_ITER(hh, m->queues, q, next_queue) {
                 if (r < 0)
                         return r;
-                r = append_member(reply, "queue", q->id, &q->override);
+                r = append_member(reply, "queue", q->id, &q->override, &q->lowering);
         }
         return r;
 }

@@ -205,7 +205,17 @@ int settings_set_string(Settings *s, const char *key, const char *value) {
         }
 }
 
+int settings_unset(Settings *change, const char *key) {
+        int k = settings_key_from_string(key);
+
+        if (k < 0)
+                return -ENOENT;
+        change->unset |= BIT(k);
+        return 0;
+}
+
 void settings_merge(Settings *s, const Settings *from) {
+        s->mask &= ~from->unset;
         if (settings_has(from, SETTINGS_PRIORITY))
                 s->priority = from->priority;
         if (settings_has(from, SETTINGS_WEIGHT))

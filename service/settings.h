@@ -40,7 +40,8 @@ const char *settings_key_to_string(SettingsKey v);
 int settings_key_from_string(const char *s);
 
 typedef struct Settings {
-        unsigned mask; /* 1 << SettingsKey */
+        unsigned mask;  /* 1 << SettingsKey */
+        unsigned unset; /* of a change: the keys that it takes away; else 0 */
         int priority;
         uint32_t weight;
         uint32_t threshold;
@@ -87,7 +88,10 @@ bool settings_key_is_of_groups(SettingsKey k);
 /* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
 const char *settings_key_range(SettingsKey k);
 
-/* The keys that `from` names replace those of *s, the others stay. */
+/* The key of that name is one that the change takes away. -ENOENT when there is no such key. */
+int settings_unset(Settings *change, const char *key);
+
+/* Takes away what `from` unsets; then the keys that it names replace those of *s, and the others stay. */
 void settings_merge(Settings *s, const Settings *from);
 
 /* The same keys with the same values. */

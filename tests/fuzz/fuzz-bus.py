@@ -82,6 +82,7 @@ class Anything:
             ("Priority", ("i", r.randrange(-300, 300))), ("Weight", ("u", r.randrange(12000))), ("Threshold", ("u", r.randrange(70000))),
             ("Class", ("s", self.text())), ("Device", ("s", self.text())), ("Backend", ("s", "fuzz")), ("PriorityHint", ("i", self.integer(32, True))),
             ("Job", ("s", self.text())), ("TimeSliceUSec", ("t", self.integer(64, False))), ("Concurrency", ("u", self.integer(32, False))),
+            ("Unset", ("as", ["Priority", self.text()])),
             ("StarveUSec", ("t", self.integer(64, False))), ("LingerUSec", ("t", self.integer(64, False))), (self.text(), ("v", self.variant())),
         ))
 

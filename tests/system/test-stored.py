@@ -64,6 +64,34 @@ class Stored(SettingsCase):
         run("xschedctl", "reset", "elsewhere")
         self.assertEqual(stored(), {})
 
+    def test_a_single_key_is_forgotten(self):
+        """Of what is stored, and of what holds until the next boot; in one step with what is set."""
+        c = self.client(unit="single.service")
+        run("xschedctl", "set", "single.service", "priority=3", "weight=40")
+        run("xschedctl", "set", "--runtime", "single.service", "weight=41", "threshold=4")
+        run("xschedctl", "set", "--runtime", "single.service", "weight=")
+        self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 40)
+        run("xschedctl", "set", "single.service", "priority=", "weight=7", "threshold=")
+        self.check(c, 0, "default", "override")
+        self.assertEqual(stored(), {"single.service": {"Weight": 7}})
+        self.assertEqual(self.get("Threshold", self.group(c.unit), GROUP), 0)
+        run("xschedctl", "set", "single.service", "weight=")
+        self.check(c, 0, "default", "default")
+        self.assertEqual(stored(), {})
+        self.assertIn("nonsense", refused("xschedctl", "set", "single.service", "nonsense="))
+
+    def test_an_owner_forgets_his_own(self):
+        """And nobody else's: what the administrator has set stays."""
+        c = self.client("--uid=nobody", unit="mine.service")
+        as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set", "--runtime", "mine.service"]
+        run("xschedctl", "set", "mine.service", "priority=-9")
+        refused(*as_nobody, "priority=")
+        run(*as_nobody, "weight=50")
+        refused(*as_nobody, "priority=", "weight=")
+        self.assertEqual((self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 50))
+        run(*as_nobody, "weight=")
+        self.assertEqual((self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 100))
+
     def test_typos_are_not_stored(self):
         for name in ("tyop.service", "tyop", "tyop.servce", "ty op.service", " tyop.service", "tyop.service ", "@.service", ".service"):
             said = refused("xschedctl", "set", name, "weight=5")

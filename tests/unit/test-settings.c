@@ -257,6 +257,21 @@ static void test_strings(void **state) {
                 assert_int_equal(settings_source_from_string(settings_source_to_string(k)), k);
 }
 
+static void test_unset(void **state) {
+        Settings s = SETTINGS_NULL, change = SETTINGS_NULL;
+
+        assert_int_equal(settings_set_weight(&s, 5), 0);
+        assert_int_equal(settings_set_priority(&s, 6), 0);
+        assert_int_equal(settings_set_weight(&change, 7), 0);
+        assert_int_equal(settings_unset(&change, "Weight"), 0);
+        assert_int_equal(settings_unset(&change, "Priority"), 0);
+        assert_int_equal(settings_unset(&change, "Nonsense"), -ENOENT);
+        settings_merge(&s, &change);
+        assert_false(settings_has(&s, SETTINGS_PRIORITY));
+        assert_int_equal(s.weight, 7); /* what a change sets comes after what it takes away */
+        assert_int_equal(s.unset, 0);
+}
+
 static void test_merge(void **state) {
         Settings s = make("Priority", "3");
         const Settings weight = make("Weight", "7"), priority = make("Priority", "4");
@@ -296,6 +311,7 @@ static void test_comparison(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_unset),
                         cmocka_unit_test(test_nothing),
                         cmocka_unit_test(test_strongest_wins_each_key),
                         cmocka_unit_test(test_class_of_a_layer),
