@@ -28,6 +28,8 @@ struct Connections {
         uint64_t since;          /* whoever is not in the table had connected by then */
         Connection *connections; /* uthash, by name: those that were made while we listened */
         sd_bus_slot *slot;
+        const sd_bus_message *message; /* only compared, */
+        const Credentials *known;      /* and its sender's */
 };
 
 static uint64_t boot_time_ns(void) {
@@ -69,7 +71,7 @@ static int take_credential(sd_bus_message *reply, Credentials *c) {
         return r;
 }
 
-static int read_credentials(sd_bus_message *reply, Credentials *c) {
+static int take_credentials(sd_bus_message *reply, Credentials *c) {
         int r = sd_bus_message_enter_container(reply, 'a', "{sv}");
         if (r < 0)
                 return r;
@@ -83,25 +85,61 @@ static int read_credentials(sd_bus_message *reply, Credentials *c) {
         return r;
 }
 
+int credentials_read(sd_bus_message *answer, Credentials *ret) {
+        _cleanup_(credentials_done)
+        Credentials c = {.uid = (uid_t) -1, .pidfd = -EBADF};
+
+        if (sd_bus_message_is_method_error(answer, NULL))
+                return -ESRCH;
+        int r = take_credentials(answer, &c);
+        if (r < 0)
+                return r;
+        if (c.uid == (uid_t) -1)
+                return -ESRCH;
+        *ret = TAKE_GENERIC(c, CREDENTIALS_NULL);
+        return 0;
+}
+
 int credentials_ask(sd_bus *bus, const char *name, Credentials *ret) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *reply = NULL;
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(credentials_done)
-        Credentials c = {.uid = (uid_t) -1, .pidfd = -EBADF};
+        Credentials c = CREDENTIALS_NULL;
 
         int r = sd_bus_call_method(bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE,
                         "GetConnectionCredentials", &error, &reply, "s", name);
         if (sd_bus_error_has_name(&error, SD_BUS_ERROR_NAME_HAS_NO_OWNER))
                 return -ESRCH;
         if (r >= 0)
-                r = read_credentials(reply, &c);
+                r = credentials_read(reply, &c);
         if (r < 0)
                 return r;
-        if (c.pid <= 0 || c.uid == (uid_t) -1)
+        if (c.pid <= 0)
                 return -ESRCH; /* it cannot be seen from here */
         *ret = TAKE_GENERIC(c, CREDENTIALS_NULL);
+        return 0;
+}
+
+void connections_lend(Connections *c, const sd_bus_message *m, const Credentials *known) {
+        c->message = m;
+        c->known = known;
+}
+
+int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret) {
+        const char *sender = sd_bus_message_get_sender(m);
+
+        if (!sender)
+                return -ESRCH;
+        if (!c || c->message != m || !c->known)
+                return credentials_ask(sd_bus_message_get_bus(m), sender, ret);
+        if (c->known->pid <= 0)
+                return -ESRCH;
+        int pidfd = c->known->pidfd < 0 ? -EBADF : fcntl(c->known->pidfd, F_DUPFD_CLOEXEC, 3);
+        if (c->known->pidfd >= 0 && pidfd < 0)
+                return negative_errno();
+        *ret = (Credentials){.pid = c->known->pid, .uid = c->known->uid, .pidfd = pidfd};
         return 0;
 }
 

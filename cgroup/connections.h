@@ -43,4 +43,14 @@ typedef struct Credentials {
 
 /* What the bus itself knows of who made a connection. -ESRCH when there is no such connection (any more). */
 int credentials_ask(sd_bus *bus, const char *name, Credentials *ret);
+
+/* The same from the answer to GetConnectionCredentials(), for who does not wait for it. The pid is 0 when it cannot be seen from here. */
+int credentials_read(sd_bus_message *answer, Credentials *ret);
 void credentials_done(Credentials *c);
+
+/* They are known already, for the message that is about to be dispatched: the bus need not be asked, and waited for. They never change for a
+ * connection, and stay the caller's. NULL: nothing is known. */
+void connections_lend(Connections *c, const sd_bus_message *m, const Credentials *known);
+
+/* Of the sender of a message. */
+int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret);

@@ -237,9 +237,7 @@ int peer_from_sender(const Connections *connections, sd_bus_message *m, Peer *re
         Credentials k = CREDENTIALS_NULL;
         const char *sender = sd_bus_message_get_sender(m);
 
-        if (!sender)
-                return -ESRCH;
-        int r = credentials_ask(sd_bus_message_get_bus(m), sender, &k);
+        int r = connections_credentials(connections, m, &k);
         if (r < 0)
                 return r;
         r = k.pidfd >= 0 ? read_by_pidfd(&k, &p) : read_by_number(connections, sender, &k, &p);

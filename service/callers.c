@@ -108,6 +108,7 @@ static void caller_free(Caller *k) {
         else
                 call_user_unref(c, k->user);
         sd_bus_slot_unref(k->asking);
+        credentials_done(&k->credentials);
         HASH_DEL(c->callers, k);
         free(k);
 }
@@ -138,14 +139,13 @@ static void caller_know(Caller *k, CallUser *u) {
         caller_list(k);
 }
 
-static int on_user(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
+static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
         Caller *k = userdata;
         CallUser *u = NULL;
-        uint32_t uid;
 
         k->asking = sd_bus_slot_unref(k->asking);
-        if (!sd_bus_message_is_method_error(reply, NULL) && sd_bus_message_read(reply, "u", &uid) >= 0)
-                u = user_get(k->calls, uid);
+        if (credentials_read(reply, &k->credentials) >= 0)
+                u = user_get(k->calls, k->credentials.uid);
         /* It has gone, or there is no memory: there is nobody to answer, or nothing to do it with. */
         if (u)
                 caller_know(k, u);
@@ -169,9 +169,10 @@ int caller_get(Calls *c, const char *name, Caller **ret) {
         if (!k)
                 return -ENOMEM;
         k->calls = c;
+        k->credentials = CREDENTIALS_NULL;
         memcpy(k->name, name, n);
         int r = sd_bus_call_method_async(c->bus, &k->asking, DRIVER, "/org/freedesktop/DBus", DRIVER,
-                        "GetConnectionUnixUser", on_user, k, "s", name);
+                        "GetConnectionCredentials", on_credentials, k, "s", name);
         if (r < 0) {
                 free(k);
                 return r;

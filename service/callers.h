@@ -9,6 +9,7 @@
  */
 
 #include "calls.h"
+#include "cgroup/connections.h"
 
 #define CALLERS_IDLE_MAX 1024U
 
@@ -35,6 +36,7 @@ struct Caller {
         Calls *calls;
         CallUser *user; /* NULL until the bus has said it */
         sd_bus_slot *asking;
+        Credentials credentials;
         Call *queue; /* list: the first is the next to be dispatched, or is being made */
         unsigned n_queued;
         bool listed; /* with its user, in the lane of its first call */

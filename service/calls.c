@@ -328,11 +328,18 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
         return r < 0 ? r : 1;
 }
 
+/* Whose the message is need not be asked again, on its way through the handlers. NULL: of nobody. */
+static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
+        auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER);
+        if (c->manager->connections)
+                connections_lend(c->manager->connections, message, k ? &k->credentials : NULL);
+}
+
 /* sd-bus has come to the call that it was given. */
 static int dispatched(Calls *c, sd_bus_message *message) {
         c->current = TAKE_PTR(c->released);
         calls_wake(c);
-        auth_know_sender(message, c->current->caller->user->uid);
+        set_sender(c, message, c->current->caller);
         return tree_answer(c->manager, message);
 }
 
@@ -341,7 +348,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
         Calls *c = userdata;
         Caller *k;
 
-        auth_know_sender(NULL, AUTH_NO_OWNER);
+        set_sender(c, NULL, NULL);
         if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0 || !sender)
                 return 0;
         if (c->released && c->released->message == message)
@@ -349,7 +356,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
         if (auth_is_waiting(c->manager->auth, message)) {
                 HASH_FIND_STR(c->callers, sender, k);
                 if (k && k->user)
-                        auth_know_sender(message, k->user->uid);
+                        set_sender(c, message, k);
                 return 0;
         }
         if (now_ns() - c->turn_ended_at >= c->turn_took_ns)

@@ -17,7 +17,8 @@
  * What is answered costs memory until the bus takes it: while it does not, nothing is answered. (Whether the caller reads is the bus's to
  * see to: it keeps what it has taken, by its own limits.)
  *
- * Who calls is asked of the bus once for each connection, without waiting for the answer. A unique name is never given to another.
+ * Who calls is asked of the bus once for each connection, without waiting for the answer: it comes behind all that waits there to be read. A
+ * unique name is never given to another.
  */
 
 #include "manager.h"

@@ -353,6 +353,8 @@ static int pc_start(PrivilegedClient *pc, KfdPrivilegedMode mode, bool allow_mes
         _cleanup_close_ int ours = pair[0], theirs = pair[1];
         int r = sd_event_add_io(pc->manager->event, &pc->socket_source, ours, EPOLLIN, on_socket, pc);
         if (r >= 0)
+                r = sd_event_source_set_priority(pc->socket_source, PRIORITY_EDGES);
+        if (r >= 0)
                 r = child_start(argv, theirs, pc->manager->event, on_holder_end, pc, &pc->child);
         if (r < 0) {
                 pc->socket_source = sd_event_source_disable_unref(pc->socket_source);
@@ -377,6 +379,8 @@ static int pc_new(Client *c, PrivilegedClient **ret) {
                         .target_start = c->peer.start_time,
         };
         int r = sd_event_add_time(m->event, &pc->timer, CLOCK_MONOTONIC, UINT64_MAX, 0, on_release_late, pc);
+        if (r >= 0)
+                r = sd_event_source_set_priority(pc->timer, PRIORITY_EDGES);
         if (r >= 0)
                 r = sd_event_source_set_enabled(pc->timer, SD_EVENT_OFF);
         DL_APPEND(m->privileged->clients, pc);

@@ -179,6 +179,7 @@ int wakes_init(Manager *m) {
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(m->wakes.timer, "wakes");
+        (void) sd_event_source_set_priority(m->wakes.timer, PRIORITY_EDGES);
         return sd_event_source_set_enabled(m->wakes.timer, SD_EVENT_OFF);
 }
 
