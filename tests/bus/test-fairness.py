@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Users beside each other: what one asks, however much and however often, does not make another's registration, answer or verdict late.
+
+A bound is never a time, but so many times what one of the attacker's calls takes in the same run; the attacker has many more of them waiting."""
+
+import json
+import mmap
+import os
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import dbus
+from harness import *
+
+LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded"
+OBJECT_MANAGER, INTROSPECTABLE, PROPERTIES = (f"org.freedesktop.DBus.{i}" for i in ("ObjectManager", "Introspectable", "Properties"))
+QUEUES_PER_CLIENT = 1000
+CONNECTIONS, PIPELINE = 4, 60  # as many as may wait
+
+
+def seconds(function):
+    start = now_ns()
+    function()
+    return (now_ns() - start) / 1e9
+
+
+class Attacker:
+    """A child that runs steps of function(self) as another user, each when it is told to."""
+
+    def __init__(self, address, function):
+        self.address = address
+        self.ours, theirs = socket.socketpair()
+        self.told = 0
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                import ctypes
+
+                self.ours.close()
+                self.ours = theirs
+                become_nobody()
+                ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG
+                if os.getppid() == parent:
+                    function(self)
+                    self.done()
+            finally:
+                os._exit(0)
+        theirs.close()
+
+    # in the child
+
+    def connect(self):
+        return dbus.Connection(self.address)
+
+    def done(self):
+        """The step is done; waits for the next one."""
+        self.ours.sendall(b".")
+        if not self.ours.recv(1):
+            os._exit(0)
+
+    # in the test
+
+    def step(self):
+        if self.told:
+            self.ours.sendall(b".")
+        self.told = 1
+        if self.ours.recv(1) != b".":
+            raise AssertionError("the attacker has failed")
+
+    def go_on(self):
+        self.ours.sendall(b".")
+
+    def end(self):
+        self.ours.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+@unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
+class Fairness(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n[Limits]\nMaxQueuesPerUser=20000\n"
+    n_queues = 3000
+
+    def attacker(self, function):
+        a = Attacker(self.bus.address, function)
+        self.addCleanup(a.end)
+        return a
+
+    def crowd(self, a):
+        """In the attacker: clients with many queues."""
+        clients = []
+        for n in range(self.n_queues // QUEUES_PER_CLIENT):
+            clients.append(Raw(a.connect()))
+            for _ in range(QUEUES_PER_CLIENT):
+                clients[-1].queue("pci:0000:09:00.0")
+        return clients
+
+    def ask_much(self, a, member="Describe", path=PATH, interface=MANAGER):
+        """In the attacker, from the second step on: as many calls as may wait, and their answers, for ever."""
+        clients = self.crowd(a)
+        connections = [a.connect() for _ in range(CONNECTIONS)]
+        a.done()
+        pending = [[c.send(NAME, path, interface, member) for _ in range(PIPELINE)] for c in connections]
+        a.ours.sendall(b".")
+        while clients:
+            for c, p in zip(connections, pending):
+                try:
+                    c.reply(p.pop(0), 1000)
+                except dbus.DBusError as e:
+                    if e.name != LIMITS_EXCEEDED:
+                        raise
+                p.append(c.send(NAME, path, interface, member))
+
+    def beside(self, **what):
+        """Begins the attack. Returns what one call of it takes when there is no other."""
+        a = self.attacker(lambda a: self.ask_much(a, **what))
+        a.step()
+        until(lambda: self.get("NQueues") >= self.n_queues)
+        path, interface, member = (what.get(k, v) for k, v in (("path", PATH), ("interface", MANAGER), ("member", "Describe")))
+        one = min(seconds(lambda: self.c.call(NAME, path, interface, member)) for _ in range(3))
+        a.step()
+        return one
+
+    def register(self):
+        r = self.raw()
+        r.queue()
+        r.close()
+
+    def check_registers(self, one):
+        times = sorted(seconds(self.register) for _ in range(15))
+        self.assertLess(times[len(times) // 2], 10 * one, f"{times}, one call {one}")
+
+    def test_registrations_beside_descriptions(self):
+        self.check_registers(self.beside())
+
+    def test_registrations_beside_lists(self):
+        self.check_registers(self.beside(member="ListQueues"))
+
+    def test_registrations_beside_the_tree(self):
+        self.check_registers(self.beside(interface=OBJECT_MANAGER, member="GetManagedObjects"))
+
+    def test_registrations_beside_introspection(self):
+        self.check_registers(self.beside(path=PATH + "/queue", interface=INTROSPECTABLE, member="Introspect"))
+
+    def test_lists_beside_descriptions(self):
+        one = self.beside()
+        times = sorted(seconds(lambda: self.call("ListDevices")) for _ in range(9))
+        self.assertLess(times[len(times) // 2], 20 * one, f"{times}, one call {one}")
+
+    def check_verdicts(self, **what):
+        """A verdict is not behind what is being answered."""
+        _, low = self.tenant("low", Priority=-10)
+        _, high = self.tenant("high", Priority=10)
+        low.edge(1)
+        one = self.beside(**what)
+        late = []
+        for n in range(40):
+            start = now_ns()
+            high.edge(1)
+            until(lambda: low.held, "the low one is held", nap=0)
+            late.append((now_ns() - start) / 1e9)
+            high.edge(0)
+            until(lambda: not low.held, "the low one is let go", nap=0)
+        late.sort()
+        self.assertLess(late[len(late) // 2], one / 8, f"{late}, one call {one}")
+
+    def test_verdicts_beside_descriptions(self):
+        self.check_verdicts()
+
+    def test_verdicts_beside_the_tree(self):
+        self.check_verdicts(interface=OBJECT_MANAGER, member="GetManagedObjects")
+
+    def test_registrations_beside_registrations(self):
+        """Nor is one that comes after many that change something."""
+
+        def attack(a):
+            connections = [a.connect() for _ in range(8)]
+            Raw(connections[0])
+            a.done()
+            while True:
+                for c in connections:
+                    for _ in range(250):
+                        c.send(NAME, PATH, MANAGER, "Hint", "ta{sv}", 0, {"Priority": ("i", -1)})
+                a.ours.send(b".", socket.MSG_DONTWAIT)
+                for c in connections:
+                    try:
+                        c.call(NAME, PATH, MANAGER, "Hint", "ta{sv}", 0, {}, timeout=1000)
+                    except dbus.DBusError as e:
+                        if e.name != LIMITS_EXCEEDED:
+                            raise
+
+        times = sorted(seconds(self.register) for _ in range(15))
+        quiet = times[len(times) // 2]
+        a = self.attacker(attack)
+        a.step()
+        a.step()
+        times = sorted(seconds(self.register) for _ in range(15))
+        self.assertLess(times[len(times) // 2], 20 * quiet, f"{times}, quiet {quiet}")
+
+    def test_who_asks_too_much_is_refused(self):
+        """And answered in order, each call once."""
+
+        def attack(a):
+            self.crowd(a)
+            c = a.connect()
+            serials = [c.send(NAME, PATH, MANAGER, "ListQueues") for _ in range(1000)]
+            n = 0
+            for s in serials:
+                try:
+                    c.reply(s, 1000)
+                    n += 1
+                except dbus.DBusError as e:
+                    if e.name != LIMITS_EXCEEDED:
+                        raise
+            assert 256 <= n < 1000, n
+            c.call(NAME, PATH, MANAGER, "ListQueues")
+
+        a = self.attacker(attack)
+        a.step()
+
+    def test_the_tree_is_what_the_objects_say(self):
+        """What is answered in steps is what sd-bus says of each object."""
+        self.tenant("one", Weight=7)
+        self.tenant("two", device="pci:0000:02:00.0")
+        tree = self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0]
+        kinds = {"device": DEVICE, "group": GROUP, "client": CLIENT, "queue": QUEUE}
+        found = set()
+        for kind, interface in kinds.items():
+            path = f"{PATH}/{kind}"
+            xml = self.c.call(NAME, path, INTROSPECTABLE, "Introspect")[0]
+            nodes = re.findall(r'<node name="([^"]+)"/>', xml)
+            self.assertTrue(nodes, kind)
+            self.assertIn("org.freedesktop.DBus.Peer", xml)
+            for node in nodes:
+                o = f"{path}/{node}"
+                found.add(o)
+                said = self.c.call(NAME, o, PROPERTIES, "GetAll", "s", interface)[0]
+                self.assertEqual(tree[o][interface], said)
+                self.assertEqual(set(tree[o]), {interface, PROPERTIES, INTROSPECTABLE, "org.freedesktop.DBus.Peer"})
+                self.assertIn(interface, self.c.call(NAME, o, INTROSPECTABLE, "Introspect")[0])
+        self.assertEqual(set(tree), found)
+        self.assertEqual(len([o for o in tree if "/queue/" in o]), 2)
+        everything = json.loads(self.call("Describe"))
+        self.assertEqual([len(everything[k]) for k in ("devices", "groups", "clients", "queues")], [len(self.call(m)) for m in ("ListDevices", "ListGroups", "ListClients", "ListQueues")])
+        self.assertLessEqual({"version", "degraded", "statistics"}, set(everything))
+
+    def test_what_goes_while_it_is_listed(self):
+        """A list is made while queues come and go: it is whole, and has each that was there all the time once."""
+        def attack(a):
+            clients = self.crowd(a)
+            a.done()
+            c = a.connect()
+            for _ in range(30):
+                serial = c.send(NAME, PATH, MANAGER, "ListQueues")
+                for r in clients[1:]:
+                    r.unregister()
+                    r.queue("pci:0000:09:00.0")
+                ids = [q[0] for q in c.reply(serial)[0]]
+                assert len(set(ids)) == len(ids)
+                assert set(clients[0].ids) <= set(ids)
+                assert len(json.loads(c.call(NAME, PATH, MANAGER, "Describe")[0])["queues"]) == self.n_queues
+
+        a = self.attacker(attack)
+        a.step()
+        a.step()
+
+
+if __name__ == "__main__":
+    main()
