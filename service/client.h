@@ -22,6 +22,13 @@
 /* The groups of the cgroups that a user's processes are in are bounded together, in bytes; see group_cost(). */
 #define CLIENT_PLACES_MAX (128U << 20)
 
+/* keep.h: whether it is in the file-descriptor store. */
+typedef enum ClientKeep {
+        KEEP_NOT,
+        KEEP_KEPT,
+        KEEP_WAITS, /* for room */
+} ClientKeep;
+
 /* What the page says. For showing only: the client can write there what it likes. */
 typedef struct ClientCounters {
         uint64_t submitted, completed, held_ns, lease_expired;
@@ -71,6 +78,8 @@ struct Client {
         bool counted, announced; /* in its user's quota; on the bus */
         unsigned place_cost;     /* what its groups count there */
 
+        ClientKeep kept;
+        Client *kept_prev, *kept_next; /* of its user's list of those who are kept, or wait for it */
         bool watched, silent; /* wakes.h; the latter: on its user's list of those who are looked at by time */
         Client *silent_prev, *silent_next;
         bool condemned; /* crowd.h */

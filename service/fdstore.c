@@ -67,6 +67,17 @@ static int parse_name(const char *name, uint64_t *ret_id, FdRole *ret_role) {
         return 0;
 }
 
+size_t fdstore_names_size(uint64_t client_id) {
+        char name[64];
+        size_t n = 0;
+
+        for (FdRole role = 0; role < _FD_ROLE_MAX; role++) {
+                make_name(name, sizeof(name), client_id, role);
+                n += strlen(name) + strlen(":");
+        }
+        return n;
+}
+
 int fdstore_push(const StoredClient *c) {
         char name[64];
 

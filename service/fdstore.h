@@ -44,6 +44,14 @@ typedef struct StoredFds {
 
 #define STORED_FDS_NULL ((StoredFds){.state = -EBADF})
 
+/* The names of all stored fds are one variable of the environment, and the kernel takes at most 128 KiB for one (MAX_ARG_STRLEN); with more the
+ * service manager could not start the service any more. Some of it is for the variable's own name and that of the state. */
+#define FDSTORE_NAMES_MAX ((size_t) 128 * 1024 - 128)
+#define FDSTORE_STATE_FDS 2U /* there are two for a moment, when one takes the other's place */
+
+/* What a client's names take of that. */
+size_t fdstore_names_size(uint64_t client_id);
+
 /* Puts all fds of a client into the store. > 0 when they were sent, 0 when there is no store. After a failure none is kept. */
 int fdstore_push(const StoredClient *c);
 

@@ -18,6 +18,7 @@
 #include "client.h"
 #include "fdstore.h"
 #include "freeze.h"
+#include "keep.h"
 #include "manager-state.h"
 #include "messages.h"
 #include "notify.h"
@@ -133,25 +134,6 @@ static int connect_bus(Manager *m, const Options *o) {
         return r < 0 ? log_error_errno(r, "Failed to export the objects: %m") : 0;
 }
 
-static void on_client(Client *c, ClientEvent event, void *userdata) {
-        const StoredClient stored = {
-                        .id = c->id,
-                        .fds =
-                                        {
-                                                        [FD_PAGE] = c->page.fd,
-                                                        [FD_LIFELINE] = c->lifeline,
-                                                        [FD_WAKE] = c->wake,
-                                                        [FD_PIDFD] = c->peer.pidfd,
-                                                        [FD_META] = c->meta.fd,
-                                        },
-        };
-
-        int r = event == CLIENT_ADDED ? fdstore_push(&stored) : fdstore_remove(c->id);
-        if (r < 0)
-                log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
-                                "Client %" PRIu64 " will not survive a restart of the service: %m", c->id);
-}
-
 static bool adopt_one(Manager *m, StoredClient *s) {
         Client *c = NULL;
 
@@ -165,6 +147,7 @@ static bool adopt_one(Manager *m, StoredClient *s) {
         }
         for (FdRole role = 0; role < _FD_ROLE_MAX; role++)
                 TAKE_FD(s->fds[role]);
+        keep_adopted(c);
         return true;
 }
 
@@ -173,6 +156,7 @@ static int adopt_clients(Manager *m) {
         StoredFds stored = STORED_FDS_NULL;
         size_t n = 0;
 
+        keep_init(m);
         int r = fdstore_collect(&stored);
         if (r < 0)
                 return log_error_errno(r, "Failed to take what the service manager kept: %m");
@@ -190,7 +174,7 @@ static int adopt_clients(Manager *m) {
                 log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
                                 "Took over %zu of %zu clients from before the restart", n, stored.n_clients);
         groups_gc(m);
-        m->client_hook = on_client;
+        m->client_hook = keep_client;
         return 0;
 }
 

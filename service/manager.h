@@ -80,6 +80,13 @@ typedef enum ClientEvent {
         CLIENT_REMOVED, /* its fds are about to be closed */
 } ClientEvent;
 
+/* keep.h */
+typedef struct Keep {
+        unsigned max_fds; /* that the service manager keeps */
+        unsigned n_clients;
+        size_t n_bytes; /* of the names of their fds */
+} Keep;
+
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
@@ -124,6 +131,7 @@ struct Manager {
         Privileged *privileged; /* privileged.h; NULL: cannot be */
         Client *holding;        /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
+        Keep keep;
         Client *condemned;             /* list: crowd_flush() disconnects them */
         Client *to_be_told;            /* list: ladder_flush() notifies them */
         Queue *ordered;                /* list: not seen to have obeyed yet */

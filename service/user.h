@@ -39,6 +39,11 @@ struct User {
         uint64_t call_ns;     /* mean of those measured */
         uint64_t owed_ns;     /* of those that were long, while it is not sure that somebody made them so */
 
+        /* keep.h */
+        Client *kept, *unkept; /* lists */
+        unsigned n_kept;
+        bool said_unkept; /* in Degraded */
+
         /* wakes.h */
         bool flooded;
         Client *silent; /* list */

@@ -134,6 +134,7 @@ class Store:
 
     def __init__(self, directory, keep):
         self.keep, self.kept, self.state = keep, [], set()
+        self.limit = int(os.environ.get("FDSTORE", 65536))
         self.lock = threading.Condition()
         self.path = os.path.join(directory, "notify")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -159,8 +160,9 @@ class Store:
         with self.lock:
             name = fields.get("FDNAME", "stored")
             if self.keep and fields.get("FDSTORE") == "1":
-                self.kept += [(name, fd) for fd in fds]
-                fds = []
+                room = self.limit - len(self.kept)  # what goes beyond is dropped in silence, as systemd does
+                self.kept += [(name, fd) for fd in fds[:room]]
+                fds = fds[room:]
             if fields.get("FDSTOREREMOVE") == "1":
                 for pair in [p for p in self.kept if p[0] == name]:
                     self.kept.remove(pair)
