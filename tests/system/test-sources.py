@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The table of xsched.conf(5) that says which sources of settings raise: row by row, by the real thing."""
+
+import os
+import re
+import subprocess
+
+import inside
+import lowering
+from inside import CLIENT, GROUP, NAME, PATH, Case, run, show, until, write
+
+MANUAL = "/mnt/source/man/xsched.conf.5.scd"
+CLASSES = "/etc/xsched/classes.d"
+UP, DOWN = 7, -7
+
+
+def rows():
+    """(source, what it does, as what it is shown) of each, without the marks of the formatter."""
+    with open(MANUAL, encoding="utf-8") as f:
+        section = f.read().split("\n# WHO MAY RAISE\n", 1)[1].split("\n# ", 1)[0]
+    cells = [re.sub(r"[*_\\]", "", c) for c in re.findall(r"^[:|\[]\[?  ?(.*)$", section[section.index("[[ ") :].split("\n\n")[0], re.M)]
+    table = [tuple(cells[i : i + 4]) for i in range(0, len(cells), 4)]
+    return [(r[0], r[2], r[3]) for r in table[1:]]
+
+
+class Sources(Case):
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run(["useradd", "--create-home", "alice"], check=True)
+        cls.uid = run("id", "-u", "alice").strip()
+        cls.as_alice = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=alice", f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}", "--"]
+        run("loginctl", "enable-linger", "alice")
+        until(lambda: show(f"user@{cls.uid}.service", "ActiveState") == "active", "the user's manager")
+        for name, value in (("up", UP), ("down", DOWN)):
+            write(f"{CLASSES}/{name}.class", f"[Class]\nPriority={value}\n")
+
+    def setUp(self):
+        super().setUp()
+        self.undo, self.n_started = [], 0
+
+    def start(self, *options):
+        """Alice, in a unit of her own: (agent, its cgroup, its client)."""
+        self.n_started += 1
+        process = subprocess.Popen(
+            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit=agent-{self.n_started}.service", "--uid=alice", "-p", "Delegate=yes", *options, "--",
+             "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS, inside.TEST_CLIENT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def end():
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+            until(lambda: self.get("NClients") == 0, "her to go")
+
+        self.undo.append(end)
+        agent = lowering.Remote(process.stdin, process.stdout)
+        return agent, agent.whereabouts()[2], agent.register({})
+
+    def file(self, path, text, reload):
+        """There for the time of the row."""
+        write(path, text)
+
+        def remove():
+            os.unlink(path)
+            reload()
+
+        self.undo.append(remove)
+        reload()
+
+    def reload(self):
+        self.call("Reload")
+
+    @staticmethod
+    def daemon_reload():
+        run("systemctl", "daemon-reload")
+
+    @staticmethod
+    def tried(function, *args):
+        """Allowed or not: what counts is what comes of it."""
+        try:
+            return function(*args)
+        except lowering.Refused:
+            return None
+
+    # --- one for each row: brings the value in, and returns the client's object ---
+
+    def override(self, value):
+        _, home, client = self.start()
+        self.call("SetGroup", "sta{sv}", home, 0, {"Priority": ("i", value)})
+        self.undo.insert(0, lambda: self.call("ResetGroup", "st", home, 0))
+        return client
+
+    def owner(self, value):
+        agent, home, client = self.start()
+        self.tried(agent.set_group, home, 0, {"Priority": value})
+        self.tried(agent.set, client, CLIENT, {"Priority": value})
+        return client
+
+    def attribute_of_root(self, value):
+        """As Slurm's plugins find it: a cgroup that is root's, in which a step of a user's runs."""
+        agent, _, client = self.start()
+        step = "/system.slice/node_slurmstepd.scope/job_6/step_0/user/task_0"
+        os.makedirs(lowering.CGROUPS + step, exist_ok=True)
+        with open(f"{lowering.CGROUPS}{step}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write(str(self.get("PID", client, CLIENT)))
+        os.setxattr(lowering.CGROUPS + step, "user.xsched.priority", str(value).encode())
+        until(lambda: self.get("Group", client, CLIENT) == step, "the step")
+        self.tried(agent.attribute, step, "Priority", "99")
+        return client
+
+    def attribute_of_user(self, value):
+        agent, home, client = self.start()
+        agent.attribute(home, "Priority", str(value))
+        agent.attribute(home, "Weight", "42")
+        until(lambda: self.get("Weight", client, CLIENT) == 42, "the attributes to count")
+        return client
+
+    def unit_file(self, value):
+        self.file("/run/systemd/system/agent-.service.d/50.conf", f"[X-XSched]\nPriority={value}\nWeight=42\n", self.daemon_reload)
+        client = self.start()[2]
+        until(lambda: self.get("Weight", client, CLIENT) == 42, "systemd's answer")
+        return client
+
+    def unit(self, value):
+        client = self.start("-p", f"LogExtraFields=XSCHED_PRIORITY={value}", "-p", "Environment=XSCHED_WEIGHT=42")[2]
+        until(lambda: self.get("Weight", client, CLIENT) == 42, "systemd's answer")
+        return client
+
+    def user_unit(self, value):
+        c = self.client(command=[*self.as_alice, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "-p", f"LogExtraFields=XSCHED_PRIORITY={value}",
+                                 "-p", "LogExtraFields=XSCHED_WEIGHT=42"])
+        self.undo.append(c.end)
+        client = self.call("ListClients")[0][0][-1]
+        self.assertEqual(self.get("Weight", client, CLIENT), 42)
+        return client
+
+    def match(self, value):
+        self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nUnit=agent-*.service\nUser=alice\n", self.reload)
+        return self.start()[2]
+
+    def match_of_executable(self, value):
+        name = os.path.realpath("/usr/bin/python3")
+        self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nExecutable={os.path.basename(name)} python3\n", self.reload)
+        return self.start()[2]
+
+    def job(self, value):
+        """For a cgroup, by root."""
+        client = self.start()[2]
+        pidfd = os.pidfd_open(self.get("PID", client, CLIENT))
+        self.call("CreateJob", "sa{sv}ht", "row", {"Priority": ("i", value)}, pidfd, 1)
+        os.close(pidfd)
+        return client
+
+    def job_of_user(self, value):
+        agent, _, client = self.start()
+        made = self.tried(agent.job, {"Priority": value}, 0)
+        return agent.register({}, made[0]) if made else client
+
+    def hold(self, value):
+        """By root, for what it starts."""
+        fd = self.bus.call(NAME, PATH, NAME, "HoldPriority", "sst", "up" if value > 0 else "down", "row", 1)[0]
+        process = subprocess.Popen(["setpriv", f"--reuid={self.uid}", "--clear-groups", "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.undo += [lambda: os.close(fd), lambda: process.communicate()]  # pylint: disable=unnecessary-lambda
+        return lowering.Remote(process.stdin, process.stdout).register({})
+
+    def hold_of_user(self, value):
+        agent, _, client = self.start()
+        self.tried(agent.hold, "up" if value > 0 else "down", 0)
+        return client
+
+    def slice(self, value):
+        self.file("/run/systemd/system/row.slice.d/50.conf", f"[X-XSched]\nPriority={value}\n", self.daemon_reload)
+        client = self.start("--slice=row-deeper.slice")[2]
+        until(lambda: self.get("Priority", client, CLIENT) == value, "systemd's answer")
+        return client
+
+    def default(self, value):
+        self.file(f"{CLASSES}/default.class.d/50-row.conf", f"[Class]\nPriority={value}\n", self.reload)
+        return self.start()[2]
+
+    def wish(self, value):
+        """All ways of a process: its environment, and what it says when it registers, and later."""
+        agent, _, _ = self.start()
+        started = self.call("GetClientByPID", "u", agent.start({"XSCHED_PRIORITY": str(value)}))[0]
+        registered = agent.register({"Priority": value})
+        self.assertEqual(self.get("Priority", registered, CLIENT), self.get("Priority", started, CLIENT))
+        agent.hint(0, {"Priority": value})
+        id_ = (self.tried(agent.queue, registered, value) or agent.queue(registered, 0))[0]
+        self.assertLessEqual(self.get("Priority", f"{PATH}/queue/{id_}", f"{NAME}.Queue"), 0)
+        return started
+
+    CASES = {
+        "xschedctl set, writing properties": override,
+        "the same, for what is one's own": owner,
+        "user.xsched. of a cgroup of root's": attribute_of_root,
+        "user.xsched. of a cgroup of a user's": attribute_of_user,
+        "[X-XSched] of the system's units": unit_file,
+        "Environment=, LogExtraFields= of the system's units": unit,
+        "units of user managers": user_unit,
+        "[Match] by what root has named": match,
+        "[Match] by Executable=, or by names below a delegated unit": match_of_executable,
+        "xschedctl run, CreateJob": job,
+        "the same, by a user": job_of_user,
+        "xschedctl hold, HoldPriority": hold,
+        "the same, for a user's processes, by himself": hold_of_user,
+        "slices and cgroups above, of these": slice,
+        "the class default": default,
+        "the process's environment, hints, PriorityHint": wish,
+    }
+
+    def value_of(self, source, value):
+        try:
+            client = self.CASES[source](self, value)
+            return self.get("Priority", client, CLIENT), self.get("PolicySource", client, CLIENT)
+        finally:
+            while self.undo:
+                self.undo.pop()()
+            until(lambda: self.get("NClients") == 0, "clients to go")
+
+    def test_every_row(self):
+        table = rows()
+        self.assertEqual([r[0] for r in table], list(self.CASES))
+        for source, effect, shown in table:
+            with self.subTest(source):
+                up, _ = self.value_of(source, UP)
+                down, said = self.value_of(source, DOWN)
+                self.assertEqual((up, down, said), ({"raises": UP, "only lowers": 0}[effect], DOWN, shown))
+
+
+if __name__ == "__main__":
+    inside.main()
