@@ -23,6 +23,21 @@ static bool is_slice(const char *s, size_t n) {
         return has_suffix(s, n, ".slice");
 }
 
+bool cgroup_path_is_normal(const char *path) {
+        if (path[0] != '/' || strlen(path) >= PATH_MAX)
+                return false;
+        for (const char *p = path + 1; *p;) {
+                size_t n = strcspn(p, "/");
+
+                if (n == 0 || n > NAME_MAX || (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.'))))
+                        return false;
+                p += n;
+                if (*p == '/' && *++p == '\0')
+                        return false;
+        }
+        return true;
+}
+
 /* The last component that `match` takes. Units may have cgroups below themselves, slices come before their units. */
 static int last_component(const char *path, bool (*match)(const char *s, size_t n), char **ret) {
         const char *found = "";

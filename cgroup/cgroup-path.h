@@ -10,6 +10,10 @@
 
 #include "common/macro.h"
 
+/* Whether it can be the path of a cgroup that we see: from the root down, with no component that is empty, "." or "..". The kernel names a
+ * cgroup outside of our own namespace by "/..". */
+bool cgroup_path_is_normal(const char *path);
+
 /* The unit or slice at the end of a cgroup path; "" when there is none. Newly allocated. */
 int cgroup_path_unit(const char *path, char **ret);
 int cgroup_path_slice(const char *path, char **ret);

@@ -64,7 +64,8 @@ static int read_cgroup(pid_t pid, char **ret) {
                         break;
         }
 
-        return escape(found && found[0] == '/' ? found : "/", ret);
+        /* Outside of our namespace there is no cgroup that we could look at: it is above all that we see. */
+        return escape(found && cgroup_path_is_normal(found) ? found : "/", ret);
 }
 
 static int read_command(pid_t pid, char **ret) {

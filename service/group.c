@@ -305,6 +305,9 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
                 return 0;
         }
 
+        /* Whoever asks, and wherever the path is from: no group stands for what is outside of the tree. */
+        if (cgroup[0] == '/' && !cgroup_path_is_normal(cgroup))
+                return -EINVAL;
         if (path_depth(cgroup) > GROUP_DEPTH_MAX)
                 return -EDQUOT;
         _cleanup_free_ char *unit = NULL;

@@ -9,6 +9,7 @@
 #include "job.h"
 #include "json-util.h"
 #include "log.h"
+#include "stored.h"
 
 /* --- writing --- */
 
@@ -179,7 +180,7 @@ static int restore_group(Manager *m, json_object *o) {
         Group *g = group_find(m, name);
 
         if (!g) {
-                if (startswith(name, "job:"))
+                if (startswith(name, "job:") || !stored_name_is_valid(name))
                         return 0;
                 int r = group_get(m, name, &g);
                 if (r < 0)

@@ -96,7 +96,7 @@ static bool is_sensible(MatchKey key, const char *word) {
         case MATCH_SLICE:
                 return !strchr(word, '/') && strpbrk(word, ".*?[");
         case MATCH_GROUP:
-                return word[0] == '/' && (word[1] == '\0' || word[strlen(word) - 1] != '/');
+                return cgroup_path_is_normal(word);
         case MATCH_EXECUTABLE:
                 return !strchr(word, '/') || strchr("/*?[", word[0]);
         default:

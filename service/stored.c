@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "cgroup/cgroup-path.h"
 #include "cgroup/unit-query.h"
 #include "common/parse-util.h"
 #include "json-util.h"
@@ -34,11 +35,9 @@ static bool unit_name_is_valid(const char *name) {
 }
 
 bool stored_name_is_valid(const char *name) {
-        size_t n = strlen(name);
-
         if (name[0] != '/')
                 return unit_name_is_valid(name);
-        return n < PATH_MAX && string_is_printable(name) && (n == 1 || name[n - 1] != '/');
+        return cgroup_path_is_normal(name) && string_is_printable(name);
 }
 
 int stored_name(const char *group, char **ret) {

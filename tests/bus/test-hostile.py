@@ -208,6 +208,21 @@ class Hostile(Case):
         self.the_others_are_scheduled(3)
         self.assertEqual(self.get("NClients"), 2)
 
+    def test_no_group_is_outside_of_the_tree(self):
+        """By no path that leads out of it, or that names another group in other words."""
+        before = self.call("ListGroups")
+        for name in ("/..", "/../..", "/../../etc", "/a/..", "/a/../b.service", "/./a", "/a/.", "//", "//a", "/a//b", "/a/", "..", ".", "../..", "a/../b.service",
+                     "/" + "x" * 256, "/x" * 3000):
+            for flags in (0, 1):
+                for settings in ({"Priority": ("i", 1)}, {"Weight": ("u", 5)}, {}):
+                    with self.subTest(name=name[:20], flags=flags, settings=settings):
+                        with self.assertRaisesRegex(dbus.DBusError, "NoSuchGroup|InvalidArgs|NotStored|NotSupported|Quota"):
+                            self.call("SetGroup", "sta{sv}", name, flags, settings)
+            for member, signature, *args in (("GetGroup", "s"), ("ResetGroup", "st", 0)):
+                with self.assertRaisesRegex(dbus.DBusError, "NoSuchGroup"):
+                    self.call(member, signature, name, *args)
+        self.assertEqual(self.call("ListGroups"), before)
+
     def test_wrong_signatures(self):
         calls = [
             ("RegisterClient", "s", "x"), ("RegisterClient", "", ), ("RegisterClient", "ta{ss}", 0, {"a": "b"}),

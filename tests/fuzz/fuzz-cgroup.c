@@ -32,6 +32,22 @@ static void check_levels(const char *path) {
         }
 }
 
+/* Below the tree's root there is no way out of it by a normal path. */
+static void check_normal(const char *path) {
+        _cleanup_free_ char *copy = strdup(path);
+        char *saved = NULL;
+        size_t n = 1;
+
+        require(copy);
+        if (!cgroup_path_is_normal(path))
+                return;
+        for (char *name = strtok_r(copy, "/", &saved); name; name = strtok_r(NULL, "/", &saved)) {
+                require(!streq(name, ".") && !streq(name, ".."));
+                n += strlen(name) + 1;
+        }
+        require(n == strlen(path) + (path[1] != '\0')); /* no slash but one before each name */
+}
+
 static void check_names(const char *path) {
         _cleanup_free_ char *unit = NULL, *slice = NULL, *own = NULL;
 
@@ -71,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(path);
         memcpy(path, data, size);
         path[size] = '\0';
+        check_normal(path);
         check_names(path);
         check_levels(path);
         check_match(path);

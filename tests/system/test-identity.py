@@ -201,6 +201,22 @@ class Order(Case):
         later = self.client(unit="later.service")
         self.check_first(later, early)
 
+    def test_outside_of_the_services_namespace(self):
+        """A process whose cgroup the service does not see belongs to the top of what it sees, and no group's name leads out of that."""
+        session = subprocess.Popen(
+            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=inner", "unshare", "--cgroup", "xsched-session", "--", "sh", "-c",
+             'echo "$XSCHED_BUS_ADDRESS"; read line'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        address = session.stdout.readline().strip()
+        outside = self.client(f"--setenv=XSCHED_BUS_ADDRESS={address}", "--slice=other.slice")
+        groups = json.loads(run("xschedctl", f"--bus-address={address}", "--json=short", "list-groups"))
+        clients = json.loads(run("xschedctl", f"--bus-address={address}", "--json=short", "list-clients"))
+        self.assertEqual([c["group"] for c in clients], ["/"])
+        self.assertEqual([g["group"] for g in groups], ["/"])
+        self.assertEqual(outside.ask("run 1"), "ran")
+        outside.end()
+        session.communicate("\n")
+        self.assertEqual(session.returncode, 0)
+
 
 if __name__ == "__main__":
     inside.main()

@@ -131,6 +131,16 @@ static void test_names(void **state) {
         assert_false(stored_name_is_valid(""));
         assert_false(stored_name_is_valid("a"));
         assert_false(stored_name_is_valid("/a/"));
+        assert_false(stored_name_is_valid("//"));
+        assert_false(stored_name_is_valid("/a//b"));
+        assert_false(stored_name_is_valid("/.."));
+        assert_false(stored_name_is_valid("/../.."));
+        assert_false(stored_name_is_valid("/a/../b.service"));
+        assert_false(stored_name_is_valid("/a/./b.service"));
+        assert_false(stored_name_is_valid("/a/b.service/.."));
+        assert_true(stored_name_is_valid("/a/..b/.c/...")); /* names like others */
+        assert_false(stored_name_is_valid(".."));
+        assert_false(stored_name_is_valid("."));
         assert_false(stored_name_is_valid("a.b/c"));
         assert_false(stored_name_is_valid("job:1:x.y"));
         assert_false(stored_name_is_valid("a.\nb"));
