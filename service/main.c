@@ -218,7 +218,8 @@ static int start(Manager *m, const Options *o) {
         if (r < 0)
                 return log_error_errno(r, "Failed to serve the watchdog: %m");
         log_event(LOG_INFO, MESSAGE_STARTED, LOG_FIELDS(.error = 0), "xschedd " XSCHED_VERSION " is up");
-        notify_ready("Scheduling");
+        char status[512];
+        notify_ready(manager_status(m, status, sizeof(status)));
         return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "job.h"
 #include "manager-dbus.h"
 #include "messages.h"
+#include "notify.h"
 #include "privileged.h"
 #include "user.h"
 #include "wakes.h"
@@ -268,6 +269,20 @@ static size_t degraded_find(Manager *m, const char *key, size_t *ret_n) {
         return found;
 }
 
+const char *manager_status(const Manager *m, char *buf, size_t size) {
+        size_t n = 0;
+
+        while (m->degraded && m->degraded[n])
+                n++;
+        if (n == 0)
+                (void) snprintf(buf, size, "Scheduling");
+        else if (n == 1)
+                (void) snprintf(buf, size, "Scheduling, degraded: %s", m->degraded[0]);
+        else
+                (void) snprintf(buf, size, "Scheduling, degraded: %s, and %zu more", m->degraded[0], n - 1);
+        return buf;
+}
+
 int manager_set_degraded(Manager *m, const char *key, const char *text) {
         _cleanup_free_ char *line = NULL;
         size_t n, i = degraded_find(m, key, &n);
@@ -296,7 +311,11 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                 free(m->degraded[i]);
                 m->degraded[i] = TAKE_PTR(line);
         }
-        if (m->bus)
+        if (m->bus) {
+                char status[512];
+
+                notify_status("%s", manager_status(m, status, sizeof(status)));
                 (void) sd_bus_emit_properties_changed(m->bus, BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
+        }
         return 0;
 }

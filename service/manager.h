@@ -196,6 +196,9 @@ const Settings *manager_lookup_class(const char *name, void *userdata);
 /* After the configuration changed: every client's settings anew. */
 void manager_settings_changed(Manager *m);
 
+/* What the service says of itself, for its manager: that it is degraded, and why. */
+const char *manager_status(const Manager *m, char *buf, size_t size);
+
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
 int manager_set_degraded(Manager *m, const char *key, const char *text);
 

@@ -54,6 +54,7 @@ int manager_reload(Manager *m) {
         } else
                 log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
                                 "Configuration could not be read again, everything stays as it was: %m");
-        notify_ready("Scheduling");
+        char status[512];
+        notify_ready(manager_status(m, status, sizeof(status)));
         return r;
 }

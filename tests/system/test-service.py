@@ -80,6 +80,33 @@ class Service(Case):
         self.assertIn("brand-new", run("xschedctl", "--json=short", "list-classes"))
         self.assertEqual(show("xsched", "MainPID"), pid)
 
+    def test_status_says_degraded(self):
+        """As long as it is, and why; also after a start, and not after it was cured."""
+        path = "/run/xsched/xsched.conf.d/50-broken.conf"
+        inside.write(path, "[Scheduler]\nTimeSlice=no time\n")
+        run("systemctl", "reload", "xsched")
+        degraded = "Scheduling, degraded: configuration: 1 problem in the configuration, see the journal"
+        self.assertEqual(show("xsched", "StatusText"), degraded)
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(show("xsched", "StatusText"), degraded)
+        self.assertIn(degraded, run("systemctl", "status", "xsched"))
+        run("rm", path)
+        run("systemctl", "reload", "xsched")
+        self.assertEqual(show("xsched", "StatusText"), "Scheduling")
+
+    def test_status_says_degraded_at_once(self):
+        """Of what comes while it runs, too."""
+        run("systemctl", "stop", "xsched")
+        with open("/var/lib/xsched/overrides.json", "w", encoding="utf-8") as f:
+            f.write("{")
+        run("systemctl", "start", "xsched")
+        self.assertIn("Scheduling, degraded: ", show("xsched", "StatusText"))
+        self.assertEqual(show("xsched", "StatusText").split("degraded: ")[1].split(":")[0],
+                         self.get("Degraded")[0].split(":")[0])
+        run("rm", "-f", "/var/lib/xsched/overrides.json.bad")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(show("xsched", "StatusText"), "Scheduling")
+
     def test_log_level(self):
         run("systemctl", "service-log-level", "xsched", "debug")
         self.assertEqual(run("systemctl", "service-log-level", "xsched").strip(), "debug")
