@@ -145,6 +145,15 @@ typedef struct PolicyUsage {
         uint64_t n_preempted; /* times it lost its grant while ready */
 } PolicyUsage;
 
+/* An entity that is ready and held. */
+typedef struct PolicyWait {
+        uint64_t since_ns;
+        const PolicyNode *
+                        stopped_by; /* whose maximum is used up, its own or one above; NULL: none, others run */
+        uint64_t until_ns;          /* when that one goes on */
+        void *runner;               /* owner of one of those that run and are ready; NULL: none */
+} PolicyWait;
+
 /* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a negative
  * errno; only those can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense, or for a node too deep). Values out
  * of range are taken for the nearest that is in range. */
@@ -170,6 +179,7 @@ typedef struct PolicyOps {
         void (*entity_ready)(PolicyEntity *e, uint64_t now_ns);               /* idempotent */
         void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);                /* idempotent */
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
+        bool (*entity_wait)(const PolicyEntity *e, PolicyWait *ret); /* false: it does not wait */
 
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
          * is never whenever at most one entity is ready and nothing lingers: an idle service does not wake up). May be

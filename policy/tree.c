@@ -277,6 +277,26 @@ static void tree_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsag
         *ret = entity_usage_at(e, now_ns);
 }
 
+/* Of several maxima the one that lasts longest. */
+static bool tree_entity_wait(const PolicyEntity *e, PolicyWait *ret) {
+        const Policy *p = e->policy;
+        const PolicyEntity *runner = p->chosen ?: p->owed;
+        PolicyWait w = {.since_ns = e->held_since_ns, .runner = runner ? runner->owner : NULL};
+
+        if (!e->held)
+                return false;
+        for (const PolicyNode *n = e->node; n; n = n->parent) {
+                uint64_t until = n->stopped ? quota_refill(&n->quota) : 0;
+
+                if (n->stopped && until > w.until_ns) {
+                        w.stopped_by = n;
+                        w.until_ns = until;
+                }
+        }
+        *ret = w;
+        return true;
+}
+
 /* --- nodes --- */
 
 static int tree_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
@@ -394,5 +414,6 @@ const PolicyOps policy_tree_ops = {
                 .entity_ready = tree_entity_ready,
                 .entity_idle = tree_entity_idle,
                 .entity_usage = tree_entity_usage,
+                .entity_wait = tree_entity_wait,
                 .dispatch = tree_dispatch,
 };

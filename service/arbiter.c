@@ -60,6 +60,9 @@ static uint32_t queue_threshold(const Queue *q) {
 static uint32_t wanted_watch(const Queue *q) {
         const Entity *e = q->entity;
 
+        /* What waits while it is suspended is counted as well. */
+        if (queue_is_suspended(q))
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE;
         if (!e || !e->policy || !q->counted_active)
                 return 0;
         switch (e->device->state) {
@@ -99,6 +102,7 @@ static void queue_set_ready(Queue *q, bool ready) {
                 overdue_ready_while_held(q->entity);
         }
         q->ready = ready;
+        queue_note_wait(q);
         entity_update_queue(q);
 }
 
@@ -116,7 +120,7 @@ static void sync_watch(Queue *q) {
         uint32_t watch = wanted_watch(q);
 
         /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
-        if (q->device->state == DEVICE_ALONE)
+        if (q->device->state == DEVICE_ALONE && watch == 0)
                 queue_set_ready(q, false);
         if (watch == q->written.watch)
                 return;
@@ -150,6 +154,7 @@ static void write_verdict(Queue *q, Verdict v) {
                 crowd_end(&t);
         }
         q->holds = v == VERDICT_HOLD;
+        queue_note_wait(q);
         q->manager->n_verdicts++;
         q->manager->verdict_at = now_ns();
 }

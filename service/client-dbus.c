@@ -10,12 +10,17 @@
 #include "ladder.h"
 #include "manager-dbus.h"
 #include "privileged.h"
+#include "waits.h"
 
 #define CLIENT_PREFIX BUS_PATH "/client"
 
 static const char *client_target(const Client *c, char buf[static 64]) {
         (void) snprintf(buf, 64, "client %" PRIu64, c->id);
         return buf;
+}
+
+BUS_GETTER(get_waits) {
+        return waits_append_client(reply, userdata);
 }
 
 BUS_GETTER(get_group) {
@@ -218,6 +223,7 @@ static const sd_bus_vtable client_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("PrivilegedState", "s", get_privileged, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NQueues", "u", NULL, offsetof(Client, n_queues), 0),
                 SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),

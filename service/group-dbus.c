@@ -12,8 +12,13 @@
 #include "manager-dbus.h"
 #include "manager-state.h"
 #include "messages.h"
+#include "waits.h"
 
 #define GROUP_PREFIX BUS_PATH "/group"
+
+BUS_GETTER(get_waits) {
+        return waits_append_group(reply, userdata);
+}
 
 BUS_GETTER(get_kind) {
         const Group *g = userdata;
@@ -427,6 +432,7 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", bus_get_bool, offsetof(Group, suspended), BUS_CHANGES),
+                SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
                 SD_BUS_WRITABLE_PROPERTY("Max", "u", get_max, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY("Min", "u", get_min, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),

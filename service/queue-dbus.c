@@ -9,12 +9,17 @@
 #include "arbiter.h"
 #include "ladder.h"
 #include "manager-dbus.h"
+#include "waits.h"
 
 #define QUEUE_PREFIX BUS_PATH "/queue"
 
 static const char *queue_target(const Queue *q, char buf[static 64]) {
         (void) snprintf(buf, 64, "queue %" PRIu64, q->id);
         return buf;
+}
+
+BUS_GETTER(get_waits) {
+        return waits_append_queue(reply, userdata);
 }
 
 BUS_GETTER(get_client) {
@@ -208,6 +213,7 @@ static const sd_bus_vtable queue_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Backlog", "u", get_backlog, 0, 0),
                 SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),
                 SD_BUS_PROPERTY("Completed", "t", get_completed, 0, 0),

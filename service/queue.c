@@ -43,13 +43,29 @@ QueueState queue_state(const Queue *q) {
 
 void queue_counters(const Queue *q, ClientCounters *ret) {
         const PageSlot *s = q->page_slot;
+        uint64_t waiting = q->waits_since_ns > 0 ? ns_sub(now_ns(), q->waits_since_ns) : 0;
+        /* What the client counts when the wait is over. */
+        uint64_t held_ns = atomic_load_explicit(&s->held_ns, memory_order_relaxed);
 
         *ret = (ClientCounters){
                         .submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed),
                         .completed = atomic_load_explicit(&s->completed, memory_order_relaxed),
-                        .held_ns = atomic_load_explicit(&s->held_ns, memory_order_relaxed),
+                        .held_ns = MAX(held_ns, q->waited_ns) + waiting,
                         .lease_expired = atomic_load_explicit(&s->lease_expiries, memory_order_relaxed),
         };
+}
+
+void queue_note_wait(Queue *q) {
+        bool waits = q->holds && q->ready;
+        ClientCounters n;
+
+        if (waits == (q->waits_since_ns > 0))
+                return;
+        if (!waits) {
+                queue_counters(q, &n);
+                q->waited_ns = n.held_ns;
+        }
+        q->waits_since_ns = waits ? now_ns() : 0;
 }
 
 void queue_lower(const Queue *q, SettingsResolved *r) {

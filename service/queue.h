@@ -54,7 +54,9 @@ struct Queue {
         struct {
                 uint32_t threshold, budget_us, lead_us, watch, level;
         } written;
-        bool holds; /* the word says hold */
+        bool holds;              /* the word says hold */
+        uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
+        uint64_t waited_ns;      /* what it had waited at least when that ended */
         uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
         uint64_t obeyed_ns; /* when it was first seen to have done that; 0: not yet */
         bool looked_for;    /* on the manager's list of those that are looked at for that */
@@ -113,6 +115,9 @@ void queue_sync(Queue *q);
 bool queue_is_suspended(const Queue *q);
 
 QueueState queue_state(const Queue *q);
+
+/* After `ready` or the verdict changed. */
+void queue_note_wait(Queue *q);
 
 struct ClientCounters;
 void queue_counters(const Queue *q, struct ClientCounters *ret);

@@ -405,3 +405,10 @@ uint64_t naive_left(PolicyNode *n, int tier, uint32_t slots) {
                 }
         return left;
 }
+
+bool naive_entity_wait(const PolicyEntity *e, PolicyWait *ret) {
+        if (!e->ready || e->grant.verdict != VERDICT_HOLD)
+                return false;
+        *ret = (PolicyWait){.since_ns = e->held_since};
+        return true;
+}

@@ -155,3 +155,6 @@ void naive_floor_change(PolicyEntity *e, const PolicyParty *to);
 /* Of those held since `until` or longer; not those who are chosen. NULL: nobody. */
 PolicyEntity *naive_floor_next(const Policy *p, uint64_t until);
 void naive_floor_take_turn(PolicyEntity *e);
+
+/* Since when it is held; of maxima it tells nothing. */
+bool naive_entity_wait(const PolicyEntity *e, PolicyWait *ret);

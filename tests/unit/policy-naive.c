@@ -591,5 +591,6 @@ const PolicyOps policy_naive_ops = {
                 .entity_ready = naive_entity_ready,
                 .entity_idle = naive_entity_idle,
                 .entity_usage = naive_entity_usage,
+                .entity_wait = naive_entity_wait,
                 .dispatch = naive_dispatch,
 };

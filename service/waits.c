@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Waits
+ */
+
+#include <limits.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "gang.h"
+#include "share.h"
+#include "waits.h"
+
+#define WHO_SIZE (PATH_MAX + 16U)
+
+static const char *const wait_reason_table[_WAIT_REASON_MAX] = {
+                [WAIT_SUSPENDED] = "suspended",
+                [WAIT_STOPPED] = "stopped",
+                [WAIT_MAX] = "max",
+                [WAIT_PRIORITY] = "priority",
+                [WAIT_SHARE] = "share",
+                [WAIT_GANG] = "gang",
+                [WAIT_EXPECTED] = "expected",
+};
+DEFINE_STRING_TABLE_LOOKUP(wait_reason, WaitReason);
+
+typedef struct Wait {
+        WaitReason reason;
+        char by[WHO_SIZE];
+        uint64_t since_ns, until_ns; /* 0: not known */
+} Wait;
+
+static const char *suspended_by(const Queue *q, char *buf, size_t size) {
+        if (q->suspended)
+                (void) snprintf(buf, size, "queue:%" PRIu64, q->id);
+        else if (q->client->suspended)
+                (void) snprintf(buf, size, "client:%" PRIu64, q->client->id);
+        else
+                (void) snprintf(buf, size, "%s", q->client->group->name);
+        return buf;
+}
+
+static const Group *group_of_node(const Device *d, const PolicyNode *n) {
+        const Share *s;
+
+        DL_FOREACH2(d->shares, s, device_next)
+                if (s->own && s->node == n)
+                        return s->group;
+        return NULL;
+}
+
+/* It is ready, and held. */
+static void explain_hold(const Entity *e, const PolicyWait *policy, Wait *ret) {
+        const Group *limited = policy->stopped_by ? group_of_node(e->device, policy->stopped_by) : NULL;
+        const Entity *runner = policy->runner;
+
+        ret->since_ns = policy->since_ns;
+        if (policy->stopped_by) {
+                ret->reason = WAIT_MAX;
+                ret->until_ns = policy->until_ns;
+                (void) snprintf(ret->by, sizeof(ret->by), "%s", limited ? limited->name : "");
+        } else if (e->gang == GANG_HOLD) {
+                ret->reason = WAIT_GANG;
+                (void) snprintf(ret->by, sizeof(ret->by), "%s", e->group->name);
+        } else if (runner) {
+                ret->reason = runner->settings.priority > e->settings.priority ? WAIT_PRIORITY : WAIT_SHARE;
+                (void) entity_name(runner, ret->by, sizeof(ret->by));
+        } else
+                ret->reason = WAIT_EXPECTED;
+}
+
+static const Queue *find_stopped(const Entity *e) {
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (q->stalled)
+                        return q;
+        return NULL;
+}
+
+/* Whether it waits. */
+static bool explain_entity(const Entity *e, Wait *ret) {
+        PolicyWait policy;
+
+        *ret = (Wait){0};
+        if (e->queues && e->n_active == 0) {
+                ret->reason = WAIT_SUSPENDED;
+                (void) suspended_by(e->queues, ret->by, sizeof(ret->by));
+                return true;
+        }
+        if (e->policy && e->told_ready && gang_entity_verdict(e) == VERDICT_HOLD) {
+                if (!e->device->ops->entity_wait(e->policy, &policy))
+                        policy = (PolicyWait){.since_ns = e->gang_since};
+                explain_hold(e, &policy, ret);
+                return true;
+        }
+        if (!e->told_ready && find_stopped(e)) {
+                ret->reason = WAIT_STOPPED;
+                return true;
+        }
+        return false;
+}
+
+static int append(sd_bus_message *reply, const char *device, const Wait *w) {
+        uint64_t since = w->since_ns;
+
+        return sd_bus_message_append(reply, "(sssttt)", device, wait_reason_to_string(w->reason), w->by,
+                        since / NSEC_PER_USEC, w->until_ns / NSEC_PER_USEC,
+                        since > 0 ? ns_sub(now_ns(), since) / NSEC_PER_USEC : 0);
+}
+
+static int append_entity(sd_bus_message *reply, const Entity *e) {
+        Wait w;
+
+        return explain_entity(e, &w) ? append(reply, e->device->id, &w) : 0;
+}
+
+/* A single queue that is suspended beside others that are not. */
+static int append_suspended_queue(sd_bus_message *reply, const Queue *q) {
+        Wait w = {.reason = WAIT_SUSPENDED};
+
+        (void) suspended_by(q, w.by, sizeof(w.by));
+        return append(reply, q->device->id, &w);
+}
+
+int waits_append_group(sd_bus_message *reply, Group *g) {
+        const Entity *e;
+
+        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+        if (r >= 0 && !g->entities && g->suspended) {
+                Wait w = {.reason = WAIT_SUSPENDED};
+
+                (void) snprintf(w.by, sizeof(w.by), "%s", g->name);
+                r = append(reply, "", &w);
+        }
+        DL_FOREACH2(g->entities, e, group_next)
+                if (r >= 0)
+                        r = append_entity(reply, e);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+/* One line for all queues that are in one entity. */
+static bool is_first_of_entity(const Client *c, uint32_t slot) {
+        for (uint32_t i = 0; i < slot; i++)
+                if (c->slots[i] && c->slots[i]->entity == c->slots[slot]->entity)
+                        return false;
+        return true;
+}
+
+/* Who has many queues has few entities: what is looked at stays small. */
+#define CLIENT_QUEUES_MAX 64U
+
+int waits_append_client(sd_bus_message *reply, Client *c) {
+        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+
+        for (uint32_t i = 0; r >= 0 && i < MIN(c->n_slots, CLIENT_QUEUES_MAX); i++)
+                if (c->slots[i] && c->slots[i]->entity && is_first_of_entity(c, i))
+                        r = append_entity(reply, c->slots[i]->entity);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+int waits_append_queue(sd_bus_message *reply, Queue *q) {
+        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+
+        if (r >= 0 && queue_is_suspended(q))
+                r = append_suspended_queue(reply, q);
+        else if (r >= 0 && q->entity)
+                r = append_entity(reply, q->entity);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}

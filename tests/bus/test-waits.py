@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Why something does not run: what the objects say while it waits, and that the time counts meanwhile."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+DEVICE_ID = "pci:0000:01:00.0"
+
+
+class Waits(Case):
+    # The floor would let the low one in between.
+    config = "[Scheduler]\nStarveAfter=1h\nTimeSlice=50ms\n"
+
+    def setUp(self):
+        super().setUp()
+        self.low, self.low_slot = self.tenant("low", Priority=-10)
+        self.low_group = self.call("GetGroup", "s", self.low.get("Group"))
+        self.low_queue = f"{PATH}/queue/{self.low.ids[0]}"
+
+    def held(self, slot=None):
+        """A high one that has work, and the low one, which has some, too."""
+        high, slot = self.tenant("high")
+        slot.edge(1)
+        self.low_slot.edge(1)
+        until(lambda: self.low_slot.held and self.waits(), "the low one waits")
+        return high, slot
+
+    def waits(self):
+        """All three say the same, but for how long."""
+        said = [self.get("Waits", path, interface) for path, interface in
+                ((self.low.path, CLIENT), (self.low_queue, QUEUE), (self.low_group, GROUP))]
+        self.assertEqual([[w[:5] for w in s] for s in said], [[w[:5] for w in said[0]]] * 3)
+        return said[0]
+
+    def test_priority(self):
+        self.assertEqual(self.waits(), [])
+        before = now_ns() // 1000
+        high, slot = self.held()
+        device, reason, by, since, until_usec, for_usec = self.waits()[0]
+        self.assertEqual((device, reason, by, until_usec), (DEVICE_ID, "priority", high.get("Group"), 0))
+        self.assertTrue(before <= since <= now_ns() // 1000)
+        self.assertGreater(self.waits()[0][5], for_usec)
+        self.assertEqual(high.get("Waits"), [])
+        slot.edge(0)
+        until(lambda: not self.low_slot.held, "the low one runs")
+        self.assertEqual(self.waits(), [])
+
+    def test_share(self):
+        other, slot = self.tenant("other", Priority=-10)
+        slot.edge(1)
+        self.low_slot.edge(1)
+        until(lambda: [w[1:3] for w in self.low.get("Waits")] == [("share", other.get("Group"))], "the other one's turn")
+        until(lambda: [w[1:3] for w in other.get("Waits")] == [("share", self.low.get("Group"))], "this one's turn")
+
+    def test_suspended(self):
+        """By what it was suspended, the nearest first."""
+        for path, interface, by in ((self.low_group, GROUP, self.low.get("Group")), (self.low.path, CLIENT, f"client:{self.low.get('Id')}"),
+                                    (self.low_queue, QUEUE, f"queue:{self.low.ids[0]}")):
+            self.c.call(NAME, path, interface, "Suspend")
+            self.assertEqual([w[:3] for w in self.waits()], [(DEVICE_ID, "suspended", by)])
+        for path, interface in ((self.low_group, GROUP), (self.low.path, CLIENT), (self.low_queue, QUEUE)):
+            self.assertTrue(self.waits())
+            self.c.call(NAME, path, interface, "Resume")
+        self.assertEqual(self.waits(), [])
+
+    def test_max(self):
+        self.call("SetGroup", "sta{sv}", self.low.get("Group"), 0, {"Max": ("u", 1), "Period": ("t", 10_000_000)})
+        self.low_slot.edge(1)
+        until(lambda: [w[1:3] for w in self.waits()] == [("max", self.low.get("Group"))], "the quota to be used up")
+        _, _, _, since, until_usec, _ = self.waits()[0]
+        self.assertGreater(until_usec, since)
+        self.assertLessEqual(until_usec - since, 10_000_000)
+
+    def test_time_counts_while_it_waits(self):
+        """Of the client and of its queue, before anybody is let go; nothing goes back afterwards, and nothing counts that has no work."""
+        told = lambda: [self.get("HeldUSec", p, i) for p, i in ((self.low.path, CLIENT), (self.low_queue, QUEUE))]
+        _, slot = self.held()
+        for _ in range(3):
+            before = told()
+            until(lambda: all(a > b for a, b in zip(told(), before)), "the time to count")
+        self.low_slot.edge(0)
+        until(lambda: self.waits() == [], "it is idle")
+        after = told()
+        self.assertTrue(all(a >= b for a, b in zip(after, before)))
+        slot.edge(0)
+        self.assertEqual(told(), after)
+        self.assertEqual(told(), after)
+
+    def test_time_counts_while_it_is_suspended(self):
+        """Though nobody else wants the device."""
+        self.c.call(NAME, self.low.path, CLIENT, "Suspend")
+        self.assertEqual(self.low.get("HeldUSec"), 0)
+        self.low_slot.edge(1)
+        until(lambda: self.low.get("HeldUSec") > 0, "the time to count")
+
+
+if __name__ == "__main__":
+    main()
