@@ -23,12 +23,11 @@ static const char *const client_hint_table[_CLIENT_HINT_MAX] = {
 };
 
 static const struct {
-        const char *variable;
         int64_t min, max;
 } hint_ranges[_CLIENT_HINT_MAX] = {
-                [CLIENT_HINT_PRIORITY] = {"XSCHED_PRIORITY", -255, 255},
-                [CLIENT_HINT_WEIGHT] = {"XSCHED_WEIGHT", 1, 10000},
-                [CLIENT_HINT_THRESHOLD] = {NULL, 0, 65535},
+                [CLIENT_HINT_PRIORITY] = {-255, 255},
+                [CLIENT_HINT_WEIGHT] = {1, 10000},
+                [CLIENT_HINT_THRESHOLD] = {0, 65535},
 };
 
 static const char *const xsched_state_table[] = {
@@ -184,22 +183,10 @@ int xsched_hint(const char *name, int64_t value) {
 
 /* --- environment --- */
 
-static void read_string(const char *variable, char *ret, size_t size) {
-        const char *v = strempty(secure_getenv(variable));
-        size_t n = strlen(v) + 1;
+/* What was preloaded has read it before us, when this library was not there yet. */
+extern const ClientEnvironment xsched_early_environment __attribute__((weak, visibility("default")));
 
-        /* Half of an address or of a token is worth nothing. */
-        if (n <= size)
-                memcpy(ret, v, n);
-}
-
-static bool read_bool(const char *variable) {
-        const char *v = secure_getenv(variable);
-        return v && (streq(v, "1") || streq(v, "yes") || streq(v, "true") || streq(v, "on"));
-}
-
-static void read_hint(ClientHint h) {
-        const char *v = hint_ranges[h].variable ? secure_getenv(hint_ranges[h].variable) : NULL;
+static void read_hint(ClientHint h, const char *v) {
         if (isempty(v))
                 return;
 
@@ -215,13 +202,12 @@ static void read_hint(ClientHint h) {
 __attribute__((constructor)) static void client_read_environment(void) {
         PROTECT_ERRNO;
 
-        environment.disabled = read_bool("XSCHED_DISABLE");
-        environment.debug = read_bool("XSCHED_DEBUG");
-        read_string("XSCHED_BUS_ADDRESS", environment.bus_address, sizeof(environment.bus_address));
-        read_string("XSCHED_JOB", environment.job, sizeof(environment.job));
-        read_string("XSCHED_CLASS", environment.class, sizeof(environment.class));
-        for (ClientHint h = 0; h < _CLIENT_HINT_MAX; h++)
-                read_hint(h);
+        if (&xsched_early_environment && xsched_early_environment.size == sizeof(environment))
+                environment = xsched_early_environment;
+        else
+                environment_read(&environment);
+        read_hint(CLIENT_HINT_PRIORITY, environment.priority);
+        read_hint(CLIENT_HINT_WEIGHT, environment.weight);
 }
 
 /* --- fork --- */

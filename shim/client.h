@@ -17,16 +17,9 @@
 #include <stdint.h>
 
 #include "include/xsched/xsched.h"
+#include "shim/environment.h"
 
-/* What the environment said when the library was loaded; constant from then on. Empty strings where it said nothing. */
-typedef struct ClientEnvironment {
-        bool disabled;
-        bool debug;
-        char bus_address[512];
-        char job[128];
-        char class[64];
-} ClientEnvironment;
-
+/* Constant from when the library was loaded. */
 const ClientEnvironment *client_environment(void);
 
 /* Wishes, from the environment first, from xsched_hint() later. */

@@ -33,6 +33,7 @@
 #include "common/macro.h"
 #include "shim/kfd-fds.h"
 #include "shim/kfd-queue.h"
+#include "shim/late.h"
 
 #define CONTEXTS_MAX 254U
 #define CONTEXT_OWN  UINT8_MAX /* of an fd: one that a context keeps */
@@ -182,6 +183,7 @@ static void fd_copy(int from, int to) {
 static void contexts_start(void) {
         pid_t known = 0;
 
+        late_load(); /* not under our lock */
         if (atomic_compare_exchange_strong(&contexts_pid, &known, getpid()))
                 (void) pthread_atfork(NULL, NULL, contexts_in_child);
         else if (known != getpid())

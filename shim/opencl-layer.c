@@ -23,6 +23,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "shim/late.h"
+
 cl_icd_dispatch opencl_next;
 
 static pthread_mutex_t next_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,6 +110,7 @@ cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *targe
         if (!h)
                 return CL_OUT_OF_HOST_MEMORY;
 
+        late_load(); /* as long as the environment is as it was when we were loaded */
         keep_loaded(*(void *const *) target_dispatch);
         opencl_hook_dispatch(target_dispatch, num_entries, &h->dispatch);
         (void) pthread_mutex_lock(&next_lock);

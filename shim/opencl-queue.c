@@ -11,6 +11,7 @@
 #include "opencl-device.h"
 #include "opencl-launch.h"
 #include "opencl-track.h"
+#include "shim/late.h"
 
 #define TABLE_MIN   64U
 #define SLAB_QUEUES 16U
@@ -246,6 +247,7 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
         if (off && streq(off, "1"))
                 return;
 
+        late_load();
         (void) pthread_once(&fork_once, fork_register);
         OpenclQueue *q = queue_new(handle, device, properties, priority_hint), *stale = NULL;
         if (!q)

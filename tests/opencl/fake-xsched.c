@@ -311,6 +311,16 @@ uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
 }
 
+/* Of the other layer; without all of them none is believed. */
+_public_
+int xsched_queue_get_state(XschedQueue *q) {
+        return 0;
+}
+
+_public_
+void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
+}
+
 _public_
 void xsched_queue_boost(XschedQueue *q) {
         atomic_fetch_add(&seen.boosts, 1);

@@ -6,10 +6,13 @@
  * One thread launches and waits, for ever. The main thread says "ready" after its first kernel and then obeys, a line each:
  *
  *   count    prints how many kernels have run
+ *   cancel   cancels the worker, which waits at the gate, at once, and says "cancelled" when it has ended so, with what it had pushed for that
  *   signal   sends the worker a signal, and says "handled" once its handler has run
  *   fork     forks a child that exits at once, through all exit handlers, and prints its status
  *   exit     returns from main() with status 7
  *   exec     becomes a shell that exits with status 8
+ *
+ * With TEST_FORGET in the environment it forgets all of XSched that is said there, before it makes a queue.
  */
 
 #include <pthread.h>
@@ -24,9 +27,13 @@
 #define SIGNAL (SIGRTMIN + 3) /* LLVM, which is in many runtimes, takes the usual ones for itself */
 
 static atomic_ulong n_done;
-static atomic_int n_handled;
+static atomic_int n_handled, n_cleaned;
 
-static void *work(void *unused) {
+static void note_cancelled(void *unused) {
+        atomic_fetch_add(&n_cleaned, 1);
+}
+
+static void work_for_ever(void) {
         cl_command_queue q = queue_make(0);
         cl_mem a = buffer_make();
         cl_int expected = 0;
@@ -39,7 +46,30 @@ static void *work(void *unused) {
                         buffer_expect(q, a, expected);
                 atomic_fetch_add(&n_done, 1);
         }
+}
+
+static void *work(void *unused) {
+        CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
+        pthread_cleanup_push(note_cancelled, NULL);
+        work_for_ever();
+        pthread_cleanup_pop(0);
         return NULL;
+}
+
+static void cancel(pthread_t thread) {
+        void *result;
+
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, &result) == 0);
+        CHECK(result == PTHREAD_CANCELED && atomic_load(&n_cleaned) == 1);
+        (void) puts("cancelled");
+}
+
+static void forget_environment(void) {
+        static const char *const variables[] = {"XSCHED_BUS_ADDRESS", "XSCHED_PRIORITY", "XSCHED_WEIGHT"};
+
+        for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+                CHECK(unsetenv(variables[i]) == 0);
 }
 
 static void handle(int signal_number) {
@@ -57,6 +87,8 @@ int main(void) {
         int status = 0;
 
         (void) sigaction(SIGNAL, &(struct sigaction){.sa_handler = handle}, NULL);
+        if (getenv("TEST_FORGET"))
+                forget_environment();
         test_open();
         CHECK(pthread_create(&thread, NULL, work, NULL) == 0);
         while (atomic_load(&n_done) == 0)
@@ -67,6 +99,8 @@ int main(void) {
         while (fgets(line, sizeof(line), stdin)) {
                 if (strcmp(line, "count\n") == 0)
                         printf("%lu\n", atomic_load(&n_done));
+                else if (strcmp(line, "cancel\n") == 0)
+                        cancel(thread);
                 else if (strcmp(line, "signal\n") == 0) {
                         int before = atomic_load(&n_handled);
                         CHECK(pthread_kill(thread, SIGNAL) == 0);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "common/macro.h"
+#include "shim/late.h"
 
 Sim sim;
 FakeLibrary library;
@@ -380,6 +381,9 @@ const cl_icd_dispatch sim_dispatch = {
 };
 
 /* --- libxsched --- */
+
+void late_load(void) {
+}
 
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
         XschedQueue *q = calloc(1, sizeof(*q));

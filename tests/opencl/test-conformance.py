@@ -275,6 +275,15 @@ class Inside:
             counts = [*counts, n] if n == counts[-1] else [n]
         return p, counts[-1]
 
+    def forgetful(self, mode):
+        """What counts is the environment that the program was started with."""
+        self.env['TEST_FORGET'] = '1'
+        p, _ = self.held()
+        with open(f'/proc/{p.pid}/maps', encoding='utf-8') as f:
+            assert 'libxsched.so' in f.read()
+        p.stdin.write('exit\n')
+        self.end(p, 7)
+
     def lifecycle(self, mode):
         p, _ = self.held()
         p.stdin.write('exit\n')
@@ -283,6 +292,11 @@ class Inside:
         p, _ = self.held()
         p.stdin.write('exec\n')
         self.end(p, 8)
+
+        p, _ = self.held()
+        assert self.ask(p, 'cancel') == 'cancelled'
+        p.stdin.write('exit\n')
+        self.end(p, 7)
 
         p, n = self.held()
         assert self.ask(p, 'signal') == 'handled'
@@ -312,6 +326,9 @@ class Processes(Session):
         for mode in ('layer', 'preload'):
             with self.subTest(mode):
                 self.in_session('lifecycle', mode)
+
+    def test_environment_is_forgotten(self):
+        self.in_session('forgetful', 'preload')
 
     @unittest.skipUnless(PYTHON_HAS_OPENCL or 'CI' in os.environ, f'no pyopencl for {PYTHON}')
     def test_python(self):
