@@ -196,13 +196,18 @@ static int add_attr_watch(Origin *o) {
         return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
 }
 
-/* Watched first, read second: nothing gets lost in between. */
-static void watch_attrs(Origin *o) {
-        int r = add_attr_watch(o);
-        if (r >= 0)
-                o->attr_watch = r;
-        else if (r != -ENOENT)
+/* Watched first, read second: nothing gets lost in between. Whether it is another directory than before, of which not every kernel tells. */
+static bool watch_attrs(Origin *o) {
+        int r = add_attr_watch(o), former = o->attr_watch;
+
+        if (r < 0 && r != -ENOENT)
                 log_warning_errno(r, "Failed to watch the attributes of %s: %m", o->path);
+        if (r < 0 || r == former)
+                return false;
+        if (former > 0)
+                attr_watch_remove(o->manager->attr_watch, former);
+        o->attr_watch = r;
+        return true;
 }
 
 /* --- reading --- */
@@ -293,13 +298,9 @@ void origin_revisit(Origin *o) {
         if (!o->asked)
                 origin_ask(o);
         /* A cgroup that went took its watch along, a slice's as well as the unit's own. */
-        for (; o; o = o->parent) {
-                if (o->attr_watch > 0)
-                        continue;
-                watch_attrs(o);
-                if (read_attrs(o))
+        for (; o; o = o->parent)
+                if (watch_attrs(o) && read_attrs(o))
                         origin_changed(o);
-        }
 }
 
 void origin_refresh(Origin *o) {
@@ -386,7 +387,7 @@ static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **r
                 return r;
         HASH_ADD_KEYPTR(hh, m->origins, o->path, strlen(o->path), o);
         o->parent = parent;
-        watch_attrs(o);
+        (void) watch_attrs(o);
         (void) read_attrs(o);
         origin_ask(o);
         *ret = TAKE_PTR(o);

@@ -176,6 +176,17 @@ class Carriers(SettingsCase):
         os.removexattr(directory, "user.xsched.priority")
         until(lambda: self.settings(c)[0] == -7, "the unit's priority again")
 
+    def test_attributes_of_a_unit_that_comes_again(self):
+        """In a new directory: what was set over the bus waited for it, and its attributes count as those of the first."""
+        for weight in (41, 42, 43):
+            c = self.client(unit="again.service")
+            run("xschedctl", "set", "--runtime", "again.service", "priority=3")
+            self.set_attr("/sys/fs/cgroup/system.slice/again.service", weight=weight)
+            until(lambda w=weight: self.get("Weight", self.group("again.service"), GROUP) == w, "the attribute to count")
+            c.end()
+            until(lambda: self.get("NClients") == 0, "it to go")
+        run("xschedctl", "reset", "again.service")
+
     def test_attributes_of_a_slice(self):
         c = self.client("--slice=attr-nested.slice")
         self.set_attr("/sys/fs/cgroup/attr.slice", **{"class": "lower"})
