@@ -63,6 +63,24 @@ static Value compute_group_state(const Snapshot *s, const Object *o) {
         return value_string(group_state(s, o));
 }
 
+/* What started it, where that is not systemd: the Slurm job, the pod, or the container. */
+static Value compute_engine(const Snapshot *s, const Object *o) {
+        static const struct {
+                const char *property, *prefix;
+        } kinds[] = {{"SlurmJob", "slurm:"}, {"Pod", "pod:"}, {"Container", ""}};
+        char text[512];
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                const char *id = object_get_string(o, kinds[i].property);
+
+                if (isempty(id))
+                        continue;
+                (void) snprintf(text, sizeof(text), "%s%s", kinds[i].prefix, id);
+                return value_string(text);
+        }
+        return (Value){};
+}
+
 static Value compute_queue_client(const Snapshot *s, const Object *o) {
         return value_uint(object_id_from_path(object_get_string(o, "Client")));
 }
@@ -80,8 +98,8 @@ static Value compute_queue_pid(const Snapshot *s, const Object *o) {
         { {title, key, CELL_STATE, 0}, property, NULL }
 #define USEC(title, key, property, flags)                                                                   \
         { {title, key, CELL_USEC, COLUMN_RIGHT | (flags)}, property, NULL }
-#define LIMIT(title, key, property)                                                                         \
-        { {title, key, CELL_LIMIT, COLUMN_RIGHT}, property, NULL }
+#define LIMIT(title, key, property, flags)                                                                  \
+        { {title, key, CELL_LIMIT, COLUMN_RIGHT | (flags)}, property, NULL }
 #define COMPUTED(title, key, f, flags)                                                                      \
         { {title, key, CELL_PLAIN, flags}, NULL, f }
 
@@ -181,7 +199,8 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("GROUP", "group", "Name", COLUMN_ELASTIC | COLUMN_TREE),
                 PLAIN("", "parent", "Parent", COLUMN_JSON),
                 PLAIN("", "kind", "Kind", COLUMN_JSON),
-                PLAIN("UNIT", "unit", "Unit", COLUMN_ELASTIC),
+                COMPUTED("ENGINE", "engine", compute_engine, COLUMN_ELASTIC | COLUMN_IF_KNOWN | COLUMN_TEXT),
+                PLAIN("UNIT", "unit", "Unit", COLUMN_ELASTIC | COLUMN_WIDE),
                 PLAIN("", "container", "Container", COLUMN_JSON),
                 PLAIN("", "pod", "Pod", COLUMN_JSON),
                 PLAIN("", "pod_qos", "PodQOS", COLUMN_JSON),
@@ -192,15 +211,15 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
                 PLAIN("", "threshold", "Threshold", COLUMN_JSON),
                 PLAIN("", "preemption", "Preemption", COLUMN_JSON),
-                LIMIT("MAX", "max", "Max"),
-                LIMIT("MIN", "min", "Min"),
+                LIMIT("MAX", "max", "Max", COLUMN_WIDE),
+                LIMIT("MIN", "min", "Min", COLUMN_WIDE),
                 USEC("", "period_usec", "Period", COLUMN_JSON),
-                PLAIN("SOURCE", "source", "PolicySource", 0),
+                PLAIN("SOURCE", "source", "PolicySource", COLUMN_WIDE),
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
                 USEC("GPU", "gpu_time_usec", "GPUTimeUSec", 0),
-                USEC("RUN", "run_usec", "RunUSec", 0),
-                USEC("WAIT", "wait_usec", "WaitUSec", 0),
-                PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
+                USEC("RUN", "run_usec", "RunUSec", COLUMN_WIDE),
+                USEC("WAIT", "wait_usec", "WaitUSec", COLUMN_WIDE),
+                PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT | COLUMN_WIDE),
 };
 
 static int add_object(

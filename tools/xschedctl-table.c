@@ -18,6 +18,8 @@
 #include "tools/xschedctl-terminal.h"
 
 #define ELASTIC_MIN 8U
+#define TREE_MIN    24U
+#define COLUMNS_MAX 32U
 
 void table_done(Table *t) {
         for (size_t r = 0; r < t->n_rows; r++) {
@@ -209,7 +211,8 @@ static bool column_is_known(const Table *t, size_t column) {
 static bool column_is_shown(const Table *t, size_t column) {
         unsigned flags = t->columns[column].flags;
 
-        return !(flags & COLUMN_JSON) && (!(flags & COLUMN_IF_KNOWN) || column_is_known(t, column));
+        return !(flags & COLUMN_JSON) && !(column < COLUMNS_MAX && t->hidden >> column & 1) &&
+                        (!(flags & COLUMN_IF_KNOWN) || column_is_known(t, column));
 }
 
 static size_t row_depth(const Table *t, size_t row) {
@@ -245,6 +248,33 @@ static void column_widths(const Table *t, char **texts, size_t n_rows, bool head
         }
 }
 
+/* What it needs at least, with the space before the next one. The tree says where a row belongs. */
+static size_t column_least(const Column *c, size_t width) {
+        return 1 +
+                        (c->flags & COLUMN_ELASTIC ? MIN(width,
+                                                                     c->flags & COLUMN_TREE ? TREE_MIN
+                                                                                            : ELASTIC_MIN)
+                                                   : width);
+}
+
+/* Leaves out what can be left out, one column after the other, until the rest has room. */
+static void columns_hide(Table *t, const size_t *widths, size_t width) {
+        for (;;) {
+                size_t total = 0, last = SIZE_MAX;
+
+                for (size_t i = 0; i < t->n_columns; i++) {
+                        if (!column_is_shown(t, i))
+                                continue;
+                        total += column_least(t->columns + i, widths[i]);
+                        if (t->columns[i].flags & COLUMN_WIDE)
+                                last = i;
+                }
+                if (total <= width + 1 || last == SIZE_MAX)
+                        return;
+                t->hidden |= UINT32_C(1) << last;
+        }
+}
+
 /* The widest elastic column gives way first, until all fit or none can give more. */
 static void columns_shrink(const Table *t, size_t *widths, size_t width) {
         for (;;) {
@@ -264,12 +294,13 @@ static void columns_shrink(const Table *t, size_t *widths, size_t width) {
         }
 }
 
-static void table_fit(const Table *t, char **texts, size_t n_rows, bool heading, size_t width) {
-        size_t widths[32];
+static void table_fit(Table *t, char **texts, size_t n_rows, bool heading, size_t width) {
+        size_t widths[COLUMNS_MAX];
 
         if (width == 0 || t->n_columns > ELEMENTSOF(widths))
                 return;
         column_widths(t, texts, n_rows, heading, widths);
+        columns_hide(t, widths, width);
         columns_shrink(t, widths, width);
         for (size_t r = 0; r < n_rows; r++)
                 for (size_t i = 0; i < t->n_columns; i++) {
@@ -341,7 +372,8 @@ static void print_heading(const Table *t, FILE *f) {
         fputc('\n', f);
 }
 
-int table_print(const Table *t, FILE *f, size_t width, size_t n_rows, bool heading) {
+int table_print(const Table *table, FILE *f, size_t width, size_t n_rows, bool heading) {
+        Table shown = *table, *t = &shown; /* the same rows, and the columns that there is room for */
         struct libscols_table *st;
         char **texts;
         int r = -ENOMEM;

@@ -27,6 +27,7 @@ typedef enum ColumnFlags {
         COLUMN_JSON = 1 << 3,     /* for scripts only */
         COLUMN_TEXT = 1 << 4,     /* for people only */
         COLUMN_IF_KNOWN = 1 << 5, /* for people only if some row has it */
+        COLUMN_WIDE = 1 << 6,     /* for people only where there is room; the last one goes first */
 } ColumnFlags;
 
 typedef struct Column {
@@ -46,6 +47,7 @@ typedef struct Table {
         size_t n_columns;
         Row *rows;
         size_t n_rows;
+        uint32_t hidden; /* columns without room; the table's own business */
 } Table;
 
 #define TABLE_INIT(c)                                                                                       \

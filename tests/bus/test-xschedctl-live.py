@@ -226,6 +226,14 @@ class Output(unittest.TestCase):
             head, tail = shown.split(dots)
             self.assertTrue(group.startswith(head) and group.endswith(tail) and len(tail) > len(head), shown)
         self.assertIn(group, self.on_terminal('list-groups', '--no-pager', '--full', columns=100))
+        text = self.on_terminal('list-groups', '--no-pager', columns=80, NO_COLOR='1', LC_ALL='C.UTF-8')
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        heading = text.splitlines()[0].split()
+        self.assertLessEqual({'GROUP', 'STATE', 'CLASS', 'PRIO', 'WEIGHT', 'CLIENTS', 'GPU'}, set(heading))
+        self.assertNotIn('PREEMPTED', heading)
+        for wide in (self.on_terminal('list-groups', '--no-pager', '-l', columns=80, NO_COLOR='1'), ctl('list-groups'),
+                     self.on_terminal('list-groups', '--no-pager', columns=250, NO_COLOR='1')):
+            self.assertLessEqual({'UNIT', 'MAX', 'MIN', 'SOURCE', 'RUN', 'WAIT', 'PREEMPTED'}, set(wide.splitlines()[0].split()))
         self.assertIn(group, self.on_terminal('list-groups', '--no-pager', columns=200))
         self.assertIn(group, self.on_terminal('list-groups', '--no-pager', columns=100, COLUMNS='200'))
         self.assertIn(group, ctl('list-groups'))

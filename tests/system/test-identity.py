@@ -3,11 +3,13 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 
 import inside
 from inside import CLIENT, GROUP, NAME, TEST_CLIENT, DEVICE_ID, Case, run, show, until
+from terminal import Terminal
 
 
 class Identity(Case):
@@ -200,6 +202,25 @@ class Order(Case):
         early = self.client(unit="early.service")
         later = self.client(unit="later.service")
         self.check_first(later, early)
+
+    def test_engines_on_a_narrow_terminal(self):
+        """Containers and Slurm's jobs have a column that gives way; all of it fits 80 columns, and --full shows what is left out."""
+        container = "0123456789abcdef" * 4
+        for name in (f"docker-{container}.scope", f"libpod-{container[::-1]}.scope"):
+            self.client(command=["systemd-run", "--quiet", "--scope", f"--unit={name}"], unit=name)
+        whole = run("xschedctl", "list-groups")
+        self.assertIn(f" docker:{container} ", whole)
+        t = Terminal("list-groups", "--no-pager", columns=80)
+        self.assertEqual(t.wait(), 0)
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", t.text).replace("\r", "").splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80, lines)
+        self.assertLessEqual({"GROUP", "ENGINE", "STATE", "CLASS", "PRIO", "WEIGHT", "CLIENTS", "GPU"}, set(lines[0].split()))
+        self.assertNotIn("PREEMPTED", lines[0].split())
+        self.assertEqual(len(lines), len(whole.splitlines()))
+        t = Terminal("list-groups", "--no-pager", "-l", columns=80)
+        self.assertEqual(t.wait(), 0)
+        self.assertIn(f"docker:{container}", t.text)
+        self.assertIn("PREEMPTED", t.text)
 
     def test_outside_of_the_services_namespace(self):
         """A process whose cgroup the service does not see belongs to the top of what it sees, and no group's name leads out of that."""
