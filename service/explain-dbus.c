@@ -110,54 +110,52 @@ static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k
         return r;
 }
 
+/* A client, or a group: what decides, and what only lowers, each strongest first. */
+typedef struct Explained {
+        Manager *manager;
+        const Group *group;
+        const SettingsResolved *resolved;
+        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[CLIENT_LOWERING_MAX];
+        size_t n_layers, n_lowering;
+} Explained;
+
 /* Whether what the layer says of the key, by itself or by its class, is what holds. */
-static bool layer_holds(const Client *c, const SettingsLayer *l, SettingsKey k) {
+static bool layer_holds(const Explained *x, const SettingsLayer *l, SettingsKey k) {
         const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
-                        ? manager_lookup_class(l->settings->class, c->manager)
+                        ? manager_lookup_class(l->settings->class, x->manager)
                         : NULL;
 
-        return c->resolved.from[k] == l->source &&
-                        (settings_holds(&c->resolved, l->settings, k) ||
-                                        (class && settings_holds(&c->resolved, class, k)));
+        return x->resolved->from[k] == l->source &&
+                        (settings_holds(x->resolved, l->settings, k) ||
+                                        (class && settings_holds(x->resolved, class, k)));
 }
 
 /* Of what only lowers: that which did, or that which had nothing to lower. The last that did has the last word. */
-static int explain_lowering(sd_bus_message *reply, const Client *c, const SettingsLayer *lowering, size_t n,
-                SettingsKey k, bool did) {
+static int explain_lowering(sd_bus_message *reply, const Explained *x, SettingsKey k, bool did) {
         int r = 0;
 
-        for (size_t i = n; i-- > 0 && r >= 0;)
-                if (layer_holds(c, lowering + i, k) == did)
-                        r = explain_layer(reply, c->manager, lowering + i, k);
+        for (size_t i = x->n_lowering; i-- > 0 && r >= 0;)
+                if (layer_holds(x, x->lowering + i, k) == did)
+                        r = explain_layer(reply, x->manager, x->lowering + i, k);
         return r;
 }
 
-static int append_chain(sd_bus_message *reply, const Client *c) {
-        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[CLIENT_LOWERING_MAX];
+static int append_chain(sd_bus_message *reply, const Explained *x) {
         const Settings usual = {
                         .mask = ~(1U << SETTINGS_CLASS),
                         .priority = POLICY_PRIORITY_DEFAULT,
                         .weight = POLICY_WEIGHT_DEFAULT,
                         .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,
         };
-        char self[64];
 
-        (void) snprintf(self, sizeof(self), "client %" PRIu64, c->id);
-        size_t n = client_layers(c, layers);
-        layers[0].detail = self;
-
-        size_t n_lowering = client_lowering_layers(c, lowering);
-        for (size_t i = 0; i < n_lowering; i++)
-                if (lowering[i].settings == &c->lowering)
-                        lowering[i].detail = self;
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                int r = explain_lowering(reply, c, lowering, n_lowering, k, true);
-                for (size_t i = 0; r >= 0 && i < n; i++)
-                        r = layers[i].settings == &c->group->effective
-                                        ? explain_override(reply, c->group, k)
-                                        : explain_layer(reply, c->manager, layers + i, k);
+                int r = explain_lowering(reply, x, k, true);
+                for (size_t i = 0; r >= 0 && i < x->n_layers; i++)
+                        r = x->layers[i].settings == &x->group->effective
+                                        ? explain_override(reply, x->group, k)
+                                        : explain_layer(reply, x->manager, x->layers + i, k);
                 if (r >= 0)
-                        r = explain_lowering(reply, c, lowering, n_lowering, k, false);
+                        r = explain_lowering(reply, x, k, false);
                 if (r >= 0 && k != SETTINGS_CLASS)
                         r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
                 if (r < 0)
@@ -166,9 +164,43 @@ static int append_chain(sd_bus_message *reply, const Client *c) {
         return 0;
 }
 
-int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+static int reply_chain(sd_bus_message *message, const Explained *x) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *reply = NULL;
+
+        int r = sd_bus_message_new_method_return(message, &reply);
+        if (r >= 0)
+                r = sd_bus_message_open_container(reply, 'a', "(ssv)");
+        if (r >= 0)
+                r = append_chain(reply, x);
+        if (r >= 0)
+                r = sd_bus_message_close_container(reply);
+        return r < 0 ? r : sd_bus_message_send(reply);
+}
+
+static int explain_client(sd_bus_message *message, const Client *c) {
+        Explained x = {.manager = c->manager, .group = c->group, .resolved = &c->resolved};
+        char self[64];
+
+        (void) snprintf(self, sizeof(self), "client %" PRIu64, c->id);
+        x.n_layers = client_layers(c, x.layers);
+        x.layers[0].detail = self;
+        x.n_lowering = client_lowering_layers(c, x.lowering);
+        for (size_t i = 0; i < x.n_lowering; i++)
+                if (x.lowering[i].settings == &c->lowering)
+                        x.lowering[i].detail = self;
+        return reply_chain(message, &x);
+}
+
+static int explain_group(sd_bus_message *message, const Group *g) {
+        Explained x = {.manager = g->manager, .group = g, .resolved = &g->resolved};
+
+        x.n_layers = group_layers(g, x.layers);
+        x.n_lowering = group_lowering_layers(g, x.lowering);
+        return reply_chain(message, &x);
+}
+
+int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         Manager *m = userdata;
         Client *c;
         int fd;
@@ -177,16 +209,28 @@ int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error)
         if (r < 0)
                 return r;
         r = client_from_pidfd(m, fd, &c, error);
+        return r < 0 ? r : explain_client(message, c);
+}
+
+int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        const char *path;
+        Client *c;
+        Group *g;
+
+        int r = sd_bus_message_read(message, "o", &path);
         if (r < 0)
                 return r;
-        r = sd_bus_message_new_method_return(message, &reply);
-        if (r >= 0)
-                r = sd_bus_message_open_container(reply, 'a', "(ssv)");
-        if (r >= 0)
-                r = append_chain(reply, c);
-        if (r >= 0)
-                r = sd_bus_message_close_container(reply);
-        return r < 0 ? r : sd_bus_message_send(reply);
+        r = client_from_path(m, path, &c);
+        if (r > 0)
+                return explain_client(message, c);
+        if (r == 0)
+                r = group_from_path(m, path, &g);
+        if (r > 0)
+                return explain_group(message, g);
+        return r < 0 ? r
+                     : sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_OBJECT,
+                                       "%s is neither a client nor a group", path);
 }
 
 /* --- Describe, Dump --- */

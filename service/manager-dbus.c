@@ -100,6 +100,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_get_client_by_pid},
                 {.method = method_get_group},
                 {.method = method_explain},
+                {.method = method_explain_object},
                 {.method = method_describe},
                 {},
 };
@@ -157,6 +158,8 @@ static const sd_bus_vtable manager_vtable[] = {
 
                 SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("h", pidfd), SD_BUS_RESULT("a(ssv)", chain),
                                 method_explain, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ExplainObject", SD_BUS_ARGS("o", object),
+                                SD_BUS_RESULT("a(ssv)", chain), method_explain_object, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json),
                                 method_describe, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump,

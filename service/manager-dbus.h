@@ -47,6 +47,7 @@ int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
 int method_list_settings(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
 /* explain-dbus.c */
+int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);

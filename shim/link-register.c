@@ -15,6 +15,7 @@
 #include "config.h"
 #include "shim/client.h"
 #include "shim/link-internal.h"
+#include "shim/why.h"
 
 static int append_hint(sd_bus_message *m, ClientHint h) {
         int64_t value;
@@ -113,6 +114,15 @@ static int link_accept(Control *c, sd_bus_message *m) {
         return 0;
 }
 
+/* The service, or the bus before it. */
+static void tell_refused(Control *c, const sd_bus_error *e, int r) {
+        char text[256];
+
+        (void) snprintf(text, sizeof(text), "%s%s%s", e ? strempty(e->name) : strerrordesc_np(-r),
+                        e ? ": " : "", e ? strempty(e->message) : "");
+        link_tell(c, "not taken by the service", text);
+}
+
 static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
         Control *c = userdata;
         const sd_bus_error *e = sdbus.sd_bus_message_get_error(m);
@@ -121,6 +131,7 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         if (r >= 0) {
                 c->attached_at_ns = now_ns();
                 c->told = false;
+                why_clear();
                 link_set_state(c, LINK_ATTACHED);
                 return 1;
         }
@@ -128,12 +139,12 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         link_set_state(c, LINK_WAITING);
         /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the next attempt makes one anew. */
         if (e && streq(strempty(e->name), "org.freedesktop.DBus.Error.AccessDenied")) {
-                link_tell(c, "not taken by the service", strempty(e->message));
+                tell_refused(c, e, r);
                 c->lost = true;
                 return 1;
         }
         if (!e || !link_error_is_absence(e)) {
-                link_tell(c, "not taken by the service", e ? strempty(e->message) : strerrordesc_np(-r));
+                tell_refused(c, e, r);
                 c->backoff_ns = LINK_BACKOFF_MAX_NS;
         } else
                 link_tell(c, "no service on the bus", strempty(e->message));

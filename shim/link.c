@@ -20,6 +20,7 @@
 #include "shim/client.h"
 #include "shim/link-internal.h"
 #include "shim/sdbus.h"
+#include "shim/why.h"
 
 #define BUS_NAME       "org.xsched.Scheduler"
 #define BUS_PATH       "/org/xsched/Scheduler"
@@ -63,6 +64,7 @@ void link_set_state(Control *c, LinkState state) {
 }
 
 void link_tell(Control *c, const char *what, const char *why) {
+        why_set(what, why);
         if (c->told)
                 return;
         c->told = true;

@@ -22,6 +22,7 @@
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-table.h"
 #include "tools/xschedctl-target.h"
+#include "tools/xschedctl-waits.h"
 
 #define SHIM_NAME   "libxsched-opencl.so"
 #define KFD_NAME    "libxsched-kfd.so"
@@ -349,6 +350,21 @@ static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
                                 expired);
 }
 
+/* That it waits is no fault; but it may be what was looked for. */
+static void check_waits(Check *k, const Object *client) {
+        const Value *waits = object_get(client, "Waits");
+
+        for (size_t i = 0; i < waits->n_items; i++) {
+                _cleanup_free_ char *why = wait_describe(waits->items + i);
+
+                if (why)
+                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i),
+                                        why);
+        }
+        if (waits->n_items == 0)
+                check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
+}
+
 /* An exit status. */
 static int check_client(Check *k, const Snapshot *s, int pidfd) {
         _cleanup_(sd_bus_error_free)
@@ -367,7 +383,10 @@ static int check_client(Check *k, const Snapshot *s, int pidfd) {
         if (r >= 0)
                 r = sd_bus_message_read_basic(reply, 'o', &path);
         if (r < 0 && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchClient")) {
-                check_add(k, "registered", CHECK_FAILED, "no: it runs unscheduled");
+                _cleanup_free_ char *why = why_unregistered(k->pid);
+
+                check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "",
+                                strempty(why));
                 return 0;
         }
         if (r < 0)
@@ -380,6 +399,7 @@ static int check_client(Check *k, const Snapshot *s, int pidfd) {
         check_add(k, "registered", CHECK_OK, "client:%" PRIu64 " in group %s", object_get_uint(client, "Id"),
                         object_get_string(client, "Group"));
         check_hooks(k, s, client);
+        check_waits(k, client);
         return 0;
 }
 

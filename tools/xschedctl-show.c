@@ -11,6 +11,7 @@
 #include "tools/xschedctl-table.h"
 #include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
+#include "tools/xschedctl-waits.h"
 
 /* "Name", or "Name,Unit". */
 static bool is_listed(const char *list, const char *name) {
@@ -218,30 +219,26 @@ int verb_show(Ctl *c, int argc, char *argv[]) {
 
 /* --- explain --- */
 
-static int call_explain(Ctl *c, const char *who, Value *ret) {
+static int call_explain(Ctl *c, const char *who, Object *ret_object, Value *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *m = NULL, *reply = NULL;
-        _cleanup_free_ char *what = NULL;
-        _cleanup_close_ int fd = -EBADF;
+        sd_bus_message *reply = NULL;
+        _cleanup_(target_done)
+        Target t = {};
         int r;
 
-        r = ctl_connect(c);
-        if (r == 0)
-                r = target_open_client(c, who, &fd);
+        r = target_resolve(c, who, false, &t);
         if (r != 0)
                 return r;
-        if (asprintf(&what, "%s%s", target_is_pid(who) ? "process " : "", who) < 0)
-                return ctl_fail("out of memory");
-        r = ctl_new_call(c, NULL, NULL, "Explain", &m);
+        if (t.kind != OBJECT_CLIENT && t.kind != OBJECT_GROUP)
+                return ctl_fail("%s: only of processes, units and groups", who);
+        r = object_fetch(c, t.kind, t.path, &error, ret_object);
         if (r >= 0)
-                r = sd_bus_message_append_basic(m, 'h', &fd);
-        if (r >= 0)
-                r = ctl_call(c, m, &error, &reply);
+                r = ctl_call_method(c, NULL, NULL, "ExplainObject", &error, &reply, "o", t.path);
         if (r >= 0)
                 r = value_read(reply, ret);
-        return r < 0 ? ctl_call_failed(c, &error, r, what) : 0;
+        return r < 0 ? ctl_call_failed(c, &error, r, who) : 0;
 }
 
 enum { EXPLAIN_SETTING, EXPLAIN_VALUE, EXPLAIN_SOURCE, EXPLAIN_DETAIL, EXPLAIN_TEXT };
@@ -265,6 +262,23 @@ static int add_link(Table *t, const Value *link, size_t winner) {
         return overruled;
 }
 
+/* Ahead of what it has: why it has nothing of it just now. */
+static int add_waits(Table *t, const Value *waits) {
+        for (size_t i = 0; i < waits->n_items; i++) {
+                _cleanup_free_ char *why = wait_describe(waits->items + i), *text = NULL;
+                Value *cells = why ? table_add(t, TABLE_NO_PARENT) : NULL;
+
+                if (!cells || asprintf(&text, "Waits: %s", why) < 0)
+                        return -ENOMEM;
+                cells[EXPLAIN_SETTING] = value_string("Waits");
+                cells[EXPLAIN_VALUE] = value_string(wait_device(waits->items + i));
+                cells[EXPLAIN_SOURCE] = value_string(wait_reason(waits->items + i));
+                cells[EXPLAIN_DETAIL] = value_string(why);
+                cells[EXPLAIN_TEXT] = value_string(text);
+        }
+        return 0;
+}
+
 int verb_explain(Ctl *c, int argc, char *argv[]) {
         static const Column columns[] = {
                         [EXPLAIN_SETTING] = {"SETTING", "setting", CELL_PLAIN, COLUMN_TREE},
@@ -278,19 +292,23 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)
         Value chain = {};
+        _cleanup_(object_done)
+        Object object = {};
         size_t winner = SIZE_MAX;
         int r;
 
-        r = call_explain(c, argv[0], &chain);
+        r = call_explain(c, argv[0], &object, &chain);
         if (r != 0)
                 return r;
+        if (add_waits(&t, object_get(&object, "Waits")) < 0)
+                return ctl_fail("out of memory");
         /* What counts stands first, and that which it overrules stands below it. */
         for (size_t i = 0; i < chain.n_items; i++) {
                 r = add_link(&t, chain.items + i, winner);
                 if (r < 0)
                         return ctl_fail("out of memory");
                 if (r == 0)
-                        winner = i;
+                        winner = t.n_rows - 1;
         }
         return table_show(c, &t, NULL, NULL);
 }

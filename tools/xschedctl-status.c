@@ -12,6 +12,7 @@
 #include "tools/xschedctl-list.h"
 #include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
+#include "tools/xschedctl-waits.h"
 
 /* (p50, p99, max, samples), NULL while there are no samples. */
 static const Value *decision_latency(const Object *manager) {
@@ -85,6 +86,7 @@ typedef enum Section {
         SECTION_DEVICES,
         SECTION_GROUPS,
         SECTION_CLIENTS,
+        SECTION_WAITS,
         SECTION_QUEUES,
         _SECTION_MAX,
 } Section;
@@ -96,6 +98,7 @@ static const struct {
                 [SECTION_DEVICES] = {"devices", list_devices},
                 [SECTION_GROUPS] = {"groups", list_groups},
                 [SECTION_CLIENTS] = {"clients", list_clients},
+                [SECTION_WAITS] = {"waits", list_waits},
                 [SECTION_QUEUES] = {"queues", list_queues},
 };
 

@@ -15,6 +15,7 @@
 #include "tools/systemd-bus.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-target.h"
+#include "tools/xschedctl-waits.h"
 
 void target_done(Target *t) {
         free(t->path);
@@ -64,6 +65,14 @@ static int get_object(Ctl *c, const char *member, const char *type, const void *
         return 0;
 }
 
+int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid) {
+        _cleanup_free_ char *why = pid && sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchClient")
+                        ? why_unregistered(pid)
+                        : NULL;
+
+        return why ? ctl_fail("%s: no such client: %s", what, why) : ctl_call_failed(c, e, r, what);
+}
+
 static int resolve_pid(Ctl *c, Target *t) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -91,7 +100,7 @@ static int resolve_pid(Ctl *c, Target *t) {
                 return 0;
         if (asprintf(&what, "process %s", t->text) < 0)
                 return ctl_fail("out of memory");
-        return ctl_call_failed(c, &error, r, what);
+        return target_client_failed(c, &error, r, what, c->host || c->machine ? NULL : t->text);
 }
 
 static int resolve_number(Target *t, const char *number) {
@@ -102,29 +111,6 @@ static int resolve_number(Target *t, const char *number) {
         if (asprintf(&t->path, SERVICE_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
                 return ctl_fail("out of memory");
         return 0;
-}
-
-int target_open_client(Ctl *c, const char *text, int *ret_pidfd) {
-        _cleanup_(sd_bus_error_free)
-        sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_(target_done)
-        Target t = {.kind = OBJECT_CLIENT, .text = text};
-        _cleanup_(object_done)
-        Object client = {};
-        const char *number = startswith(text, "client:");
-        char pid[32];
-        int r;
-
-        if (!number)
-                return target_open_pid(text, ret_pidfd);
-        r = resolve_number(&t, number);
-        if (r != 0)
-                return r;
-        r = object_fetch(c, t.kind, t.path, &error, &client);
-        if (r < 0)
-                return ctl_call_failed(c, &error, r, text);
-        snprintf(pid, sizeof(pid), "%" PRIu64, object_get_uint(&client, "PID"));
-        return target_open_pid(pid, ret_pidfd);
 }
 
 static int resolve_device(Target *t) {

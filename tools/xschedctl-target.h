@@ -20,6 +20,9 @@ typedef struct Target {
         char *resolved;   /* what name became, when it is no part of text: a unit in full, or its cgroup */
 } Target;
 
+/* Tells why a process is no client; with its id, also what its library says of that. Returns EXIT_FAILURE. */
+int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid);
+
 void target_done(Target *t);
 
 typedef enum TargetFlags {
@@ -32,9 +35,6 @@ int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret);
 
 /* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
 int target_open_pid(const char *text, int *ret_pidfd);
-
-/* The same of a client, by its pid or as client:N. Is connected. */
-int target_open_client(Ctl *c, const char *text, int *ret_pidfd);
 
 /* Is it a number, and therefore a pid? */
 bool target_is_pid(const char *text);

@@ -345,7 +345,7 @@ class Errors(unittest.TestCase):
         self.fails('show', 'client:one', says='client:one: not a number')
         self.fails('status', 'client:987654', says='client:987654: no such')
         self.fails('explain', 'client:987654', says='client:987654: no such')
-        self.fails('explain', 'queue:1', says='queue:1: not a process id')
+        self.fails('explain', 'queue:1', says='queue:1: only of processes, units and groups')
 
     def test_command_line(self):
         self.fails('bogus', says='bogus: no such verb; try --help')

@@ -104,6 +104,7 @@ class Elsewhere(Case):
         self.ctl(*where, "set", pid, "priority=-6", **kwargs)
         self.assertEqual(self.get("Priority", self.client_of(c), CLIENT), -6)
         self.ctl(*where, "set", c.unit, "--runtime", "weight=7", **kwargs)
+        self.assertIn("Priority", self.ctl(*where, "explain", pid, **kwargs).stdout)
         self.assertIn("no such client", self.ctl(*where, "set", "1", "priority=-6", status=1, **kwargs).stderr)
         c.end()
         until(lambda: self.get("NClients") == 0, "it to go")

@@ -135,7 +135,11 @@ _xschedctl() {
                                 mapfile -t replies < <(compgen -W "$(__xschedctl_settings "${arguments[0]}")" -- "$cur")
                         fi
                         ;;
-                explain | check)
+                explain)
+                        ((${#arguments[@]} == 0)) &&
+                                mapfile -t replies < <(compgen -W "$(__xschedctl_pids; __xschedctl_targets)" -- "$cur")
+                        ;;
+                check)
                         ((${#arguments[@]} == 0)) &&
                                 mapfile -t replies < <(compgen -W "$(__xschedctl_pids)" -- "$cur")
                         ;;

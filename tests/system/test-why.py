@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Why a job does not run, as xschedctl says it of processes and units: suspended, held, over its limit, or not registered at all."""
+
+import json
+import os
+import re
+import subprocess
+
+import inside
+from inside import CLIENT, DEVICE_ID, TEST_CLIENT, Case, run, show, until
+
+REFUSAL = "/etc/dbus-1/system.d/test-refusal.conf"
+
+
+class Why(Case):
+    def setUp(self):
+        super().setUp()
+        self.alone = False
+
+    def tearDown(self):
+        if self.alone:
+            run("systemctl", "stop", "alone")
+        super().tearDown()
+
+    def said(self, client, words):
+        """What check, explain and status say, of the process and of its unit."""
+        pid = show(client.unit, "MainPID")
+        for argv in (["check", pid], ["explain", pid], ["explain", client.unit], ["status", pid], ["status", client.unit], ["status"]):
+            done = subprocess.run(["xschedctl", "--full", "--no-pager", *argv], capture_output=True, text=True, check=False)
+            self.assertRegex(re.sub(r"\s+", " ", done.stdout + done.stderr), words, argv)
+        waits = json.loads(run("xschedctl", "--json=short", "status", client.unit))["waits"]
+        self.assertTrue(waits[0]["group"].endswith(client.unit), waits)
+        return waits[0]
+
+    def waits(self, client):
+        return self.get("Waits", self.client_of(client), CLIENT)
+
+    def test_suspended(self):
+        c = self.client(unit="job.service")
+        run("xschedctl", "suspend", "job.service")
+        self.assertEqual(self.said(c, "suspended by way of /system.slice/job.service")["reason"], "suspended")
+        run("xschedctl", "resume", "job.service")
+        self.assertEqual(json.loads(run("xschedctl", "--json=short", "status", "job.service"))["waits"], [])
+
+    def test_held(self):
+        low = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-10", unit="low.service")
+        until(lambda: self.get("Priority", self.client_of(low), CLIENT) == -10, "its priority")
+        high = self.client(unit="high.service")
+        self.assertEqual(high.ask("work"), "working")
+        self.assertEqual(low.ask("work"), "working")
+        held = lambda: int(json.loads(run("xschedctl", "--json=short", "list-clients"))[[i["pid"] for i in json.loads(
+            run("xschedctl", "--json=short", "list-clients"))].index(int(show("low.service", "MainPID")))]["held_usec"])
+        until(lambda: [w[1] for w in self.waits(low)] == ["priority"], "it to be held")
+        # Work that comes and goes leaves gaps, in which nobody is named.
+        until(lambda: self.waits(low) and re.search("high.service runs, with a higher priority", run("xschedctl", "explain", "low.service")), "who it is")
+        before = held()
+        until(lambda: held() > before, "the time to count")
+        self.assertRegex(high.ask("rest"), "^[0-9]+ ")
+        low.ask("rest")
+
+    def test_max(self):
+        c = self.client(unit="small.service")
+        run("xschedctl", "set", "--runtime", "small.service", "max=1%", "period=10s")
+        self.addCleanup(run, "xschedctl", "reset", "small.service", status=None)
+        self.assertEqual(c.ask("work"), "working")
+        until(lambda: [w[1] for w in self.waits(c)] == ["max"], "its quota to be used up")
+        wait = self.said(c, r"held for [^:]*: Max= of /system.slice/small.service is used up, for another [0-9.]+m?s")
+        self.assertTrue(0 < wait["left_usec"] <= 10_000_000, wait)
+        run("xschedctl", "set", "--runtime", "small.service", "max=infinity")
+        c.ask("rest")
+
+    def start(self, *options):
+        """A process that is not taken: its pid."""
+        run("systemd-run", "--quiet", "--collect", "--unit=alone", *options, "--", "sh", "-c", f"sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1")
+        self.alone = True
+        return until(self.alone_pid, "the process")
+
+    def alone_pid(self):
+        for pid in run("cat", f"/sys/fs/cgroup{show('alone', 'ControlGroup')}/cgroup.procs").split():
+            if run("cat", f"/proc/{pid}/comm", status=None) == "test-client\n":
+                return pid
+        return None
+
+    def check_is_told(self, pid, words):
+        def look():
+            done = subprocess.run(["xschedctl", "--json=short", "check", pid], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            return next((i["detail"] for i in json.loads(done.stdout) if i["check"] == "registered" and re.search(words, i["detail"])), None)
+
+        until(look, words)
+        for verb in ("explain", "status", "show"):
+            done = subprocess.run(["xschedctl", verb, pid], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, words)
+
+    def test_refused_by_the_bus(self):
+        run("useradd", "--create-home", "eve")
+        inside.write(REFUSAL, '<busconfig><policy user="eve"><deny send_destination="org.xsched.Scheduler" send_interface="org.xsched.Scheduler" send_member="RegisterClient"/></policy></busconfig>')
+        self.addCleanup(run, "busctl", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
+        self.addCleanup(os.unlink, REFUSAL)
+        run("busctl", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
+        self.check_is_told(self.start("--uid=eve"), r"not taken by the service: org\.freedesktop\.DBus\.Error\.AccessDenied: \S")
+
+    def test_refused_by_the_service(self):
+        inside.write("/run/xsched/xsched.conf.d/few.conf", "[Limits]\nMaxClientsPerUser=1\n")
+        self.addCleanup(run, "xschedctl", "reload")
+        self.addCleanup(os.unlink, "/run/xsched/xsched.conf.d/few.conf")
+        run("xschedctl", "reload")
+        first = self.client()
+        pid = self.start()
+        self.check_is_told(pid, r"not taken by the service: org\.xsched\.Scheduler\.Error\.QuotaExceeded: \S")
+        self.assertEqual(first.ask("run 1"), "ran")
+
+    def test_nothing_is_left_of_it(self):
+        """Who is registered says nothing of how he came to be so."""
+        run("systemctl", "stop", "xsched")
+        pid = self.start()
+        maps = lambda: run("cat", f"/proc/{pid}/maps")
+        until(lambda: "memfd:xsched: no service on the bus" in maps(), "that it is alone")
+        run("systemctl", "start", "xsched")
+        until(lambda: self.get("NClients") == 1, "it to register")
+        until(lambda: "memfd:xsched: " not in maps(), "that it is not any more")
+        self.assertEqual(run("xschedctl", "check", pid, status=None).count("for nothing"), 1)
+
+
+if __name__ == "__main__":
+    inside.main()
