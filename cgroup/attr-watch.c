@@ -20,6 +20,7 @@ struct AttrWatch {
         int fd;
         sd_event_source *source;
         attr_watch_changed_t changed, gone;
+        attr_watch_removed_t removed;
         Entry *entries; /* uthash, by number */
 };
 
@@ -28,12 +29,28 @@ static void entry_free(AttrWatch *w, Entry *e) {
         free(e);
 }
 
-static void on_event(AttrWatch *w, const struct inotify_event *event) {
+/* Events were lost: each may have changed, and those that are told may remove others. */
+static void all_changed(AttrWatch *w) {
+        size_t n = 0, size = HASH_COUNT(w->entries);
+        _cleanup_free_ int *numbers = reallocarray(NULL, size + 1, sizeof(int));
         Entry *e, *tmp;
 
-        if (event->mask & IN_Q_OVERFLOW) {
-                HASH_ITER(hh, w->entries, e, tmp)
+        if (!numbers)
+                return;
+        HASH_ITER(hh, w->entries, e, tmp)
+                numbers[n++] = e->number;
+        for (size_t i = 0; i < n; i++) {
+                HASH_FIND_INT(w->entries, numbers + i, e);
+                if (e)
                         w->changed(e->watched);
+        }
+}
+
+static void on_event(AttrWatch *w, const struct inotify_event *event) {
+        Entry *e;
+
+        if (event->mask & IN_Q_OVERFLOW) {
+                all_changed(w);
                 return;
         }
         HASH_FIND_INT(w->entries, &event->wd, e);
@@ -44,7 +61,9 @@ static void on_event(AttrWatch *w, const struct inotify_event *event) {
 
                 entry_free(w, e);
                 w->gone(watched);
-        } else if (event->mask & IN_ATTRIB)
+        } else if (event->mask & IN_DELETE && event->mask & IN_ISDIR && event->len > 0)
+                w->removed(e->watched, event->name);
+        else if (event->mask & IN_ATTRIB)
                 w->changed(e->watched);
 }
 
@@ -63,7 +82,7 @@ static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userd
 int attr_watch_add(AttrWatch *w, const char *directory, void *watched) {
         Entry *e;
 
-        int number = inotify_add_watch(w->fd, directory, IN_ATTRIB | IN_ONLYDIR);
+        int number = inotify_add_watch(w->fd, directory, IN_ATTRIB | IN_DELETE | IN_ONLYDIR);
         if (number < 0)
                 return negative_errno();
         HASH_FIND_INT(w->entries, &number, e);
@@ -105,8 +124,8 @@ AttrWatch *attr_watch_free(AttrWatch *w) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(AttrWatch *, attr_watch_free);
 
-int attr_watch_new(
-                sd_event *event, attr_watch_changed_t changed, attr_watch_changed_t gone, AttrWatch **ret) {
+int attr_watch_new(sd_event *event, attr_watch_changed_t changed, attr_watch_removed_t removed,
+                attr_watch_changed_t gone, AttrWatch **ret) {
         _cleanup_(attr_watch_freep)
         AttrWatch *w = calloc(1, sizeof(*w));
 
@@ -115,6 +134,7 @@ int attr_watch_new(
         *w = (AttrWatch){
                         .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC),
                         .changed = changed,
+                        .removed = removed,
                         .gone = gone,
         };
         if (w->fd < 0)

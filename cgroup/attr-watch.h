@@ -2,7 +2,9 @@
 #pragma once
 
 /*
- * Whose attributes change: the extended attributes of cgroup directories
+ * Whose attributes change, and who goes: the extended attributes of cgroup directories, and the directories themselves
+ *
+ * That a cgroup is removed is told to those who watch the one above: the watch of its own directory is not told, and keeps the inode.
  *
  * One inotify instance for all, which stays open while nothing is watched: the kernel waits for everybody who might just be looking at its
  * marks before it lets go of one, and on each registration and each end of a client that would be milliseconds in which no verdict is written. sd-event's
@@ -16,12 +18,15 @@
 
 typedef struct AttrWatch AttrWatch;
 
-/* The attributes of what `watched` stands for may have changed. No watch is to be freed in it. */
+/* The attributes of what `watched` stands for may have changed, or it may be gone: events were lost. */
 typedef void (*attr_watch_changed_t)(void *watched);
 
-/* `gone`: the directory has been removed, and its watch with it; the number means nothing from now on. */
-int attr_watch_new(
-                sd_event *event, attr_watch_changed_t changed, attr_watch_changed_t gone, AttrWatch **ret);
+/* A directory of this name in it has been removed. */
+typedef void (*attr_watch_removed_t)(void *watched, const char *name);
+
+/* `gone`: the kernel has ended the watch; the number means nothing from now on. In all of them watches may be added and removed. */
+int attr_watch_new(sd_event *event, attr_watch_changed_t changed, attr_watch_removed_t removed,
+                attr_watch_changed_t gone, AttrWatch **ret);
 AttrWatch *attr_watch_free(AttrWatch *w);
 
 /* Returns the watch's number, which is positive. A directory is watched for one at a time. */

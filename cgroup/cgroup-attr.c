@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 
 #include "cgroup/cgroup-attr.h"
+#include "cgroup/cgroup-path.h"
 
 #define PREFIX    "user.xsched."
 #define LIST_MAX  ((size_t) 64 * 1024)
@@ -47,6 +48,23 @@ int cgroup_owner(const char *cgroup, uid_t *ret) {
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         *ret = st.st_uid;
+        return 0;
+}
+
+int cgroup_id(const char *cgroup, uint64_t *ret) {
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+
+        if (!cgroup_path_is_normal(cgroup))
+                return -EINVAL;
+        int r = cgroup_directory(cgroup, &path);
+        if (r < 0)
+                return r == -ENOENT ? -ENODEV : r;
+        if (lstat(path, &st) < 0)
+                return errno == ENOTDIR ? -ENOENT : negative_errno();
+        if (!S_ISDIR(st.st_mode))
+                return -ENOENT;
+        *ret = st.st_ino;
         return 0;
 }
 

@@ -19,6 +19,10 @@ typedef void (*cgroup_attr_t)(const char *key, const char *value, void *userdata
 int cgroup_directory(const char *cgroup, char **ret);
 
 /* Who owns that directory: root, or the user whom the cgroup was delegated to. */
+/* The cgroup's number, which no other cgroup has before the next boot. -ENOENT when there is no such cgroup, -EINVAL when there cannot be one, -ENODEV
+ * when there is no hierarchy to be seen. */
+int cgroup_id(const char *cgroup, uint64_t *ret);
+
 int cgroup_owner(const char *cgroup, uid_t *ret);
 
 /* -ENOENT when the directory is gone; attributes that a file system does not have are none. */

@@ -74,6 +74,38 @@ int cgroup_path_owner(const char *path, char **ret) {
         return is_slice(last, strlen(last)) ? cgroup_path_slice(path, ret) : cgroup_path_unit(path, ret);
 }
 
+int cgroup_path_of_slice(const char *unit, char **ret) {
+        static const char suffix[] = ".slice";
+        size_t n = strlen(unit);
+
+        if (!is_slice(unit, n) || n > NAME_MAX || strchr(unit, '/'))
+                return -EINVAL;
+        n -= strlen(suffix);
+        if (n == 1 && unit[0] == '-') {
+                *ret = strdup("/");
+                return *ret ? 0 : -ENOMEM;
+        }
+        /* One component for each dash, none longer than the name. */
+        size_t size = 1;
+        for (size_t i = 0; i <= n; i++)
+                if (i == n || unit[i] == '-')
+                        size += i + strlen(suffix) + 1;
+        char *path = malloc(size), *p = path;
+        if (!path)
+                return -ENOMEM;
+        for (size_t i = 0; i <= n; i++) {
+                if (i < n && unit[i] != '-')
+                        continue;
+                if (i == 0 || unit[i - 1] == '-') {
+                        free(path);
+                        return -EINVAL;
+                }
+                p += snprintf(p, size - (size_t) (p - path), "/%.*s%s", (int) i, unit, suffix);
+        }
+        *ret = path;
+        return 0;
+}
+
 size_t cgroup_path_trusted(const char *path) {
         const char *p = path;
 

@@ -21,6 +21,9 @@ int cgroup_path_slice(const char *path, char **ret);
 /* Whose cgroup it is, or is part of: the slice that it is, or else the unit. */
 int cgroup_path_owner(const char *path, char **ret);
 
+/* Where systemd puts a slice: /a.slice/a-b.slice for "a-b.slice". -EINVAL when that is no slice. */
+int cgroup_path_of_slice(const char *unit, char **ret);
+
 /* How much of the path was named by the system's manager, or by root: up to the first service or scope. What is below was named by whom that
  * unit runs, who can call it what he likes. */
 size_t cgroup_path_trusted(const char *path);

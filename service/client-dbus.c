@@ -49,7 +49,12 @@ void client_emit_privileged(Client *c) {
 
 BUS_GETTER(get_suspended) {
         const Client *c = userdata;
-        return sd_bus_message_append(reply, "b", (int) (c->suspended || c->group->suspended));
+        return sd_bus_message_append(reply, "b", (int) (c->suspended || client_suspended_by(c)));
+}
+
+BUS_GETTER(get_suspended_by) {
+        const Group *by = client_suspended_by(userdata);
+        return sd_bus_message_append(reply, "s", by ? by->name : "");
 }
 
 BUS_GETTER(get_submitted) {
@@ -170,18 +175,23 @@ BUS_CHECK(check_suspend) {
                         c->manager, message, streq(member, "Suspend"), client_target(c, target), error);
 }
 
-static int suspend(sd_bus_message *message, Client *c, bool suspended) {
+static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_error *error) {
+        if (!suspended && !c->suspended) {
+                int r = bus_check_resumed(client_suspended_by(c), error);
+                if (r < 0)
+                        return r;
+        }
         client_set_suspended(c, suspended);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);
 }
 
 BUS_CHANGE(method_suspend, Client *c, c->manager) {
-        return suspend(message, c, true);
+        return suspend(message, c, true, error);
 }
 
 BUS_CHANGE(method_resume, Client *c, c->manager) {
-        return suspend(message, c, false);
+        return suspend(message, c, false, error);
 }
 
 static const GateRule client_rules[] = {
@@ -222,6 +232,7 @@ static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("PrivilegedState", "s", get_privileged, 0, BUS_CHANGES),

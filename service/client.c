@@ -20,6 +20,7 @@
 #include "crowd.h"
 #include "follow.h"
 #include "freeze.h"
+#include "gone.h"
 #include "hold.h"
 #include "job.h"
 #include "ladder.h"
@@ -132,21 +133,49 @@ void client_settings_changed(Client *c) {
                                 "PolicySource", NULL);
 }
 
-void client_sync(Client *c) {
+static void client_sync(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i])
                         queue_sync(c->slots[i]);
+}
+
+/* As deep as the path. */
+static const Group *cgroup_suspended_by(const Manager *m, const char *cgroup) {
+        char path[PATH_MAX];
+        Group *g;
+
+        (void) snprintf(path, sizeof(path), "%s", cgroup);
+        for (;;) {
+                HASH_FIND_STR(m->groups, path, g);
+                if (g && g->suspended)
+                        return g;
+                char *slash = strrchr(path, '/');
+                if (!slash || streq(path, "/"))
+                        return NULL;
+                slash[slash == path ? 1 : 0] = '\0';
+        }
+}
+
+const Group *client_suspended_by(const Client *c) {
+        if (c->manager->n_suspended == 0)
+                return NULL;
+        const Group *by = group_suspended_by(c->group);
+        return by || c->group->kind != GROUP_JOB ? by : cgroup_suspended_by(c->manager, c->peer.cgroup);
+}
+
+void client_suspension_changed(Client *c) {
+        client_sync(c);
+        if (c->announced)
+                (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
+                                "Suspended", "SuspendedBy", NULL);
 }
 
 void client_set_suspended(Client *c, bool suspended) {
         if (c->suspended == suspended)
                 return;
         c->suspended = suspended;
-        client_sync(c);
+        client_suspension_changed(c);
         client_changed(c);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(
-                                c->manager->bus, c->path, BUS_INTERFACE ".Client", "Suspended", NULL);
 }
 
 /* --- what it tells us --- */
@@ -225,6 +254,8 @@ static int client_join(Client *c, Group *g) {
         c->group = g;
         group_set_owner(g, party_join(g->owner, g->n_clients, c->peer.uid));
         DL_APPEND2(g->clients, c, group_prev, group_next);
+        if (g->n_clients == 0 && !settings_is_empty(&g->override))
+                gone_note(g); /* it may have been made in advance */
         if (++g->n_clients == 1 && g->origin)
                 origin_revisit(g->origin);
         if (g->n_clients == 1 && g->n_children > 0)
@@ -523,6 +554,8 @@ int client_moved(Client *c) {
                                 UINT_MAX);
                 client_settings_changed(c);
         }
+        if (m->n_suspended > 0)
+                client_suspension_changed(c);
         if (c->announced)
                 (void) sd_bus_emit_properties_changed(m->bus, c->path, BUS_INTERFACE ".Client", "Group",
                                 "Unit", "Slice", "Container", "Pod", "PodQOS", "SlurmJob", NULL);
@@ -550,7 +583,7 @@ void client_counters_add(ClientCounters *sum, const ClientCounters *add) {
 }
 
 QueueState client_state(const Client *c) {
-        QueueState worst = c->suspended || c->group->suspended ? QUEUE_SUSPENDED : QUEUE_IDLE;
+        QueueState worst = c->suspended || client_suspended_by(c) ? QUEUE_SUSPENDED : QUEUE_IDLE;
 
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i])

@@ -133,8 +133,11 @@ void client_settings_changed(Client *c);
  * root's it stays in the job's group. */
 int client_moved(Client *c);
 
-/* After its group was suspended or resumed. */
-void client_sync(Client *c);
+/* The group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is in, too. NULL: by none. */
+const Group *client_suspended_by(const Client *c);
+
+/* After its group, or one above, was suspended or resumed. */
+void client_suspension_changed(Client *c);
 void client_set_suspended(Client *c, bool suspended);
 
 /* The layers that decide, strongest first. */

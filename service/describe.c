@@ -70,6 +70,7 @@ static int add_container(json_object *o, const char *cgroup) {
 }
 
 static int describe_group(const Group *g, json_object *o) {
+        const Group *by = group_suspended_by(g);
         PolicyUsage u;
 
         group_usage(g, now_ns(), &u);
@@ -78,7 +79,8 @@ static int describe_group(const Group *g, json_object *o) {
         JSON_TRY(json_add_string(o, "unit", g->unit));
         JSON_TRY(add_container(o, g->name));
         JSON_TRY(add_settings(o, &g->resolved));
-        JSON_TRY(json_add_bool(o, "suspended", g->suspended));
+        JSON_TRY(json_add_bool(o, "suspended", by));
+        JSON_TRY(json_add_string(o, "suspended_by", by ? by->name : ""));
         JSON_TRY(json_add_string(o, "parent", g->parent ? g->parent->name : ""));
         JSON_TRY(json_add_u64(o, "max", g->resolved.policy.max));
         JSON_TRY(json_add_u64(o, "min", g->resolved.policy.min));
@@ -91,6 +93,7 @@ static int describe_group(const Group *g, json_object *o) {
 }
 
 static int describe_client(const Client *c, json_object *o) {
+        const Group *by = client_suspended_by(c);
         ClientCounters n;
 
         client_counters(c, &n);
@@ -104,7 +107,8 @@ static int describe_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_string(o, "slice", c->peer.slice));
         JSON_TRY(add_container(o, c->peer.cgroup));
         JSON_TRY(add_settings(o, &c->resolved));
-        JSON_TRY(json_add_bool(o, "suspended", c->suspended || c->group->suspended));
+        JSON_TRY(json_add_bool(o, "suspended", c->suspended || by));
+        JSON_TRY(json_add_string(o, "suspended_by", by ? by->name : ""));
         JSON_TRY(json_add_string(o, "state", queue_state_to_string(client_state(c))));
         JSON_TRY(json_add_u64(o, "queues", c->n_queues));
         JSON_TRY(add_counters(o, &n));

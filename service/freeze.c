@@ -382,7 +382,7 @@ static bool class_freezes(const Group *g) {
 }
 
 static bool wants_freezing(const Group *g) {
-        return g->n_clients > 0 && (g->suspended || group_is_overdue(g)) && class_freezes(g) &&
+        return g->n_clients > 0 && (group_suspended_by(g) || group_is_overdue(g)) && class_freezes(g) &&
                         !anybody_may_run(g);
 }
 
@@ -396,7 +396,7 @@ void freeze_group_changed(Group *g, bool joined) {
                 return;
         wanted = wants_freezing(g);
         if (!unit) {
-                if (wanted && !joined && g->suspended)
+                if (wanted && !joined && group_suspended_by(g))
                         set_degraded(m, g->name, "frozen",
                                         "it is no service or scope of the system's manager, or one that others need");
                 return;

@@ -7,6 +7,7 @@
 #include "arbiter.h"
 #include "common/bus-flags.h"
 #include "freeze.h"
+#include "gone.h"
 #include "job.h"
 #include "log.h"
 #include "manager-dbus.h"
@@ -29,6 +30,15 @@ BUS_GETTER(get_kind) {
 BUS_GETTER(get_container) {
         const Group *g = userdata;
         return bus_append_container(reply, property, g->name);
+}
+
+BUS_GETTER(get_suspended) {
+        return sd_bus_message_append(reply, "b", (int) (group_suspended_by(userdata) != NULL));
+}
+
+BUS_GETTER(get_suspended_by) {
+        const Group *by = group_suspended_by(userdata);
+        return sd_bus_message_append(reply, "s", by ? by->name : "");
 }
 
 BUS_GETTER(get_frozen) {
@@ -83,6 +93,7 @@ static void group_apply(Group *g) {
 
         group_settings_changed(g);
         groups_below_changed(m, g->name);
+        gone_note(g);
         group_gc(g);
         manager_state_changed(m);
         arbiter_flush(m);
@@ -128,6 +139,7 @@ static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *
                 return sd_bus_error_setf(error, SD_BUS_ERROR_IO_ERROR,
                                 "The settings of %.256s could not be stored in %s, nothing was changed: %s",
                                 name, m->stored.directory, strerror(-r));
+        gone_watch(m, name);
         return 0;
 }
 
@@ -263,24 +275,12 @@ BUS_CHECK(check_suspend) {
         return bus_check_suspend(g->manager, message, streq(member, "Suspend"), g->name, error);
 }
 
-static int suspend(sd_bus_message *message, Group *g, bool suspended) {
-        Manager *m = g->manager;
-
-        log_event(LOG_NOTICE, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, LOG_FIELDS(.group = g->name),
-                        "%s %s", suspended ? "Suspended" : "Resumed", g->name);
-        group_set_suspended(g, suspended);
-        group_gc(g);
-        manager_state_changed(m);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
-}
-
 BUS_CHANGE(method_suspend, Group *g, g->manager) {
-        return suspend(message, g, true);
+        return group_suspend(message, g, true, error);
 }
 
 BUS_CHANGE(method_resume, Group *g, g->manager) {
-        return suspend(message, g, false);
+        return group_suspend(message, g, false, error);
 }
 
 static const GateRule group_rules[] = {
@@ -431,7 +431,8 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_WRITABLE_PROPERTY("Gang", "b", get_gang, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
                                 BUS_CHANGES),
-                SD_BUS_PROPERTY("Suspended", "b", bus_get_bool, offsetof(Group, suspended), BUS_CHANGES),
+                SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
                 SD_BUS_WRITABLE_PROPERTY("Max", "u", get_max, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),

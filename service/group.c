@@ -13,6 +13,7 @@
 #include "cgroup/cgroup-path.h"
 #include "config.h"
 #include "freeze.h"
+#include "gone.h"
 #include "job.h"
 #include "manager-state.h"
 #include "overdue.h"
@@ -274,9 +275,7 @@ static void group_inherit_unit(Group *g) {
         if (!unit || unit == g || !group_is_unit(g, g->unit))
                 return;
         g->override = unit->override;
-        g->suspended = unit->suspended;
         unit->override = SETTINGS_NULL;
-        unit->suspended = false;
         group_gc(unit);
         group_settings_changed(g);
         groups_below_changed(g->manager, g->name);
@@ -352,6 +351,7 @@ Group *group_free(Group *g) {
         }
         walks_forget(m, WALK_GROUPS, g);
         HASH_DEL(m->groups, g);
+        m->n_suspended -= g->suspended;
         if (!settings_is_empty(&g->lowering))
                 manager_state_changed(m);
         return group_done(g);
@@ -375,7 +375,12 @@ static const char *group_parent_path(const Group *g, char *buf, size_t size) {
 }
 
 static void emit_parent(const Group *g) {
-        if (g->manager->bus && !g->manager->stopping)
+        if (!g->manager->bus || g->manager->stopping)
+                return;
+        if (g->manager->n_suspended > 0)
+                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
+                                "Parent", "Suspended", "SuspendedBy", NULL);
+        else
                 (void) sd_bus_emit_properties_changed(
                                 g->manager->bus, g->path, BUS_INTERFACE ".Group", "Parent", NULL);
 }
@@ -468,18 +473,45 @@ void groups_gc(Manager *m) {
                 (void) group_gc(g);
 }
 
-void group_set_suspended(Group *g, bool suspended) {
+/* --- suspended --- */
+
+/* Asked for each verdict: mostly nobody is. */
+const Group *group_suspended_by(const Group *g) {
+        if (g->manager->n_suspended == 0)
+                return NULL;
+        while (g && !g->suspended)
+                g = g->parent;
+        return g;
+}
+
+/* As deep as the tree. */
+static void suspension_changed(Group *g) {
+        Group *below;
         Client *c;
+
+        DL_FOREACH2(g->clients, c, group_next)
+                client_suspension_changed(c);
+        freeze_group_changed(g, false);
+        if (g->manager->bus)
+                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
+                                "Suspended", "SuspendedBy", NULL);
+        DL_FOREACH2(g->children, below, children_next)
+                suspension_changed(below);
+}
+
+void group_set_suspended(Group *g, bool suspended) {
+        Client *c, *tmp;
 
         if (g->suspended == suspended)
                 return;
         g->suspended = suspended;
-        DL_FOREACH2(g->clients, c, group_next)
-                client_sync(c);
-        freeze_group_changed(g, false);
-        if (g->manager->bus)
-                (void) sd_bus_emit_properties_changed(
-                                g->manager->bus, g->path, BUS_INTERFACE ".Group", "Suspended", NULL);
+        g->manager->n_suspended += suspended ? 1U : -1U;
+        if (suspended)
+                gone_note(g);
+        suspension_changed(g);
+        HASH_ITER(hh, g->manager->clients, c, tmp)
+                if (c->group->kind == GROUP_JOB)
+                        client_suspension_changed(c); /* its process may be below */
 }
 
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {

@@ -41,7 +41,8 @@ struct Group {
         Settings match;     /* names the class whose [Match] fits, if one does */
         char *match_detail; /* why */
         SettingsResolved resolved;
-        bool suspended;
+        bool suspended;     /* itself: ends with its cgroup */
+        uint64_t cgroup_id; /* of its cgroup when it was suspended, or given settings; 0: unknown */
 
         Group *parent;   /* while there are clients, or groups below; NULL for "/" */
         Group *children; /* list, by children_prev/children_next */
@@ -112,7 +113,11 @@ int group_attach(Group *g);
 /* A client has left, or nobody came: the group goes when nothing is left of it, and so do those above. */
 void group_left(Group *g);
 
+/* Holds everything below as well, and whoever comes there. */
 void group_set_suspended(Group *g, bool suspended);
+
+/* The group by which it is suspended: itself, or the nearest above. NULL when it is not. */
+const Group *group_suspended_by(const Group *g);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 
 /* Run time of the group and of everything that is or was below it. */

@@ -18,6 +18,7 @@
 #include "client.h"
 #include "fdstore.h"
 #include "freeze.h"
+#include "gone.h"
 #include "keep.h"
 #include "manager-state.h"
 #include "messages.h"
@@ -211,6 +212,7 @@ static int start(Manager *m, const Options *o) {
         if (r < 0)
                 return r;
         freeze_settle(m);
+        gone_start(m);
         r = manager_request_name(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);

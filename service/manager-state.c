@@ -6,6 +6,7 @@
 
 #include "manager-state.h"
 #include "arbiter.h"
+#include "gone.h"
 #include "job.h"
 #include "json-util.h"
 #include "log.h"
@@ -38,6 +39,7 @@ static int fill_group(const Group *g, json_object *o) {
                 JSON_TRY(json_add_settings(o, "lowering", &g->lowering));
                 JSON_TRY(json_add_u64(o, "lowering_uid", g->lowering_uid));
         }
+        JSON_TRY(json_add_u64(o, "cgroup", g->cgroup_id));
         return json_add_bool(o, "suspended", g->suspended);
 }
 
@@ -174,11 +176,28 @@ static int restore_job(Manager *m, json_object *o) {
         return job_restore(m, &k, &j);
 }
 
-/* After the jobs: a job's group is there already, and only gets its override back. */
+/* After the jobs: a job's group is there already, and only gets its override back. What was said of a cgroup that is gone is over, or waits for its unit. */
 static int restore_group(Manager *m, json_object *o) {
         const char *name = json_get_string(o, "name");
+        bool suspended = json_get_bool(o, "suspended");
+        uint64_t id = json_get_u64(o, "cgroup");
+        Settings override, lowering;
         Group *g = group_find(m, name);
 
+        json_get_settings(o, "override", &override);
+        json_get_settings(o, "lowering", &lowering);
+        if (gone_since(name, id)) {
+                if (suspended)
+                        gone_log_resumed(name);
+                suspended = false;
+                id = 0;
+                if (gone_forgets(name) && !(settings_is_empty(&override) && settings_is_empty(&lowering))) {
+                        gone_log_forgotten(name);
+                        override = lowering = SETTINGS_NULL;
+                }
+                if (settings_is_empty(&override) && settings_is_empty(&lowering))
+                        return 0;
+        }
         if (!g) {
                 if (startswith(name, "job:") || !stored_name_is_valid(name))
                         return 0;
@@ -186,12 +205,13 @@ static int restore_group(Manager *m, json_object *o) {
                 if (r < 0)
                         return r;
         }
-        json_get_settings(o, "override", &g->override);
-        json_get_settings(o, "lowering", &g->lowering);
+        g->override = override;
+        g->lowering = lowering;
         if (!settings_is_empty(&g->lowering))
                 g->lowering_uid = (uid_t) json_get_u64(o, "lowering_uid");
-        g->suspended = json_get_bool(o, "suspended");
         group_settings_changed(g);
+        group_set_suspended(g, suspended);
+        g->cgroup_id = id;
         return 0;
 }
 

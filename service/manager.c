@@ -17,6 +17,7 @@
 #include "follow.h"
 #include "freeze.h"
 #include "gate.h"
+#include "gone.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
@@ -75,6 +76,7 @@ static void manager_free_objects(Manager *m) {
                 job_free(j);
         HASH_ITER(hh, m->groups, g, gtmp)
                 group_free(g);
+        gone_free(m);
         HASH_ITER(hh, m->devices, d, dtmp)
                 device_free(d);
         users_free(m);

@@ -144,7 +144,9 @@ struct Manager {
 
         bool devices_left; /* by their last queues: devices_trim() looks */
 
-        unsigned n_gangs; /* entities that are members of gangs */
+        struct Gone *gone;    /* uthash, by path; gone.h */
+        unsigned n_suspended; /* groups that are, themselves */
+        unsigned n_gangs;     /* entities that are members of gangs */
 
         uint64_t n_edges;
         uint64_t n_verdicts;

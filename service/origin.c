@@ -12,6 +12,7 @@
 #include "cgroup/cgroup-attr.h"
 #include "common/conf-parser.h"
 #include "config.h"
+#include "gone.h"
 #include "log.h"
 #include "messages.h"
 #include "origin.h"
@@ -173,17 +174,49 @@ static bool read_attrs(Origin *o) {
 
 static void origin_changed(Origin *o);
 
-static void on_attrs(void *watched) {
-        Origin *o = watched;
-
-        if (read_attrs(o))
-                origin_changed(o);
-}
+static bool watch_attrs(Origin *o);
 
 static void on_directory_gone(void *watched) {
         Origin *o = watched;
 
         o->attr_watch = 0;
+        o->n_refs++;
+        gone_cgroup(o);
+        /* There may be another by this name already. */
+        if (o->n_refs > 1 && !o->manager->stopping) {
+                if (watch_attrs(o) && read_attrs(o))
+                        origin_changed(o);
+        }
+        origin_unref(o);
+}
+
+/* A directory below. The removed one's own watch is told nothing. */
+static void on_removed(void *watched, const char *name) {
+        const Origin *o = watched;
+        _cleanup_free_ char *path = NULL;
+        Origin *below;
+
+        if (asprintf(&path, "%s/%s", streq(o->path, "/") ? "" : o->path, name) < 0) {
+                path = NULL;
+                return;
+        }
+        HASH_FIND_STR(o->manager->origins, path, below);
+        if (!below)
+                return;
+        attr_watch_remove(below->manager->attr_watch, below->attr_watch);
+        on_directory_gone(below);
+}
+
+/* That it is gone is told by itself, unless events were lost. */
+static void on_attrs(void *watched) {
+        Origin *o = watched;
+        uint64_t id;
+
+        if (o->attr_watch > 0 && cgroup_id(o->path, &id) == -ENOENT) {
+                attr_watch_remove(o->manager->attr_watch, o->attr_watch);
+                on_directory_gone(o);
+        } else if (read_attrs(o))
+                origin_changed(o);
 }
 
 static int add_attr_watch(Origin *o) {
@@ -192,7 +225,7 @@ static int add_attr_watch(Origin *o) {
 
         int r = cgroup_directory(o->path, &directory);
         if (r >= 0 && !m->attr_watch)
-                r = attr_watch_new(m->event, on_attrs, on_directory_gone, &m->attr_watch);
+                r = attr_watch_new(m->event, on_attrs, on_removed, on_directory_gone, &m->attr_watch);
         return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
 }
 

@@ -166,7 +166,12 @@ BUS_CHECK(check_suspend) {
                         q->manager, message, streq(member, "Suspend"), queue_target(q, target), error);
 }
 
-static int suspend(sd_bus_message *message, Queue *q, bool suspended) {
+static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {
+        if (!suspended && !q->suspended) {
+                int r = bus_check_resumed(client_suspended_by(q->client), error);
+                if (r < 0)
+                        return r;
+        }
         queue_set_suspended(q, suspended);
         queue_changed(q);
         arbiter_flush(q->manager);
@@ -174,11 +179,11 @@ static int suspend(sd_bus_message *message, Queue *q, bool suspended) {
 }
 
 BUS_CHANGE(method_suspend, Queue *q, q->manager) {
-        return suspend(message, q, true);
+        return suspend(message, q, true, error);
 }
 
 BUS_CHANGE(method_resume, Queue *q, q->manager) {
-        return suspend(message, q, false);
+        return suspend(message, q, false, error);
 }
 
 static const GateRule queue_rules[] = {

@@ -30,7 +30,7 @@ Queue *queue_find(Manager *m, uint64_t id) {
 }
 
 bool queue_is_suspended(const Queue *q) {
-        return q->suspended || q->client->suspended || q->client->group->suspended;
+        return q->suspended || q->client->suspended || client_suspended_by(q->client);
 }
 
 QueueState queue_state(const Queue *q) {

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
 #include "cgroup/unit-query.h"
 #include "common/parse-util.h"
@@ -82,6 +83,8 @@ static int entry_new(const char *name, const Settings *settings, StoredEntry **r
         if (!e->name)
                 return -ENOMEM;
         e->settings = *settings;
+        if (name[0] == '/' && (cgroup_id(name, &e->cgroup_id) < 0 || boot_id_read(e->boot) < 0))
+                e->cgroup_id = 0;
         *ret = TAKE_PTR(e);
         return 0;
 }
@@ -159,6 +162,8 @@ static int parse_entry(Stored *s, json_object *o, char why[static STORED_WHY_MAX
         int r = entry_new(name, &settings, &e);
         if (r < 0)
                 return r;
+        (void) snprintf(e->boot, sizeof(e->boot), "%s", json_get_string(o, "boot"));
+        e->cgroup_id = json_get_u64(o, "cgroup");
         put_entry(s, name, e);
         return 0;
 }
@@ -296,6 +301,10 @@ static int fill(const Stored *s, json_object *root) {
                 JSON_TRY(json_append_object(array, &o));
                 JSON_TRY(json_add_string(o, "name", e->name));
                 JSON_TRY(json_add_settings(o, "settings", &e->settings));
+                if (e->cgroup_id == 0)
+                        continue;
+                JSON_TRY(json_add_string(o, "boot", e->boot));
+                JSON_TRY(json_add_u64(o, "cgroup", e->cgroup_id));
         }
         return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <uthash.h>
 
+#include "common/process.h"
 #include "settings.h"
 
 #define STORED_FILE    "overrides.json"
@@ -24,6 +25,8 @@
 typedef struct StoredEntry {
         char *name;
         Settings settings;
+        char boot[BOOT_ID_SIZE]; /* of a cgroup's path: when and which it was, when something was stored for it */
+        uint64_t cgroup_id;      /* 0: there was none */
         UT_hash_handle hh;
 } StoredEntry;
 

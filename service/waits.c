@@ -33,12 +33,14 @@ typedef struct Wait {
 } Wait;
 
 static const char *suspended_by(const Queue *q, char *buf, size_t size) {
+        const Group *by = client_suspended_by(q->client);
+
         if (q->suspended)
                 (void) snprintf(buf, size, "queue:%" PRIu64, q->id);
         else if (q->client->suspended)
                 (void) snprintf(buf, size, "client:%" PRIu64, q->client->id);
         else
-                (void) snprintf(buf, size, "%s", q->client->group->name);
+                (void) snprintf(buf, size, "%s", by ? by->name : "");
         return buf;
 }
 
@@ -129,10 +131,11 @@ int waits_append_group(sd_bus_message *reply, Group *g) {
         const Entity *e;
 
         int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
-        if (r >= 0 && !g->entities && g->suspended) {
+        const Group *by = group_suspended_by(g);
+        if (r >= 0 && !g->entities && by) {
                 Wait w = {.reason = WAIT_SUSPENDED};
 
-                (void) snprintf(w.by, sizeof(w.by), "%s", g->name);
+                (void) snprintf(w.by, sizeof(w.by), "%s", by->name);
                 r = append(reply, "", &w);
         }
         DL_FOREACH2(g->entities, e, group_next)

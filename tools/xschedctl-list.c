@@ -92,6 +92,13 @@ static Value compute_queue_pid(const Snapshot *s, const Object *o) {
         return client ? value_uint(object_get_uint(client, "PID")) : (Value){};
 }
 
+/* Said of who is suspended; for the others there is nothing to be said. */
+static Value compute_suspended_by(const Snapshot *s, const Object *o) {
+        const char *by = object_get_string(o, "SuspendedBy");
+
+        return isempty(by) ? (Value){} : value_string(by);
+}
+
 #define PLAIN(title, key, property, flags)                                                                  \
         { {title, key, CELL_PLAIN, flags}, property, NULL }
 #define STATE(title, key, property)                                                                         \
@@ -144,6 +151,11 @@ static const PropertyColumn device_columns[] = {
                 {{"", "metrics_source", CELL_PLAIN, COLUMN_JSON}, NULL, compute_metrics_source},
 };
 
+#define SUSPENDED_BY                                                                                        \
+        PLAIN("", "suspended_by", "SuspendedBy", COLUMN_JSON),                                              \
+                        COMPUTED("SUSPENDED BY", "", compute_suspended_by,                                  \
+                                        COLUMN_IF_KNOWN | COLUMN_ELASTIC | COLUMN_TEXT)
+
 static const PropertyColumn client_columns[] = {
                 PLAIN("CLIENT", "client", "Id", COLUMN_RIGHT),
                 PLAIN("PID", "pid", "PID", COLUMN_RIGHT),
@@ -151,6 +163,7 @@ static const PropertyColumn client_columns[] = {
                 PLAIN("", "uid", "UID", COLUMN_JSON),
                 PLAIN("COMMAND", "command", "Command", COLUMN_ELASTIC),
                 STATE("STATE", "state", "State"),
+                SUSPENDED_BY,
                 PLAIN("CLASS", "class", "Class", 0),
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
@@ -206,6 +219,7 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("", "pod_qos", "PodQOS", COLUMN_JSON),
                 PLAIN("", "slurm_job", "SlurmJob", COLUMN_JSON),
                 {{"STATE", "state", CELL_STATE, 0}, NULL, compute_group_state},
+                SUSPENDED_BY,
                 PLAIN("CLASS", "class", "Class", 0),
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),

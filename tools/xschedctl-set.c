@@ -13,6 +13,7 @@
 #include "common/bus-flags.h"
 #include "common/parse-util.h"
 #include "common/time-util.h"
+#include "tools/systemd-bus.h"
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-set.h"
 #include "tools/xschedctl-target.h"
@@ -305,8 +306,41 @@ int verb_reset(Ctl *c, int argc, char *argv[]) {
         return for_each_target(c, argc, argv, TARGET_MAY_BE_NEW | TARGET_MAY_BE_GONE, call_reset, "Reset");
 }
 
+/* The cgroup of a unit that runs, and has no client so far; "" when it does not run. */
+static int unit_cgroup(const Ctl *c, const char *unit, char **ret) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *bus = NULL;
+
+        int r = systemd_open(c, false, &bus);
+        return r < 0 ? r : systemd_unit_cgroup(bus, unit, &error, ret);
+}
+
+static int call_by_name(Ctl *c, const char *name, const char *method, sd_bus_error *e) {
+        return ctl_call_method(c, NULL, NULL, streq(method, "Suspend") ? "SuspendGroup" : "ResumeGroup", e,
+                        NULL, "st", name, UINT64_C(0));
+}
+
+/* A group need not be there for it: what comes later is held, too. */
+static int call_suspend(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
+        _cleanup_free_ char *cgroup = NULL;
+        int r;
+
+        if (t->kind != OBJECT_GROUP)
+                return call_plain(c, t, method, e);
+        r = call_by_name(c, t->name, method, e);
+        if (r >= 0 || strpbrk(t->name, "/:") ||
+                        !sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchGroup") ||
+                        unit_cgroup(c, t->name, &cgroup) < 0 || isempty(cgroup))
+                return MIN(r, 0);
+        sd_bus_error_free(e);
+        r = call_by_name(c, cgroup, method, e);
+        return MIN(r, 0);
+}
+
 static int suspend_or_resume(Ctl *c, const char *method, int argc, char *argv[]) {
-        return for_each_target(c, argc, argv, 0, call_plain, method);
+        return for_each_target(c, argc, argv, TARGET_MAY_BE_NEW | TARGET_MAY_BE_GONE, call_suspend, method);
 }
 
 int verb_suspend(Ctl *c, int argc, char *argv[]) {

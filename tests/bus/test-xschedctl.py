@@ -27,7 +27,7 @@ COLUMNS = {
     'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold MAX=max MIN=min DESCRIPTION=description',
 }
 TEXTS = {'preemption', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
-         'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job'}
+         'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job', 'suspended_by'}
 
 
 def pattern_of(key, value):

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import inside
-from inside import GROUP, SettingsCase, run, until
+from inside import CLIENT, GROUP, SettingsCase, run, show, until
 
 FILE = "/var/lib/xsched/overrides.json"
 STATE_BAD = "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
@@ -237,6 +237,131 @@ class Stored(SettingsCase):
         until(lambda: self.get("NClients") == 1, "the client")
         self.assertEqual(self.get("Degraded"), [])
 
+
+
+class Gone(SettingsCase):
+    """Settings of cgroups end with them where nobody comes back to find them."""
+
+    JOB = "/system.slice/engine.service/job_7"
+
+    def setUp(self):
+        super().setUp()
+        run("systemd-run", "--quiet", "--unit=engine.service", "-p", "Delegate=yes", "sleep", "infinity")
+        self.addCleanup(run, "systemctl", "stop", "engine.service")
+        self.make()
+        self.n_said = len(self.said())
+
+    def tearDown(self):
+        for name in stored() if os.path.exists(FILE) else ():
+            run("xschedctl", "reset", name, status=None)
+        super().tearDown()
+
+    def said(self):
+        return [m for m in inside.journal(f"XSCHED_GROUP={self.JOB}") if "is gone" in m["MESSAGE"]]
+
+    def make(self):
+        os.mkdir(f"/sys/fs/cgroup{self.JOB}")
+
+    def remove(self):
+        until(self.try_to_remove, "the cgroup to be empty")
+
+    def try_to_remove(self):
+        try:
+            os.rmdir(f"/sys/fs/cgroup{self.JOB}")
+        except OSError:
+            return False
+        return True
+
+    def names(self):
+        return [g[0] for g in self.call("ListGroups")[0]]
+
+    def enter(self):
+        c = self.client()
+        with open(f"/sys/fs/cgroup{self.JOB}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write(show(c.unit, "MainPID"))
+        until(lambda: self.JOB in self.names(), "it to be in the job's cgroup")
+        return c
+
+    def check_forgotten(self):
+        until(lambda: self.JOB not in self.names() and self.JOB not in stored(), "them to be forgotten")
+        self.assertEqual(len(self.said()), self.n_said + 1)
+        self.make()
+        c = self.enter()
+        self.assertEqual(self.get("Weight", self.client_of(c), CLIENT), 100)
+
+    def test_until_the_next_boot(self):
+        c = self.enter()
+        run("xschedctl", "set", "--runtime", self.JOB, "weight=7")
+        self.assertEqual(self.get("Weight", self.client_of(c), CLIENT), 7)
+        c.end()
+        self.remove()
+        self.check_forgotten()
+
+    def test_stored(self):
+        """Whether anybody is there at the time, or not."""
+        c = self.enter()
+        run("xschedctl", "set", self.JOB, "weight=7")
+        self.assertEqual(stored(), {self.JOB: {"Weight": 7}})
+        c.end()
+        until(lambda: self.JOB not in self.names(), "the group to go")
+        self.remove()
+        self.check_forgotten()
+
+    def test_stored_for_nobody(self):
+        run("xschedctl", "set", self.JOB, "weight=7")
+        self.remove()
+        self.check_forgotten()
+
+    def test_gone_while_the_service_was_away(self):
+        run("xschedctl", "set", self.JOB, "weight=7")
+        run("systemctl", "stop", "xsched")
+        self.remove()
+        run("systemctl", "start", "xsched")
+        self.check_forgotten()
+
+    def test_another_by_the_same_name(self):
+        run("xschedctl", "set", self.JOB, "weight=7")
+        run("systemctl", "stop", "xsched")
+        self.remove()
+        self.make()
+        run("systemctl", "start", "xsched")
+        until(lambda: self.JOB not in stored(), "them to be forgotten")
+
+    def test_still_there(self):
+        run("xschedctl", "set", self.JOB, "weight=7")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(stored(), {self.JOB: {"Weight": 7}})
+        self.remove()
+        self.check_forgotten()
+
+    def test_in_advance(self):
+        """What has never been there is not gone; a unit comes back; and a scope does not."""
+        self.remove()
+        run("xschedctl", "set", self.JOB, "weight=7")
+        run("xschedctl", "set", "--force", "brief.service", "weight=9")
+        run("xschedctl", "set", "--runtime", "/system.slice/brief.service", "priority=3")
+        run("systemctl", "restart", "xsched")
+        c = self.client(unit="brief.service")
+        self.check(c, 3, "default", "override")
+        c.end()
+        run("systemctl", "restart", "xsched")
+        c = self.client(unit="brief.service")
+        self.check(c, 3, "default", "override")
+        self.assertEqual(stored(), {self.JOB: {"Weight": 7}, "brief.service": {"Weight": 9}})
+        run("xschedctl", "reset", "brief.service")
+
+        # It comes after all, and goes.
+        self.make()
+        self.enter().end()
+        self.remove()
+        self.check_forgotten()
+
+    def test_scopes(self):
+        c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=once.scope"])
+        run("xschedctl", "set", "once.scope", "weight=7")
+        self.assertIn("/system.slice/once.scope", self.names())
+        c.end()
+        until(lambda: "/system.slice/once.scope" not in self.names(), "it to be forgotten")
 
 if __name__ == "__main__":
     inside.main()
