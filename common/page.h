@@ -24,9 +24,9 @@
  *                service: store watch (seq_cst), then load outstanding (seq_cst).
  *                One of the two sees the other's write, so an edge is never lost; both may, and then the wake-up is
  *                spurious and harmless. The idle edge (n -> 0) is the same with the other watch bit.
- *   dirty        client: set bit (seq_cst), then write eventfd. service: read eventfd, then exchange the words with 0
- *                (seq_cst), then load outstanding of each slot named. A bit set after the exchange has its eventfd
- *                write still to come. The bits only save the service from looking at every slot.
+ *   dirty        client: set bit (seq_cst), then write eventfd. service: woken by the write, which it never reads (wakes.h), or looking by
+ *                itself, exchange the words with 0 (seq_cst), then load outstanding of each slot named. A bit set after the
+ *                exchange has its eventfd write still to come. The bits only save the service from looking at every slot.
  *   untracked    The fast path reads `watch == 0` first and sets UNTRACKED afterwards; in between the service may have
  *                begun to watch, looked, and seen nothing. So whoever sets the bit loads watch once more (seq_cst, the
  *                same hand-shake), and when somebody watches by now counts its launch instead and takes the bit back:
@@ -209,7 +209,7 @@ static inline void page_set_lease(PageHeader *h, uint64_t until_ns) {
         atomic_store_explicit(&h->lease_until_ns, until_ns, memory_order_seq_cst);
 }
 
-/* Takes the dirty bits of 64 slots, `word` in 0..n_slots/64-1. Call only after the wake eventfd was read. */
+/* Takes the dirty bits of 64 slots, `word` in 0..n_slots/64-1. */
 static inline uint64_t page_take_dirty(PageHeader *h, unsigned word) {
         return atomic_exchange_explicit(&h->dirty[word], 0, memory_order_seq_cst);
 }

@@ -49,7 +49,7 @@ void arbiter_flush(Manager *m);
 /* PolicyCallbacks.grant, with an Entity and its Device: notes the grant, arbiter_flush() writes it. */
 void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata);
 
-/* A client's eventfd was read: looks at the slots that it says are dirty. Returns how many it named. */
+/* A client may have something to say: looks at the slots that it says are dirty. Returns how many it named. */
 unsigned arbiter_client_woke(Client *c);
 
 /* Whether the policy decides there, and not everybody may run. */

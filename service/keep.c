@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <systemd/sd-login.h>
 #include <utlist.h>
 
 #include "common/parse-util.h"
@@ -19,28 +20,27 @@
 #define KEEP_MAX_DEFAULT 65536U
 #define KEEP_ASK_USEC    (UINT64_C(5) * 1000 * 1000)
 
-#define SYSTEMD           "org.freedesktop.systemd1"
-#define SYSTEMD_PATH      "/org/freedesktop/systemd1"
-#define SYSTEMD_INTERFACE "org.freedesktop.systemd1"
+#define SYSTEMD      "org.freedesktop.systemd1"
+#define SYSTEMD_PATH "/org/freedesktop/systemd1"
 
 /* --- how much there is --- */
 
 static int ask_systemd(sd_bus *bus, uint32_t *ret) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL, *reply = NULL;
-        const char *unit;
+        _cleanup_free_ char *unit = NULL, *path = NULL;
 
-        int r = sd_bus_message_new_method_call(
-                        bus, &m, SYSTEMD, SYSTEMD_PATH, SYSTEMD_INTERFACE ".Manager", "GetUnitByPID");
+        int r = sd_pid_get_unit(0, &unit);
         if (r >= 0)
-                r = sd_bus_message_append(m, "u", (uint32_t) getpid());
+                r = sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path);
+        if (r >= 0)
+                r = sd_bus_message_new_method_call(
+                                bus, &m, SYSTEMD, path, "org.freedesktop.DBus.Properties", "Get");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "ss", SYSTEMD ".Service", "FileDescriptorStoreMax");
         if (r >= 0)
                 r = sd_bus_call(bus, m, KEEP_ASK_USEC, NULL, &reply);
-        if (r >= 0)
-                r = sd_bus_message_read(reply, "o", &unit);
-        return r < 0 ? r
-                     : sd_bus_get_property_trivial(bus, SYSTEMD, unit, SYSTEMD_INTERFACE ".Service",
-                                       "FileDescriptorStoreMax", NULL, 'u', ret);
+        return r < 0 ? r : sd_bus_message_read(reply, "v", "u", ret);
 }
 
 void keep_init(Manager *m) {

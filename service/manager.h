@@ -5,12 +5,17 @@
  * xschedd: the service
  *
  * service/ turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into calls of a pure
- * policy, and what the policy grants into words of shared pages. One thread, one sd-event loop, no blocking call towards a client.
+ * policy, and what the policy grants into words of shared pages. One thread and one loop decide, without a blocking call towards a client; another thread closes what
+ * clients share (closer).
  * One noun per file: x.[ch] holds the object and its rules, x-dbus.c its bus interface.
  *
  *   manager   everything there is, the lists, start and end
  *   peer      who a bus peer is: credentials, pidfd, cgroup, unit
  *   client    one registered process: page, lifeline, eventfd, pidfd, quotas
+ *   user      what a uid has and costs; wakes, crowd and keep bound it
+ *   wakes     the eventfds of all clients
+ *   crowd     system calls that a client can make long
+ *   keep      who is kept over a restart (fdstore)
  *   queue     one slot of a client's page
  *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
  *   share     a group's node in the policy of a device

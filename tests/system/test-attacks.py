@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Ordinary users who take more than their part of the service: of its time, and of what systemd keeps for it."""
+
+import pwd
+import unittest
+
+from inside import CLIENT, Case, drop_in, run, show, until
+
+ATTACKER = "/mnt/build/tests/lib/attacker"
+HOSTILE, HONEST = "games", "daemon"
+UID = pwd.getpwnam(HOSTILE).pw_uid
+CROWD = 50000
+
+
+def cpu(pid, task=""):
+    """Seconds."""
+    with open(f"/proc/{pid}{task}/schedstat", encoding="utf-8") as f:
+        return int(f.read().split()[0]) / 1e9
+
+
+class Attacks(Case):
+    def attack(self, *args):
+        return self.client(f"--uid={HOSTILE}", "--property=LimitNOFILE=16384", program=(ATTACKER, *map(str, args)))
+
+    def honest(self):
+        return self.client(f"--uid={HONEST}")
+
+    def degraded(self):
+        return " ".join(self.get("Degraded"))
+
+    def share(self, attack):
+        """The CPU of the thread that decides, as a share of the attacker's."""
+        service, attacker = int(show("xsched", "MainPID")), int(show(attack.unit, "MainPID"))
+        ours, theirs = cpu(service, f"/task/{service}"), cpu(attacker)
+        until(lambda: cpu(attacker) - theirs > 1, "the attacker to have a second of CPU")
+        return (cpu(service, f"/task/{service}") - ours) / (cpu(attacker) - theirs)
+
+    def test_storm(self):
+        client = self.honest()
+        self.assertLess(self.share(self.attack("-c", 8, "storm")), 0.2)
+        self.assertEqual(self.get("NClients"), 9, "nobody is cut off")
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+    def test_crowd(self):
+        client = self.honest()
+        self.assertLess(self.share(self.attack("-n", CROWD, "wake")), 0.2)
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+    def test_full_store(self):
+        """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""
+        drop_in("xsched.service", "store", "[Service]\nFileDescriptorStoreMax=42\n")
+        self.addCleanup(lambda: (run("rm", "-r", "/run/systemd/system/xsched.service.d"), run("systemctl", "daemon-reload"), run("systemctl", "restart", "xsched")))
+        run("systemctl", "restart", "xsched")
+        self.attack("-c", 9, "-q", 0, "idle")
+        client = self.honest()
+        path, pid = self.client_of(client), int(show("xsched", "MainPID"))
+        self.assertIn(f"clients of user {UID}: 2 are kept", self.degraded())
+
+        run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "xsched")
+        until(lambda: int(show("xsched", "MainPID")) not in (0, pid) and show("xsched", "ActiveState") == "active", "another process")
+        self.assertEqual(self.client_of(client), path, "the honest one was taken over")
+        uids = [self.get("UID", c[-1], CLIENT) for c in self.call("ListClients")[0]]
+        self.assertEqual(uids.count(UID), 2)
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+
+unittest.main(verbosity=2)
