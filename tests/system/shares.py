@@ -22,6 +22,7 @@ class Moment:
         everything = json.loads(case.call("Describe")[0])
         self.end = time.monotonic()
         self.ran = {last_component(g["name"]): g["gpu_time_usec"] / 1e6 for g in everything["groups"]}
+        self.wait = {last_component(g["name"]): g["wait_usec"] / 1e6 for g in everything["groups"]}
         self.done = {last_component(c["group"]): c["completed"] for c in everything["clients"]}
 
 
@@ -30,8 +31,13 @@ class Span:
 
     def __init__(self, first, last):
         self.ran = {name: t - first.ran.get(name, 0) for name, t in last.ran.items()}
+        self.wait = {name: t - first.wait.get(name, 0) for name, t in last.wait.items()}
         self.done = {name: n - first.done.get(name, 0) for name, n in last.done.items()}
         self.least, self.most = last.begin - first.end, last.end - first.begin
+
+    def idle(self, name):
+        """The part of the span in which it neither ran nor waited: it had nothing to launch, so it is owed nothing for that."""
+        return max(0.0, 1 - (self.ran[name] + self.wait[name]) / self.least)
 
     def of(self, *names):
         return sum(self.ran[name] for name in names)
@@ -73,6 +79,18 @@ class SharesCase(Case):
 
     def check_share(self, part, whole, share, what, tolerance=5 * PERCENT):
         self.assertAlmostEqual(part / whole / share, 1, delta=tolerance, msg=f"{what}: {part / whole:.4f}, should be {share:.4f}")
+
+    def check_shares(self, span, shares, tolerance=5 * PERCENT):
+        """{unit: share} of all that ran. Each has its share of the time in which it had work, and more only of what others have left idle: as long
+        as everybody always has work, that is the share itself."""
+        everything, idle = span.of(*shares), {unit: span.idle(unit) for unit in shares}
+        for unit, share in shares.items():
+            least = share * (1 - idle[unit])
+            most = share + sum(idle[other] * shares[other] for other in shares if other != unit)
+            part = span.ran[unit] / everything
+            what = f"{unit}: {part:.4f}, should be {share:.4f}; without work: {idle}"
+            self.assertGreaterEqual(part, least - share * tolerance, what)
+            self.assertLessEqual(part, most + share * tolerance, what)
 
     def check_guaranteed(self, part, whole, share, what):
         """Never less; more by what turns ran over that ended late, for a guarantee remembers no more than a turn of that."""
