@@ -39,9 +39,10 @@ static Group *group_done(Group *g) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
 
-/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them together. */
+/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them together. Processes that are in jobs are
+ * the cgroup's still: nobody takes its limits off by making jobs of all that is there. */
 static bool group_is_inner(const Group *g) {
-        return g->n_clients == 0 && g->n_children > 0;
+        return g->n_clients == 0 && g->n_children > g->n_jobs;
 }
 
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
@@ -192,6 +193,10 @@ static void group_resolve(Group *g) {
         (void) group_match(g);
         size_t n = group_layers(g, layers);
         settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
+        /* A guarantee by class is the cgroup's, which has it once. */
+        SettingsSource min = g->resolved.from[SETTINGS_MIN];
+        if (g->kind == GROUP_JOB && (min == SETTINGS_FROM_CLASS || min == SETTINGS_FROM_DEFAULT))
+                g->resolved.policy.min = 0;
         (void) group_lower(g, &g->resolved);
 }
 
@@ -400,9 +405,12 @@ int group_attach(Group *g) {
                 group_gc(parent);
                 return r;
         }
+        bool inner = group_is_inner(parent);
         g->parent = parent;
         DL_APPEND2(parent->children, g, children_prev, children_next);
-        if (++parent->n_children == 1 && parent->n_clients == 0)
+        parent->n_children++;
+        parent->n_jobs += g->kind == GROUP_JOB;
+        if (group_is_inner(parent) != inner)
                 group_settings_changed(parent);
         emit_parent(g);
         return 0;
@@ -417,10 +425,14 @@ static Group *group_detach(Group *g) {
         uint64_t run_ns = group_gpu_time(g, now_ns());
         parent->gone_run_ns += run_ns - g->told_run_ns;
         g->told_run_ns = run_ns;
+        bool inner = group_is_inner(parent);
         g->parent = NULL;
         DL_DELETE2(parent->children, g, children_prev, children_next);
         parent->n_children--;
+        parent->n_jobs -= g->kind == GROUP_JOB;
         emit_parent(g);
+        if (parent->n_children > 0 && group_is_inner(parent) != inner && !g->manager->stopping)
+                group_settings_changed(parent);
         return parent;
 }
 

@@ -47,8 +47,8 @@ struct Group {
         Group *parent;   /* while there are clients, or groups below; NULL for "/" */
         Group *children; /* list, by children_prev/children_next */
         Group *children_prev, *children_next;
-        unsigned n_children;
-        Share *shares; /* list, by group_prev/group_next */
+        unsigned n_children, n_jobs; /* of which are jobs */
+        Share *shares;               /* list, by group_prev/group_next */
 
         Client *clients; /* list, by group_prev/group_next */
         unsigned n_clients;

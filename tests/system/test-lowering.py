@@ -108,6 +108,29 @@ class Attacks(LoweringCase):
         until(lambda: self.get("Group", member, CLIENT) == home + "/out", "her to leave the job")
         self.assertEqual([self.priority(member), self.get("Weight", member, CLIENT)], [-20, 30])
 
+    def test_jobs_do_not_take_off_a_class(self):
+        """What a class says of a service by [Match] it says of it as a whole, also when all that is there is in jobs."""
+        inside.write("/etc/xsched/classes.d/row.class", "[Class]\nMax=20\nMin=10\nWeight=30\n[Match]\nUnit=agent.service\n")
+        self.addCleanup(self.call, "Reload")
+        self.addCleanup(os.unlink, "/etc/xsched/classes.d/row.class")
+        self.call("Reload")
+        agent, home = self.start("agent.service")
+        path = agent.register({})
+        group = self.call("GetGroup", "s", home)[0]
+
+        def limits(of):
+            return [self.get(p, of, GROUP) for p in ("Max", "Min", "Weight")]
+
+        self.assertEqual(limits(group), [20, 10, 30])
+        jobs = [agent.job({}, 0) for _ in range(3)]
+        members = [agent.register({}, token) for token, _ in jobs]
+        agent.hang_up(path)
+        until(lambda: self.get("NClients", group, GROUP) == 0, "only jobs to be left")
+        self.assertEqual(limits(group), [20, 10, 30])
+        self.assertEqual([limits(g)[1] for _, g in jobs], [0, 0, 0])
+        for m in members:
+            agent.hang_up(m)
+
     def test_what_is_kept(self):
         """For the administrator's units until the next boot, and for nothing that she can make any number of."""
         agent, home = self.start("agent.service")
