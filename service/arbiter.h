@@ -25,7 +25,8 @@
  * drain by one datagram on the lifeline; until it has, it counts as ready.
  *
  * Stopped processes. Work of a process that was stopped (SIGSTOP, a debugger) is not waited for: while others want the device, a
- * queue whose counters stand still and whose process is stopped counts as idle until the process goes on.
+ * queue whose counters stand still and whose process is stopped counts as idle until the process goes on. Who is frozen by his cgroup counts so at
+ * once (halt.h).
  *
  * Leases. While a client has a held slot its lease is renewed every PAGE_LEASE_RENEW_NS. The lease is written before the first hold,
  * so that a hold is never born expired.

@@ -52,6 +52,11 @@ BUS_GETTER(get_suspended) {
         return sd_bus_message_append(reply, "b", (int) (c->suspended || client_suspended_by(c)));
 }
 
+BUS_GETTER(get_frozen) {
+        const Client *c = userdata;
+        return sd_bus_message_append(reply, "b", (int) c->halted);
+}
+
 BUS_GETTER(get_suspended_by) {
         const Group *by = client_suspended_by(userdata);
         return sd_bus_message_append(reply, "s", by ? by->name : "");
@@ -233,6 +238,7 @@ static const sd_bus_vtable client_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("PrivilegedState", "s", get_privileged, 0, BUS_CHANGES),

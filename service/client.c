@@ -21,6 +21,7 @@
 #include "follow.h"
 #include "freeze.h"
 #include "gone.h"
+#include "halt.h"
 #include "hold.h"
 #include "job.h"
 #include "ladder.h"
@@ -320,6 +321,7 @@ Client *client_free(Client *c) {
         closer_take(c->wake);
         closer_take(TAKE_FD(c->peer.pidfd));
 
+        halt_leave(c);
         if (c->group)
                 client_leave(c);
         peer_done(&c->peer);
@@ -412,6 +414,7 @@ static int client_link(Client *c) {
                 return r;
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
         follow_clients_changed(m);
+        halt_join(c);
         if (m->bus) {
                 c->announced = true;
                 (void) sd_bus_emit_object_added(m->bus, c->path);
@@ -554,6 +557,7 @@ int client_moved(Client *c) {
                                 UINT_MAX);
                 client_settings_changed(c);
         }
+        halt_join(c);
         if (m->n_suspended > 0)
                 client_suspension_changed(c);
         if (c->announced)

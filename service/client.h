@@ -89,6 +89,10 @@ struct Client {
         bool privileged_touched;      /* on the list of those to be looked at */
         Client *privileged_next;
 
+        bool halted; /* its cgroup is frozen: halt.h */
+        struct HaltCgroup *halt;
+        Client *halt_prev, *halt_next;
+
         Client *group_prev, *group_next;
         UT_hash_handle hh;
 };

@@ -203,7 +203,7 @@ void entity_update_queue(Queue *q) {
                 return;
 
         bool active = !queue_is_suspended(q);
-        bool ready = active && q->ready && !q->stalled;
+        bool ready = active && q->ready && !q->stalled && !q->client->halted;
         if (active == q->counted_active && ready == q->counted_ready)
                 return;
         entity_count(q->entity, q, active, ready);

@@ -14,6 +14,7 @@
 #include "client.h"
 #include "config.h"
 #include "freeze.h"
+#include "halt.h"
 #include "log.h"
 #include "messages.h"
 #include "overdue.h"
@@ -154,6 +155,7 @@ static int freezer_set_state(Freezer *f, FreezerState state) {
         f->state = state;
         if (was_frozen != (state == FREEZER_FROZEN))
                 tell_groups(f);
+        halts_reconsider(f->manager);
         return record_write(f->manager);
 }
 
@@ -443,6 +445,19 @@ bool group_is_frozen(const Group *g) {
         if (unit)
                 HASH_FIND_STR(g->manager->freezers, unit, f);
         return f && f->state == FREEZER_FROZEN;
+}
+
+bool freeze_is_ours(const Group *g) {
+        for (; g && g->manager->freezers; g = g->parent) {
+                const char *unit = freezable_unit(g);
+                Freezer *f = NULL;
+
+                if (unit)
+                        HASH_FIND_STR(g->manager->freezers, unit, f);
+                if (f && f->state != FREEZER_THAWED)
+                        return true;
+        }
+        return false;
 }
 
 /* --- start and end --- */

@@ -31,6 +31,9 @@ void freeze_queue_turned(const Queue *q);
 
 bool group_is_frozen(const Group *g);
 
+/* Whether the unit that the group is in is frozen by us, or on the way there or back. */
+bool freeze_is_ours(const Group *g);
+
 /* Takes the record of a service that did not come to its own end: what is in it is thawed, unless it is to be frozen. The second part comes when
  * all clients are there again. */
 int freeze_load(Manager *m);

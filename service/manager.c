@@ -18,6 +18,7 @@
 #include "freeze.h"
 #include "gate.h"
 #include "gone.h"
+#include "halt.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
@@ -100,6 +101,7 @@ Manager *manager_free(Manager *m) {
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);
+        halts_free(m->halts);
         cpu_latency_done(&m->cpu_latency);
         sd_event_unref(m->event);
         config_free(m->config);

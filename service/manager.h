@@ -150,6 +150,7 @@ struct Manager {
         bool devices_left; /* by their last queues: devices_trim() looks */
 
         struct Gone *gone;    /* uthash, by path; gone.h */
+        struct Halts *halts;  /* halt.h; once there was a client */
         unsigned n_suspended; /* groups that are, themselves */
         unsigned n_gangs;     /* entities that are members of gangs */
 

@@ -77,7 +77,7 @@ static const Queue *find_stopped(const Entity *e) {
         const Queue *q;
 
         DL_FOREACH2(e->queues, q, entity_next)
-                if (q->stalled)
+                if (q->stalled || (q->ready && q->client->halted))
                         return q;
         return NULL;
 }
