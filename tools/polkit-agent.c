@@ -52,7 +52,7 @@ void polkit_agent_open(void) {
         agent_pid = fork();
         if (agent_pid == 0)
                 run_agent(parent, its);
-        its = safe_close(its);
+        safe_close(TAKE_FD(its));
         if (agent_pid < 0)
                 return;
         /* It closes its end when it is registered, or by ending. */

@@ -42,6 +42,13 @@ class Why(Case):
         run("xschedctl", "resume", "job.service")
         self.assertEqual(json.loads(run("xschedctl", "--json=short", "status", "job.service"))["waits"], [])
 
+    def test_suspended_with_its_slice(self):
+        c = self.client("--slice=gpu-batch.slice", unit="job.service")
+        run("xschedctl", "suspend", "gpu-batch.slice")
+        self.assertEqual(self.said(c, "suspended by way of /gpu.slice/gpu-batch.slice")["by"], "/gpu.slice/gpu-batch.slice")
+        run("xschedctl", "resume", "gpu-batch.slice")
+        self.assertEqual(self.waits(c), [])
+
     def test_held(self):
         low = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-10", unit="low.service")
         until(lambda: self.get("Priority", self.client_of(low), CLIENT) == -10, "its priority")
