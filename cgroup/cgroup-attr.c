@@ -95,6 +95,6 @@ int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata,
         for (ssize_t i = 0; i < n; i += (ssize_t) strlen(names + i) + 1)
                 if (startswith(names + i, PREFIX))
                         read_one(fd, names + i, found, userdata);
-        *ret_owner = st.st_uid;
+        *ret_owner = st.st_mode & (S_IWGRP | S_IWOTH) ? CGROUP_ATTR_ANYBODY : st.st_uid;
         return 0;
 }

@@ -25,5 +25,8 @@ int cgroup_id(const char *cgroup, uint64_t *ret);
 
 int cgroup_owner(const char *cgroup, uid_t *ret);
 
+/* The owner of attributes that not only the owner of the directory may write. */
+#define CGROUP_ATTR_ANYBODY ((uid_t) -1)
+
 /* -ENOENT when the directory is gone; attributes that a file system does not have are none. */
 int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata, uid_t *ret_owner);

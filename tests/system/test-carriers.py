@@ -187,6 +187,15 @@ class Carriers(SettingsCase):
             until(lambda: self.get("NClients") == 0, "it to go")
         run("xschedctl", "reset", "again.service")
 
+    def test_attributes_that_others_may_write(self):
+        """Root's directory, and not root's alone: they lower, and no more."""
+        c = self.client(unit="shared.service")
+        directory = "/sys/fs/cgroup/system.slice/shared.service"
+        os.chmod(directory, 0o775)
+        self.set_attr(directory, priority=9, weight=12)
+        until(lambda: self.get("Weight", self.group(c.unit), GROUP) == 12, "the weight")
+        self.assertEqual(self.settings(c)[0], 0)
+
     def test_attributes_of_a_slice(self):
         c = self.client("--slice=attr-nested.slice")
         self.set_attr("/sys/fs/cgroup/attr.slice", **{"class": "lower"})
