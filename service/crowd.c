@@ -22,9 +22,9 @@
 #define CROWD_SUSPECTED   32U
 
 /* A hundredth of a CPU, and at once 5 ms of it. */
-#define CROWD_COST     100U
+#define CROWD_COST     UINT64_C(100)
 #define CROWD_ROOM_NS  (500 * NSEC_PER_MSEC)
-#define CROWD_DEBT_MAX (10 * 60 * NSEC_PER_SEC)
+#define CROWD_DEBT_MAX (600 * NSEC_PER_SEC)
 
 static uint64_t cpu_ns(void) {
         struct timespec t;
