@@ -222,6 +222,28 @@ class Fairness(Case):
         a = self.attacker(attack)
         a.step()
 
+    def test_who_does_not_read_costs_little(self):
+        """Answers that nobody reads are the bus's, within its limits, and not the service's."""
+
+        def attack(a):
+            self.crowd(a)
+            a.done()
+            connections = [a.connect() for _ in range(4)]
+            for c in connections:
+                for _ in range(60):
+                    c.send(NAME, PATH, MANAGER, "ListQueues")
+            a.done()
+
+        a = self.attacker(attack)
+        a.step()
+        before = rss_kb(self.service.pid)
+        a.step()
+        for _ in range(20):
+            self.register()
+        self.assertGreater(len(self.call("ListQueues")), self.n_queues - 1)
+        self.assert_not_grown(before, 32 << 10)
+        self.assertEqual(self.get("NClients"), self.n_queues // QUEUES_PER_CLIENT)
+
     def test_the_tree_is_what_the_objects_say(self):
         """What is answered in steps is what sd-bus says of each object."""
         self.tenant("one", Weight=7)
