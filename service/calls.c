@@ -10,6 +10,7 @@
  * flood does not keep the answers from going out, and costly answers do not keep those who come later from being seen.
  */
 
+#include <sys/socket.h>
 #include <utlist.h>
 
 #include "auth.h"
@@ -25,18 +26,16 @@
 /* Reads get a turn after so much time spent on changes, if there are always some. */
 #define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
 
-/* Of one CPU, a user's changes may take a half and its reads a quarter, on top of so much at once. */
-#define CHANGES_COST    2U
-#define READS_COST      4U
-#define CHANGES_ROOM_NS (CHANGES_COST * 2 * NSEC_PER_SEC)
-#define READS_ROOM_NS   (READS_COST * NSEC_PER_SEC)
+/* Of one CPU, a user's changes may take a quarter, and so may its reads, on top of half a second at once. */
+#define CALLS_COST    4U
+#define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
 
-/* Messages that the bus has not taken yet. With more than the first nothing is answered; with more than the second, not even that there
- * is no room. */
-#define UNWRITTEN_CHANGES_MAX 1024U
-#define UNWRITTEN_MAX         8192U
-#define PATIENCE_NS           (1 * NSEC_PER_MSEC)
-#define PATIENCE_MAX_NS       (500 * NSEC_PER_MSEC)
+/* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and while there is more
+ * (messages), nothing is answered. With more than the last, not even that there is no room. */
+#define UNREAD_SIZE_MAX (64 << 10)
+#define UNWRITTEN_MAX   8192U
+#define PATIENCE_NS     (1 * NSEC_PER_MSEC)
+#define PATIENCE_MAX_NS (500 * NSEC_PER_MSEC)
 
 /* --- what is in a call --- */
 
@@ -128,10 +127,6 @@ static Bucket *user_bucket(const Calls *c, uid_t uid, CallLane lane) {
         return u ? u->budgets + (lane == LANE_CHANGES ? USER_CHANGES : USER_READS) : NULL;
 }
 
-static uint64_t room_ns(CallLane lane) {
-        return lane == LANE_CHANGES ? CHANGES_ROOM_NS : READS_ROOM_NS;
-}
-
 static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t took_ns) {
         Bucket *b = user_bucket(c, u->uid, lane);
 
@@ -141,14 +136,14 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
         else
                 c->changes_ns = 0;
         if (b)
-                bucket_take(b, now, took_ns * (lane == LANE_CHANGES ? CHANGES_COST : READS_COST));
+                bucket_take(b, now, took_ns * CALLS_COST);
 }
 
 /* Until when the user has to wait. */
 static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
         const Bucket *b = user_bucket(c, u->uid, lane);
 
-        return b ? bucket_credit_at(b, now, room_ns(lane)) : now;
+        return b ? bucket_credit_at(b, now, CALLS_ROOM_NS) : now;
 }
 
 /* --- turns --- */
@@ -182,13 +177,13 @@ static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t 
         CallUser *users[_CALL_LANE_MAX];
 
         *at = UINT64_MAX;
-        if (unwritten > 0 && (c->lanes[LANE_READS] || unwritten > UNWRITTEN_CHANGES_MAX))
+        if (unwritten > 0) {
                 *at = now + c->patience_ns;
-        else
-                c->patience_ns = PATIENCE_NS;
-        users[LANE_READS] = unwritten > 0 ? NULL : lane_next_user(c, LANE_READS, now, at);
-        users[LANE_CHANGES] =
-                        unwritten > UNWRITTEN_CHANGES_MAX ? NULL : lane_next_user(c, LANE_CHANGES, now, at);
+                return NULL;
+        }
+        c->patience_ns = PATIENCE_NS;
+        users[LANE_READS] = lane_next_user(c, LANE_READS, now, at);
+        users[LANE_CHANGES] = lane_next_user(c, LANE_CHANGES, now, at);
 
         bool due = users[LANE_READS] && c->changes_ns >= CHANGES_AT_ONCE_NS;
         *ret_lane = users[LANE_CHANGES] && !due ? LANE_CHANGES : LANE_READS;
@@ -284,7 +279,8 @@ static int on_turn(sd_event_source *s, void *userdata) {
         while (now < began + TURN_NS && !c->released) {
                 CallUser *u = next_user(c, &lane, now, &at);
                 if (!u) {
-                        c->patience_ns = MIN(c->patience_ns * 2, PATIENCE_MAX_NS);
+                        if (n_unwritten(c) > 0)
+                                c->patience_ns = MIN(c->patience_ns * 2, PATIENCE_MAX_NS);
                         wait_until(c, at);
                         break;
                 }
@@ -381,6 +377,16 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
         return r < 0 ? r : 1;
 }
 
+/* sd-bus makes the socket's buffer as large as it can. The bus would work off what is in there before it came to an answer. */
+static void limit_unread(Calls *c) {
+        const int size = UNREAD_SIZE_MAX;
+        int fd = sd_bus_get_fd(c->bus);
+
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0)
+                log_debug_errno(negative_errno(),
+                                "Failed to limit what is sent to the bus at once, ignoring: %m");
+}
+
 static int add_sources(Calls *c) {
         sd_event *event = c->manager->event;
 
@@ -406,6 +412,7 @@ int calls_new(Manager *m, sd_bus *bus, Calls **ret) {
         if (!c)
                 return -ENOMEM;
         *c = (Calls){.manager = m, .bus = bus, .patience_ns = PATIENCE_NS};
+        limit_unread(c);
         int r = add_sources(c);
         if (r >= 0)
                 r = sd_bus_add_filter(bus, &c->filter, on_message, c);

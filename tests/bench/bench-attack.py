@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What honest users notice of those who attack the service: bench-attack.py [--quick] [ATTACK...]; prints JSON
+
+Two honest operations, on a service on a bus of its own: a hold (from an edge of the one to the verdict of the other) and a registration (of a
+client with a queue). Each is measured quiet; then beside every attack; and, as a yardstick of what the CPUs that an attack takes cost in
+any case, beside the same number of the same processes that keep CPUs, and the bus, as busy without a word to the service. Attackers are
+another user, where root runs this. Asserts no times.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import dbus  # noqa: E402
+from harness import CLIENT, MANAGER, NAME, PATH, Bus, Process, Raw, Service, become_nobody, now_ns, until  # noqa: E402
+
+CONFIG = """[Scheduler]
+StarveAfter=1h
+[Log]
+Level=crit
+"""
+QUICK = "--quick" in sys.argv
+TURNS = 1 if QUICK else 3
+ROUNDS = 40 if QUICK else 300
+QUEUES = 200 if QUICK else 3000
+PIPELINE = 60
+DRIVER = "org.freedesktop.DBus"
+PROPERTIES = DRIVER + ".Properties"
+BAD_VALUES = (("ssvs", CLIENT, "Priority", ("i", 200), "x"), ("ssv", CLIENT, "Priority", ("i", 200)), ("ssv", CLIENT, "NoSuch", ("s", "x")))
+
+
+def crowd(c):
+    """A client with as many queues as it may have, and more such clients."""
+    clients = []
+    for i in range(QUEUES):
+        if i % 1000 == 0:
+            clients.append(Raw(c))
+        clients[-1].queue("pci:0000:09:00.0")
+    return clients
+
+
+def pipeline(c, send):
+    """For ever, as many calls as may wait for an answer; send(n) sends the one."""
+    pending, n = [], 0
+    while True:
+        while len(pending) < PIPELINE:
+            pending.append(send(n))
+            n += 1
+        try:
+            c.reply(pending.pop(0), 1000)
+        except dbus.DBusError:
+            pass
+
+
+def of_driver(c):
+    pipeline(c, lambda n: c.send(DRIVER, "/org/freedesktop/DBus", DRIVER, "GetNameOwner", "s", NAME))
+
+
+def ask(c, begin):
+    kept = crowd(c)
+    calls = ((PATH, MANAGER, "Describe"), (PATH, MANAGER, "ListQueues"), (PATH, DRIVER + ".ObjectManager", "GetManagedObjects"),
+             (PATH + "/queue", DRIVER + ".Introspectable", "Introspect"))
+    begin()
+    pipeline(c, lambda n: c.send(NAME, *calls[n % len(calls)]))
+    return kept
+
+
+def set_badly(c, begin):
+    r = Raw(c)
+    begin()
+    pipeline(c, lambda n: c.send(NAME, r.path, PROPERTIES, "Set", *BAD_VALUES[n % len(BAD_VALUES)]))
+
+
+def set_own(c, begin):
+    r = Raw(c)
+    for _ in range(100):
+        r.queue("pci:0000:09:00.0")
+    begin()
+    pipeline(c, lambda n: c.send(NAME, r.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", -(n % 100))}))
+
+
+def register(c, begin):
+    begin()
+    while True:
+        try:
+            r = Raw(c)
+            r.queue("pci:0000:09:00.0")
+            r.close()
+        except dbus.DBusError:
+            pass
+
+
+def trespass(c, begin):
+    """Registers queues with clients of others: each time the process has to be looked at."""
+    begin()
+    wanted = {"Device": ("s", "pci:0000:09:00.0"), "Backend": ("s", "test")}
+    pipeline(c, lambda n: c.send(NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", f"{PATH}/client/{n % 4 + 1}", wanted))
+
+
+def invent(c, begin):
+    r = Raw(c)
+    begin()
+    pipeline(c, lambda n: c.send(NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", r.path,
+                                 {"Device": ("s", f"invented:{n}"), "Backend": ("s", "test")}))
+
+
+def connect_anew(c, begin):
+    """A connection for each call."""
+    begin()
+    while True:
+        with dbus.Connection(ADDRESS) as other:
+            other.send(NAME, PATH, MANAGER, "Describe")
+
+
+# By calls; and by the program of tests/lib, with its options.
+CALLS = {"ask": ask, "set-badly": set_badly, "set-own": set_own, "register": register, "trespass": trespass, "invent": invent, "connect": connect_anew}
+PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
+ALL = "all together"
+ADDRESS = ""
+
+
+class Attack:
+    """Processes that attack until they are ended."""
+
+    def __init__(self, bus, names, harmless):
+        self.pids, self.processes = [], []
+        for name in names:
+            if name in CALLS:
+                for _ in range(1 if len(names) > 1 else 2):
+                    self.pids.append(self.child(CALLS[name], harmless))
+            else:
+                words = ["-d", "pci:0000:09:00.0"] + (["spin"] if harmless else PROGRAM[name])
+                r, w = os.pipe()
+                stdin, self.keep = os.pipe()
+                user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.getuid() == 0 else []
+                self.processes.append(Process([*user, os.environ["ATTACKER"], *words], env={"XSCHED_BUS_ADDRESS": bus.address}, stdin=stdin, stdout=w))
+                os.close(w)
+                os.read(r, 1)
+                os.close(r)
+
+    @staticmethod
+    def child(function, harmless):
+        r, w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                import ctypes
+
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+                if os.getuid() == 0:
+                    become_nobody()
+                    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+                c = dbus.Connection(ADDRESS)
+                if harmless:
+                    os.write(w, b".")
+                    of_driver(c)
+                else:
+                    function(c, lambda: os.write(w, b"."))
+            except BaseException as e:  # pylint: disable=broad-except
+                print(f"attacker: {e!r}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(1)
+        os.close(w)
+        if not os.read(r, 1):
+            raise AssertionError(f"{function.__name__} did not begin")
+        os.close(r)
+        return pid
+
+    def end(self):
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        for p in self.processes:
+            p.end()
+
+
+def summary(samples_ns):
+    s = sorted(samples_ns)
+    return {"p50_us": s[len(s) // 2] / 1000, "p99_us": s[min(len(s) - 1, len(s) * 99 // 100)] / 1000, "samples": len(s)}
+
+
+class Bench:
+    def __init__(self, directory):
+        self.bus = Bus(directory)
+        self.service = Service(self.bus, directory, keep=False, config=CONFIG)
+        self.c = self.bus.connect()
+        self.low, self.high = self.tenant("low", -10), self.tenant("high", 10)
+        self.low.edge(1)
+
+    def tenant(self, name, priority):
+        pidfd = os.pidfd_open(os.getpid())
+        token, _ = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", name, {"Priority": ("i", priority)}, pidfd, 0)
+        os.close(pidfd)
+        return Raw(self.c, {"Job": ("s", token)}).queue()
+
+    def hold(self):
+        start = now_ns()
+        self.high.edge(1)
+        until(lambda: self.low.held, "a hold", nap=0)
+        took = now_ns() - start
+        self.high.edge(0)
+        until(lambda: not self.low.held, "a release", nap=0)
+        return took
+
+    def register(self):
+        start = now_ns()
+        r = Raw(self.c)
+        r.queue()
+        took = now_ns() - start
+        r.close()
+        return took
+
+    def honest(self):
+        return {"hold": [self.hold() for _ in range(ROUNDS)], "registration": [self.register() for _ in range(ROUNDS // 4)]}
+
+    def beside(self, names, harmless):
+        attack = Attack(self.bus, names, harmless)
+        try:
+            return self.honest()
+        finally:
+            attack.end()
+            until(lambda: self.c.get(NAME, PATH, MANAGER, "NClients") == 2, "attackers to go")
+
+
+def main():
+    global ADDRESS
+    names = [w for w in sys.argv[1:] if not w.startswith("-")] or [*CALLS, *PROGRAM, ALL]
+    directory = tempfile.mkdtemp(prefix="xsched-bench-")
+    os.chmod(directory, 0o755)
+    try:
+        b = Bench(directory)
+        ADDRESS = b.bus.address
+        b.honest()
+        rows = []
+        quiet = {what: summary(times) for what, times in b.honest().items()}
+        for name in names:
+            attacks = [*CALLS, *PROGRAM] if name == ALL else [name]
+            # By turns, so that what else the machine does is in both.
+            samples = {"yardstick": {}, "attacked": {}}
+            for _ in range(TURNS):
+                for key, harmless in (("yardstick", True), ("attacked", False)):
+                    for what, times in b.beside(attacks, harmless).items():
+                        samples[key].setdefault(what, []).extend(times)
+            row = {"attack": name, **{k: {w: summary(t) for w, t in v.items()} for k, v in samples.items()}}
+            for what in ("hold", "registration"):
+                row[what + "_ratio"] = row["attacked"][what]["p99_us"] / row["yardstick"][what]["p99_us"]
+            rows.append(row)
+            print(f"{name}: hold {row['hold_ratio']:.2f}, registration {row['registration_ratio']:.2f}", file=sys.stderr, flush=True)
+        json.dump({"quiet": quiet, "queues": QUEUES, "rows": rows}, sys.stdout)
+        b.service.stop()
+        b.bus.end()
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
