@@ -27,6 +27,7 @@
  *   overdue   holds that take no effect, for freeze: the last rung
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
  *   privileged  holds of whole processes, by a holder process each
+ *   calls     in which order calls over the bus are answered; caller, whose they are; answer, one that is made in steps, by a walk
  *   settings  layers of settings and what comes of them
  *
  * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An object is in the
