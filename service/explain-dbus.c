@@ -83,7 +83,7 @@ static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer 
 static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
         int r = 0;
 
-        if (l->source == SETTINGS_FROM_SLICE && !settings_key_is_inherited(k))
+        if (!settings_layer_decides(l, k))
                 return 0;
         if (settings_has(l->settings, k))
                 r = append_line(reply, l->source, k, layer_why(l->source), l->detail, l->settings);

@@ -45,6 +45,26 @@ static bool group_is_inner(const Group *g) {
         return g->n_clients == 0 && g->n_children > g->n_jobs;
 }
 
+/* A cgroup that a service or scope has made below itself, and whose class is the one that fits this unit. */
+static bool group_has_class_of_unit(const Group *g) {
+        size_t n = cgroup_path_trusted(g->name);
+
+        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
+                return false;
+        for (const Group *above = g->parent; above; above = above->parent)
+                if (strlen(above->name) == n)
+                        return !settings_is_empty(&above->match) &&
+                                        settings_is_equal(&above->match, &g->match);
+        return false;
+}
+
+/* What [Match] can fit: what has processes, and a service or scope that has them all in cgroups below. */
+static bool group_can_match(const Group *g) {
+        if (!g->origin || !g->manager->config->classes.any_match)
+                return false;
+        return !group_is_inner(g) || (g->origin->unit && !endswith(g->origin->unit, ".slice"));
+}
+
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
         size_t n = 0;
 
@@ -52,7 +72,8 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
         if (g->job && !g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
         if (g->origin) {
-                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match};
+                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
+                                .is_of_unit = group_has_class_of_unit(g)};
                 n += origin_layers(g->origin, g->kind == GROUP_JOB,
                                 settings_is_empty(&g->match) ? NULL : &match, layers + n);
         }
@@ -117,8 +138,9 @@ static bool group_match(Group *g) {
         const Class *c = NULL;
         MatchFacts facts;
 
-        if (g->origin && !group_is_inner(g) && g->manager->config->classes.any_match) {
-                match_facts_trusted(g->origin->path, group_owner(g), &facts);
+        if (group_can_match(g)) {
+                match_facts_trusted(g->origin->path,
+                                group_is_inner(g) ? group_tree_owner(g) : group_owner(g), &facts);
                 c = classes_match(&g->manager->config->classes, &facts, NULL);
         }
         g->match = SETTINGS_NULL;
@@ -147,11 +169,16 @@ void group_members_changed(Group *g) {
 }
 
 void groups_note_owners(Group *g) {
-        for (; g && !g->manager->stopping; g = g->parent)
+        for (; g && !g->manager->stopping; g = g->parent) {
+                if (group_is_inner(g) && group_match(g)) {
+                        group_settings_changed(g);
+                        groups_below_changed(g->manager, g->name);
+                }
                 if (!settings_is_empty(&g->lowering) && group_note_lowering(g)) {
                         group_settings_changed(g);
                         groups_below_changed(g->manager, g->name);
                 }
+        }
 }
 
 void group_lowering_of(Group *g, uid_t uid) {

@@ -299,11 +299,20 @@ static void take_share(SettingsResolved *r, unsigned take, const Settings *s, Se
         }
 }
 
-/* Takes from s those values that nobody stronger decided. */
-static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, SettingsSource source) {
-        unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
+static bool layer_is_from_above(const SettingsLayer *l) {
+        return l->source == SETTINGS_FROM_SLICE || l->is_of_unit;
+}
 
-        if (source == SETTINGS_FROM_SLICE)
+bool settings_layer_decides(const SettingsLayer *l, SettingsKey k) {
+        return settings_key_is_inherited(k) || !layer_is_from_above(l);
+}
+
+/* Takes from s those values that nobody stronger decided. */
+static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, const SettingsLayer *l) {
+        unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
+        SettingsSource source = l->source;
+
+        if (layer_is_from_above(l))
                 take &= ~SETTINGS_NODE;
         take_share(r, take, s, source);
         if (take & BIT(SETTINGS_PRIORITY)) {
@@ -337,7 +346,7 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
                 if (!s || s->mask == 0)
                         continue;
 
-                resolve_numbers(&r, &done, s, layers[i].source);
+                resolve_numbers(&r, &done, s, layers + i);
                 if (!settings_has(s, SETTINGS_CLASS) || (done & BIT(SETTINGS_CLASS)))
                         continue;
 
@@ -349,7 +358,7 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
                 done |= BIT(SETTINGS_CLASS);
                 r.from[SETTINGS_CLASS] = layers[i].source;
                 memcpy(r.class, s->class, sizeof(r.class));
-                resolve_numbers(&r, &done, class, layers[i].source);
+                resolve_numbers(&r, &done, class, layers + i);
         }
         *ret = r;
 }
@@ -462,10 +471,11 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
 }
 
 static bool numbers_ask_for_no_more(const Settings *s, const SettingsResolved *than) {
+        const SettingsLayer layer = {.source = SETTINGS_FROM_OWNER};
         SettingsResolved with = *than;
         unsigned done = 0;
 
-        resolve_numbers(&with, &done, s, SETTINGS_FROM_OWNER);
+        resolve_numbers(&with, &done, s, &layer);
         return settings_policy_is_lower_or_equal(&with.policy, &than->policy);
 }
 

@@ -127,7 +127,11 @@ typedef struct SettingsLayer {
         SettingsSource source;
         const char *detail; /* for Explain: whose settings these are; may be NULL */
         const Settings *settings;
+        bool is_of_unit; /* of a cgroup below a unit: Weight, Max, Min and Period count for the unit, once */
 } SettingsLayer;
+
+/* Whether the layer can decide the key: what is not inherited is not taken from above. */
+bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
 
 typedef struct SettingsResolved {
         PolicySettings policy;

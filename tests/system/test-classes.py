@@ -57,6 +57,24 @@ class Classes(SettingsCase):
         self.check(self.client("--slice=grouped-out.slice", unit="group-out.service"), 0, "default", "default")
         self.check(self.client(unit="by-path.service"), 0, "default", "default")
 
+    def test_a_unit_has_its_share_once(self):
+        """Whatever cgroups it makes below itself: they cannot leave the limit behind, nor have a guarantee each."""
+        self.write_class("once.class", "[Class]\nPriority=-4\nMax=20%\nMin=5%\nWeight=30\n[Match]\nUnit=once.service\nUser=nobody\n")
+        self.reload()
+        c = self.client("--uid=nobody", "-p", "Delegate=yes", unit="once.service")
+
+        def share(name):
+            path = self.call("GetGroup", "s", name)[0]
+            return tuple(self.get(k, path, inside.GROUP) for k in ("Priority", "Max", "Min", "Weight"))
+        unit = "/system.slice/once.service"
+        until(lambda: share(unit) == (-4, 20, 5, 30), "the class of the unit")
+        os.mkdir(f"/sys/fs/cgroup{unit}/below")
+        write(f"/sys/fs/cgroup{unit}/below/cgroup.procs", show(c.unit, "MainPID"))
+        until(lambda: any(g[0] == f"{unit}/below" for g in self.call("ListGroups")[0]), "the cgroup below")
+        self.assertEqual((share(unit), share(f"{unit}/below")), ((-4, 20, 5, 30), (-4, 0, 0, 100)))
+        details = [i["detail"] for i in self.explain(int(show(c.unit, "MainPID")))]
+        self.assertFalse([d for d in details if d.startswith("Max:") and "class" in d], details)
+
     def test_place_among_the_carriers(self):
         """Above the slice, below what the unit says itself."""
         self.write_class("place.class", "[Class]\nPriority=-21\n[Match]\nUnit=place-*.service\n")
