@@ -64,6 +64,7 @@ struct Auth {
         uid_t service;
         Query *queries;
         const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
+        AuthGrant grant;
 };
 
 static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
@@ -347,6 +348,10 @@ bool auth_is_granted(const Auth *a, const sd_bus_message *m) {
         return a && a->granted && a->granted == m;
 }
 
+const AuthGrant *auth_last_grant(const Auth *a) {
+        return &a->grant;
+}
+
 int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error) {
         if (!auth_is_granted(a, m))
                 return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
@@ -363,7 +368,12 @@ static int check_request(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_
                                 "Not authorised: the bus does not say who is calling");
 
         AuthRequest e = effective_request(req, sender);
-        if (sender == 0 || sender == a->service)
+        bool privileged = sender == 0 || sender == a->service;
+        a->grant = (AuthGrant){
+                        .uid = sender,
+                        .administrators = privileged || e.action == AUTH_MANAGE || e.action == AUTH_SUSPEND,
+        };
+        if (privileged)
                 return 1;
         if (!a->polkit)
                 return auth_decide(e.action, sender, e.owner, a->service) ? 1 : deny(&e, error);
@@ -398,7 +408,12 @@ int auth_new(sd_bus *bus, bool polkit, Auth **ret) {
         Auth *a = malloc(sizeof(Auth));
         if (!a)
                 return -ENOMEM;
-        *a = (Auth){.bus = sd_bus_ref(bus), .polkit = polkit, .service = geteuid()};
+        *a = (Auth){
+                        .bus = sd_bus_ref(bus),
+                        .polkit = polkit,
+                        .service = geteuid(),
+                        .grant.uid = AUTH_NO_OWNER,
+        };
         *ret = a;
         return 0;
 }

@@ -71,6 +71,14 @@ int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error);
 /* Whether a request that was granted was so because the thing is the caller's own: then it must give him nothing. */
 bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req);
 
+/* Of what was granted last: to whom, and whether it took more than everybody has (root, or what polkit allows administrators). */
+typedef struct AuthGrant {
+        uid_t uid;
+        bool administrators;
+} AuthGrant;
+
+const AuthGrant *auth_last_grant(const Auth *a);
+
 /* The table that stands in for polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "audit.h"
 #include "ladder.h"
 #include "manager-dbus.h"
 #include "privileged.h"
@@ -17,6 +18,13 @@
 static const char *client_target(const Client *c, char buf[static 64]) {
         (void) snprintf(buf, 64, "client %" PRIu64, c->id);
         return buf;
+}
+
+static AuditObject client_object(const Client *c, char buf[static 64]) {
+        return (AuditObject){
+                        .fields = {.client = c->id, .pid = c->peer.pid, .group = c->group->name},
+                        .name = client_target(c, buf),
+        };
 }
 
 BUS_GETTER(get_waits) {
@@ -110,13 +118,29 @@ static int check_settings(sd_bus_message *message, Client *c, const Settings *s,
         return auth_check(c->manager->auth, message, &request, error);
 }
 
+/* `set` NULL: they were reset. */
+static void client_apply(Client *c, sd_bus_message *message, const Settings *set) {
+        const SettingsResolved before = c->resolved;
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+        char target[64];
+        const AuditObject o = client_object(c, target);
+
+        client_settings_changed(c);
+        audit_begin(c->manager, message, &a);
+        if (set)
+                audit_settings(&a, &o, &before, &c->resolved, set);
+        else
+                audit_reset(&a, &o, &before, &c->resolved);
+        arbiter_flush(c->manager);
+}
+
 static int take_settings(sd_bus_message *message, Client *c, const Settings *s) {
         AuthRequest request = client_set_request(c, s, NULL);
         bool lowers = auth_is_for_owner(c->manager->auth, message, &request);
 
         bus_take_settings(c->manager, s, lowers, &c->override, &c->lowering);
-        client_settings_changed(c);
-        arbiter_flush(c->manager);
+        client_apply(c, message, s);
         return 0;
 }
 
@@ -167,8 +191,7 @@ BUS_CHANGE(method_reset, Client *c, c->manager) {
         if (!auth_is_for_owner(c->manager->auth, message, &request))
                 c->override = SETTINGS_NULL;
         c->lowering = SETTINGS_NULL;
-        client_settings_changed(c);
-        arbiter_flush(c->manager);
+        client_apply(c, message, NULL);
         return sd_bus_reply_method_return(message, NULL);
 }
 
@@ -181,12 +204,16 @@ BUS_CHECK(check_suspend) {
 }
 
 static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_error *error) {
+        char target[64];
+        const AuditObject o = client_object(c, target);
+
         if (!suspended && !c->suspended) {
                 int r = bus_check_resumed(client_suspended_by(c), error);
                 if (r < 0)
                         return r;
         }
         client_set_suspended(c, suspended);
+        audit_suspended(c->manager, message, &o, suspended);
         arbiter_flush(c->manager);
         return sd_bus_reply_method_return(message, NULL);
 }

@@ -194,7 +194,7 @@ void client_notify(Client *c) {
 static void client_gone(Client *c, const char *why) {
         Manager *m = c->manager;
 
-        log_event(LOG_INFO, MESSAGE_CLIENT_GONE,
+        log_event(LOG_DEBUG, MESSAGE_CLIENT_GONE,
                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
                         "Client %" PRIu64 " (%s, pid %d): %s", c->id, c->peer.command, (int) c->peer.pid,
                         why);
@@ -544,10 +544,11 @@ int client_moved(Client *c) {
                         group_left(g);
                         return r;
                 }
-                log_event(LOG_INFO, MESSAGE_CLIENT_MOVED,
-                                LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = g->name),
-                                "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
-                                c->peer.command, (int) c->peer.pid, c->group->name, g->name);
+                if (user_may_log(m, c->peer.uid))
+                        log_event(LOG_INFO, MESSAGE_CLIENT_MOVED,
+                                        LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = g->name),
+                                        "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
+                                        c->peer.command, (int) c->peer.pid, c->group->name, g->name);
                 for (uint32_t i = 0; i < c->n_slots; i++)
                         if (c->slots[i])
                                 entity_take_queue(NULL, c->slots[i]);

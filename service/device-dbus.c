@@ -7,11 +7,10 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "audit.h"
 #include "device-metrics.h"
-#include "log.h"
 #include "manager-dbus.h"
 #include "manager-state.h"
-#include "messages.h"
 
 #define DEVICE_PREFIX BUS_PATH "/device"
 
@@ -112,9 +111,29 @@ static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *er
         return sd_bus_error_setf(error, BUS_ERROR("NoSuchPolicy"), "There is no policy '%.64s'", name);
 }
 
-static void log_policy(const Device *d) {
-        log_event(LOG_NOTICE, MESSAGE_POLICY_CHANGED, LOG_FIELDS(.device = d->id), "Device %s: policy %s",
-                        d->id, d->ops->name);
+static AuditDevice device_now(const Device *d) {
+        return (AuditDevice){.ops = d->ops, .config = d->config, .preemption = d->tuning.preemption};
+}
+
+static void audit_changed(
+                const Audit *a, const Device *d, const DeviceChange *change, const AuditDevice *before) {
+        const AuditObject o = {.fields = {.device = d->id}, .name = d->id};
+        const AuditDevice after = device_now(d);
+
+        audit_device(a, &o, &change->set, change->forget, before, &after);
+}
+
+static int change_one(Device *d, sd_bus_message *message, const DeviceChange *change) {
+        const AuditDevice before = device_now(d);
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+
+        int r = device_change(d, &change->set, change->forget);
+        if (r < 0)
+                return r;
+        audit_begin(d->manager, message, &a);
+        audit_changed(&a, d, change, &before);
+        return 0;
 }
 
 static int device_error(int r, sd_bus_error *error) {
@@ -156,15 +175,14 @@ BUS_CHECK(check_property) {
 }
 
 BUS_SETTER(set_property, Device *d, d->manager) {
-        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        DeviceChange change = {.set = DEVICE_SETTINGS_NULL};
 
-        int r = read_property(value, property, &s, error);
+        int r = read_property(value, property, &change.set, error);
         if (r < 0)
                 return r;
-        r = device_configure(d, &s);
+        r = change_one(d, value, &change);
         if (r < 0)
                 return device_error(r, error);
-        log_policy(d);
         arbiter_flush(d->manager);
         return 0;
 }
@@ -183,9 +201,40 @@ static bool change_fits(
         return device_policy_accepts(ops, &config);
 }
 
+/* One that nobody has named yet. */
+static AuditDevice device_to_come(Manager *m) {
+        AuditDevice d;
+        DeviceTuning tuning;
+
+        d.ops = manager_device_config(m, "", &d.config, &tuning);
+        d.preemption = tuning.preemption;
+        return d;
+}
+
+static int change_each(Manager *m, const Audit *a, const DeviceChange *change) {
+        Device *d, *tmp;
+        int r = 0;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                const AuditDevice before = device_now(d);
+                int q = device_settings_is_empty(&d->runtime)
+                                ? device_load_config(d)
+                                : device_change(d, &change->set, change->forget);
+                if (q < 0)
+                        r = q;
+                else
+                        audit_changed(a, d, change, &before);
+        }
+        return r;
+}
+
 /* All of them and those to come, or none. */
-static int change_all(Manager *m, const DeviceChange *change) {
+static int change_all(Manager *m, sd_bus_message *message, const DeviceChange *change) {
+        const AuditObject every = {.fields = {.device = "*"}, .name = "every device"};
         const DeviceSettings none = DEVICE_SETTINGS_NULL, former = m->every_device;
+        const AuditDevice before = device_to_come(m);
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
         Device *d, *tmp;
 
         device_settings_forget(&m->every_device, change->forget);
@@ -199,15 +248,10 @@ static int change_all(Manager *m, const DeviceChange *change) {
         }
 
         device_settings_merge(&m->every_device, &change->set);
-        HASH_ITER(hh, m->devices, d, tmp) {
-                int q = device_settings_is_empty(&d->runtime)
-                                ? device_load_config(d)
-                                : device_change(d, &change->set, change->forget);
-                if (q < 0)
-                        r = q;
-                else
-                        log_policy(d);
-        }
+        const AuditDevice after = device_to_come(m);
+        audit_begin(m, message, &a);
+        audit_device(&a, &every, &change->set, change->forget, &before, &after);
+        r = change_each(m, &a, change);
         manager_state_changed(m);
         return r;
 }
@@ -258,11 +302,9 @@ BUS_MANAGER_CHANGE(method_set_policy) {
         int r = read_set_policy(m, message, &d, &change, error);
         if (r < 0)
                 return r;
-        r = d ? device_change(d, &change.set, change.forget) : change_all(m, &change);
+        r = d ? change_one(d, message, &change) : change_all(m, message, &change);
         if (r < 0)
                 return device_error(r, error);
-        if (d)
-                log_policy(d);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
 }

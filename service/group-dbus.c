@@ -5,14 +5,13 @@
  */
 
 #include "arbiter.h"
+#include "audit.h"
 #include "common/bus-flags.h"
 #include "freeze.h"
 #include "gone.h"
 #include "job.h"
-#include "log.h"
 #include "manager-dbus.h"
 #include "manager-state.h"
-#include "messages.h"
 #include "waits.h"
 
 #define GROUP_PREFIX BUS_PATH "/group"
@@ -87,12 +86,29 @@ BUS_GETTER(get_preempted) {
         return sd_bus_message_append(reply, "t", u.n_preempted);
 }
 
-/* Frees a group that was made for settings which are gone again. */
-static void group_apply(Group *g) {
+static AuditObject group_object(const char *name, bool stored) {
+        return (AuditObject){
+                        .fields = {.group = name},
+                        .name = name,
+                        .how = stored ? " (stored)" : NULL,
+        };
+}
+
+/* `set` NULL: they were reset. Frees a group that was made for settings which are gone again. */
+static void group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
+        const SettingsResolved before = g->resolved;
+        const AuditObject o = group_object(g->name, stored);
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
         Manager *m = g->manager;
 
         group_settings_changed(g);
         groups_below_changed(m, g->name);
+        audit_begin(m, message, &a);
+        if (set)
+                audit_settings(&a, &o, &before, &g->resolved, set);
+        else
+                audit_reset(&a, &o, &before, &g->resolved);
         gone_note(g);
         group_gc(g);
         manager_state_changed(m);
@@ -100,14 +116,18 @@ static void group_apply(Group *g) {
 }
 
 /* What is only stored changed: there need not be a group. */
-static void name_apply(Manager *m, const char *name) {
-        groups_below_changed(m, name);
-        arbiter_flush(m);
-}
+static void name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set) {
+        const AuditObject o = group_object(name, true);
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
 
-static void log_settings(const char *name, const char *what) {
-        log_event(LOG_INFO, MESSAGE_SETTINGS_CHANGED, LOG_FIELDS(.group = name), "Settings of %s: %s", name,
-                        what);
+        groups_below_changed(m, name);
+        audit_begin(m, message, &a);
+        if (set)
+                audit_settings(&a, &o, NULL, NULL, set);
+        else
+                audit_reset(&a, &o, NULL, NULL);
+        arbiter_flush(m);
 }
 
 BUS_SETTINGS_GETTERS(Group)
@@ -191,8 +211,7 @@ BUS_SETTER(set_setting, Group *g, g->manager) {
         if (r < 0)
                 return r;
         take_settings(value, g, &s);
-        log_settings(g->name, property);
-        group_apply(g);
+        group_apply(g, value, &s, false);
         return 0;
 }
 
@@ -210,8 +229,7 @@ static int set_override(
                 g->lowering.mask &= ~s->unset;
         } else
                 take_settings(message, g, s);
-        log_settings(g->name, keep ? "changed and stored" : "changed");
-        group_apply(g);
+        group_apply(g, message, s, keep);
         return sd_bus_reply_method_return(message, NULL);
 }
 
@@ -248,14 +266,13 @@ static int reset_override(
                 if (r < 0)
                         return r;
         }
-        log_settings(g ? g->name : name, "reset");
         if (g) {
                 if (!own)
                         g->override = SETTINGS_NULL;
                 g->lowering = SETTINGS_NULL;
-                group_apply(g);
+                group_apply(g, message, NULL, false);
         } else
-                name_apply(m, name);
+                name_apply(m, name, message, NULL);
         return sd_bus_reply_method_return(message, NULL);
 }
 
@@ -311,16 +328,14 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
                 r = store_more(m, key, s, error);
                 if (r < 0)
                         return r;
-                log_settings(key, "stored in advance");
-                name_apply(m, key);
+                name_apply(m, key, message, s);
                 return sd_bus_reply_method_return(message, NULL);
         }
         r = group_get(m, name, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         bus_take_settings(m, s, false, &g->override, &g->lowering);
-        log_settings(g->name, "made in advance");
-        group_apply(g);
+        group_apply(g, message, s, false);
         return sd_bus_reply_method_return(message, NULL);
 }
 

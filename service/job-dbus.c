@@ -8,12 +8,35 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "audit.h"
 #include "cgroup/cgroup-attr.h"
 #include "common/bus-flags.h"
 #include "config.h"
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
+
+/* What only lowers the caller's own is no news: it comes and goes with his processes, like registrations. */
+static void audit_own(
+                Manager *m, sd_bus_message *message, const AuditObject *o, const Settings *s, bool lowers) {
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+
+        if (lowers)
+                return;
+        audit_begin(m, message, &a);
+        audit_settings(&a, o, NULL, NULL, s);
+}
+
+static void audit_job(Manager *m, sd_bus_message *message, const Job *j, const JobParameters *p, pid_t pid) {
+        const AuditObject o = {
+                        .fields = {.group = j->group->name, .pid = pid},
+                        .name = j->group->name,
+                        .how = " (job)",
+        };
+
+        audit_own(m, message, &o, &p->settings, p->lowers);
+}
 
 /* --- jobs --- */
 
@@ -151,12 +174,12 @@ int check_create_job(sd_bus_message *message, void *userdata, const char *member
         return auth_check(m->auth, message, &request, error);
 }
 
-static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, int pidfd,
-                const char *cgroup, sd_bus_error *error) {
+static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer,
+                sd_bus_error *error) {
         Group *g;
         Job *j;
 
-        int r = group_get(m, cgroup, &g);
+        int r = group_get(m, peer->cgroup, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         const AuthRequest request = cgroup_request(g, a);
@@ -166,31 +189,33 @@ static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArgum
                         .lowers = only_lowers(&request, a->uid),
                         .uid = a->uid,
         };
-        r = job_new(m, &p, pidfd, &j);
+        r = job_new(m, &p, peer->pidfd, &j);
         if (r < 0) {
                 group_gc(g);
                 return bus_error_from_errno(r, error);
         }
+        audit_job(m, message, j, &p, peer->pid);
         arbiter_flush(m);
         r = sd_bus_reply_method_return(message, "so", "", g->path);
         return r < 0 ? r : 1;
 }
 
-static int create_own_job(Manager *m, sd_bus_message *message, const JobArguments *a, int pidfd,
-                const char *cgroup, sd_bus_error *error) {
+static int create_own_job(Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer,
+                sd_bus_error *error) {
         const AuthRequest request = own_request(m, &a->settings, a->uid, a->name);
         const JobParameters p = {
                         .name = a->name,
-                        .cgroup = cgroup,
+                        .cgroup = peer->cgroup,
                         .settings = a->settings,
                         .lowers = only_lowers(&request, a->uid),
                         .uid = a->uid,
         };
         Job *j;
 
-        int r = job_new(m, &p, pidfd, &j);
+        int r = job_new(m, &p, peer->pidfd, &j);
         if (r < 0)
                 return bus_error_from_errno(r, error);
+        audit_job(m, message, j, &p, peer->pid);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
 }
@@ -208,8 +233,8 @@ BUS_MANAGER_CHANGE(method_create_job) {
         r = find_process(&a, &peer, error);
         if (r < 0)
                 return r;
-        return a.flags & JOB_FLAG_CGROUP ? create_cgroup_job(m, message, &a, peer.pidfd, peer.cgroup, error)
-                                         : create_own_job(m, message, &a, peer.pidfd, peer.cgroup, error);
+        return a.flags & JOB_FLAG_CGROUP ? create_cgroup_job(m, message, &a, &peer, error)
+                                         : create_own_job(m, message, &a, &peer, error);
 }
 
 /* --- holds --- */
@@ -277,6 +302,7 @@ BUS_MANAGER_CHANGE(method_hold_priority) {
                 r = hold_request(m, message, &a, &peer, &request, error);
         if (r < 0)
                 return r;
+        const AuditObject o = {.fields.pid = peer.pid, .name = peer.command, .how = " (hold)"};
         const HoldParameters p = {
                         .reason = a.reason,
                         .settings = a.settings,
@@ -286,6 +312,7 @@ BUS_MANAGER_CHANGE(method_hold_priority) {
         r = hold_new(m, &peer, &p, &fd);
         if (r < 0)
                 return bus_error_from_errno(r, error);
+        audit_own(m, message, &o, &p.settings, p.lowers);
         return sd_bus_reply_method_return(message, "h", fd);
 }
 

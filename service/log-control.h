@@ -5,7 +5,7 @@
  * org.freedesktop.LogControl1: `systemctl service-log-level xsched.service debug`
  */
 
-#include "gate.h"
+#include "manager.h"
 
 /* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing needs org.xsched.manage. */
-int log_control_export(Gate *g, Auth *auth);
+int log_control_export(Manager *m);

@@ -9,6 +9,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION 1
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -18,7 +19,10 @@
 #include "log.h"
 
 #define MESSAGE_SIZE 2048U
-#define FIELDS_MAX   20U
+#define FIELDS_MAX   32U
+
+/* Two paths of cgroups, which somebody may have made long, and the rest beside them. */
+#define FIELDS_SIZE (2 * PATH_MAX + 2048U)
 
 static LogTarget target = LOG_TARGET_CONSOLE;
 static int max_level = LOG_INFO;
@@ -91,7 +95,7 @@ int log_get_max_level(void) {
 typedef struct Entry {
         struct iovec iov[FIELDS_MAX];
         int n;
-        char text[1024];
+        char text[FIELDS_SIZE];
         size_t used;
 } Entry;
 
@@ -119,6 +123,23 @@ static void entry_add_number(Entry *e, const char *name, uint64_t value) {
                 entry_add(e, "%s=%" PRIu64, name, value);
 }
 
+/* What is short goes first: nobody gets it out of the journal by having a long path. */
+static void entry_add_change(Entry *e, const LogFields *f) {
+        if (f->caller) {
+                entry_add(e, "XSCHED_CALLER_UID=%u", (unsigned) f->caller->uid);
+                entry_add_number(e, "XSCHED_CALLER_PID", (uint64_t) MAX(f->caller->pid, 0));
+        }
+        if (f->key) {
+                entry_add(e, "XSCHED_KEY=%s", f->key);
+                entry_add(e, "XSCHED_OLD=%s", strempty(f->old));
+                entry_add(e, "XSCHED_NEW=%s", strempty(f->new));
+        }
+        if (f->caller) {
+                entry_add_string(e, "XSCHED_CALLER_UNIT", f->caller->unit);
+                entry_add_string(e, "XSCHED_CALLER_GROUP", f->caller->group);
+        }
+}
+
 /* `message` starts with "MESSAGE=". */
 static int send_journal(int level, const char *message_id, const LogFields *f, const char *file, int line,
                 const char *func, char *message) {
@@ -135,9 +156,10 @@ static int send_journal(int level, const char *message_id, const LogFields *f, c
         entry_add_number(&e, "ERRNO", (uint64_t) (f->error < 0 ? -(int64_t) f->error : f->error));
         entry_add_number(&e, "XSCHED_CLIENT", f->client);
         entry_add_number(&e, "XSCHED_QUEUE", f->queue);
+        entry_add_number(&e, "OBJECT_PID", (uint64_t) MAX(f->pid, 0));
+        entry_add_change(&e, f);
         entry_add_string(&e, "XSCHED_DEVICE", f->device);
         entry_add_string(&e, "XSCHED_GROUP", f->group);
-        entry_add_number(&e, "OBJECT_PID", (uint64_t) MAX(f->pid, 0));
         entry_add_string(&e, "CONFIG_FILE", f->config_file);
         entry_add_number(&e, "CONFIG_LINE", f->config_line);
         return sd_journal_sendv(e.iov, e.n);

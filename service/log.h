@@ -4,8 +4,9 @@
 /*
  * What the service says
  *
- * One call is one message: to the journal with its fields (who: XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=,
- * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=; why: ERRNO=; where: CODE_*), or to stderr as one line. Messages that
+ * One call is one message: to the journal with its fields (of whom: XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=,
+ * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; why: ERRNO=;
+ * where: CODE_*), or to stderr as one line. Messages that
  * somebody may want to search, count or translate have an id (service/messages.h) and are sent with log_event().
  *
  * Only service/ logs. Thread safety: the level and the target are set by the main thread before there are others.
@@ -38,7 +39,14 @@ LogTarget log_get_target(void); /* never AUTO: where messages go now */
 void log_set_max_level(int level);
 int log_get_max_level(void);
 
-/* Fields that are 0 or NULL are not sent. */
+/* Who made the call that this is about. */
+typedef struct LogCaller {
+        uid_t uid; /* sent whatever it is */
+        pid_t pid;
+        const char *unit, *group;
+} LogCaller;
+
+/* Fields that are 0 or NULL are not sent; `old` and `new` are where there is a key, empty ones, too. */
 typedef struct LogFields {
         uint64_t client;
         uint64_t queue;
@@ -48,6 +56,8 @@ typedef struct LogFields {
         int error; /* negative errno; also what %m prints */
         const char *config_file;
         unsigned config_line;
+        const LogCaller *caller;
+        const char *key, *old, *new;
 } LogFields;
 
 int log_internal(int level, const char *message_id, const LogFields *fields, const char *file, int line,

@@ -49,7 +49,7 @@ static int on_end_signal(sd_event_source *source, const struct signalfd_siginfo 
 }
 
 static int on_reload_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        (void) manager_reload(userdata);
+        (void) manager_reload(userdata, NULL);
         return 0;
 }
 

@@ -67,7 +67,7 @@ BUS_CHECK(check_reload) {
 }
 
 BUS_CHANGE(method_reload, Manager *m, m) {
-        int r = manager_reload(m);
+        int r = manager_reload(m, message);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_FAILED,
                                 "The configuration could not be read, everything stays as it was: %s",
@@ -215,7 +215,7 @@ int manager_dbus_attach(Manager *m, sd_bus *bus) {
         for (size_t k = 0; r >= 0 && k < ELEMENTSOF(attach); k++)
                 r = attach[k](m);
         if (r >= 0)
-                r = log_control_export(m->gate, m->auth);
+                r = log_control_export(m);
         if (r >= 0)
                 r = calls_new(m, bus, &m->calls);
         return r;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "arbiter.h"
+#include "audit.h"
 #include "ladder.h"
 #include "manager-dbus.h"
 #include "waits.h"
@@ -16,6 +17,16 @@
 static const char *queue_target(const Queue *q, char buf[static 64]) {
         (void) snprintf(buf, 64, "queue %" PRIu64, q->id);
         return buf;
+}
+
+static AuditObject queue_object(const Queue *q, char buf[static 64]) {
+        return (AuditObject){
+                        .fields = {.client = q->client->id,
+                                        .queue = q->id,
+                                        .pid = q->client->peer.pid,
+                                        .group = q->client->group->name},
+                        .name = queue_target(q, buf),
+        };
 }
 
 BUS_GETTER(get_waits) {
@@ -79,11 +90,23 @@ BUS_GETTER(get_held) {
         return sd_bus_message_append(reply, "t", n.held_ns / NSEC_PER_USEC);
 }
 
-static int queue_apply(Queue *q) {
+/* `set` NULL: they were reset. */
+static int queue_apply(Queue *q, sd_bus_message *message, const Settings *set) {
+        const SettingsResolved before = q->resolved;
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+        char target[64];
+        const AuditObject o = queue_object(q, target);
+
         int r = queue_settings_changed(q);
         if (r < 0)
                 return r;
         queue_changed(q);
+        audit_begin(q->manager, message, &a);
+        if (set)
+                audit_settings(&a, &o, &before, &q->resolved, set);
+        else
+                audit_reset(&a, &o, &before, &q->resolved);
         arbiter_flush(q->manager);
         return 0;
 }
@@ -102,7 +125,7 @@ static int take_settings(sd_bus_message *message, Queue *q, const Settings *s) {
         bool lowers = auth_is_for_owner(q->manager->auth, message, &request);
 
         bus_take_settings(q->manager, s, lowers, &q->override, &q->lowering);
-        return queue_apply(q);
+        return queue_apply(q, message, s);
 }
 
 BUS_CHECK(check_setting) {
@@ -152,7 +175,7 @@ BUS_CHANGE(method_reset, Queue *q, q->manager) {
         if (!auth_is_for_owner(q->manager->auth, message, &request))
                 q->override = SETTINGS_NULL;
         q->lowering = SETTINGS_NULL;
-        int r = queue_apply(q);
+        int r = queue_apply(q, message, NULL);
         if (r < 0)
                 return r;
         return sd_bus_reply_method_return(message, NULL);
@@ -167,6 +190,9 @@ BUS_CHECK(check_suspend) {
 }
 
 static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {
+        char target[64];
+        const AuditObject o = queue_object(q, target);
+
         if (!suspended && !q->suspended) {
                 int r = bus_check_resumed(client_suspended_by(q->client), error);
                 if (r < 0)
@@ -174,6 +200,7 @@ static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_err
         }
         queue_set_suspended(q, suspended);
         queue_changed(q);
+        audit_suspended(q->manager, message, &o, suspended);
         arbiter_flush(q->manager);
         return sd_bus_reply_method_return(message, NULL);
 }

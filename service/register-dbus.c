@@ -15,11 +15,14 @@
 #include "log.h"
 #include "manager-dbus.h"
 #include "messages.h"
+#include "user.h"
 
-static void log_refused(const Peer *p, int r, const char *what) {
-        log_event(LOG_NOTICE, r == -EDQUOT ? MESSAGE_QUOTA : MESSAGE_CLIENT_REFUSED,
-                        LOG_FIELDS(.pid = p->pid, .error = r), "Refused a %s of %s (pid %d, uid %u): %m",
-                        what, p->command, (int) p->pid, (unsigned) p->uid);
+static void log_refused(Manager *m, const Peer *p, int r, const char *what) {
+        if (user_may_log(m, p->uid))
+                log_event(LOG_NOTICE, r == -EDQUOT ? MESSAGE_QUOTA : MESSAGE_CLIENT_REFUSED,
+                                LOG_FIELDS(.pid = p->pid, .error = r),
+                                "Refused a %s of %s (pid %d, uid %u): %m", what, p->command, (int) p->pid,
+                                (unsigned) p->uid);
 }
 
 /* --- RegisterClient --- */
@@ -131,7 +134,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
                 return bus_peer_error(r, error);
 
         if (crowd_is_in_debt(m, peer.uid)) {
-                log_refused(&peer, -EDQUOT, "client");
+                log_refused(m, &peer, -EDQUOT, "client");
                 return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
                                 "Clients of user %u have made it slow to be told anything: "
                                 "the user's CPU time for that is used up for now",
@@ -160,7 +163,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
         ClientFds f;
         r = client_new(m, &peer, &p, &c, &f);
         if (r < 0) {
-                log_refused(&peer, r, "client");
+                log_refused(m, &peer, r, "client");
                 return bus_error_from_errno(r, error);
         }
         log_event(LOG_DEBUG, MESSAGE_CLIENT_ADDED,
@@ -290,7 +293,7 @@ BUS_MANAGER_CHANGE(method_register_queue) {
         p.mes = ladder_name_has_mes(p.backend, p.device_name);
         r = queue_new(c, &p, &q);
         if (r < 0) {
-                log_refused(&c->peer, r, "queue");
+                log_refused(m, &c->peer, r, "queue");
                 return bus_error_from_errno(r, error);
         }
         arbiter_flush(m);

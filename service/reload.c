@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "audit.h"
 #include "messages.h"
 #include "notify.h"
 #include "reload.h"
@@ -36,7 +37,23 @@ void reload_report(Manager *m, unsigned n_problems, int error) {
                 log_oom();
 }
 
-int manager_reload(Manager *m) {
+static void log_reloaded(Manager *m, sd_bus_message *by, unsigned n_problems) {
+        const AuditObject o = {.name = "the configuration"};
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+        char what[128];
+
+        (void) snprintf(what, sizeof(what), "Configuration read again, %u problem%s", n_problems,
+                        n_problems == 1 ? "" : "s");
+        if (!by) {
+                log_event(LOG_INFO, MESSAGE_RELOADED, LOG_FIELDS(.error = 0), "%s", what);
+                return;
+        }
+        audit_begin(m, by, &a);
+        audit_event(&a, MESSAGE_RELOADED, &o, what);
+}
+
+int manager_reload(Manager *m, sd_bus_message *by) {
         _cleanup_(config_freep)
         Config *config = NULL;
 
@@ -48,9 +65,7 @@ int manager_reload(Manager *m) {
 
                 reload_apply_log(m->options, config);
                 manager_set_config(m, TAKE_PTR(config));
-                log_event(LOG_INFO, MESSAGE_RELOADED, LOG_FIELDS(.error = 0),
-                                "Configuration read again, %u problem%s", n_problems,
-                                n_problems == 1 ? "" : "s");
+                log_reloaded(m, by, n_problems);
         } else
                 log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
                                 "Configuration could not be read again, everything stays as it was: %m");

@@ -5,12 +5,11 @@
  */
 
 #include "arbiter.h"
+#include "audit.h"
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
-#include "log.h"
 #include "manager-dbus.h"
 #include "manager-state.h"
-#include "messages.h"
 
 int bus_check_resumed(const Group *by, sd_bus_error *error) {
         if (!by)
@@ -30,9 +29,9 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
                 if (r < 0)
                         return r;
         }
-        log_event(LOG_NOTICE, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, LOG_FIELDS(.group = g->name),
-                        "%s %s", suspended ? "Suspended" : "Resumed", g->name);
+        const AuditObject o = {.fields = {.group = g->name}, .name = g->name};
         group_set_suspended(g, suspended);
+        audit_suspended(m, message, &o, suspended);
         group_gc(g);
         manager_state_changed(m);
         arbiter_flush(m);
@@ -69,8 +68,9 @@ static int suspend_cgroup(sd_bus_message *message, Manager *m, const char *name,
                 r = group_get(m, cgroup, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
-        log_event(LOG_NOTICE, MESSAGE_SUSPENDED, LOG_FIELDS(.group = g->name), "Suspended %s", g->name);
+        const AuditObject o = {.fields = {.group = g->name}, .name = g->name};
         group_set_suspended(g, true);
+        audit_suspended(m, message, &o, true);
         manager_state_changed(m);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);

@@ -6,6 +6,10 @@
 
 #include "user.h"
 #include "common/time-util.h"
+#include "log.h"
+
+#define LOG_COST_NS (200 * NSEC_PER_MSEC)
+#define LOG_ROOM_NS (200 * LOG_COST_NS)
 
 User *user_find(const Manager *m, uid_t uid) {
         User *u;
@@ -112,4 +116,22 @@ unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
         const User *u = user_find(m, uid);
 
         return u ? u->n[what] : 0;
+}
+
+bool user_may_log(Manager *m, uid_t uid) {
+        User *u = user_get(m, uid);
+        uint64_t now = now_ns();
+
+        if (!u)
+                return true;
+        if (bucket_is_empty(u->budgets + USER_LOG, now))
+                u->log_is_full = false;
+        if (bucket_has_credit(u->budgets + USER_LOG, now, LOG_ROOM_NS)) {
+                bucket_take(u->budgets + USER_LOG, now, LOG_COST_NS);
+                return true;
+        }
+        if (!u->log_is_full)
+                log_notice("User %u causes more messages than are written down", (unsigned) uid);
+        u->log_is_full = true;
+        return false;
 }

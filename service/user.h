@@ -26,6 +26,7 @@ typedef enum UserBudget {
         USER_SLOW,    /* crowd.c: system calls that a client can make long */
         USER_CHANGES, /* calls.c: time spent on calls that change something, */
         USER_READS,   /* and on those that only ask */
+        USER_LOG,     /* user_may_log() */
         _USER_BUDGET_MAX,
 } UserBudget;
 
@@ -50,6 +51,7 @@ struct User {
         uint64_t silent_until, silent_ns;
         uint64_t flood_ended_at, flood_logged_at;
         User *flooded_prev, *flooded_next;
+        bool log_is_full; /* and that was said */
 
         UT_hash_handle hh;
 };
@@ -71,3 +73,7 @@ int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to,
 
 /* How many it has. */
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
+
+/* Before a message that users can have written as often as they like: 200 at once, and 5 a second. Beyond that the journal would drop messages, and
+ * others' with them. */
+bool user_may_log(Manager *m, uid_t uid);

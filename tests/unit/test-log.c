@@ -7,6 +7,7 @@
  */
 
 #include <inttypes.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 #include "service/log.h"
 #include "service/messages.h"
 
-static char sent[8192]; /* "\nFIELD=value\nFIELD=value\n" */
+static char sent[32768]; /* "\nFIELD=value\nFIELD=value\n" */
 static unsigned n_sent;
 static int send_result;
 
@@ -137,7 +138,7 @@ static void test_absent_fields_are_not_sent(void **state) {
 
 /* What does not fit is left out whole, and does not take the others with it. */
 static void test_oversize_field(void **state) {
-        char group[4096];
+        char group[4 * PATH_MAX];
 
         memset(group, 'g', sizeof(group) - 1);
         group[sizeof(group) - 1] = '\0';
@@ -146,6 +147,44 @@ static void test_oversize_field(void **state) {
         assert_not_sent("XSCHED_GROUP");
         assert_sent("OBJECT_PID=7");
         assert_non_null(strstr(sent, "\nMESSAGE=ggg"));
+}
+
+static void test_change(void **state) {
+        const LogCaller root = {.pid = 8, .unit = "a.service", .group = "/system.slice/a.service"};
+
+        log_set_target(LOG_TARGET_JOURNAL);
+        (void) log_event(LOG_INFO, NULL,
+                        LOG_FIELDS(.caller = &root, .key = "Class", .old = "", .new = "batch"), "changed");
+        assert_sent("XSCHED_CALLER_UID=0");
+        assert_sent("XSCHED_CALLER_PID=8");
+        assert_sent("XSCHED_CALLER_UNIT=a.service");
+        assert_sent("XSCHED_CALLER_GROUP=/system.slice/a.service");
+        assert_sent("XSCHED_KEY=Class");
+        assert_sent("XSCHED_OLD=");
+        assert_sent("XSCHED_NEW=batch");
+
+        (void) log_event(LOG_INFO, NULL, LOG_FIELDS(.pid = 1), "no change");
+        assert_not_sent("XSCHED_CALLER_UID");
+        assert_not_sent("XSCHED_OLD");
+}
+
+/* Who changes something from a cgroup with a long path is no less known for it. */
+static void test_change_with_long_paths(void **state) {
+        char path[PATH_MAX];
+
+        memset(path, 'g', sizeof(path) - 1);
+        path[sizeof(path) - 1] = '\0';
+        const LogCaller alice = {.uid = 1000, .pid = 8, .unit = path, .group = path};
+        log_set_target(LOG_TARGET_JOURNAL);
+        (void) log_event(LOG_INFO, NULL,
+                        LOG_FIELDS(.caller = &alice, .group = path, .device = path, .key = "Weight",
+                                        .old = "1", .new = "2"),
+                        "changed");
+        assert_sent("XSCHED_CALLER_UID=1000");
+        assert_sent("XSCHED_CALLER_PID=8");
+        assert_sent("XSCHED_KEY=Weight");
+        assert_sent("XSCHED_OLD=1");
+        assert_sent("XSCHED_NEW=2");
 }
 
 static void test_levels(void **state) {
@@ -231,6 +270,8 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_absent_fields_are_not_sent, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_oversize_field, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_change, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_change_with_long_paths, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_levels, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_errno_survives, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_console, setup, teardown),
