@@ -19,8 +19,8 @@ NO_REPLY_EXPECTED = 1
 
 # What everybody may call in its right form: it reads, or makes something of the caller's own that ends with him.
 FOR_EVERYBODY = {
-    "ListDevices", "ListClients", "ListQueues", "ListGroups", "ListPolicies", "ListClasses", "ListHolds", "GetClientByPIDFD",
-    "GetClientByPID", "GetGroup", "Explain", "Describe", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
+    "ListDevices", "ListClients", "ListQueues", "ListGroups", "ListPolicies", "ListClasses", "ListHolds", "ListSettings", "GetClientByPIDFD",
+    "GetClientByPID", "GetGroup", "Explain", "ExplainObject", "Describe", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
 }
 REFUSALS = {
     f"org.freedesktop.DBus.Error.{e}"
