@@ -288,16 +288,16 @@ static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, De
 
 int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
-        DeviceChange change;
-        Device *d;
+        DeviceChange change = {0};
+        Device *d = NULL;
 
         int r = read_set_policy(m, message, &d, &change, error);
         return r < 0 ? r : check_device(m, message, d ? d->id : "", error);
 }
 
 BUS_MANAGER_CHANGE(method_set_policy) {
-        DeviceChange change;
-        Device *d;
+        DeviceChange change = {0};
+        Device *d = NULL;
 
         int r = read_set_policy(m, message, &d, &change, error);
         if (r < 0)

@@ -281,8 +281,8 @@ int check_hold_priority(sd_bus_message *message, void *userdata, const char *mem
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
         Manager *m = userdata;
-        AuthRequest request;
-        HoldArguments a;
+        AuthRequest request = {0};
+        HoldArguments a = {0};
 
         int r = read_hold(m, message, &a, error);
         if (r >= 0)
@@ -294,8 +294,8 @@ BUS_MANAGER_CHANGE(method_hold_priority) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
         _cleanup_close_ int fd = -EBADF;
-        AuthRequest request;
-        HoldArguments a;
+        AuthRequest request = {0};
+        HoldArguments a = {0};
 
         int r = read_hold(m, message, &a, error);
         if (r >= 0)
