@@ -46,7 +46,7 @@ typedef struct Member {
 static const Member reads[] = {
                 {BUS_INTERFACE, "List*"},
                 {BUS_INTERFACE, "Get*"},
-                {BUS_INTERFACE, "Explain"},
+                {BUS_INTERFACE, "Explain*"},
                 {BUS_INTERFACE, "Describe"},
                 {BUS_INTERFACE, "Dump"},
                 {BUS_INTERFACE ".Device", "Measure"},

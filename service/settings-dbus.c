@@ -8,8 +8,12 @@
 
 #include <inttypes.h>
 
+#include "answer.h"
 #include "device-settings.h"
 #include "manager-dbus.h"
+
+/* What an entry takes, about. */
+#define ENTRY_SIZE 256
 
 static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s) {
         int r = sd_bus_message_open_container(reply, 'a', "{sv}");
@@ -67,63 +71,53 @@ static int append_device(sd_bus_message *reply, const char *id, const DeviceSett
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-static int append_devices(Manager *m, sd_bus_message *reply) {
-        const Device *d, *next;
-        int r = append_device(reply, "all", &m->every_device);
+/* What no object stands for: every device, and groups that need not exist. */
+static int append_others(Answer *a, WalkTable table) {
+        const StoredEntry *e, *next;
 
-        HASH_ITER(hh, m->devices, d, next) {
+        if (table != WALK_DEVICES)
+                return 0;
+        int r = append_device(a->reply, "all", &a->manager->every_device);
+        HASH_ITER(hh, a->manager->stored.entries, e, next) {
                 if (r < 0)
                         break;
-                r = append_device(reply, d->id, &d->runtime);
+                r = append_entry(a->reply, e->name, "stored", &e->settings);
         }
-        return r;
+        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(a->manager->stored.entries));
 }
 
-static int append_groups(Manager *m, sd_bus_message *reply) {
-        const StoredEntry *e, *next_entry;
-        const Group *g, *next_group;
+static int append_object(Answer *a, WalkTable table, void *object) {
+        const Device *d = object;
+        const Group *g = object;
+        const Client *c = object;
+        const Queue *q = object;
         int r = 0;
 
-        HASH_ITER(hh, m->stored.entries, e, next_entry) {
-                if (r < 0)
-                        return r;
-                r = append_entry(reply, e->name, "stored", &e->settings);
-        }
-        HASH_ITER(hh, m->groups, g, next_group) {
-                if (r < 0)
-                        return r;
-                r = append_entry(reply, g->name, "runtime", &g->override);
+        switch (table) {
+        case WALK_DEVICES:
+                r = append_device(a->reply, d->id, &d->runtime);
+                break;
+        case WALK_GROUPS:
+                r = append_entry(a->reply, g->name, "runtime", &g->override);
                 if (r >= 0)
-                        r = append_entry(reply, g->name, "owner", &g->lowering);
+                        r = append_entry(a->reply, g->name, "owner", &g->lowering);
+                break;
+        case WALK_CLIENTS:
+                r = append_member(a->reply, "client", c->id, &c->override, &c->lowering);
+                break;
+        default:
+                r = append_member(a->reply, "queue", q->id, &q->override, &q->lowering);
         }
-        return r;
-}
-
-static int append_members(Manager *m, sd_bus_message *reply) {
-        const Client *c, *next_client;
-        const Queue *q, *next_queue;
-        int r = 0;
-
-        HASH_ITER(hh, m->clients, c, next_client) {
-                if (r < 0)
-                        return r;
-                r = append_member(reply, "client", c->id, &c->override, &c->lowering);
-        }
-        HASH_ITER(hh, m->queues, q, next_queue) {
-                if (r < 0)
-                        return r;
-                r = append_member(reply, "queue", q->id, &q->override, &q->lowering);
-        }
-        return r;
-}
-
-static int append_settings(Manager *m, sd_bus_message *reply) {
-        int r = append_devices(m, reply);
-        if (r >= 0)
-                r = append_groups(m, reply);
-        return r < 0 ? r : append_members(m, reply);
+        return r < 0 ? r : ENTRY_SIZE;
 }
 
 int method_list_settings(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(ssa{sv})", append_settings);
+        static const AnswerOps ops = {
+                        .begin = append_others,
+                        .object = append_object,
+                        .end = answer_send,
+                        .tables = {WALK_DEVICES, WALK_GROUPS, WALK_CLIENTS, WALK_QUEUES},
+                        .n_tables = 4,
+        };
+        return answer_list(userdata, message, &ops, "(ssa{sv})");
 }
