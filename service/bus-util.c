@@ -50,7 +50,7 @@ static int invalid_setting(const char *key, sd_bus_error *error) {
         int k = settings_key_from_string(key);
 
         if (k < 0)
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
                         settings_key_range((SettingsKey) k));
 }
@@ -206,7 +206,7 @@ int bus_read_unset(sd_bus_message *message, const char *signature,
         while (r >= 0 && (r = sd_bus_message_read(message, "s", &key)) > 0)
                 if (take(userdata, key) < 0)
                         return sd_bus_error_setf(
-                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         return r < 0 ? r : sd_bus_message_exit_container(message);
 }
 

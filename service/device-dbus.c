@@ -67,7 +67,7 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
         if (streq(key, "Preemption"))
                 return take_preemption(message, signature, s, error);
         if (!k)
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%.64s'", key);
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         if (signature[0] != k->type || signature[1] != '\0')
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
                                 "%s must be of type '%c', not '%s'", key, k->type, signature);
@@ -108,7 +108,7 @@ static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *er
         *ret = policy_find(name);
         if (*ret)
                 return 0;
-        return sd_bus_error_setf(error, BUS_ERROR("NoSuchPolicy"), "There is no policy '%.64s'", name);
+        return sd_bus_error_setf(error, BUS_ERROR("NoSuchPolicy"), "There is no policy '%s'", name);
 }
 
 static AuditDevice device_now(const Device *d) {
@@ -279,8 +279,7 @@ static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, De
                         return r;
         }
         if (!isempty(id) && !(d = device_find(m, id)))
-                return sd_bus_error_setf(
-                                error, BUS_ERROR("NoSuchDevice"), "There is no device '%.128s'", id);
+                return sd_bus_error_setf(error, BUS_ERROR("NoSuchDevice"), "There is no device '%s'", id);
         *ret = d;
         *ret_change = change;
         return 0;

@@ -157,7 +157,7 @@ static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *
                                 "More than %u groups with stored settings", STORED_MAX);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_IO_ERROR,
-                                "The settings of %.256s could not be stored in %s, nothing was changed: %s",
+                                "The settings of %s could not be stored in %s, nothing was changed: %s",
                                 name, m->stored.directory, strerror(-r));
         gone_watch(m, name);
         return 0;
@@ -312,7 +312,7 @@ static const GateRule group_rules[] = {
 /* --- of the manager --- */
 
 static int no_such_group(const char *name, sd_bus_error *error) {
-        return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%.256s'", name);
+        return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%s'", name);
 }
 
 /* For a group that is not there yet: stored by name, or with a group that waits for its first client. */
@@ -359,7 +359,7 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
                 return check_settings(message, g, flags, &s, error);
         if (!stored_name_is_valid(name))
                 return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "'%.256s' is neither a cgroup's path nor the name of a service, scope or slice",
+                                "'%s' is neither a cgroup's path nor the name of a service, scope or slice",
                                 name);
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
         return auth_check(m->auth, message, &request, error);

@@ -193,7 +193,6 @@ int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
                 return r;
         const Group *g = group_find(userdata, name);
         if (!g)
-                return sd_bus_error_setf(
-                                error, BUS_ERROR("NoSuchGroup"), "There is no group '%.256s'", name);
+                return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%s'", name);
         return sd_bus_reply_method_return(message, "o", g->path);
 }

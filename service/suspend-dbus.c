@@ -54,7 +54,7 @@ static int find_cgroup(const char *name, char **ret, sd_bus_error *error) {
                 return r;
         if (r < 0)
                 return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"),
-                                "There is no group '%.256s', and no slice or cgroup either", name);
+                                "There is no group '%s', and no slice or cgroup either", name);
         *ret = TAKE_PTR(path);
         return 0;
 }

@@ -248,6 +248,20 @@ class Hostile(Case):
             os.close(fd)
         self.the_others_are_scheduled(3)
 
+    def test_long_names_are_answered(self):
+        """Names in the texts of errors are whole: cut inside of a character, an answer would be none that the bus takes."""
+        path = self.raw().path
+        for n in (63, 127, 255):
+            name = "a" * n + "é" * 40
+            for where, interface, member, *args in (
+                    (path, CLIENT, "Set", "ta{sv}", 0, {name: ("i", 1)}), (path, CLIENT, "Set", "ta{sv}", 0, {"Unset": ("as", [name])}),
+                    (PATH, MANAGER, "GetGroup", "s", name), (PATH, MANAGER, "SetGroup", "sta{sv}", name, 0, {}), (PATH, MANAGER, "ResetGroup", "st", name, 0),
+                    (PATH, MANAGER, "SuspendGroup", "st", name, 0), (PATH, MANAGER, "SetPolicy", "ssta{sv}", name, "", 0, {}),
+                    (PATH, MANAGER, "SetPolicy", "ssta{sv}", "", name, 0, {}), (PATH, MANAGER, "SetPolicy", "ssta{sv}", "", "", 0, {name: ("u", 1)})):
+                with self.assertRaises(dbus.DBusError) as caught:
+                    self.c.call(NAME, where, interface, member, *args)
+                self.assertIn(name, caught.exception.text)
+
     def test_oversize(self):
         before = rss_kb(self.service.pid)
         big = "x" * (8 << 20)
