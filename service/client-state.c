@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <systemd/sd-id128.h>
 
 #include "arbiter.h"
 #include "job.h"
@@ -27,13 +28,30 @@ static int fill_units(const Client *c, json_object *o) {
         return 0;
 }
 
+/* Which bus it is, as text. Each gives out the same names as others have had, to whoever comes. */
+static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
+        sd_id128_t id;
+
+        if (!m->bus || sd_bus_get_bus_id(m->bus, &id) < 0)
+                return false;
+        (void) sd_id128_to_string(id, ret);
+        return true;
+}
+
+static int fill_sender(const Client *c, json_object *o) {
+        char id[SD_ID128_STRING_MAX];
+
+        JSON_TRY(json_add_string(o, "sender", c->sender));
+        return bus_id(c->manager, id) ? json_add_string(o, "bus", id) : 0;
+}
+
 static int fill_client(const Client *c, json_object *o) {
         JSON_TRY(json_add_u64(o, "id", c->id));
         JSON_TRY(json_add_int(o, "pid", (int) c->peer.pid));
         JSON_TRY(json_add_u64(o, "start_time", c->peer.start_time));
         JSON_TRY(json_add_u64(o, "uid", c->peer.uid));
         JSON_TRY(json_add_string(o, "group", c->group->name));
-        JSON_TRY(json_add_string(o, "sender", c->sender));
+        JSON_TRY(fill_sender(c, o));
         JSON_TRY(json_add_string(o, "shim_version", c->shim_version));
         JSON_TRY(json_add_string(o, "backend", c->backend));
         JSON_TRY(json_add_settings(o, "override", &c->override));
@@ -268,6 +286,14 @@ static int get_units(json_object *o, UserUnits *ret) {
         return 0;
 }
 
+/* NULL when it was another bus's: then the client is known by its process only. */
+static const char *get_sender(const Manager *m, json_object *o) {
+        char id[SD_ID128_STRING_MAX];
+
+        return bus_id(m, id) && streq_ptr(json_get_string(o, "bus"), id) ? json_get_string(o, "sender")
+                                                                         : NULL;
+}
+
 static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int lifeline, int wake,
                 int pidfd, Client **ret) {
         _cleanup_(peer_done)
@@ -282,7 +308,7 @@ static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int
         r = find_group(m, &peer, json_get_string(o, "group"), &k->group);
         if (r < 0)
                 return r;
-        k->sender = json_get_string(o, "sender");
+        k->sender = get_sender(m, o);
         k->shim_version = json_get_string(o, "shim_version");
         k->backend = json_get_string(o, "backend");
         k->suspended = json_get_bool(o, "suspended");

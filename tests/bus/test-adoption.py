@@ -71,6 +71,27 @@ class Adopted(Deaths):
         self.assertEqual(self.get("Slot", queue, QUEUE), slot.number)
         self.assertEqual([self.get(p, kfd, QUEUE) for p in ("KfdGpuId", "KfdQueueId")], [4711, 3])
 
+    def test_another_bus_gives_the_names_anew(self):
+        """Who comes to a bus that was restarted is not taken for who had the name on the one before."""
+        client = self.raw()
+        client.queue()
+        self.service.kill()
+        self.bus.restart()
+        self.service.start()
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            for _ in range(40):
+                try:
+                    self.bus.connect().call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])
+                except dbus.DBusError as e:
+                    refused += e.name == ERROR + "NotOwner"
+            os._exit(refused != 40)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        c = self.connect()
+        self.assertEqual(c.get(NAME, PATH, MANAGER, "NQueues"), 1)
+        c.call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])  # by its own process, over whatever it has
+
     def test_those_who_died_meanwhile_are_not_adopted(self):
         p, alive = self.program(), self.program()
         self.service.kill()
