@@ -68,6 +68,8 @@ size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIEN
         layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold_lowers};
         if (!settings_is_empty(&c->advised))
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
+        if (!settings_is_empty(&c->bound))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->bound_detail, &c->bound};
         layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
         layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, NULL, &c->lowering};
         return n;
@@ -89,26 +91,6 @@ void client_wish(Client *c, const Settings *s) {
         settings_merge(&c->wish, s);
         (void) client_forget_wish(c, origin_environment(c->group->origin));
         client_settings_changed(c);
-}
-
-/* [Match] by what cannot be believed. */
-static void client_match(Client *c) {
-        const Classes *classes = &c->manager->config->classes;
-        const Class *class = NULL;
-        MatchFacts all, trusted;
-
-        if (classes->any_match) {
-                match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
-                match_facts_trusted(c->peer.cgroup, c->peer.uid, &trusted);
-                class = classes_match(classes, &all, &trusted);
-        }
-        c->advised = SETTINGS_NULL;
-        free(c->advised_detail);
-        c->advised_detail = NULL;
-        if (class) {
-                (void) settings_set_class(&c->advised, class->name);
-                (void) match_explain(&class->match, &all, &c->advised_detail);
-        }
 }
 
 static void client_resolve(Client *c) {
@@ -330,6 +312,7 @@ Client *client_free(Client *c) {
         free(c->shim_version);
         free(c->backend);
         free(c->advised_detail);
+        free(c->bound_detail);
         user_units_done(&c->units);
         free(c->slots);
         free(c->words);

@@ -42,7 +42,7 @@ struct Client {
         char *path;
         Peer peer;
         User *user;
-        char *sender; /* unique name of the connection that registered it */
+        char *sender; /* unique name of the connection that registered it; empty when that was on another bus */
         char *shim_version, *backend;
         Group *group;
 
@@ -68,7 +68,9 @@ struct Client {
         Settings hold_lowers; /* the same, of a user who may no more than lower */
         Settings advised; /* names the class whose [Match] fits by what cannot be believed, if one does: only lowers */
         char *advised_detail; /* why */
-        UserUnits units;      /* that it told of, when it is in a user's manager */
+        Settings bound; /* names the class that the group would have, were all in it this one's user: only lowers */
+        char *bound_detail;
+        UserUnits units; /* that it told of, when it is in a user's manager */
         SettingsResolved resolved;
         bool own; /* an entity of its own, see client_settings_changed() */
         bool suspended;
@@ -133,6 +135,9 @@ void client_changed(Client *c);
  * its group has. */
 void client_settings_changed(Client *c);
 
+/* client-match.c: finds `advised` and `bound` anew. */
+void client_match(Client *c);
+
 /* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the former's. In a job of
  * root's it stays in the job's group. */
 int client_moved(Client *c);
@@ -151,7 +156,7 @@ size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_
 
 /* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls itself, its own wish, its owner.
  * Returns whether something that is not the group's did. */
-#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 4U)
+#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 5U)
 size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]);
 bool client_lower(const Client *c, SettingsResolved *r);
 

@@ -87,7 +87,7 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
 uid_t group_owner(const Group *g) {
         const Client *c;
 
-        if (g->job)
+        if (g->job && g->kind == GROUP_JOB)
                 return g->job->uid;
         if (!g->clients)
                 return AUTH_NO_OWNER;
@@ -127,7 +127,7 @@ static bool group_tree_is_of(const Group *g, uid_t *uid) {
 uid_t group_tree_owner(const Group *g) {
         uid_t uid = AUTH_NO_OWNER;
 
-        if (g->job)
+        if (g->job && g->kind == GROUP_JOB)
                 return g->job->uid;
         return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
 }

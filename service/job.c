@@ -37,6 +37,20 @@ static int make_token(char token[static JOB_TOKEN_SIZE]) {
         return 0;
 }
 
+/* What is below a cgroup inherits from its job. */
+static void group_job_changed(Group *g) {
+        group_settings_changed(g);
+        if (g->kind == GROUP_CGROUP)
+                groups_below_changed(g->manager, g->name);
+}
+
+static void job_leave(Group *g) {
+        g->job = NULL;
+        if (!g->manager->stopping)
+                group_job_changed(g);
+        (void) group_gc(g);
+}
+
 Job *job_free(Job *j) {
         if (!j)
                 return NULL;
@@ -49,11 +63,8 @@ Job *job_free(Job *j) {
                 HASH_DEL(m->jobs, j);
                 user_give(m, j->uid, USER_JOBS);
         }
-        if (j->group) {
-                j->group->job = NULL;
-                if (group_gc(j->group) && !m->stopping)
-                        group_settings_changed(j->group);
-        }
+        if (j->group)
+                job_leave(j->group);
         free(j);
         if (listed)
                 manager_state_changed(m);
@@ -122,7 +133,7 @@ static int job_join(Job *j, Group *group, const char *name, const char *cgroup, 
         j->lowers = lowers;
         j->group = g;
         g->job = j;
-        group_settings_changed(g);
+        group_job_changed(g);
         return 0;
 }
 

@@ -210,6 +210,7 @@ static int restore_group(Manager *m, json_object *o) {
         if (!settings_is_empty(&g->lowering))
                 g->lowering_uid = (uid_t) json_get_u64(o, "lowering_uid");
         group_settings_changed(g);
+        groups_below_changed(m, g->name); /* jobs that are there already */
         group_set_suspended(g, suspended);
         g->cgroup_id = id;
         return 0;

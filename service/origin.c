@@ -13,6 +13,7 @@
 #include "common/conf-parser.h"
 #include "config.h"
 #include "gone.h"
+#include "job.h"
 #include "log.h"
 #include "messages.h"
 #include "origin.h"
@@ -477,6 +478,15 @@ static const Settings *origin_override(const Origin *o) {
         return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
 }
 
+/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made there, has no more by that. */
+static const Settings *origin_job(const Origin *o, bool lowers) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
+}
+
 /* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and the slices. */
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
@@ -486,9 +496,12 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
                 bool own = i == o && !inherited;
                 size_t before = n;
 
-                if (!own)
+                if (!own) {
                         n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
                                         origin_override(i));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, false));
+                }
                 n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
                                 &i->attr);
                 n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
@@ -528,9 +541,12 @@ size_t origin_lowering_layers(
                                 &i->lowered);
                 n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
                                 &i->told);
-                if (i != o || inherited)
+                if (i != o || inherited) {
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, true));
                         n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
                                         origin_lowering(i));
+                }
                 levels += n > before;
         }
         return n;

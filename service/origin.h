@@ -58,15 +58,15 @@ int origins_attach(Manager *m, sd_bus *bus);
 
 /* The layers of the origin, `match` (may be NULL), and the layers of those above it, strongest first. `inherited`: for somebody who is none of
  * the cgroup, and is given what it has. */
-#define ORIGIN_LAYERS     4U /* of each: override of a parent, attributes, file, property */
+#define ORIGIN_LAYERS     5U /* of each: override of a parent, its job, attributes, file, property */
 #define ORIGIN_DEPTH      8U /* from the nearest eight that say anything */
 #define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH + 1)
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
-/* What users said who own the origin or one above it, and are not root, by attributes, in units of their managers, and over the bus (but not that of the
- * origin's own group, unless `inherited`): applied last, and only ever lowering. `o` may be NULL. */
-#define ORIGIN_LOWERING_MAX (3U * ORIGIN_DEPTH)
+/* What users said who own the origin or one above it, and are not root, by attributes, in units of their managers, and by jobs and over the bus (but not
+ * those two of the origin's own group, unless `inherited`): applied last, and only ever lowering. `o` may be NULL. */
+#define ORIGIN_LOWERING_MAX (4U * ORIGIN_DEPTH)
 size_t origin_lowering_layers(
                 const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
 

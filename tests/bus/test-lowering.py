@@ -80,6 +80,54 @@ class Attacks(LoweringCase):
         for path, interface in ((self.path, CLIENT), (self.queue_path, QUEUE)):
             self.assertEqual([self.get(p, path, interface) for p in ("Priority", "Weight")], [-30, 40])
 
+    def in_job_of_the_administrator(self, settings):
+        """The user's cgroup, with what was set as its program was started."""
+        pidfd = os.pidfd_open(self.agent.whereabouts()[0])
+        try:
+            self.call("CreateJob", "sa{sv}ht", "night", lowering.typed(settings), pidfd, 1)
+        finally:
+            os.close(pidfd)
+
+    def test_job_of_the_administrator(self):
+        """A job of one's own in a cgroup has no more than the cgroup's job leaves to it, wherever it was made first."""
+        early, path = self.agent.job({}, 0)
+        self.in_job_of_the_administrator({"Priority": -50, "Threshold": 1, "Gang": True, "Preemption": "2"})
+        self.assertEqual(self.get("Priority", path, GROUP), -50)
+        for job in (early, self.agent.job({}, 0)[0], self.agent.job({"Priority": -7}, 0)[0]):
+            client = self.agent.register({}, job)
+            has = [self.get(p, client, CLIENT) for p in ("Priority", "Threshold", "Gang", "Preemption")]
+            self.assertEqual(has, [-50, 1, True, "2"])
+            self.assertRegex(self.get("Group", client, CLIENT), "^job:")
+
+    def test_class_of_the_user(self):
+        """Nobody gets out of what is said of him by bringing somebody else into his cgroup."""
+        uid = self.agent.whereabouts()[1]
+        with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
+            f.write(f"[Class]\nPriority=-50\nWeight=20\n[Match]\nUser={uid}\n")
+        self.call("Reload")
+        self.assertEqual([self.client("Priority"), self.client("Weight")], [-50, 20])
+        other = self.raw()
+        self.assertEqual([self.client("Priority"), self.client("Weight"), other.get("Priority")], [-50, 20, 0])
+        other.close()
+        self.assertEqual(self.get("PolicySource", self.path, CLIENT), "class")
+        with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
+            f.write(f"[Class]\nPriority=50\n[Match]\nUser={uid}\n")
+        self.call("Reload")
+        until(lambda: self.client("Priority") == 50, "him to be alone again")
+        other = self.raw()
+        self.assertEqual([self.client("Priority"), other.get("Priority")], [0, 0])  # it only lowers then
+
+    def test_class_in_a_job_of_the_administrator(self):
+        """What is in the cgroup is the user's, whoever has made settings for it."""
+        uid = self.agent.whereabouts()[1]
+        with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
+            f.write(f"[Class]\nPriority=-50\n[Match]\nUser={uid}\n")
+        with open(f"{self.directory}/classes.d/root.class", "w", encoding="utf-8") as f:
+            f.write("[Class]\nPriority=90\n[Match]\nUser=root\n")
+        self.call("Reload")
+        self.in_job_of_the_administrator({"Weight": 30})
+        self.assertEqual([self.client("Priority"), self.client("Weight")], [-50, 30])
+
     def test_hold_of_the_administrator(self):
         """One that only lowers does not hide one that was made above it, and for whatever the holder starts."""
         fd = self.c.call(NAME, PATH, MANAGER, "HoldPriority", "sst", "idle", "night", 1)[0]
@@ -219,6 +267,18 @@ class Restart(LoweringCase):
         mine = self.raw()
         self.assertEqual(self.get("Weight", group, GROUP), 100)
         mine.close()
+
+
+    def test_jobs_after_a_restart(self):
+        """A job has what is said of the cgroup that it was made in, also where nothing has changed since the restart."""
+        token, path = self.agent.job({}, 0)
+        client = self.agent.register({}, token)
+        self.call("SetGroup", "sta{sv}", "/", 0, {"Priority": ("i", -200), "Preemption": ("s", "2")})
+        self.assertEqual([self.get(p, path, GROUP) for p in ("Priority", "Preemption")], [-200, "2"])
+        self.service.kill()
+        self.service.start()
+        for what, interface in ((path, GROUP), (client, CLIENT)):
+            self.assertEqual([self.get(p, what, interface) for p in ("Priority", "Preemption")], [-200, "2"])
 
 
 class Random(LoweringCase):

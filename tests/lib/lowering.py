@@ -112,6 +112,9 @@ class Agent:
     def set(self, path, interface, settings):
         self.c.call(NAME, path, interface, "Set", "ta{sv}", 0, typed(settings))
 
+    def unset(self, path, interface, keys, settings):
+        self.c.call(NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", keys)})
+
     def set_group(self, name, flags, settings):
         self.call("SetGroup", "sta{sv}", name, flags, typed(settings))
 
@@ -275,6 +278,10 @@ class Model:
     def forget(self, what):
         self.said.pop(what, None)
 
+    def unsay(self, what, keys):
+        for k in keys:
+            self.said.get(what, {}).pop(k, None)
+
     @staticmethod
     def above(group):
         while len(group) > 1:
@@ -393,6 +400,8 @@ class Trial:
                 ("job", self.settings(True), r.choice((0, 0, 0, 1))), ("end_job", r.randrange(9))]
         if own:
             ways += 3 * [("set", *own, settings)] + 2 * [("write", *own, key, settings[key])] + [("reset", *own)]
+            keys = r.sample(list(TYPES), r.choice((1, 1, 3)))
+            ways += 2 * [("unset", *own, keys, {k: v for k, v in settings.items() if r.random() < 0.5})]
             if own[1] == GROUP:
                 ways += [("set_group", groups[own[0]]["Name"], r.choice((0, 0, 1)), settings)]
         if self.tokens:
@@ -422,8 +431,10 @@ class Trial:
         settings = self.settings(interface == GROUP)
         if interface == QUEUE:
             settings.pop("Class", None)  # it may be named, and is of its client
-        self.done.append(("administrator", "set", name, settings))
-        self.case.bus_connection.call(NAME, path, interface, "Set", "ta{sv}", 0, typed(settings))
+        unset = self.random.sample(list(TYPES), 2) if self.random.random() < 0.2 else []
+        self.done.append(("administrator", "set", name, settings, "unset", unset))
+        self.case.bus_connection.call(NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", unset)})
+        self.model.unsay(name, unset)
         self.model.say(name, settings)
 
     def step(self):
