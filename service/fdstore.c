@@ -19,6 +19,7 @@
 #include "fdstore.h"
 #include "log.h"
 #include "messages.h"
+#include "notify.h"
 
 #define STATE_NAME "manager-state"
 
@@ -30,18 +31,6 @@ static const char *const fd_role_table[_FD_ROLE_MAX] = {
                 [FD_META] = "meta",
 };
 DEFINE_STRING_TABLE_LOOKUP(fd_role, FdRole);
-
-/* FDPOLL=0: systemd would drop a lifeline that hung up while nobody looked, and leave us a set that is not whole. */
-static int push(const char *name, int fd) {
-        char text[128];
-
-        (void) snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-        return sd_pid_notify_with_fds(0, 0, text, &fd, 1);
-}
-
-static int drop(const char *name) {
-        return sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
-}
 
 static void make_name(char *buf, size_t size, uint64_t id, FdRole role) {
         (void) snprintf(buf, size, "c%" PRIu64 "-%s", id, fd_role_to_string(role));
@@ -83,7 +72,7 @@ int fdstore_push(const StoredClient *c) {
 
         for (FdRole role = 0; role < _FD_ROLE_MAX; role++) {
                 make_name(name, sizeof(name), c->id, role);
-                int r = push(name, c->fds[role]);
+                int r = notify_store_fd(name, c->fds[role]);
                 if (r < 0)
                         (void) fdstore_remove(c->id);
                 if (r <= 0)
@@ -98,7 +87,7 @@ int fdstore_remove(uint64_t client_id) {
 
         for (FdRole role = 0; role < _FD_ROLE_MAX; role++) {
                 make_name(name, sizeof(name), client_id, role);
-                int r = drop(name);
+                int r = notify_drop_fd(name);
                 if (result >= 0 && r != 0) /* the first error, else whether anybody listens */
                         result = r;
         }
@@ -107,8 +96,8 @@ int fdstore_remove(uint64_t client_id) {
 
 /* Systemd keeps several fds of one name: the old ones have to go first. */
 int fdstore_push_state(int fd) {
-        int r = drop(STATE_NAME);
-        return r < 0 ? r : push(STATE_NAME, fd);
+        int r = notify_drop_fd(STATE_NAME);
+        return r < 0 ? r : notify_store_fd(STATE_NAME, fd);
 }
 
 static bool is_anon_inode(int fd, const char *kind) {
@@ -184,7 +173,7 @@ static int sort_in(StoredFds *s, const char *name, int fd) {
                 s->n_discarded++;
                 log_event(LOG_WARNING, MESSAGE_ADOPT_FAILED, LOG_FIELDS(.error = -EBADF),
                                 "Closed an fd of unknown name \"%s\" that was passed to the service", name);
-                (void) drop(name);
+                (void) notify_drop_fd(name);
                 return 0;
         }
         StoredClient *c = find_or_add(s, id);

@@ -216,9 +216,9 @@ static int start(Manager *m, const Options *o) {
         r = manager_request_name(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);
-        r = sd_event_set_watchdog(m->event, true);
+        r = notify_begin(m->event);
         if (r < 0)
-                return log_error_errno(r, "Failed to serve the watchdog: %m");
+                return log_error_errno(r, "Failed to begin to talk to the service manager: %m");
         log_event(LOG_INFO, MESSAGE_STARTED, LOG_FIELDS(.error = 0), "xschedd " XSCHED_VERSION " is up");
         char status[512];
         notify_ready(manager_status(m, status, sizeof(status)));
@@ -250,6 +250,7 @@ static int run(const Options *o) {
         if (r >= 0)
                 r = manager_loop(m);
         notify_stopping();
+        notify_end();
         m->client_hook = NULL; /* clients that are let go now come back after a restart */
         if (r > 0)             /* sd-bus ended the loop */
                 return log_error_errno(-ECONNRESET, "Lost the connection to the bus");

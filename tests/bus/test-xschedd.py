@@ -286,6 +286,38 @@ class Life(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(self.manager.expect("WATCHDOG")["WATCHDOG"], "1")
 
+    def test_service_manager_does_not_read(self):
+        """Its socket takes some ten messages. Nobody waits for it, and it hears of everything that still counts, in order."""
+        service = self.start(WATCHDOG_USEC="200000")
+        with Client() as stays, Client(queues=2) as moves:
+            for _ in range(3):
+                with Client() as goes:
+                    self.assertEqual(goes.do("run 3"), "ran")
+            self.assertEqual(len(ctl_json("list-clients")), 2)
+            self.config.write_text("[Scheduler]\nTreshold=3\n")
+            self.bus("call", *SCHEDULER, "Reload")
+            self.assertEqual(stays.do("run 3"), "ran")
+            self.assertEqual(moves.do("run 3"), "ran")
+            there = {c.row()["client"]: ROLES for c in (stays, moves)}
+
+            while "READY" not in self.manager.expect("STATUS"):
+                pass
+            self.manager.expect("WATCHDOG")
+            wait_until(lambda: self.manager.clients() == there, "both are kept, and nobody else")
+            service.end(signal.SIGKILL)
+            service = self.start()
+            self.assertEqual({c.row()["client"] for c in (stays, moves)}, set(there))
+        self.assertNotIn("Failed to tell", service.end()[1])
+
+    def test_service_manager_does_not_read_at_the_end(self):
+        """What is left is sent as soon as it reads again."""
+        service = self.start()
+        with Client() as one, Client() as two, Client() as three:
+            there = {c.row()["client"]: ROLES for c in (one, two, three)}
+            self.assertEqual(service.end()[0], 0)
+            self.assertEqual(self.manager.clients(), there)
+        self.assertEqual(self.manager.expect("STOPPING")["STOPPING"], "1")
+
     def test_restart_keeps_clients(self):
         service = self.start()
         with Client(queues=2) as client:
