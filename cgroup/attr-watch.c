@@ -9,41 +9,46 @@
 #include <uthash.h>
 
 #include "cgroup/attr-watch.h"
+#include "cgroup/backlog.h"
 
 typedef struct Entry {
         int number; /* the kernel's, never used again for another directory */
         void *watched;
+        BacklogItem news;
         UT_hash_handle hh;
 } Entry;
+
+/* Events are read so often at most. */
+#define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
+#define RATE_BURST         20U
 
 struct AttrWatch {
         int fd;
         sd_event_source *source;
+        Backlog *backlog;
         attr_watch_changed_t changed, gone;
         attr_watch_removed_t removed;
         Entry *entries; /* uthash, by number */
 };
 
 static void entry_free(AttrWatch *w, Entry *e) {
+        backlog_remove(w->backlog, &e->news);
         HASH_DEL(w->entries, e);
         free(e);
 }
 
-/* Events were lost: each may have changed, and those that are told may remove others. */
+/* Events were lost: each may have changed. */
 static void all_changed(AttrWatch *w) {
-        size_t n = 0, size = HASH_COUNT(w->entries);
-        _cleanup_free_ int *numbers = reallocarray(NULL, size + 1, sizeof(int));
         Entry *e, *tmp;
 
-        if (!numbers)
-                return;
         HASH_ITER(hh, w->entries, e, tmp)
-                numbers[n++] = e->number;
-        for (size_t i = 0; i < n; i++) {
-                HASH_FIND_INT(w->entries, numbers + i, e);
-                if (e)
-                        w->changed(e->watched);
-        }
+                backlog_add(w->backlog, &e->news);
+}
+
+static void look(BacklogItem *item, void *userdata) {
+        const AttrWatch *w = userdata;
+
+        w->changed(container_of(item, Entry, news)->watched);
 }
 
 static void on_event(AttrWatch *w, const struct inotify_event *event) {
@@ -64,7 +69,7 @@ static void on_event(AttrWatch *w, const struct inotify_event *event) {
         } else if (event->mask & IN_DELETE && event->mask & IN_ISDIR && event->len > 0)
                 w->removed(e->watched, event->name);
         else if (event->mask & IN_ATTRIB)
-                w->changed(e->watched);
+                backlog_add(w->backlog, &e->news);
 }
 
 static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -117,6 +122,7 @@ AttrWatch *attr_watch_free(AttrWatch *w) {
                 return NULL;
         HASH_ITER(hh, w->entries, e, tmp)
                 entry_free(w, e);
+        backlog_free(w->backlog);
         sd_event_source_disable_unref(w->source);
         safe_close(w->fd);
         free(w);
@@ -139,7 +145,11 @@ int attr_watch_new(sd_event *event, attr_watch_changed_t changed, attr_watch_rem
         };
         if (w->fd < 0)
                 return negative_errno();
-        int r = sd_event_add_io(event, &w->source, w->fd, EPOLLIN, on_readable, w);
+        int r = backlog_new(event, "cgroup-attributes-news", look, w, &w->backlog);
+        if (r >= 0)
+                r = sd_event_add_io(event, &w->source, w->fd, EPOLLIN, on_readable, w);
+        if (r >= 0)
+                r = sd_event_source_set_ratelimit(w->source, RATE_INTERVAL_USEC, RATE_BURST);
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(w->source, "cgroup-attributes");

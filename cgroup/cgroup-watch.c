@@ -16,16 +16,18 @@
 #include <sys/stat.h>
 #include <uthash.h>
 
+#include "cgroup/backlog.h"
 #include "cgroup/cgroup-watch.h"
 
 /* Directories that one turn of the loop takes, when there is no hurry: somebody else may wait for a verdict. */
 #define WALK_STEP 8U
 
-/* Who may write somewhere in the hierarchy can do it in a loop. Then one look in this time has to do: still soon enough. */
+/* Events are read so often at most. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
-#define RATE_BURST         100U
+#define RATE_BURST         20U
 
 typedef struct Directory {
+        BacklogItem news;
         int wd;
         char *cgroup;
         UT_hash_handle hh;
@@ -37,11 +39,13 @@ struct CgroupWatch {
         void *userdata;
         int fd;
         sd_event_source *source, *walk;
+        Backlog *backlog;
+        BacklogItem lost; /* events were: everything is news */
 
         Directory *directories; /* uthash, by wd */
         char **waiting;         /* cgroups that are to be watched */
         size_t n_waiting, size;
-        bool incomplete;
+        bool incomplete, again;
 };
 
 /* --- what waits --- */
@@ -136,13 +140,16 @@ static void watch_next(CgroupWatch *w, bool look) {
 
 static int on_walk(sd_event_source *s, void *userdata) {
         CgroupWatch *w = userdata;
+        uint64_t began = backlog_begin();
 
         for (unsigned i = 0; i < WALK_STEP && w->n_waiting > 0; i++)
                 watch_next(w, false);
-        if (w->n_waiting > 0)
-                return 0;
-        (void) sd_event_source_set_enabled(s, SD_EVENT_OFF);
-        w->entered(NULL, w->userdata);
+        if (w->n_waiting == 0) {
+                (void) sd_event_source_set_enabled(s, SD_EVENT_OFF);
+                w->entered(NULL, w->userdata);
+        }
+        if (w->again)
+                backlog_end(w->backlog, began);
         return 0;
 }
 
@@ -150,6 +157,23 @@ int cgroup_watch_start(CgroupWatch *w) {
         w->incomplete = false;
         add_waiting(w, "", "");
         return sd_event_source_set_enabled(w->walk, SD_EVENT_ON);
+}
+
+static void look(BacklogItem *item, void *userdata) {
+        CgroupWatch *w = userdata;
+
+        if (item == &w->lost) {
+                w->again = true;
+                (void) cgroup_watch_start(w);
+        } else
+                w->entered(container_of(item, Directory, news)->cgroup, w->userdata);
+}
+
+static void forget(CgroupWatch *w, Directory *d) {
+        backlog_remove(w->backlog, &d->news);
+        HASH_DEL(w->directories, d);
+        free(d->cgroup);
+        free(d);
 }
 
 /* --- what happens --- */
@@ -166,21 +190,19 @@ static void on_event(CgroupWatch *w, const struct inotify_event *e) {
         Directory *d;
 
         if (e->mask & IN_Q_OVERFLOW) {
-                (void) cgroup_watch_start(w);
+                backlog_add(w->backlog, &w->lost);
                 return;
         }
         HASH_FIND_INT(w->directories, &e->wd, d);
         if (!d)
                 return;
-        if (e->mask & IN_IGNORED) {
-                HASH_DEL(w->directories, d);
-                free(d->cgroup);
-                free(d);
-        } else if (e->mask & IN_CREATE && e->mask & IN_ISDIR)
+        if (e->mask & IN_IGNORED)
+                forget(w, d);
+        else if (e->mask & IN_CREATE && e->mask & IN_ISDIR)
                 on_created(w, d, e->name);
         else if (e->mask & IN_MODIFY && e->len > 0 &&
                         (streq(e->name, "cgroup.procs") || streq(e->name, "cgroup.threads")))
-                w->entered(d->cgroup, w->userdata);
+                backlog_add(w->backlog, &d->news);
 }
 
 static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -204,19 +226,20 @@ void cgroup_watch_stop(CgroupWatch *w) {
         (void) sd_event_source_set_enabled(w->walk, SD_EVENT_OFF);
         HASH_ITER(hh, w->directories, d, tmp) {
                 (void) inotify_rm_watch(w->fd, d->wd);
-                HASH_DEL(w->directories, d);
-                free(d->cgroup);
-                free(d);
+                forget(w, d);
         }
+        backlog_remove(w->backlog, &w->lost);
         while (w->n_waiting > 0)
                 free(w->waiting[--w->n_waiting]);
-        w->incomplete = false;
+        w->incomplete = w->again = false;
 }
 
 CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
         if (!w)
                 return NULL;
-        cgroup_watch_stop(w);
+        if (w->backlog)
+                cgroup_watch_stop(w);
+        backlog_free(w->backlog);
         sd_event_source_disable_unref(w->source);
         sd_event_source_disable_unref(w->walk);
         safe_close(w->fd);
@@ -244,7 +267,9 @@ int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t e
                 return negative_errno();
         if (!w->root)
                 return -ENOMEM;
-        int r = sd_event_add_io(event, &w->source, w->fd, EPOLLIN, on_readable, w);
+        int r = backlog_new(event, "cgroups-news", look, w, &w->backlog);
+        if (r >= 0)
+                r = sd_event_add_io(event, &w->source, w->fd, EPOLLIN, on_readable, w);
         if (r >= 0)
                 r = sd_event_source_set_ratelimit(w->source, RATE_INTERVAL_USEC, RATE_BURST);
         if (r >= 0)

@@ -13,13 +13,14 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "cgroup/backlog.h"
 #include "cgroup/cgroup-attr.h"
 #include "freeze.h"
 #include "halt.h"
 
-/* Who may freeze can do it in a loop: a cgroup is told of every 10 ms at most, and all together are looked at this often. */
+/* A cgroup is told of every 10 ms at most, and events are read so often. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
-#define RATE_BURST         100U
+#define RATE_BURST         20U
 
 struct HaltCgroup {
         char *path; /* key */
@@ -27,6 +28,7 @@ struct HaltCgroup {
         uint64_t id;
         int wd;
         bool frozen;
+        BacklogItem news;
         Client *clients; /* list, by halt_prev/halt_next */
         UT_hash_handle hh;
         UT_hash_handle by_watch;
@@ -36,6 +38,7 @@ struct Halts {
         Manager *manager;
         int fd;
         sd_event_source *source;
+        Backlog *backlog;
         HaltCgroup *cgroups; /* uthash, by path */
         HaltCgroup *watched; /* uthash, by wd */
 };
@@ -99,12 +102,12 @@ static void on_event(Halts *h, const struct inotify_event *e) {
 
         if (e->mask & IN_Q_OVERFLOW) {
                 HASH_ITER(hh, h->cgroups, g, tmp)
-                        look(g);
+                        backlog_add(h->backlog, &g->news);
                 return;
         }
         HASH_FIND(by_watch, h->watched, &e->wd, sizeof(e->wd), g);
         if (g)
-                look(g);
+                backlog_add(h->backlog, &g->news);
 }
 
 static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -117,8 +120,14 @@ static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userd
                 on_event(h, e);
                 i += (ssize_t) (sizeof(*e) + e->len);
         }
-        arbiter_flush(h->manager);
         return 0;
+}
+
+static void on_news(BacklogItem *item, void *userdata) {
+        const Halts *h = userdata;
+
+        look(container_of(item, HaltCgroup, news));
+        arbiter_flush(h->manager);
 }
 
 void halts_reconsider(Manager *m) {
@@ -137,6 +146,7 @@ static HaltCgroup *cgroup_free(Halts *h, HaltCgroup *g) {
         if (g->hh.tbl)
                 HASH_DEL(h->cgroups, g);
         unwatch(h, g);
+        backlog_remove(h->backlog, &g->news);
         free(g->path);
         free(g->file);
         free(g);
@@ -150,6 +160,7 @@ Halts *halts_free(Halts *h) {
                 return NULL;
         HASH_ITER(hh, h->cgroups, g, tmp)
                 cgroup_free(h, g);
+        backlog_free(h->backlog);
         sd_event_source_disable_unref(h->source);
         safe_close(h->fd);
         free(h);
@@ -169,7 +180,9 @@ static int halts_get(Manager *m) {
         *h = (Halts){.manager = m, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
         if (h->fd < 0)
                 return negative_errno();
-        int r = sd_event_add_io(m->event, &h->source, h->fd, EPOLLIN, on_readable, h);
+        int r = backlog_new(m->event, "cgroup-events-news", on_news, h, &h->backlog);
+        if (r >= 0)
+                r = sd_event_add_io(m->event, &h->source, h->fd, EPOLLIN, on_readable, h);
         if (r >= 0)
                 r = sd_event_source_set_ratelimit(h->source, RATE_INTERVAL_USEC, RATE_BURST);
         if (r < 0)

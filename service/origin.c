@@ -17,6 +17,7 @@
 #include "log.h"
 #include "messages.h"
 #include "origin.h"
+#include "user.h"
 
 #define SECTION "X-XSched"
 
@@ -140,13 +141,13 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
 }
 
 /* Said once for each change, when somebody tried: attributes that would raise have no effect. */
-static void log_refused(const Origin *o) {
+static void log_refused(const Origin *o, uid_t owner) {
         const SettingsLayer layer = {SETTINGS_FROM_ATTRIBUTE, NULL, &o->lowered};
         const PolicySettings usual = POLICY_SETTINGS_DEFAULT;
         SettingsResolved r;
 
         settings_resolve(&layer, 1, manager_lookup_class, o->manager, &r);
-        if (!settings_policy_is_lower_or_equal(&r.policy, &usual))
+        if (!settings_policy_is_lower_or_equal(&r.policy, &usual) && user_may_log(o->manager, owner))
                 log_event(LOG_NOTICE, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = -EPERM),
                                 "%s: attributes user.xsched.* of a directory that is not root's only lower, what raises is ignored",
                                 o->path);
@@ -167,7 +168,7 @@ static bool read_attrs(Origin *o) {
                 o->attr = SETTINGS_NULL;
         }
         if (!settings_is_equal(&lowered, &o->lowered)) {
-                log_refused(o);
+                log_refused(o, owner);
                 return true;
         }
         return !settings_is_equal(&attr, &o->attr);

@@ -8,7 +8,7 @@
  * A user is there while it has anything or owes anything, so that nobody gets rid of a debt by registering anew.
  */
 
-#include "bucket.h"
+#include "common/bucket.h"
 #include "manager.h"
 
 typedef enum UserCount {

@@ -18,13 +18,17 @@
  *   own         a crowd on an eventfd of its own, written all the time: what the kernel makes of it without the service, as a yardstick
  *   leave       processes that register, crowd eventfd and lifeline, hang up, write the eventfd and keep the crowd until they end, one after
  *               the other
+ *   move        processes that are put into two cgroups of its own again and again, with WAITERS others in them
+ *   attribute   WAITERS cgroups of its own, with a process that has CLIENTS clients in each, whose attributes change
+ *   freeze      WAITERS cgroups of its own, with a process that has CLIENTS clients in each, are frozen and thawed
  *
- * A client without a service's answer (cut off, refused) goes on attacking with what it still has.
+ * The last three want a cgroup that is delegated to them. A client without a service's answer (cut off, refused) goes on attacking with what it still has.
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -39,8 +43,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <systemd/sd-bus.h>
 #include <unistd.h>
 
@@ -250,6 +256,138 @@ static void leave_and_come(void) {
         n_strikes++;
 }
 
+/* --- cgroups of its own --- */
+
+static char home[PATH_MAX - 64]; /* the cgroup that it was started in */
+
+static void find_home(void) {
+        char line[PATH_MAX - 128] = "";
+        FILE *f = fopen("/proc/self/cgroup", "re");
+
+        while (f && !startswith(line, "0::"))
+                if (!fgets(line, sizeof(line), f))
+                        break;
+        if (!f || !startswith(line, "0::"))
+                fail("/proc/self/cgroup", -ENOENT);
+        (void) fclose(f);
+        line[strcspn(line, "\n")] = '\0';
+        (void) snprintf(home, sizeof(home), "/sys/fs/cgroup%s", line + 3);
+}
+
+static void make_cgroup(unsigned long n) {
+        char path[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "%s/%lu", home, n);
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                fail(path, -errno);
+}
+
+static int open_file(unsigned long n, const char *file) {
+        char path[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "%s/%lu/%s", home, n, file);
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+                fail(path, -errno);
+        return fd;
+}
+
+/* A process in the cgroup, with as many clients as were asked for or with none. */
+static pid_t start_in(int procs, bool clients) {
+        int pipes[2];
+        char byte = 0;
+
+        if (pipe2(pipes, O_CLOEXEC) < 0)
+                fail("pipe2", -errno);
+        pid_t pid = fork();
+        if (pid < 0)
+                fail("fork", -errno);
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (write(procs, "0", 1) < 0)
+                        fail("cgroup.procs", -errno);
+                if (clients)
+                        register_all();
+                (void) !write(pipes[1], "", 1);
+                for (;;)
+                        (void) pause();
+        }
+        (void) close(pipes[1]);
+        if (read(pipes[0], &byte, 1) != 1)
+                fail("a process of a cgroup", -ESRCH);
+        (void) close(pipes[0]);
+        return pid;
+}
+
+static int procs[2];
+static char movers[2][16];
+
+static void prepare_move(void) {
+        find_home();
+        for (unsigned i = 0; i < 2; i++) {
+                make_cgroup(i);
+                procs[i] = open_file(i, "cgroup.procs");
+        }
+        for (unsigned long i = 0; i < n_waiters; i++)
+                (void) start_in(procs[i % 2], false);
+        for (unsigned i = 0; i < 2; i++)
+                (void) snprintf(movers[i], sizeof(movers[i]), "%d", (int) start_in(procs[i], true));
+}
+
+/* Who is put where he is already is as good as one who comes, and costs less. In turns: two events that are alike are one. */
+static void move(void) {
+        for (unsigned i = 0; i < 2; i++, n_strikes++)
+                if (write(procs[i], movers[i], strlen(movers[i])) < 0)
+                        fail("cgroup.procs", -errno);
+}
+
+static int *freezers;
+
+static void prepare_freeze(void) {
+        find_home();
+        freezers = calloc(n_waiters, sizeof(int));
+        if (!freezers)
+                fail("calloc", -ENOMEM);
+        for (unsigned long i = 0; i < n_waiters; i++) {
+                make_cgroup(i);
+                int fd = open_file(i, "cgroup.procs");
+                (void) start_in(fd, true);
+                (void) close(fd);
+                freezers[i] = open_file(i, "cgroup.freeze");
+        }
+}
+
+static void freeze(void) {
+        for (unsigned i = 2; i-- > 0;) {
+                for (unsigned long k = 0; k < n_waiters; k++, n_strikes++)
+                        if (write(freezers[k], i ? "1" : "0", 1) < 0)
+                                fail("cgroup.freeze", -errno);
+                (void) poll(NULL, 0, 5);
+        }
+}
+
+static void prepare_attribute(void) {
+        find_home();
+        for (unsigned long i = 0; i < n_waiters; i++) {
+                make_cgroup(i);
+                int fd = open_file(i, "cgroup.procs");
+                (void) start_in(fd, true);
+                (void) close(fd);
+        }
+}
+
+static void change_attribute(void) {
+        for (unsigned i = 0; i < 2; i++)
+                for (unsigned long k = 0; k < n_waiters; k++, n_strikes++) {
+                        char path[PATH_MAX];
+
+                        (void) snprintf(path, sizeof(path), "%s/%lu", home, k);
+                        /* Which are both refused, as they would raise. */
+                        if (setxattr(path, "user.xsched.priority", i ? "11" : "12", 2, 0) < 0)
+                                fail("setxattr", -errno);
+                }
+}
+
 static void *wait_for_end(void *unused) {
         char c;
 
@@ -274,7 +412,13 @@ static void attack(const char *mode) {
         if (streq(mode, "own")) {
                 own = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
                 crowd_fd(own);
-        } else if (!streq(mode, "spin") && !streq(mode, "leave"))
+        } else if (streq(mode, "move"))
+                prepare_move();
+        else if (streq(mode, "freeze"))
+                prepare_freeze();
+        else if (streq(mode, "attribute"))
+                prepare_attribute();
+        else if (!streq(mode, "spin") && !streq(mode, "leave"))
                 register_all();
         says_waiters = streq(mode, "futex");
         if (says_waiters)
@@ -294,14 +438,20 @@ static void attack(const char *mode) {
                         (void) !write(own, &(uint64_t){1}, sizeof(uint64_t)), n_strikes++;
                 else if (streq(mode, "leave"))
                         leave_and_come();
+                else if (streq(mode, "move"))
+                        move();
+                else if (streq(mode, "freeze"))
+                        freeze();
+                else if (streq(mode, "attribute"))
+                        change_attribute();
                 else
                         strike();
         printf("%lu\n", n_strikes);
 }
 
 int main(int argc, char *argv[]) {
-        static const char *const modes[] = {
-                        "idle", "spin", "storm", "wake", "lifeline", "futex", "own", "leave", NULL};
+        static const char *const modes[] = {"idle", "spin", "storm", "wake", "lifeline", "futex", "own",
+                        "leave", "move", "freeze", "attribute", NULL};
         pthread_t thread;
         int o;
 

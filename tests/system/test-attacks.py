@@ -4,12 +4,13 @@
 import pwd
 import unittest
 
-from inside import CLIENT, Case, drop_in, run, show, until
+from inside import CLIENT, Case, drop_in, journal, run, show, until
 
 ATTACKER = "/mnt/build/tests/lib/attacker"
 HOSTILE, HONEST = "games", "daemon"
 UID = pwd.getpwnam(HOSTILE).pw_uid
 CROWD = 50000
+CONFIG_PROBLEM = "6aabf4ab9f604647a02033d478817e63"
 
 
 def cpu(pid, task=""):
@@ -45,6 +46,27 @@ class Attacks(Case):
         client = self.honest()
         self.assertLess(self.share(self.attack("-n", CROWD, "wake")), 0.2)
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+    def in_cgroups(self, *args):
+        """In a cgroup that is the attacker's own. How much CPU an attack takes is the kernel's: much of the time it waits for locks, so that the share is larger."""
+        attack = self.client(f"--uid={HOSTILE}", "--property=Delegate=yes", "--property=LimitNOFILE=16384", program=(ATTACKER, *map(str, args)))
+        self.assertLess(self.share(attack), 0.6)
+
+    def test_moves(self):
+        """Each is an event, and to be looked at costs as much as there are processes."""
+        client = self.honest()
+        self.in_cgroups("-n", 3000, "move")
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+    def test_attributes(self):
+        """Each change costs as much as there are clients below, and what it says is refused, which is written down."""
+        since = journal("-n", "1")[-1]["__CURSOR"]
+        client = self.honest()
+        self.in_cgroups("-n", 4, "-c", 64, "-q", 4, "attribute")
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+        said = journal("--after-cursor", since, "-u", "xsched.service", f"MESSAGE_ID={CONFIG_PROBLEM}")
+        self.assertGreater(len(said), 0)
+        self.assertLess(len(said), 500, "messages of one user")
 
     def test_full_store(self):
         """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""

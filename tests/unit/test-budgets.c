@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "service/bucket.h"
+#include "common/bucket.h"
 #include "service/fdstore.h"
 #include "service/realtime.h"
 #include "tests/lib/unit.h"
