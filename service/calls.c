@@ -80,9 +80,11 @@ static CallLane message_lane(sd_bus_message *message) {
 static int add_size(sd_bus_message *message, size_t *size) {
         const char *contents, *s;
         char type;
-        int r;
 
-        while (*size <= CALL_SIZE_MAX && (r = sd_bus_message_peek_type(message, &type, &contents)) > 0) {
+        while (*size <= CALL_SIZE_MAX) {
+                int r = sd_bus_message_peek_type(message, &type, &contents);
+                if (r <= 0)
+                        return r;
                 *size += 16;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH ||
                                 type == SD_BUS_TYPE_SIGNATURE) {

@@ -108,7 +108,7 @@ static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, voi
 
 static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         const char *name, *property, *contents, *path = sd_bus_message_get_path(message);
-        const GateInterface *i;
+        const GateInterface *i = NULL;
         void *object;
 
         if (!sd_bus_message_has_signature(message, "ssv"))
@@ -118,7 +118,7 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         if (r < 0)
                 return r;
         r = find_object(g, path, name, &i, &object, error);
-        if (r < 0)
+        if (r < 0 || !i)
                 return r;
         const sd_bus_vtable *v = find_property(i->vtable, property);
         if (!v)
@@ -145,11 +145,11 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
 
 static int pass_method(Gate *g, sd_bus_message *message, const char *name, sd_bus_error *error) {
         const char *member = sd_bus_message_get_member(message);
-        const GateInterface *i;
+        const GateInterface *i = NULL;
         void *object;
 
         int r = find_object(g, sd_bus_message_get_path(message), name, &i, &object, error);
-        if (r < 0)
+        if (r < 0 || !i)
                 return r;
         const sd_bus_vtable *v = find_method(i->vtable, member);
         if (!v)

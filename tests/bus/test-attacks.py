@@ -129,6 +129,8 @@ class Attacks(Case):
 
     def test_a_crowd_that_stays_behind(self):
         """To close what it waits for is to walk past it: not the work of the thread that decides."""
+        # Clients that end are told of at this level only.
+        self.c.set(NAME, "/org/freedesktop/LogControl1", "org.freedesktop.LogControl1", "LogLevel", "s", "debug")
         attacker = self.attack("-n", CROWD, "leave")
         begun = self.left()
         until(lambda: self.left() > begun)
