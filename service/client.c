@@ -494,15 +494,16 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
         r = client_set_strings(c, k->sender, k->shim_version, k->backend);
         if (r < 0)
                 return r;
-        r = client_join(c, k->group);
-        if (r < 0)
-                return r;
+        /* Before it joins: that may write it down anew. */
         c->override = k->override;
         c->lowering = k->lowering;
         c->wish = k->wish;
         c->units = TAKE_GENERIC(k->units, (UserUnits){});
-        user_units_apply(&c->units, c->peer.uid, c->group->origin);
         c->suspended = k->suspended;
+        r = client_join(c, k->group);
+        if (r < 0)
+                return r;
+        user_units_apply(&c->units, c->peer.uid, c->group->origin);
         client_resolve(c);
         r = client_link(c);
         if (r < 0)

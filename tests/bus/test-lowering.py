@@ -269,6 +269,20 @@ class Restart(LoweringCase):
         mine.close()
 
 
+    def test_after_many_restarts(self):
+        """What the administrator has set for a client is not lost as its group finds its class again."""
+        with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
+            f.write(f"[Class]\nPriority=-50\n[Match]\nUser={self.agent.whereabouts()[1]}\n")
+        self.call("Reload")
+        client = self.agent.register({})
+        self.c.set(NAME, client, CLIENT, "Priority", "i", -200)
+        self.agent.set(client, CLIENT, {"Weight": 20})
+        self.c.call(NAME, client, CLIENT, "Suspend")
+        for _ in range(3):
+            self.service.kill()
+            self.service.start()
+            self.assertEqual([self.get(p, client, CLIENT) for p in ("Priority", "Weight", "Suspended")], [-200, 20, True])
+
     def test_jobs_after_a_restart(self):
         """A job has what is said of the cgroup that it was made in, also where nothing has changed since the restart."""
         token, path = self.agent.job({}, 0)
@@ -282,14 +296,20 @@ class Restart(LoweringCase):
 
 
 class Random(LoweringCase):
-    """Any sequence of what a user may call, with the administrator's words in between."""
+    """Any sequence of what a user may call, with the administrator's words and restarts in between."""
+
+    keep = True
+
+    def restart(self):
+        self.service.kill()
+        self.service.start()
 
     def trial(self, seed, contended):
         print(f"LOWERING_SEED={seed}", flush=True)
         if contended:  # so that thresholds are in force, and the group is not the user's alone
             contender = self.raw(Job=("s", self.job("contender", Priority=255)[0]))
             contender.queue()
-        Trial(self, self.agent, seed, others=[contender.get("Group")] if contended else []).run(STEPS)
+        Trial(self, self.agent, seed, others=[contender.get("Group")] if contended else [], restart=self.restart).run(STEPS)
 
     def test_alone(self):
         self.trial(SEED, False)

@@ -323,13 +323,13 @@ def excess(has, bound):
 
 
 class Trial:
-    """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may go to."""
+    """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may go to; restart() restarts the service."""
 
-    def __init__(self, case, agent, seed, places=(), programs=False, others=(), until=None):
+    def __init__(self, case, agent, seed, places=(), programs=False, others=(), until=None, restart=None):
         self.case, self.agent, self.model = case, agent, Model()
         self.random = random.Random(seed)
         self.pid, self.uid, _ = agent.whereabouts()
-        self.until = until
+        self.until, self.restart = until, restart
         self.places, self.programs, self.others = list(places), programs, others
         self.tokens, self.slots, self.done, self.n_refused = [], {}, [], 0
 
@@ -441,6 +441,10 @@ class Trial:
         seen = self.look()
         if self.random.random() < 0.15:
             self.administrator(*seen)
+            return
+        if self.restart and self.random.random() < 0.02:
+            self.done.append(("restart",))
+            self.restart()
             return
         way = self.user(*seen)
         self.done.append(way)
