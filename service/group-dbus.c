@@ -331,7 +331,7 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
                 name_apply(m, key, message, s);
                 return sd_bus_reply_method_return(message, NULL);
         }
-        r = group_get(m, name, &g);
+        r = group_get(m, streq(name, "-.slice") ? "/" : name, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         bus_take_settings(m, s, false, &g->override, &g->lowering);

@@ -292,11 +292,13 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         return 0;
 }
 
-/* The unit's own cgroup, and none below it. */
+/* The own cgroup of a unit of the system's manager. Users, and containers, call what is below theirs as they like, also by the names of
+ * others' units. */
 static bool group_is_unit(const Group *g, const char *unit) {
         const char *slash = strrchr(g->name, '/');
 
-        return slash && streq(slash + 1, unit);
+        return g->name[0] == '/' && streq(slash + 1, unit) &&
+                        cgroup_path_trusted(g->name) == strlen(g->name);
 }
 
 /* Settings that were made for the unit before its cgroup was known. */
@@ -354,20 +356,19 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
 }
 
 Group *group_find(Manager *m, const char *name) {
-        Group *g, *tmp, *found = NULL;
+        Group *g, *tmp;
 
+        if (streq(name, "-.slice"))
+                name = "/"; /* the only unit that its cgroup's path does not name */
         HASH_FIND_STR(m->groups, name, g);
         if (g)
                 return g;
         if (isempty(name) || strchr(name, '/'))
                 return NULL;
         HASH_ITER(hh, m->groups, g, tmp)
-                if (streq(g->unit, name)) {
-                        found = g;
-                        if (group_is_unit(g, name))
-                                break;
-                }
-        return found;
+                if (streq(g->unit, name) && group_is_unit(g, name))
+                        return g;
+        return NULL;
 }
 
 Group *group_free(Group *g) {

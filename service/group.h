@@ -74,7 +74,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
                 Group **ret);
 Group *group_free(Group *g);
 
-/* By name, by cgroup path, or by unit name. NULL when there is none. */
+/* By name, by cgroup path, or by the name of a unit of the system's manager. NULL when there is none. */
 Group *group_find(Manager *m, const char *name);
 
 /* Frees the group when nothing is left to remember. Returns NULL then, else g. */

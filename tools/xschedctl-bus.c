@@ -12,13 +12,25 @@
 /* A little more than the service waits for polkit, so that it is the service that says what came of it. */
 #define ASK_TIMEOUT_USEC (130 * UINT64_C(1000000))
 
+/* What was typed, or comes from elsewhere, is shown and does nothing to the terminal. */
+static void print_escaped(const char *text) {
+        for (const char *p = text; *p; p++)
+                if ((unsigned char) *p < ' ' || *p == '\177')
+                        fprintf(stderr, "\\x%02x", (unsigned) *p);
+                else
+                        fputc(*p, stderr);
+}
+
 int ctl_fail(const char *format, ...) {
+        _cleanup_free_ char *text = NULL;
         va_list ap;
 
-        fprintf(stderr, "%s: ", program_invocation_short_name);
         va_start(ap, format);
-        vfprintf(stderr, format, ap);
+        if (vasprintf(&text, format, ap) < 0)
+                text = NULL;
         va_end(ap);
+        fprintf(stderr, "%s: ", program_invocation_short_name);
+        print_escaped(text ?: "out of memory");
         fputc('\n', stderr);
         return EXIT_FAILURE;
 }
@@ -146,11 +158,14 @@ static bool errno_is_disconnect(int r) {
         return false;
 }
 
-bool error_is_not_running(const sd_bus_error *e, int r) {
-        static const char *const names[] = {
-                        SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER, NULL};
+static const char *const no_owner[] = {SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER, NULL};
 
-        return error_is_one_of(e, names) || errno_is_disconnect(r);
+bool error_is_not_running(const sd_bus_error *e, int r) {
+        return error_is_one_of(e, no_owner) || errno_is_disconnect(r);
+}
+
+bool error_is_unreachable(const Ctl *c, const sd_bus_error *e, int r) {
+        return (c->host || c->machine) && errno_is_disconnect(r) && !error_is_one_of(e, no_owner);
 }
 
 int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what) {
@@ -175,6 +190,8 @@ int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what
         if (sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) ||
                         sd_bus_error_has_name(e, SD_BUS_ERROR_TIMEOUT) || r == -ETIMEDOUT)
                 return ctl_fail("%s: xschedd does not answer", object);
+        if (error_is_unreachable(c, e, r))
+                return ctl_fail("cannot reach %s: %s", ctl_bus_describe(c, buf, sizeof(buf)), strerror(-r));
         if (error_is_not_running(e, r))
                 return ctl_fail("xschedd is not running on %s", ctl_bus_describe(c, buf, sizeof(buf)));
         if (error_is_one_of(e, denied))

@@ -31,6 +31,9 @@ const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size);
 /* Does this error say that nobody owns the service's name, or that the bus itself is not to be had? */
 bool error_is_not_running(const sd_bus_error *e, int r);
 
+/* Is it another machine's bus that is not to be had? Nothing is then known of the service. */
+bool error_is_unreachable(const Ctl *c, const sd_bus_error *e, int r);
+
 /* Tells in plain words why a call failed. `what` names the object that the person asked for; NULL for the service
  * itself. Returns EXIT_FAILURE. */
 int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what);

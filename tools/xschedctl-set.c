@@ -332,8 +332,10 @@ static int call_suspend(Ctl *c, const Target *t, const char *method, sd_bus_erro
         r = call_by_name(c, t->name, method, e);
         if (r >= 0 || strpbrk(t->name, "/:") ||
                         !sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchGroup") ||
-                        unit_cgroup(c, t->name, &cgroup) < 0 || isempty(cgroup))
+                        unit_cgroup(c, t->name, &cgroup) < 0)
                 return MIN(r, 0);
+        if (isempty(cgroup))
+                return ctl_fail("%s: no such group: %s is not active", t->text, t->name);
         sd_bus_error_free(e);
         r = call_by_name(c, cgroup, method, e);
         return MIN(r, 0);

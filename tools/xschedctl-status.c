@@ -32,7 +32,11 @@ static int status_not_running(const Ctl *c, int bus_error) {
                 json_begin(&j, NULL, '{');
                 json_value(&j, "running", &running);
                 json_end(&j, '}');
-        } else
+        } else if (bus_error < 0 && (c->host || c->machine))
+                printf("%sUnknown%s: %s cannot be reached: %s.\n", colors_wanted() ? "\033[1m" : "",
+                                colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)),
+                                strerror(-bus_error));
+        else
                 printf("%sxschedd is not running%s on %s%s%s.\n", colors_wanted() ? "\033[1m" : "",
                                 colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)),
                                 bus_error < 0 ? ", which cannot be reached: " : "",
@@ -210,7 +214,7 @@ int verb_status(Ctl *c, int argc, char *argv[]) {
                 return status_not_running(c, r);
         r = snapshot_fetch(c, &error, &s);
         if (r < 0 && error_is_not_running(&error, r))
-                return status_not_running(c, 0);
+                return status_not_running(c, error_is_unreachable(c, &error, r) ? r : 0);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, NULL);
         r = argc > 0 ? status_of_targets(c, &s, argc, argv) : 0;

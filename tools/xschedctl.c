@@ -344,10 +344,10 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 return 0;
         case 'H':
                 c->host = argument;
-                return 0;
+                return isempty(argument) ? ctl_fail("--host= is empty: name a host") : 0;
         case 'M':
                 c->machine = argument;
-                return 0;
+                return isempty(argument) ? ctl_fail("--machine= is empty: name a container, or .host") : 0;
         case OPTION_NO_ASK_PASSWORD:
                 c->no_ask_password = true;
                 return 0;

@@ -234,6 +234,9 @@ class Output(unittest.TestCase):
         for wide in (self.on_terminal('list-groups', '--no-pager', '-l', columns=80, NO_COLOR='1'), ctl('list-groups'),
                      self.on_terminal('list-groups', '--no-pager', columns=250, NO_COLOR='1')):
             self.assertLessEqual({'UNIT', 'MAX', 'MIN', 'SOURCE', 'RUN', 'WAIT', 'PREEMPTED'}, set(wide.splitlines()[0].split()))
+        text = self.on_terminal('list-queues', '--no-pager', columns=80, NO_COLOR='1', LC_ALL='C.UTF-8')
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        self.assertLessEqual({'QUEUE', 'PID', 'DEVICE', 'STATE', 'PRIO', 'HELD'}, set(text.splitlines()[0].split()))
         self.assertIn(group, self.on_terminal('list-groups', '--no-pager', columns=200))
         self.assertIn(group, self.on_terminal('list-groups', '--no-pager', columns=100, COLUMNS='200'))
         self.assertIn(group, ctl('list-groups'))

@@ -313,6 +313,7 @@ class Errors(unittest.TestCase):
         message = ctl(*args, status=status, **changes)
         self.assertRegex(message, r'^xschedctl: [^\n]*\n$')
         self.assertIn(says, message)
+        return message
 
     def test_no_such_object(self):
         self.fails('show', 'client:987654', says='client:987654: no such')
@@ -358,6 +359,13 @@ class Errors(unittest.TestCase):
         self.fails('top', '--sort=x', says='--sort=')
         ctl('--bogus', status=1)
         self.assertEqual(ctl('--help', 'bogus', status=1).count('\n'), 1)
+
+    def test_what_was_typed_does_nothing_to_the_terminal(self):
+        self.fails('set', 'a\033[31m\nb\177.service', 'weight', says='weight: not KEY=VALUE')
+        for args in (('fro\033[31m\n',), ('set', 'x.service', 'k\033\007=1'), ('status', 'queue:\033[2J')):
+            with self.subTest(args=args):
+                said = self.fails(*args, says='\\x1b')
+                self.assertEqual([c for c in said[:-1] if c < ' ' or c == '\177'], [])
 
     def test_no_service(self):
         with EmptyBus() as address:

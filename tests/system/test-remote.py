@@ -124,11 +124,16 @@ class Elsewhere(Case):
             with open("/tmp/ssh/arguments", encoding="utf-8") as f:
                 self.assertEqual(f.read(), ours)
         inside.write(write, "#!/bin/sh\nexit 255\n")
-        self.assertRegex(self.ctl("-H", "gone", "list-clients", status=1, env=env).stderr, r"\Axschedctl: [^\n]*the system bus of gone[^\n]*\n\Z")
+        self.assertRegex(self.ctl("-H", "gone", "list-clients", status=1, env=env).stderr, r"\Axschedctl: cannot reach the system bus of gone: [^\n]*\n\Z")
+        # Nothing is known of the service there.
+        self.assertRegex(self.ctl("-H", "gone", "status", status=3, env=env).stdout, r"\AUnknown: the system bus of gone cannot be reached: [^\n]*\n\Z")
 
     def test_machine(self):
         for where in (".host", "root@.host"):
             self.check_is_that_service("-M", where)
+        self.assertRegex(self.ctl("-M", "nosuch", "status", status=3).stdout, r"\AUnknown: the system bus of nosuch cannot be reached: [^\n]*\n\Z")
+        for option in ("--host=", "--machine="):
+            self.assertIn(f"{option} is empty", self.ctl(option, "status", status=1).stderr)
         self.assertRegex(self.ctl("-M", "nosuch", "list-clients", status=1).stderr, r"\Axschedctl: [^\n]*the system bus of nosuch[^\n]*\n\Z")
 
     def test_what_is_of_this_host(self):

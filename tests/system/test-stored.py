@@ -64,6 +64,22 @@ class Stored(SettingsCase):
         run("xschedctl", "reset", "elsewhere")
         self.assertEqual(stored(), {})
 
+    def test_the_root_slice(self):
+        """By its name and by its path, before there is anything and later, until the next boot and for good."""
+        for option in ("--runtime",), ():
+            with self.subTest(option):
+                run("xschedctl", "set", *option, "--", "-.slice", "weight=50")
+                c = self.client()
+                root = self.call("GetGroup", "s", "/")[0]
+                self.assertEqual(self.call("GetGroup", "s", "-.slice")[0], root)
+                self.assertEqual(self.get("Weight", root, GROUP), 50)
+                run("xschedctl", "set", *option, "--", "-.slice", "weight=51")
+                self.assertEqual(self.get("Weight", root, GROUP), 51)
+                self.assertNotIn("-.slice", [g[0] for g in self.call("ListGroups")[0]])
+                run("xschedctl", "reset", "--", "-.slice")
+                self.assertEqual(self.get("Weight", root, GROUP), 100)
+                c.end()
+
     def test_a_single_key_is_forgotten(self):
         """Of what is stored, and of what holds until the next boot; in one step with what is set."""
         c = self.client(unit="single.service")

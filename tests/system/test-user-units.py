@@ -75,6 +75,35 @@ class UserUnits(Case):
         self.units.append(unit)
         return self.only_client()
 
+    def test_names_of_units_are_the_systems(self):
+        """Also while only the user has a unit, or a slice, of that name: he gets nothing of what the administrator says of his own."""
+        inside.write("/run/systemd/system/train.service", f"[Service]\nExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\nSlice=gpu-batch.slice\n")
+        run("systemctl", "daemon-reload")
+        self.addCleanup(run, "systemctl", "daemon-reload")
+        self.addCleanup(os.unlink, "/run/systemd/system/train.service")
+        self.addCleanup(run, "xschedctl", "reset", "gpu-batch.slice")
+        run("systemctl", "start", "gpu-batch.slice")
+        run("xschedctl", "set", "--runtime", "train.service", "weight=70")
+        path = self.start("train.service", text="Slice=gpu-batch.slice\n")
+        before = self.settings(path)
+        self.assertEqual(before[:2], (-50, 100))
+        own = f"{self.top}/gpu.slice/gpu-batch.slice"
+        self.assertIn("no such group", subprocess.run(["xschedctl", "status", "gpu.slice"], capture_output=True, check=False, text=True).stderr)
+        run("xschedctl", "set", "train.service", "priority=9")
+        run("xschedctl", "set", "gpu-batch.slice", "max=30%")
+        run("xschedctl", "suspend", "gpu-batch.slice")
+        self.assertEqual(self.settings(path), before)
+        self.assertFalse(self.get("Suspended", path, CLIENT))
+        self.assertEqual(self.get("Max", self.call("GetGroup", "s", own)[0], GROUP), 0)
+        run("systemctl", "start", "train.service")
+        system = until(lambda: [c[-1] for c in self.call("ListClients")[0] if c[-1] != path], "the system's unit")[0]
+        self.assertEqual(self.settings(system), (9, 70, "override"))
+        self.assertTrue(self.get("Suspended", system, CLIENT))
+        run("xschedctl", "resume", "gpu-batch.slice")
+        run("xschedctl", "reset", "train.service")
+        self.assertEqual(self.settings(path), before)
+        run("systemctl", "stop", "train.service")
+
     def test_properties(self):
         for options, expected in ((["-p", "LogExtraFields=XSCHED_PRIORITY=-9"], (-9, 100, "user-unit")),
                                   (["-p", "Environment=XSCHED_PRIORITY=-8 XSCHED_WEIGHT=40"], (-8, 40, "user-unit")),
