@@ -123,6 +123,23 @@ static void tell_refused(Control *c, const sd_bus_error *e, int r) {
         link_tell(c, "not taken by the service", text);
 }
 
+/* What another attempt would be told again. All else (a quota, memory) is of the moment, and tried again soon, if ever less often. */
+static bool error_is_lasting(const sd_bus_error *e) {
+        static const char *const names[] = {
+                        "org.freedesktop.DBus.Error.InvalidArgs",
+                        "org.freedesktop.DBus.Error.NotSupported",
+                        "org.freedesktop.DBus.Error.UnknownInterface",
+                        "org.freedesktop.DBus.Error.UnknownMethod",
+                        "org.freedesktop.DBus.Error.UnknownObject",
+                        "org.xsched.Scheduler.Error.NoSuchJob",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (streq_ptr(e->name, names[i]))
+                        return true;
+        return false;
+}
+
 static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
         Control *c = userdata;
         const sd_bus_error *e = sdbus.sd_bus_message_get_error(m);
@@ -145,7 +162,8 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         }
         if (!e || !link_error_is_absence(e)) {
                 tell_refused(c, e, r);
-                c->backoff_ns = LINK_BACKOFF_MAX_NS;
+                if (!e || error_is_lasting(e))
+                        c->backoff_ns = LINK_BACKOFF_MAX_NS;
         } else
                 link_tell(c, "no service on the bus", strempty(e->message));
         if (e && link_error_is_no_owner(e))

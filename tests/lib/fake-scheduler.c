@@ -67,6 +67,7 @@ static int on_register_client(sd_bus_message *m, void *userdata, sd_bus_error *e
         char path[64];
 
         keep(s->refuse_client ? s->refused : s->taken, sizeof(s->taken), sd_bus_message_get_sender(m));
+        s->n_refused += s->refuse_client != NULL;
         if (s->refuse_client)
                 return sd_bus_error_set(error, s->refuse_client, "not you");
         must(sd_bus_message_read(m, "t", &flags));

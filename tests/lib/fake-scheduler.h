@@ -29,6 +29,7 @@ typedef struct FakeScheduler {
         sd_bus *bus;
         FakeClient clients[FAKE_CLIENTS_MAX];
         unsigned n_clients;
+        unsigned n_refused;
         char refused[64], taken[64];             /* whose last registration was */
         char device[64], backend[64], label[64]; /* of the last queue */
         int32_t priority_hint;

@@ -292,6 +292,18 @@ static void case_refused(void) {
         CHECK(scheduler_until(s, counters().queues == 1));
 }
 
+/* A quota is of the moment: the same service is asked again soon. */
+static void case_refused_for_now(void) {
+        FakeScheduler *s = scheduler();
+
+        s->refuse_client = "org.xsched.Scheduler.Error.QuotaExceeded";
+        (void) queue((XschedQueueInfo){});
+        CHECK(scheduler_until(
+                        s, s->n_refused == 4)); /* with half a minute between them, there would be one */
+        s->refuse_client = NULL;
+        CHECK(scheduler_until(s, counters().queues == 1));
+}
+
 /* A connection that is another user's by now is not believed: the next attempt is made over one of its own. */
 static void case_denied(void) {
         FakeScheduler *s = scheduler();
@@ -370,6 +382,7 @@ static const BusCase cases[] = {
                 CASE(restart),
                 CASE(amnesia),
                 CASE(refused),
+                CASE(refused_for_now),
                 CASE(denied),
                 CASE(queue_refused),
                 CASE(bad_page),
