@@ -91,6 +91,19 @@ class Attacks(LoweringCase):
         until(lambda: self.get("Group", path, CLIENT) == place, "her to be there")
         self.assertEqual([self.priority(path), self.get("Preemption", path, CLIENT)], [-30, "3"])
 
+    def test_below_what_it_was_started_with(self):
+        """What the administrator has set with a program is not left by way of a cgroup of one's own, nor of a job."""
+        agent, home = self.start("agent.service")
+        pidfd = os.pidfd_open(agent.whereabouts()[0])
+        self.call("CreateJob", "sa{sv}ht", "agent", lowering.typed({"Priority": -50, "Threshold": 1}), pidfd, 1)
+        os.close(pidfd)
+        path = agent.register({})
+        place = home + "/down"
+        agent.move(place)
+        until(lambda: self.get("Group", path, CLIENT) == place, "her to be there")
+        for client in (path, agent.register({}), agent.register({}, agent.job({}, 0)[0])):
+            self.assertEqual([self.priority(client), self.get("Threshold", client, CLIENT)], [-50, 1])
+
     def test_job_of_a_better_cgroup(self):
         """What one service of hers has is not for another one that knows the job's token, and not to be taken along."""
         rich, home = self.start("rich.service")
