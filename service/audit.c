@@ -167,6 +167,15 @@ void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *b
         }
 }
 
+void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former) {
+        char buf[VALUE_MAX];
+
+        audit_reset(a, o, NULL, NULL);
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(former, k))
+                        audit_value(a, o, settings_key_to_string(k), print_setting(former, k, buf), "");
+}
+
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
                 const AuditDevice *before, const AuditDevice *after) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];

@@ -55,6 +55,9 @@ void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved
 void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after);
 
+/* Likewise, of what was only stored: what that was. */
+void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former);
+
 /* Of a device: what is in force. */
 typedef struct AuditDevice {
         const PolicyOps *ops;

@@ -116,7 +116,9 @@ static void group_apply(Group *g, sd_bus_message *message, const Settings *set, 
 }
 
 /* What is only stored changed: there need not be a group. */
-static void name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set) {
+/* `former`: what is forgotten where nothing is set. */
+static void name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set,
+                const Settings *former) {
         const AuditObject o = group_object(name, true);
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
@@ -126,7 +128,7 @@ static void name_apply(Manager *m, const char *name, sd_bus_message *message, co
         if (set)
                 audit_settings(&a, &o, NULL, NULL, set);
         else
-                audit_reset(&a, &o, NULL, NULL);
+                audit_forgotten(&a, &o, former);
         arbiter_flush(m);
 }
 
@@ -260,8 +262,10 @@ static int reset_override(
         const AuthRequest request = g ? reset_request(g) : (AuthRequest){.action = AUTH_MANAGE};
         const Settings none = SETTINGS_NULL;
         bool own = auth_is_for_owner(m->auth, message, &request);
+        const Settings *stored = name ? stored_find(&m->stored, name) : NULL,
+                       former = stored ? *stored : none;
 
-        if (!own && name && stored_find(&m->stored, name)) {
+        if (!own && stored) {
                 int r = store(m, name, &none, error);
                 if (r < 0)
                         return r;
@@ -272,7 +276,7 @@ static int reset_override(
                 g->lowering = SETTINGS_NULL;
                 group_apply(g, message, NULL, false);
         } else
-                name_apply(m, name, message, NULL);
+                name_apply(m, name, message, NULL, &former);
         return sd_bus_reply_method_return(message, NULL);
 }
 
@@ -328,7 +332,7 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
                 r = store_more(m, key, s, error);
                 if (r < 0)
                         return r;
-                name_apply(m, key, message, s);
+                name_apply(m, key, message, s, NULL);
                 return sd_bus_reply_method_return(message, NULL);
         }
         r = group_get(m, streq(name, "-.slice") ? "/" : name, &g);

@@ -106,6 +106,7 @@ class Audit(Case):
         self.check(SETTINGS, by, key="Weight", old="", new="5", XSCHED_GROUP="later.service")
         by = self.do("xschedctl", "reset", "later.service")
         self.check(SETTINGS, by, XSCHED_GROUP="later.service")
+        self.check(SETTINGS, by, key="Weight", old="5", new="", XSCHED_GROUP="later.service")
 
     def test_suspend_and_resume(self):
         for path, interface, fields in (
