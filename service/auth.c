@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <systemd/sd-event.h>
 #include <uthash.h>
 
@@ -32,6 +33,11 @@
 #define QUERIES_PER_USER_MAX 64U
 #define CHECKS_MAX           4U
 
+/* The bus lets a connection wait for 128 replies by default, and refuses its further calls. Dialogs can stay open for as long as a user
+ * likes, so they have places of their own, and nobody else's question waits for one of those. What finds no place waits for it here. */
+#define ASKED_MAX          48U
+#define ASKED_PER_USER_MAX 8U
+
 typedef enum CheckState {
         CHECK_PENDING,
         CHECK_GRANTED,
@@ -44,6 +50,8 @@ typedef struct Check {
         char *verb, *target;
         uid_t owner;
         CheckState state;
+        bool interactive;
+        uint64_t asked_as;  /* polkit's name of the question; 0: it was not asked yet */
         sd_bus_error error; /* of a denial */
         sd_bus_slot *slot;
 } Check;
@@ -63,6 +71,7 @@ struct Auth {
         bool polkit;
         uid_t service;
         Query *queries;
+        uint64_t n_asked;              /* ever */
         const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
         AuthGrant grant;
 };
@@ -123,7 +132,30 @@ static int deny(const AuthRequest *req, sd_bus_error *error) {
                         req->verb ?: "this", auth_action_to_string(req->action));
 }
 
+/* The bus keeps a place for the answer until there is one, whether or not we still want it. */
+static void check_cancel(const Check *c) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *call = NULL;
+        char name[32];
+
+        (void) snprintf(name, sizeof(name), "%" PRIu64, c->asked_as);
+        int r = sd_bus_message_new_method_call(c->query->auth->bus, &call, POLKIT_NAME, POLKIT_PATH,
+                        POLKIT_INTERFACE, "CancelCheckAuthorization");
+        if (r >= 0)
+                r = sd_bus_message_append(call, "s", name);
+        if (r >= 0)
+                r = sd_bus_message_set_expect_reply(call, false);
+        if (r >= 0)
+                r = sd_bus_message_set_auto_start(call, false);
+        if (r >= 0)
+                r = sd_bus_send(NULL, call, NULL);
+        if (r < 0)
+                log_debug_errno(r, "Failed to take a question to polkit back, ignoring: %m");
+}
+
 static void check_done(Check *c) {
+        if (c->slot)
+                check_cancel(c);
         sd_bus_slot_unref(c->slot);
         sd_bus_error_free(&c->error);
         free(c->verb);
@@ -152,13 +184,71 @@ bool auth_is_waiting(Auth *a, sd_bus_message *m) {
         return a && query_find(a, m);
 }
 
-static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *error, Query **ret) {
+static bool query_is_pending(const Query *q) {
+        for (size_t i = 0; i < q->n_checks; i++)
+                if (q->checks[i].state == CHECK_PENDING)
+                        return true;
+        return false;
+}
+
+static unsigned user_queries(const Auth *a, uid_t uid) {
         unsigned n = 0;
-        for (Query *q = a->queries; q; q = q->hh.next)
-                n += q->sender == sender;
-        if (n >= QUERIES_PER_USER_MAX || HASH_COUNT(a->queries) >= QUERIES_MAX)
-                return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED,
-                                "Too many calls wait for authorisation");
+
+        for (const Query *q = a->queries; q; q = q->hh.next)
+                n += q->sender == uid;
+        return n;
+}
+
+static int too_many(sd_bus_error *error) {
+        return sd_bus_error_set(
+                        error, SD_BUS_ERROR_LIMITS_EXCEEDED, "Too many calls wait for authorisation");
+}
+
+/* The last call that waits of the user who has most of them, and more than `than`. */
+static Query *most_patient(Auth *a, unsigned than) {
+        Query *found = NULL;
+        uid_t last = AUTH_NO_OWNER, most = AUTH_NO_OWNER;
+
+        for (Query *q = a->queries; q; q = q->hh.next) {
+                if (!query_is_pending(q))
+                        continue;
+                if (q->sender != last && q->sender != most) {
+                        unsigned n = user_queries(a, q->sender);
+                        if (n > than) {
+                                than = n;
+                                most = q->sender;
+                        }
+                }
+                last = q->sender;
+                if (q->sender == most)
+                        found = q;
+        }
+        return found;
+}
+
+/* Room for one more call of the user: where there is none, whoever has most gives it. */
+static int make_room(Auth *a, uid_t sender, sd_bus_error *error) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error late = SD_BUS_ERROR_NULL;
+        unsigned n = user_queries(a, sender);
+
+        if (n >= QUERIES_PER_USER_MAX)
+                return too_many(error);
+        if (HASH_COUNT(a->queries) < QUERIES_MAX)
+                return 0;
+        Query *q = most_patient(a, n + 1);
+        if (!q)
+                return too_many(error);
+        (void) too_many(&late);
+        (void) sd_bus_reply_method_error(q->message, &late);
+        query_free(q);
+        return 0;
+}
+
+static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *error, Query **ret) {
+        int r = make_room(a, sender, error);
+        if (r < 0)
+                return r;
 
         Query *q = calloc(1, sizeof(Query));
         if (!q)
@@ -179,13 +269,6 @@ static Check *query_find_check(Query *q, const AuthRequest *req) {
                         return c;
         }
         return NULL;
-}
-
-static bool query_is_pending(const Query *q) {
-        for (size_t i = 0; i < q->n_checks; i++)
-                if (q->checks[i].state == CHECK_PENDING)
-                        return true;
-        return false;
 }
 
 static int query_on_done(sd_event_source *source, void *userdata) {
@@ -245,11 +328,15 @@ static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest
                 deny(req, &c->error);
 }
 
+static void ask_waiting(Auth *a);
+
 static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
         Check *c = userdata;
         Query *q = c->query;
         const AuthRequest req = {.action = c->action, .verb = c->verb};
         const sd_bus_error *e = sd_bus_message_get_error(reply);
+
+        Auth *a = q->auth;
 
         c->slot = sd_bus_slot_unref(c->slot);
         c->state = CHECK_DENIED;
@@ -261,11 +348,13 @@ static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *
                 else
                         deny(&req, &c->error);
         } else {
+                check_cancel(c); /* it may be that we did not want to wait any longer */
                 log_warning("polkit could not answer: %s", strempty(e->message));
                 sd_bus_error_setf(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
                                 "Not authorised: polkit could not answer: %s", strempty(e->message));
         }
         query_resume(q);
+        ask_waiting(a);
         return 1;
 }
 
@@ -278,28 +367,85 @@ static int append_details(sd_bus_message *call, const AuthRequest *req) {
         return r < 0 ? r : sd_bus_message_close_container(call);
 }
 
-static int query_ask(Query *q, const AuthRequest *req, sd_bus_error *error) {
+static int check_ask(Check *c) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *call = NULL;
-        sd_bus *bus = q->auth->bus;
+        const AuthRequest req = {.verb = c->verb, .target = c->target};
+        Auth *a = c->query->auth;
+        char name[32];
 
+        c->asked_as = ++a->n_asked;
+        (void) snprintf(name, sizeof(name), "%" PRIu64, c->asked_as);
+        int r = sd_bus_message_new_method_call(
+                        a->bus, &call, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
+        if (r >= 0)
+                r = sd_bus_message_append(call, "(sa{sv})s", "system-bus-name", 1, "name", "s",
+                                sd_bus_message_get_sender(c->query->message),
+                                auth_action_to_string(c->action));
+        if (r >= 0)
+                r = append_details(call, &req);
+        if (r >= 0)
+                r = sd_bus_message_append(call, "us", (uint32_t) c->interactive, name);
+        return r < 0 ? r
+                     : sd_bus_call_async(a->bus, &c->slot, call, check_on_answer, c,
+                                       c->interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC);
+}
+
+/* Who has open questions of one kind. */
+typedef struct Asked {
+        uid_t uids[ASKED_MAX];
+        size_t n;
+} Asked;
+
+static bool asked_has_room(const Asked *asked, uid_t uid) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < asked->n; i++)
+                n += asked->uids[i] == uid;
+        return asked->n < ASKED_MAX && n < ASKED_PER_USER_MAX;
+}
+
+static void count_asked(const Auth *a, Asked asked[static 2]) {
+        for (const Query *q = a->queries; q; q = q->hh.next)
+                for (size_t i = 0; i < q->n_checks; i++) {
+                        Asked *of = asked + q->checks[i].interactive;
+                        if (q->checks[i].slot && of->n < ASKED_MAX)
+                                of->uids[of->n++] = q->sender;
+                }
+}
+
+/* Asks what there is a place for, in the order in which it came. */
+static void ask_waiting(Auth *a) {
+        Asked asked[2] = {0};
+
+        count_asked(a, asked);
+        for (Query *q = a->queries, *next; q; q = next) {
+                next = q->hh.next;
+                for (size_t i = 0; i < q->n_checks; i++) {
+                        Check *c = q->checks + i;
+                        Asked *of = asked + c->interactive;
+
+                        if (c->state != CHECK_PENDING || c->asked_as > 0 || !asked_has_room(of, q->sender))
+                                continue;
+                        int r = check_ask(c);
+                        if (r >= 0) {
+                                of->uids[of->n++] = q->sender;
+                                continue;
+                        }
+                        c->state = CHECK_DENIED;
+                        sd_bus_error_set_errnof(&c->error, r, "Not authorised: polkit could not be asked");
+                        query_resume(q);
+                        break;
+                }
+        }
+}
+
+static int query_ask(Query *q, const AuthRequest *req) {
         if (q->n_checks >= CHECKS_MAX)
                 return -E2BIG;
         int interactive = sd_bus_message_get_allow_interactive_authorization(q->message);
         if (interactive < 0)
                 return interactive;
-
-        int r = sd_bus_message_new_method_call(
-                        bus, &call, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
-        if (r >= 0)
-                r = sd_bus_message_append(call, "(sa{sv})s", "system-bus-name", 1, "name", "s",
-                                sd_bus_message_get_sender(q->message), auth_action_to_string(req->action));
-        if (r >= 0)
-                r = append_details(call, req);
-        if (r >= 0)
-                r = sd_bus_message_append(call, "us", (uint32_t) !!interactive, "");
-        if (r < 0)
-                return r;
 
         Check *c = q->checks + q->n_checks;
         *c = (Check){
@@ -308,13 +454,14 @@ static int query_ask(Query *q, const AuthRequest *req, sd_bus_error *error) {
                         .verb = req->verb ? strdup(req->verb) : NULL,
                         .target = req->target ? strdup(req->target) : NULL,
                         .owner = req->owner,
+                        .interactive = interactive > 0,
                         .state = CHECK_PENDING,
         };
         q->n_checks++;
         if ((req->verb && !c->verb) || (req->target && !c->target))
                 return -ENOMEM;
-        return sd_bus_call_async(bus, &c->slot, call, check_on_answer, c,
-                        interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC);
+        ask_waiting(q->auth);
+        return 0;
 }
 
 /* The request as it is asked: what is not the caller's own takes the administrator's right. */
@@ -391,7 +538,7 @@ static int check_request(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_
                 if (r < 0)
                         return r;
         }
-        r = query_ask(q, &e, error);
+        r = query_ask(q, &e);
         if (r < 0) {
                 query_free(q);
                 return r;

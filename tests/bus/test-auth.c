@@ -56,6 +56,7 @@ typedef struct World {
         char asked[1024]; /* "action verb target interactive;" of each */
         sd_bus_message *waiting[128];
         unsigned n_waiting;
+        unsigned n_taken_back;
 
         /* the caller */
         char outcome[1024]; /* "ok;" or the error's name of each call, as they come back */
@@ -161,6 +162,10 @@ static int on_check(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         const char *kind, *key, *subject, *action, *verb = "", *target = "", *cancellation;
         uint32_t flags = 0;
 
+        if (sd_bus_message_is_method_call(m, NULL, "CancelCheckAuthorization")) {
+                w->n_taken_back++;
+                return 1;
+        }
         assert_true(sd_bus_message_is_method_call(
                         m, "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization"));
         int r = sd_bus_message_read(m, "(sa{sv})s", &kind, 1, &key, "s", &subject, &action);
@@ -433,11 +438,46 @@ static void test_property(void **state) {
         assert_int_equal(w->n_done, 1);
 }
 
+static void run_until_waiting(World *w, unsigned n) {
+        while (w->n_waiting < n)
+                assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
+}
+
+/* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are not left with polkit. */
+static void test_open_dialogs(void **state) {
+        enum { USERS = 9, EACH = 10, AT_ONCE = 48 };
+        World *w = *state;
+
+        start_polkit(w);
+        for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
+                w->answers[i] = ANSWER_LATER;
+        for (unsigned i = 0; i < USERS * EACH; i++) {
+                sender = ALICE + 1 + i / EACH;
+                call_try(w, AUTH_MANAGE, true);
+                /* Who calls is known when the call arrives. */
+                while (w->n_entered < i + 1)
+                        assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
+        }
+        run_until_waiting(w, AT_ONCE);
+
+        sender = ALICE;
+        w->answers[0] = ANSWER_YES;
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, 1);
+        assert_string_equal(w->outcome, "ok;");
+        assert_int_equal(w->n_waiting, AT_ONCE);
+
+        w->auth = auth_free(w->auth);
+        assert_int_equal(auth_new(w->service, true, &w->auth), 0);
+        while (w->n_taken_back < AT_ONCE)
+                assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
+}
+
 /* polkit takes its time (somebody looks for his password): other callers are served, answers find their calls, and one user
  * cannot pile up calls without end. */
 static void test_many_wait(void **state) {
         World *w = *state;
-        enum { PER_USER = 64, TOO_MANY = 10 };
+        enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 8 };
 
         start_polkit(w);
         for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
@@ -453,11 +493,16 @@ static void test_many_wait(void **state) {
         assert_int_equal(w->n_done, 1);
         sender = ALICE;
 
-        while (w->n_waiting < PER_USER)
-                assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
-        for (unsigned i = 0; i < PER_USER; i++) /* the last first, every other one */
-                assert_true(answer(w->waiting[PER_USER - 1 - i], i % 2 == 0 ? ANSWER_YES : ANSWER_NO) >= 0);
-        run_until(w, TOO_MANY + 1 + PER_USER);
+        /* Eight are asked at a time; the last of them is answered first, every other one by yes. */
+        for (unsigned i = 0; i < PER_USER; i++) {
+                if (i % AT_A_TIME == 0)
+                        run_until_waiting(w, i + AT_A_TIME);
+                assert_int_equal(w->n_waiting, i - i % AT_A_TIME + AT_A_TIME);
+                assert_true(answer(w->waiting[w->n_waiting - 1 - i % AT_A_TIME],
+                                            i % 2 == 0 ? ANSWER_YES : ANSWER_NO) >= 0);
+                if (i % AT_A_TIME == AT_A_TIME - 1)
+                        run_until(w, TOO_MANY + 1 + i + 1);
+        }
         assert_int_equal(w->n_done, 1 + PER_USER / 2);
 
         /* All is forgotten: there is room again. */
@@ -500,6 +545,7 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_private_bus, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_two_questions_in_one_call, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_property, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_open_dialogs, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_many_wait, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_freed_while_waiting, setup, teardown),
         };
