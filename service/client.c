@@ -536,7 +536,9 @@ int client_moved(Client *c) {
                 for (uint32_t i = 0; i < c->n_slots; i++)
                         if (c->slots[i])
                                 entity_take_queue(NULL, c->slots[i]);
+                g->awaited = true; /* it may be there only as what the former one is below */
                 client_leave(c);
+                g->awaited = false;
                 (void) client_join(c, g);
                 (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
                                 UINT_MAX);

@@ -48,6 +48,7 @@ struct Group {
         Group *children; /* list, by children_prev/children_next */
         Group *children_prev, *children_next;
         unsigned n_children, n_jobs; /* of which are jobs */
+        bool awaited;                /* a client is about to join: it stays, whoever leaves */
         Share *shares;               /* list, by group_prev/group_next */
 
         Client *clients; /* list, by group_prev/group_next */

@@ -104,6 +104,27 @@ class Attacks(LoweringCase):
         for client in (path, agent.register({}), agent.register({}, agent.job({}, 0)[0])):
             self.assertEqual([self.priority(client), self.get("Threshold", client, CLIENT)], [-50, 1])
 
+    def test_up_again(self):
+        """A cgroup that she goes up to is there, also when it was there only as what the one below it is in."""
+        service = self.bus.bus("GetConnectionUnixProcessID", "s", inside.NAME)
+        agent, home = self.start("agent.service")
+        path = agent.register({})
+        agent.queue(path, 0)
+        for place in 3 * [home + "/a/b", home + "/a", home]:
+            agent.move(place)
+            until(lambda: self.get("Group", path, CLIENT) == place, "her to be there")
+            group = self.call("GetGroup", "s", place)[0]
+            self.assertEqual([self.get(p, group, GROUP) for p in ("Name", "NClients")], [place, 1])
+        token = agent.job({}, 0)[0]
+        inner = agent.register({}, token)
+        agent.hang_up(path)
+        agent.end_job(0)
+        agent.move(home + "/a")
+        until(lambda: self.get("Group", inner, CLIENT) == home + "/a", "her to leave the job")
+        agent.move(home)
+        until(lambda: self.get("Group", inner, CLIENT) == home, "her to be there")
+        self.assertEqual(self.bus.bus("GetConnectionUnixProcessID", "s", inside.NAME), service)
+
     def test_job_of_a_better_cgroup(self):
         """What one service of hers has is not for another one that knows the job's token, and not to be taken along."""
         rich, home = self.start("rich.service")
