@@ -6,8 +6,9 @@
 
 #include "answer.h"
 
-/* Objects a step. */
+/* A step: objects, and time beyond which no further one is begun. Edges wait for its end. */
 #define STEP_OBJECTS 8U
+#define STEP_NS      (30 * NSEC_PER_USEC)
 
 static Answer *answer_free(Answer *a) {
         if (!a)
@@ -46,6 +47,7 @@ static int answer_count(Answer *a, int r) {
 
 static int step(void *userdata) {
         Answer *a = userdata;
+        uint64_t until = now_ns() + STEP_NS;
         int r;
 
         if (!a->begun) {
@@ -55,7 +57,7 @@ static int step(void *userdata) {
                 if (r < 0)
                         return r;
         }
-        for (unsigned i = 0; i < STEP_OBJECTS; i++) {
+        for (unsigned i = 0; i < STEP_OBJECTS && (i == 0 || now_ns() < until); i++) {
                 void *object = walk_next(&a->walk);
                 if (!object) {
                         a->table++;

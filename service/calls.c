@@ -20,7 +20,7 @@
 #include "user.h"
 
 /* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
-#define TURN_NS    (200 * NSEC_PER_USEC)
+#define TURN_NS    (50 * NSEC_PER_USEC)
 #define QUANTUM_NS (200 * NSEC_PER_USEC)
 
 /* Reads get a turn after so much time spent on changes, if there are always some. */

@@ -25,6 +25,7 @@
 #include "messages.h"
 #include "notify.h"
 #include "privileged.h"
+#include "tell.h"
 #include "user.h"
 #include "wakes.h"
 
@@ -98,6 +99,7 @@ Manager *manager_free(Manager *m) {
         sd_bus_flush_close_unref(m->bus);
         closer_finish();
         wakes_done(m);
+        tell_done(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);

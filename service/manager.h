@@ -138,9 +138,11 @@ struct Manager {
         Client *holding;        /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
         Keep keep;
-        Client *condemned;             /* list: crowd_flush() disconnects them */
-        Client *to_be_told;            /* list: ladder_flush() notifies them */
-        Queue *ordered;                /* list: not seen to have obeyed yet */
+        Client *condemned;  /* list: crowd_flush() disconnects them */
+        Client *to_be_told; /* list: ladder_flush() notifies them */
+        Queue *ordered;     /* list: not seen to have obeyed yet */
+        Queue *untold;      /* list: tell.h */
+        sd_event_source *tell_source;
         Device *preempted;             /* list: of what happened there the bus is told last */
         sd_event_source *lease_source; /* off while `holding` is empty */
 

@@ -11,6 +11,7 @@
 #include "arbiter.h"
 #include "config.h"
 #include "ladder.h"
+#include "tell.h"
 #include "user.h"
 #include "walk.h"
 
@@ -129,12 +130,9 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
 
 /* Said only when it is so: a change of a group comes by at each of its queues. */
 static void queue_announce_settings(Queue *q, const SettingsResolved *former) {
-        if (!q->hh.tbl || !q->manager->bus ||
-                        (settings_policy_equal(&former->policy, &q->resolved.policy) &&
-                                        former->source == q->resolved.source))
-                return;
-        (void) sd_bus_emit_properties_changed(q->manager->bus, q->path, BUS_INTERFACE ".Queue", "Priority",
-                        "Weight", "Threshold", "Preemption", "PolicySource", NULL);
+        if (!settings_policy_equal(&former->policy, &q->resolved.policy) ||
+                        former->source != q->resolved.source)
+                tell_settings(q);
 }
 
 int queue_settings_changed(Queue *q) {
@@ -250,6 +248,7 @@ Queue *queue_free(Queue *q) {
 
         Client *c = q->client;
         Manager *m = q->manager;
+        tell_forget(q);
         if (q->announced && !m->stopping) {
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, q->path);

@@ -63,6 +63,10 @@ struct Queue {
         CostVote *vote;     /* its owner's, from its first order on */
         bool announced;     /* on the bus */
 
+        /* tell.h */
+        bool untold;
+        Queue *untold_prev, *untold_next;
+
         Queue *entity_prev, *entity_next;
         Queue *ordered_prev, *ordered_next;
         UT_hash_handle hh;
