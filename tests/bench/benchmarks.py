@@ -32,6 +32,8 @@ import re
 import subprocess
 import sys
 
+from attack_table import render_attack
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
@@ -182,10 +184,7 @@ def run_control(options):
 
 
 def run_attack(options):
-    os.environ.update(
-        XSCHEDD=os.path.join(options.build, "service", "xschedd"), TEST_CLIENT="",
-        ATTACKER=os.path.join(options.build, "tests", "lib", "attacker"),
-    )
+    os.environ.update(XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT="", ATTACKER=f"{options.build}/tests/lib/attacker")
     command = ["/usr/bin/python3", os.path.join(HERE, "bench-attack.py"), *(["--quick"] if options.quick else [])]
     keep(options, "attack", command, json.loads(run(command)))
 
@@ -524,41 +523,6 @@ def render_control(record):
     return text + "\n" + provenance(record)
 
 
-ATTACKS = {
-    "ask": "Describe, lists, the whole tree of objects, over 3,000 queues",
-    "set-badly": "Set() with wrong signatures, beyond one's rights, of nothing",
-    "set-own": "settings of an own client with 100 queues",
-    "register": "registrations, one after the other",
-    "trespass": "queues for clients of others",
-    "invent": "queues on invented devices",
-    "connect": "a connection for each call",
-    "storm": "edges of 2 clients with 8 queues",
-    "crowd": "20,000 waiters on an eventfd",
-}
-
-
-def render_attack(record):
-    d = record["data"]
-
-    def row(text, times, yard=None):
-        cells = [text]
-        for what in ("hold", "registration"):
-            cells += [f"{times[what][k]:.0f}" for k in ("p50_us", "p99_us")]
-            cells.append(f"{times[what]['p99_us'] / yard[what]['p99_us']:.1f}x" if yard else "")
-        return cells
-
-    rows = [row("nobody attacks", d["quiet"])]
-    for r in d["rows"]:
-        rows.append(row(ATTACKS.get(r["attack"], r["attack"]), r["attacked"], r["yardstick"]))
-        rows.append(row("- as busy, with others", r["yardstick"]))
-    return (
-        "Holds and registrations of one user beside another who attacks. The yardstick, and the line below each attack: as many processes that keep "
-        "the CPUs and the bus busy without a word to the service.\n\n"
-        + table(["", "hold p50 us", "p99 us", "p99 to yardstick", "registration p50 us", "p99 us", "p99 to yardstick"], rows)
-        + "\n" + provenance(record)
-    )
-
-
 def render_text(record):
     return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
 
@@ -577,7 +541,7 @@ SECTIONS = [
     ("The service under load", "", ["load"], render_load),
     ("The idle service", "", ["idle"], render_idle),
     ("The control plane", "", ["control"], render_control),
-    ("Beside attackers", "", ["attack"], render_attack),
+    ("Beside attackers", "", ["attack"], lambda record: render_attack(record, table) + "\n" + provenance(record)),
     ("The policy", "", ["policy"], render_text),
 ]
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The section of BENCHMARKS.md about attackers, from what bench-attack.py measured."""
+
+ATTACKS = {
+    "ask": "Describe, lists, the whole tree of objects, over 3,000 queues",
+    "set-badly": "Set() with wrong signatures, beyond one's rights, of nothing",
+    "set-own": "settings of an own client with 100 queues",
+    "register": "registrations, one after the other",
+    "trespass": "queues for clients of others",
+    "invent": "queues on invented devices",
+    "connect": "a connection for each call",
+    "storm": "edges of 2 clients with 8 queues",
+    "crowd": "20,000 waiters on an eventfd",
+}
+
+
+def render_attack(record, table):
+    """Text and table of the section; `table` makes a table of headings and rows."""
+    d = record["data"]
+
+    def row(text, times, yard=None):
+        cells = [text]
+        for what in ("hold", "registration"):
+            cells += [f"{times[what][k]:.0f}" for k in ("p50_us", "p99_us")]
+            cells.append(f"{times[what]['p99_us'] / yard[what]['p99_us']:.1f}x" if yard else "")
+        return cells
+
+    rows = [row("nobody attacks", d["quiet"])]
+    for r in d["rows"]:
+        rows.append(row(ATTACKS.get(r["attack"], r["attack"]), r["attacked"], r["yardstick"]))
+        rows.append(row("- as busy, with others", r["yardstick"]))
+    return (
+        "Holds and registrations of one user beside another who attacks. The yardstick, and the line below each attack: as many processes that keep "
+        "the CPUs and the bus busy without a word to the service. The aim is a p99 of 2x of the yardstick's at most. A hold waits for the call that "
+        "is being answered when its edge comes, and for no other one: what takes long is the end of a long answer, and settings of many queues at once.\n\n"
+        + table(["", "hold p50 us", "p99 us", "p99 to yardstick", "registration p50 us", "p99 us", "p99 to yardstick"], rows)
+    )
