@@ -33,7 +33,8 @@ struct AttrWatch {
 
 static void entry_free(AttrWatch *w, Entry *e) {
         backlog_remove(w->backlog, &e->news);
-        HASH_DEL(w->entries, e);
+        if (w->entries) /* it is in there: said for the analyzer */
+                HASH_DEL(w->entries, e);
         free(e);
 }
 

@@ -171,7 +171,8 @@ static void look(BacklogItem *item, void *userdata) {
 
 static void forget(CgroupWatch *w, Directory *d) {
         backlog_remove(w->backlog, &d->news);
-        HASH_DEL(w->directories, d);
+        if (w->directories) /* it is in there: said for the analyzer */
+                HASH_DEL(w->directories, d);
         free(d->cgroup);
         free(d);
 }
