@@ -376,7 +376,7 @@ static int get_main_pid(TransientUnit *u, pid_t *ret) {
 }
 
 int transient_service_open_main(TransientUnit *u, int *ret) {
-        pid_t pid, again;
+        pid_t pid = 0, again = 0;
 
         int r = get_main_pid(u, &pid);
         if (r != 0 || pid == 0)

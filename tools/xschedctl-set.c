@@ -91,26 +91,28 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
         }
 }
 
-static int find_named_setting(ObjectKind kind, const char *assignment, const Setting **ret) {
+/* Of KEY=VALUE; NULL when it is none, which has been said then. */
+static const Setting *find_named_setting(ObjectKind kind, const char *assignment) {
         const char *equals = strchr(assignment, '=');
 
-        if (!equals || equals == assignment)
-                return ctl_fail("%s: not KEY=VALUE", assignment);
+        if (!equals || equals == assignment) {
+                (void) ctl_fail("%s: not KEY=VALUE", assignment);
+                return NULL;
+        }
         size_t n = (size_t) (equals - assignment);
-        *ret = find_setting(kind == OBJECT_DEVICE, assignment, n);
-        return *ret ? 0
-                    : ctl_fail("%.*s: no such setting of a %s", (int) n, assignment,
-                                      object_kind_to_string(kind));
+        const Setting *s = find_setting(kind == OBJECT_DEVICE, assignment, n);
+        if (!s)
+                (void) ctl_fail("%.*s: no such setting of a %s", (int) n, assignment,
+                                object_kind_to_string(kind));
+        return s;
 }
 
 int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) {
-        const Setting *s;
-        int r;
+        const Setting *s = find_named_setting(kind, assignment);
 
-        r = find_named_setting(kind, assignment, &s);
-        if (r != 0)
-                return r;
-        r = append_value(m, s, strchr(assignment, '=') + 1);
+        if (!s)
+                return EXIT_FAILURE;
+        int r = append_value(m, s, strchr(assignment, '=') + 1);
         if (r == -EINVAL)
                 return ctl_fail("%s: not a %s", assignment,
                                 s->is_span                       ? "time span, like 5ms"
@@ -160,7 +162,6 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
 
 /* "Unset": the names of those settings that were given an empty value. */
 static int append_unset(sd_bus_message *m, ObjectKind kind, size_t n, char *assignments[]) {
-        const Setting *s;
         int r;
 
         r = sd_bus_message_open_container(m, 'e', "sv");
@@ -173,12 +174,14 @@ static int append_unset(sd_bus_message *m, ObjectKind kind, size_t n, char *assi
         for (size_t i = 0; i < n && r >= 0; i++) {
                 if (!is_unset(assignments[i]))
                         continue;
-                if (kind == OBJECT_DEVICE && named_policy(assignments[i]))
+                if (kind == OBJECT_DEVICE && named_policy(assignments[i])) {
                         r = sd_bus_message_append(m, "s", "Policy");
-                else if (find_named_setting(kind, assignments[i], &s) != 0)
+                        continue;
+                }
+                const Setting *s = find_named_setting(kind, assignments[i]);
+                if (!s)
                         return EXIT_FAILURE;
-                else
-                        r = sd_bus_message_append(m, "s", s->name);
+                r = sd_bus_message_append(m, "s", s->name);
         }
         for (unsigned i = 0; i < 3 && r >= 0; i++)
                 r = sd_bus_message_close_container(m);

@@ -139,7 +139,7 @@ static void crowd_fd(int fd) {
         if (getrlimit(RLIMIT_NOFILE, &l) < 0)
                 fail("getrlimit", -errno);
         n_copies = MIN(l.rlim_cur / 2 / (n_clients + 1), n_waiters);
-        copies = calloc(n_copies, sizeof(int));
+        copies = calloc(n_copies + 1, sizeof(int));
         if (!copies)
                 fail("calloc", -ENOMEM);
         for (unsigned long i = 0; i < n_copies; i++)
@@ -209,8 +209,8 @@ static void toggle(Target *t, uint32_t slot) {
 }
 
 static void strike(void) {
-        for (unsigned c = 0; c < n_clients && !ended; c++)
-                for (unsigned q = 0; q < n_queues; q++)
+        for (unsigned c = 0; targets && c < n_clients && !ended; c++)
+                for (unsigned q = 0; targets[c].slots && q < n_queues; q++)
                         toggle(targets + c, targets[c].slots[q]);
 }
 

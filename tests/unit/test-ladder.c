@@ -507,7 +507,7 @@ static void test_votes(void **state) {
         assert_int_equal(costs_votes(&v).release_ns, 0);
 
         for (unsigned i = 2; i < ELEMENTSOF(votes); i++)
-                votes[i] = vote(&v, i, 1000 * (1 + i * 37 % 101));
+                votes[i] = vote(&v, i, UINT64_C(1000) * (1 + i * 37 % 101));
         assert_in_range(costs_votes(&v).hold_ns, 49000, 53000);
         for (unsigned i = 0; i < ELEMENTSOF(votes); i++)
                 assert_null(costs_vote_put(&v, votes[i]));
