@@ -115,31 +115,15 @@ static const char *print_setting(const Settings *s, SettingsKey k, char buf[stat
         return buf;
 }
 
-/* All that is in force, as settings. */
-static void settings_in_force(const SettingsResolved *r, Settings *ret) {
-        *ret = (Settings){
-                        .mask = (1U << _SETTINGS_KEY_MAX) - 1,
-                        .priority = r->policy.priority,
-                        .weight = r->policy.weight,
-                        .threshold = r->policy.threshold,
-                        .preemption = r->policy.preemption,
-                        .gang = r->policy.gang,
-                        .max = r->policy.max,
-                        .min = r->policy.min,
-                        .period_us = r->policy.period_us,
-        };
-        memcpy(ret->class, r->class, sizeof(ret->class));
-}
-
 void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after, const Settings *set) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
         Settings former = SETTINGS_NULL, now = SETTINGS_NULL;
 
         if (before)
-                settings_in_force(before, &former);
+                settings_from_resolved(before, &former);
         if (after)
-                settings_in_force(after, &now);
+                settings_from_resolved(after, &now);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 const Settings *new = settings_has(set, k) ? set : &now;
                 if (new == set || set->unset &(1U << k))
@@ -158,8 +142,8 @@ void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *b
         audit_event(a, MESSAGE_SETTINGS_CHANGED, o, what);
         if (!before || !after)
                 return;
-        settings_in_force(before, &former);
-        settings_in_force(after, &now);
+        settings_from_resolved(before, &former);
+        settings_from_resolved(after, &now);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 const char *old = print_setting(&former, k, old_buf), *new = print_setting(&now, k, new_buf);
                 if (!streq(old, new))

@@ -503,17 +503,25 @@ void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t 
         s->mask &= ~decided;
 }
 
-bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
-        Settings now = {.priority = r->policy.priority,
+void settings_from_resolved(const SettingsResolved *r, Settings *ret) {
+        *ret = (Settings){
+                        .mask = (1U << _SETTINGS_KEY_MAX) - 1,
+                        .priority = r->policy.priority,
                         .weight = r->policy.weight,
                         .threshold = r->policy.threshold,
                         .preemption = r->policy.preemption,
                         .gang = r->policy.gang,
                         .max = r->policy.max,
                         .min = r->policy.min,
-                        .period_us = r->policy.period_us};
+                        .period_us = r->policy.period_us,
+        };
+        memcpy(ret->class, r->class, sizeof(ret->class));
+}
 
-        memcpy(now.class, r->class, sizeof(now.class));
+bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
+        Settings now;
+
+        settings_from_resolved(r, &now);
         return settings_has(s, k) && key_is_equal(s, &now, k);
 }
 

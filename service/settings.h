@@ -172,6 +172,9 @@ bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
  * them, the rest stays. */
 void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata);
 
+/* All that is in force, as settings. */
+void settings_from_resolved(const SettingsResolved *r, Settings *ret);
+
 /* Whether s gives the key the value that it has in *r. */
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k);
 

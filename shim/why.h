@@ -9,8 +9,7 @@
  * does not inherit it.
  */
 
-#define WHY_PREFIX "xsched: "
-#define WHY_END    " :xsched" /* the kernel puts something of its own behind it */
+#include "common/why-name.h"
 
 /* Both by the control thread only. */
 void why_set(const char *what, const char *detail);

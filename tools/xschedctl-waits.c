@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "shim/why.h"
+#include "common/why-name.h"
 #include "tools/xschedctl-waits.h"
 
 /* (device, reason, by whom, since, until, for) */
