@@ -5,6 +5,7 @@
  */
 
 #include "answer.h"
+#include "wakes.h"
 
 /* A step: objects, and time beyond which no further one is begun. Edges wait for its end. */
 #define STEP_OBJECTS 8U
@@ -68,6 +69,7 @@ static int step(void *userdata) {
                 if (r < 0)
                         return r;
                 a->n++;
+                wakes_look(a->manager);
         }
         return 1;
 }

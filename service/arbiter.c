@@ -511,7 +511,7 @@ static void tell_preempted(Manager *m) {
         }
 }
 
-void arbiter_flush(Manager *m) {
+static void flush(Manager *m) {
         m->verdict_at = 0;
         while (m->pending) {
                 Device *d = m->pending;
@@ -529,6 +529,12 @@ void arbiter_flush(Manager *m) {
         tell_preempted(m);
         if (m->devices_left)
                 devices_trim(m);
+}
+
+void arbiter_flush(Manager *m) {
+        m->wakes.busy = true;
+        flush(m);
+        m->wakes.busy = false;
 }
 
 /* --- edges --- */

@@ -18,6 +18,7 @@
 #include "log.h"
 #include "tree-dbus.h"
 #include "user.h"
+#include "wakes.h"
 
 /* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
 #define TURN_NS    (50 * NSEC_PER_USEC)
@@ -251,6 +252,7 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
                 user_serve(u, lane);
                 now = now_ns();
                 charge(c, u, lane, now, now - before);
+                wakes_look(c->manager);
                 if (n_unwritten(c) > 0)
                         break;
         }
@@ -372,9 +374,8 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
                 c->current->work = *work;
                 return 1;
         }
-        do
-                r = work->step(work->userdata);
-        while (r > 0);
+        while ((r = work->step(work->userdata)) > 0)
+                wakes_look(m);
         work->free(work->userdata);
         return r < 0 ? r : 1;
 }

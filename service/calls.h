@@ -7,7 +7,8 @@
  * sd-bus dispatches messages as they arrive, each to its end. Here a call is only taken in (a filter in front of everything), put behind
  * the others of its connection, and dispatched when it is its turn:
  *
- *   - Verdicts first: what hears of edges, ends and due times has a higher priority in the loop than the bus and all calls.
+ *   - Verdicts first: what hears of edges, ends and due times has a higher priority in the loop than the bus and all calls. Edges are heard
+ *     between any two calls and steps, and within those that take long.
  *   - What changes something (registrations, settings) comes before what only asks.
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one connection keep their order.
  *   - A user whose calls took more than a share of one CPU for longer than a moment waits. Root and the service's own user do not.

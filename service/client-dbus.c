@@ -11,6 +11,7 @@
 #include "ladder.h"
 #include "manager-dbus.h"
 #include "privileged.h"
+#include "spread.h"
 #include "waits.h"
 
 #define CLIENT_PREFIX BUS_PATH "/client"
@@ -118,21 +119,21 @@ static int check_settings(sd_bus_message *message, Client *c, const Settings *s,
         return auth_check(c->manager->auth, message, &request, error);
 }
 
-/* `set` NULL: they were reset. */
-static void client_apply(Client *c, sd_bus_message *message, const Settings *set) {
+/* `set` NULL: they were reset. Answers. */
+static int client_apply(Client *c, sd_bus_message *message, const Settings *set) {
         const SettingsResolved before = c->resolved;
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
         char target[64];
         const AuditObject o = client_object(c, target);
 
-        client_settings_changed(c);
+        client_own_settings_changed(c);
         audit_begin(c->manager, message, &a);
         if (set)
                 audit_settings(&a, &o, &before, &c->resolved, set);
         else
                 audit_reset(&a, &o, &before, &c->resolved);
-        arbiter_flush(c->manager);
+        return spread_client(c, message);
 }
 
 static int take_settings(sd_bus_message *message, Client *c, const Settings *s) {
@@ -140,8 +141,7 @@ static int take_settings(sd_bus_message *message, Client *c, const Settings *s) 
         bool lowers = auth_is_for_owner(c->manager->auth, message, &request);
 
         bus_take_settings(c->manager, s, lowers, &c->override, &c->lowering);
-        client_apply(c, message, s);
-        return 0;
+        return client_apply(c, message, s);
 }
 
 BUS_CHECK(check_setting) {
@@ -156,7 +156,9 @@ BUS_SETTER(set_setting, Client *c, c->manager) {
         Settings s = SETTINGS_NULL;
 
         int r = bus_read_setting(c->manager, value, property, &s, error);
-        return r < 0 ? r : take_settings(value, c, &s);
+        if (r >= 0)
+                r = take_settings(value, c, &s);
+        return r < 0 ? r : SETTER_ANSWERS;
 }
 
 BUS_CHECK(check_set) {
@@ -171,10 +173,7 @@ BUS_CHANGE(method_set, Client *c, c->manager) {
         Settings s;
 
         int r = bus_read_set_of_member(c->manager, message, &s, error);
-        if (r < 0)
-                return r;
-        r = take_settings(message, c, &s);
-        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+        return r < 0 ? r : take_settings(message, c, &s);
 }
 
 BUS_CHECK(check_reset) {
@@ -191,8 +190,7 @@ BUS_CHANGE(method_reset, Client *c, c->manager) {
         if (!auth_is_for_owner(c->manager->auth, message, &request))
                 c->override = SETTINGS_NULL;
         c->lowering = SETTINGS_NULL;
-        client_apply(c, message, NULL);
-        return sd_bus_reply_method_return(message, NULL);
+        return client_apply(c, message, NULL);
 }
 
 BUS_CHECK(check_suspend) {

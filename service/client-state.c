@@ -16,6 +16,7 @@
 #include "job.h"
 #include "json-util.h"
 #include "log.h"
+#include "wakes.h"
 
 /* --- writing --- */
 
@@ -118,8 +119,10 @@ static int append_all(Client *c) {
         int r = append_client(c);
 
         for (uint32_t i = 0; r >= 0 && i < c->n_slots; i++)
-                if (c->slots[i])
+                if (c->slots[i]) {
                         r = append_queue(c->slots[i]);
+                        wakes_look(c->manager);
+                }
         return r;
 }
 

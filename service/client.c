@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -90,7 +89,6 @@ bool client_forget_wish(Client *c, const Settings *environment) {
 void client_wish(Client *c, const Settings *s) {
         settings_merge(&c->wish, s);
         (void) client_forget_wish(c, origin_environment(c->group->origin));
-        client_settings_changed(c);
 }
 
 static void client_resolve(Client *c) {
@@ -104,11 +102,8 @@ static void client_resolve(Client *c) {
         c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
 }
 
-void client_settings_changed(Client *c) {
+void client_own_settings_changed(Client *c) {
         client_resolve(c);
-        for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        (void) queue_settings_changed(c->slots[i]);
         client_changed(c);
         if (c->announced)
                 (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
@@ -116,49 +111,13 @@ void client_settings_changed(Client *c) {
                                 "PolicySource", NULL);
 }
 
-static void client_sync(Client *c) {
+void client_settings_changed(Client *c) {
+        client_own_settings_changed(c);
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        queue_sync(c->slots[i]);
-}
-
-/* As deep as the path. */
-static const Group *cgroup_suspended_by(const Manager *m, const char *cgroup) {
-        char path[PATH_MAX];
-        Group *g;
-
-        (void) snprintf(path, sizeof(path), "%s", cgroup);
-        for (;;) {
-                HASH_FIND_STR(m->groups, path, g);
-                if (g && g->suspended)
-                        return g;
-                char *slash = strrchr(path, '/');
-                if (!slash || streq(path, "/"))
-                        return NULL;
-                slash[slash == path ? 1 : 0] = '\0';
-        }
-}
-
-const Group *client_suspended_by(const Client *c) {
-        if (c->manager->n_suspended == 0)
-                return NULL;
-        const Group *by = group_suspended_by(c->group);
-        return by || c->group->kind != GROUP_JOB ? by : cgroup_suspended_by(c->manager, c->peer.cgroup);
-}
-
-void client_suspension_changed(Client *c) {
-        client_sync(c);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
-                                "Suspended", "SuspendedBy", NULL);
-}
-
-void client_set_suspended(Client *c, bool suspended) {
-        if (c->suspended == suspended)
-                return;
-        c->suspended = suspended;
-        client_suspension_changed(c);
-        client_changed(c);
+                if (c->slots[i]) {
+                        (void) queue_settings_changed(c->slots[i]);
+                        wakes_look(c->manager);
+                }
 }
 
 /* --- what it tells us --- */
@@ -275,8 +234,10 @@ Client *client_free(Client *c) {
                 m->client_hook(c, CLIENT_REMOVED, m->client_hook_userdata);
         journal_done(&c->meta);
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
+                if (c->slots[i]) {
                         queue_free(c->slots[i]);
+                        wakes_look(m);
+                }
         privileged_client_gone(c);
         if (c->announced) {
                 (void) sd_bus_emit_signal(
@@ -286,6 +247,7 @@ Client *client_free(Client *c) {
         ladder_forget(c);
         crowd_forget(c);
         wakes_forget(c);
+        wakes_look(m);
         if (c->hh.tbl) {
                 walks_forget(m, WALK_CLIENTS, c);
                 HASH_DEL(m->clients, c);
@@ -303,9 +265,11 @@ Client *client_free(Client *c) {
         closer_take(c->wake);
         closer_take(TAKE_FD(c->peer.pidfd));
 
+        wakes_look(m);
         halt_leave(c);
         if (c->group)
                 client_leave(c);
+        wakes_look(m);
         peer_done(&c->peer);
         free(c->path);
         free(c->sender);
@@ -397,7 +361,9 @@ static int client_link(Client *c) {
                 return r;
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
         follow_clients_changed(m);
+        wakes_look(m);
         halt_join(c);
+        wakes_look(m);
         if (m->bus) {
                 c->announced = true;
                 (void) sd_bus_emit_object_added(m->bus, c->path);
@@ -440,6 +406,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         r = client_make_fds(c, &f);
         if (r < 0)
                 return r;
+        wakes_look(m);
         if (!g) {
                 r = group_get(m, c->peer.cgroup, &g);
                 if (r < 0)
@@ -455,14 +422,17 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         (void) client_forget_wish(c, origin_environment(g->origin));
         hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
         client_resolve(c);
+        wakes_look(m);
         r = client_serialize(c);
         if (r < 0)
                 return r;
+        wakes_look(m);
         r = client_link(c);
         if (r < 0)
                 return r;
 
         m->next_client_id++;
+        wakes_look(m);
         if (m->client_hook)
                 m->client_hook(c, CLIENT_ADDED, m->client_hook_userdata);
         clients_reap(m, c);

@@ -135,6 +135,9 @@ void client_changed(Client *c);
  * its group has. */
 void client_settings_changed(Client *c);
 
+/* Of these the client's own part: its queues follow (spread.h). */
+void client_own_settings_changed(Client *c);
+
 /* client-match.c: finds `advised` and `bound` anew. */
 void client_match(Client *c);
 
@@ -142,7 +145,7 @@ void client_match(Client *c);
  * root's it stays in the job's group. */
 int client_moved(Client *c);
 
-/* The group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is in, too. NULL: by none. */
+/* suspension.c: the group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is in, too. NULL: by none. */
 const Group *client_suspended_by(const Client *c);
 
 /* After its group, or one above, was suspended or resumed. */
@@ -163,7 +166,7 @@ bool client_lower(const Client *c, SettingsResolved *r);
 /* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had such wishes. */
 bool client_forget_wish(Client *c, const Settings *environment);
 
-/* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this, too. */
+/* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this, too. Its settings follow. */
 void client_wish(Client *c, const Settings *s);
 
 /* Over all its queues, those that are gone, too. */

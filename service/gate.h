@@ -24,11 +24,16 @@
  * not say that a signal to one comes from the owner of the name that it was asked for.
  */
 
+#include <limits.h>
+
 #include "auth.h"
 
 /* With the message at the first argument, or inside the variant with the value. `object` is what the vtable's find() found, `member`
  * the method or the property. Returns as auth_check() does. */
 typedef int (*gate_check_t)(sd_bus_message *message, void *object, const char *member, sd_bus_error *error);
+
+/* What a setter returns that answers the call by itself, now or when all that it began is done. */
+#define SETTER_ANSWERS INT_MAX
 
 typedef struct GateRule {
         sd_bus_message_handler_t method;

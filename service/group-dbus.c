@@ -12,6 +12,7 @@
 #include "job.h"
 #include "manager-dbus.h"
 #include "manager-state.h"
+#include "spread.h"
 #include "waits.h"
 
 #define GROUP_PREFIX BUS_PATH "/group"
@@ -56,22 +57,6 @@ BUS_GETTER(get_wait) {
         return sd_bus_message_append(reply, "t", u.wait_ns / NSEC_PER_USEC);
 }
 
-BUS_GETTER(get_kept) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.kept_ns / NSEC_PER_USEC);
-}
-
-BUS_GETTER(get_drain_wait) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.drain_wait_ns / NSEC_PER_USEC);
-}
-
-BUS_GETTER(get_service_wait) {
-        return sd_bus_message_append(reply, "t", group_service_wait(userdata) / NSEC_PER_USEC);
-}
-
 BUS_GETTER(get_gpu_time) {
         return sd_bus_message_append(reply, "t", group_gpu_time(userdata, now_ns()) / NSEC_PER_USEC);
 }
@@ -110,16 +95,18 @@ static AuditObject group_object(const char *name, bool stored) {
         };
 }
 
-/* `set` NULL: they were reset. Frees a group that was made for settings which are gone again. */
-static void group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
+/* `set` NULL: they were reset. Frees a group that was made for settings which are gone again. Answers. */
+static int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
         const SettingsResolved before = g->resolved;
         const AuditObject o = group_object(g->name, stored);
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
         Manager *m = g->manager;
+        _cleanup_free_ char *name = strdup(g->name);
 
-        group_settings_changed(g);
-        groups_below_changed(m, g->name);
+        if (!name)
+                return -ENOMEM;
+        group_own_settings_changed(g);
         audit_begin(m, message, &a);
         if (set)
                 audit_settings(&a, &o, &before, &g->resolved, set);
@@ -128,24 +115,23 @@ static void group_apply(Group *g, sd_bus_message *message, const Settings *set, 
         gone_note(g);
         group_gc(g);
         manager_state_changed(m);
-        arbiter_flush(m);
+        return spread_group(m, name, message);
 }
 
 /* What is only stored changed: there need not be a group. */
-/* `former`: what is forgotten where nothing is set. */
-static void name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set,
+/* `former`: what is forgotten where nothing is set. Answers. */
+static int name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set,
                 const Settings *former) {
         const AuditObject o = group_object(name, true);
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
 
-        groups_below_changed(m, name);
         audit_begin(m, message, &a);
         if (set)
                 audit_settings(&a, &o, NULL, NULL, set);
         else
                 audit_forgotten(&a, &o, former);
-        arbiter_flush(m);
+        return spread_group(m, name, message);
 }
 
 BUS_SETTINGS_GETTERS(Group)
@@ -229,8 +215,8 @@ BUS_SETTER(set_setting, Group *g, g->manager) {
         if (r < 0)
                 return r;
         take_settings(value, g, &s);
-        group_apply(g, value, &s, false);
-        return 0;
+        r = group_apply(g, value, &s, false);
+        return r < 0 ? r : SETTER_ANSWERS;
 }
 
 static int set_override(
@@ -247,8 +233,7 @@ static int set_override(
                 g->lowering.mask &= ~s->unset;
         } else
                 take_settings(message, g, s);
-        group_apply(g, message, s, keep);
-        return sd_bus_reply_method_return(message, NULL);
+        return group_apply(g, message, s, keep);
 }
 
 BUS_CHECK(check_set) {
@@ -290,10 +275,9 @@ static int reset_override(
                 if (!own)
                         g->override = SETTINGS_NULL;
                 g->lowering = SETTINGS_NULL;
-                group_apply(g, message, NULL, false);
-        } else
-                name_apply(m, name, message, NULL, &former);
-        return sd_bus_reply_method_return(message, NULL);
+                return group_apply(g, message, NULL, false);
+        }
+        return name_apply(m, name, message, NULL, &former);
 }
 
 BUS_CHECK(check_reset) {
@@ -348,15 +332,13 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
                 r = store_more(m, key, s, error);
                 if (r < 0)
                         return r;
-                name_apply(m, key, message, s, NULL);
-                return sd_bus_reply_method_return(message, NULL);
+                return name_apply(m, key, message, s, NULL);
         }
         r = group_get(m, streq(name, "-.slice") ? "/" : name, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         bus_take_settings(m, s, false, &g->override, &g->lowering);
-        group_apply(g, message, s, false);
-        return sd_bus_reply_method_return(message, NULL);
+        return group_apply(g, message, s, false);
 }
 
 static int read_set_group(Manager *m, sd_bus_message *message, const char **ret_name, uint64_t *ret_flags,
@@ -478,10 +460,7 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),
                 SD_BUS_PROPERTY("GPUTimeUSec", "t", get_gpu_time, 0, 0),
-                SD_BUS_PROPERTY("KeptUSec", "t", get_kept, 0, 0),
                 SD_BUS_PROPERTY("WaitUSec", "t", get_wait, 0, 0),
-                SD_BUS_PROPERTY("DrainWaitUSec", "t", get_drain_wait, 0, 0),
-                SD_BUS_PROPERTY("ServiceWaitUSec", "t", get_service_wait, 0, 0),
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,

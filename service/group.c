@@ -227,8 +227,7 @@ static void group_resolve(Group *g) {
         (void) group_lower(g, &g->resolved);
 }
 
-void group_settings_changed(Group *g) {
-        Client *c;
+void group_own_settings_changed(Group *g) {
         Entity *e;
 
         (void) group_note_lowering(g);
@@ -237,23 +236,37 @@ void group_settings_changed(Group *g) {
         DL_FOREACH2(g->entities, e, group_next)
                 if (e->kind == ENTITY_GROUP)
                         entity_configure(e, &g->resolved.policy);
-        DL_FOREACH2(g->clients, c, group_next)
-                client_settings_changed(c);
-        overdue_reconsider(g);
-        freeze_group_changed(g, false);
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
                                 "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max",
                                 "Min", "Period", "PolicySource", NULL);
 }
 
+void group_settings_settled(Group *g) {
+        overdue_reconsider(g);
+        freeze_group_changed(g, false);
+}
+
+void group_settings_changed(Group *g) {
+        Client *c;
+
+        group_own_settings_changed(g);
+        DL_FOREACH2(g->clients, c, group_next)
+                client_settings_changed(c);
+        group_settings_settled(g);
+}
+
+bool group_inherits_from(const Group *g, const char *name) {
+        return g->origin &&
+                        (origin_inherits_from(g->origin, name) ||
+                                        (g->kind == GROUP_JOB && origin_is(g->origin, name)));
+}
+
 void groups_below_changed(Manager *m, const char *name) {
         Group *g, *tmp;
 
         HASH_ITER(hh, m->groups, g, tmp)
-                if (g->origin &&
-                                (origin_inherits_from(g->origin, name) ||
-                                                (g->kind == GROUP_JOB && origin_is(g->origin, name))))
+                if (group_inherits_from(g, name))
                         group_settings_changed(g);
 }
 
@@ -563,13 +576,4 @@ void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
                 entity_usage(e, now, &u);
                 usage_add(ret, &u);
         }
-}
-
-uint64_t group_service_wait(const Group *g) {
-        uint64_t ns = g->service_wait_ns;
-        const Entity *e;
-
-        DL_FOREACH2(g->entities, e, group_next)
-                ns += e->service_wait_ns;
-        return ns;
 }

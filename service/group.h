@@ -56,10 +56,9 @@ struct Group {
         uint64_t owner;   /* of all clients since the first came: party.h */
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
-        PolicyUsage usage;        /* of entities that are gone */
-        uint64_t service_wait_ns; /* likewise */
-        uint64_t gone_run_ns;     /* of groups below that are gone */
-        uint64_t told_run_ns;     /* what of its time a group above has among those */
+        PolicyUsage usage;    /* of entities that are gone */
+        uint64_t gone_run_ns; /* of groups below that are gone */
+        uint64_t told_run_ns; /* what of its time a group above has among those */
 
         UT_hash_handle hh;
 };
@@ -88,6 +87,10 @@ void groups_gc(Manager *m);
 /* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
 void group_settings_changed(Group *g);
 
+/* Of these what comes before its clients are looked at, which follow (spread.h), and what comes after. */
+void group_own_settings_changed(Group *g);
+void group_settings_settled(Group *g);
+
 /* After a client came or went: [Match] may see something else now. */
 void group_members_changed(Group *g);
 
@@ -109,6 +112,9 @@ void group_lowering_of(Group *g, uid_t uid);
 /* After a change of what is set for the cgroup, or the unit, of this name: those below inherit it. */
 void groups_below_changed(Manager *m, const char *name);
 
+/* Whether it is one of those. */
+bool group_inherits_from(const Group *g, const char *name);
+
 /* A client is about to join: it is below the groups above from now on. */
 int group_attach(Group *g);
 
@@ -121,9 +127,6 @@ void group_set_suspended(Group *g, bool suspended);
 /* The group by which it is suspended: itself, or the nearest above. NULL when it is not. */
 const Group *group_suspended_by(const Group *g);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
-
-/* What of its waits was for us: from what let it go to the verdict that said so. */
-uint64_t group_service_wait(const Group *g);
 
 /* Run time of the group and of everything that is or was below it. */
 uint64_t group_gpu_time(const Group *g, uint64_t now);

@@ -27,6 +27,7 @@
  *   overdue   holds that take no effect, for freeze: the last rung
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
  *   privileged  holds of whole processes, by a holder process each
+ *   spread    settings on their way from where they were made to all that they are for
  *   calls     in which order calls over the bus are answered; caller, whose they are; answer, one that is made in steps, by a walk
  *   settings  layers of settings and what comes of them
  *
@@ -96,6 +97,8 @@ typedef struct Keep {
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
+        uint64_t looked_at;     /* by the last wakes_turn(); 0: not yet, not all clients are there */
+        bool busy;              /* verdicts are being made */
         sd_event_source *timer; /* ticks while `flooded` is not empty */
         User *flooded;          /* list */
         unsigned n_flooded;

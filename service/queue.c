@@ -13,6 +13,7 @@
 #include "ladder.h"
 #include "tell.h"
 #include "user.h"
+#include "wakes.h"
 #include "walk.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
@@ -335,9 +336,11 @@ static int queue_link(Queue *q, unsigned limit) {
         if (r < 0)
                 return r;
 
+        wakes_look(m);
         if (m->bus) {
                 q->announced = true;
                 (void) sd_bus_emit_object_added(m->bus, q->path);
+                wakes_look(m);
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, q->path);
         }

@@ -15,7 +15,9 @@
 #include "log.h"
 #include "manager-dbus.h"
 #include "messages.h"
+#include "spread.h"
 #include "user.h"
+#include "wakes.h"
 
 static void log_refused(Manager *m, const Peer *p, int r, const char *what) {
         if (user_may_log(m, p->uid))
@@ -132,6 +134,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
         r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
+        wakes_look(m);
 
         if (crowd_is_in_debt(m, peer.uid)) {
                 log_refused(m, &peer, -EDQUOT, "client");
@@ -170,7 +173,9 @@ BUS_MANAGER_CHANGE(method_register_client) {
                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
                         "Client %" PRIu64 ": %s, pid %d, in %s", c->id, c->peer.command, (int) c->peer.pid,
                         c->group->name);
+        wakes_look(m);
         r = reply_client(message, c, &f);
+        wakes_look(m);
         client_fds_done(&f);
         if (r < 0)
                 client_free(c);
@@ -297,6 +302,7 @@ BUS_MANAGER_CHANGE(method_register_queue) {
                 return bus_error_from_errno(r, error);
         }
         arbiter_flush(m);
+        wakes_look(m);
         r = sd_bus_reply_method_return(message, "tu", q->id, q->slot);
         if (r < 0)
                 queue_free(q);
@@ -326,6 +332,7 @@ BUS_MANAGER_CHANGE(method_unregister_queue) {
 
 /* --- wishes --- */
 
+/* Answers. */
 static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_bus_error *error) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
@@ -341,7 +348,8 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
                 found = true;
                 client_wish(c, s);
         }
-        return found ? 0 : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
+        return found ? spread_process(m, &peer, message)
+                     : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
 }
 
 /* Of a queue, its client may say it; of all that the caller has (0), anybody: there may be none. */
@@ -371,15 +379,13 @@ BUS_MANAGER_CHANGE(method_hint) {
         if (r < 0)
                 return r;
         if (id == 0)
-                r = hint_all(m, message, &s, error);
-        else {
-                r = find_queue(m, id, &q, error);
-                if (r < 0)
-                        return r;
-                settings_merge(&q->wish, &s);
-                r = queue_settings_changed(q);
-                queue_changed(q);
-        }
+                return hint_all(m, message, &s, error);
+        r = find_queue(m, id, &q, error);
+        if (r < 0)
+                return r;
+        settings_merge(&q->wish, &s);
+        r = queue_settings_changed(q);
+        queue_changed(q);
         if (r < 0)
                 return r;
         arbiter_flush(m);

@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "tell.h"
+#include "wakes.h"
 
 /* So much at a time. */
 #define TURN_NS (50 * NSEC_PER_USEC)
@@ -23,6 +24,7 @@ static int on_turn(sd_event_source *s, void *userdata) {
                 tell_forget(q);
                 (void) sd_bus_emit_properties_changed(m->bus, q->path, BUS_INTERFACE ".Queue", "Priority",
                                 "Weight", "Threshold", "Preemption", "PolicySource", NULL);
+                wakes_look(m);
         } while (now_ns() < until);
         return sd_event_source_set_enabled(s, m->untold ? SD_EVENT_ON : SD_EVENT_OFF);
 }

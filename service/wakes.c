@@ -30,6 +30,9 @@
 
 #define WAKES_EVENTS_MAX 64
 
+/* Between two looks in the middle of something, at least. */
+#define WAKES_APART_NS (10 * NSEC_PER_USEC)
+
 static int control(Client *c, int operation, uint32_t events) {
         struct epoll_event e = {.events = events, .data.u64 = c->id};
 
@@ -155,11 +158,12 @@ static void woke(Client *c, uint64_t now) {
 
 unsigned wakes_turn(Manager *m) {
         struct epoll_event events[WAKES_EVENTS_MAX];
+        uint64_t now = now_ns();
 
+        m->wakes.looked_at = now;
         int n = epoll_wait(m->wakes.epoll, events, WAKES_EVENTS_MAX, 0);
         if (n <= 0)
                 return 0;
-        uint64_t now = now_ns();
         for (int i = 0; i < n; i++) {
                 Client *c = client_find(m, events[i].data.u64);
                 if (c) /* a copy of the eventfd of one that is gone may still be somewhere */
@@ -167,6 +171,13 @@ unsigned wakes_turn(Manager *m) {
         }
         arbiter_flush(m);
         return (unsigned) n;
+}
+
+void wakes_look(Manager *m) {
+        if (m->wakes.busy || m->stopping || m->wakes.looked_at == 0 ||
+                        now_ns() - m->wakes.looked_at < WAKES_APART_NS)
+                return;
+        (void) wakes_turn(m);
 }
 
 /* --- life --- */
