@@ -127,6 +127,7 @@ void tree_advance(Policy *p, uint64_t now_ns) {
 
         if (now_ns <= p->now_ns)
                 return;
+        p->usage = tree_usage_at(p, now_ns);
         p->now_ns = now_ns;
         if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
                 until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
@@ -137,23 +138,6 @@ void tree_advance(Policy *p, uint64_t now_ns) {
         if (p->turn)
                 turn_advance(p, until - from_ns);
         tree_charge(p, from_ns, until - from_ns);
-}
-
-PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
-        PolicyUsage u = e->usage;
-
-        if (!e->ready)
-                return u;
-        if (e->grant.verdict == VERDICT_RUN)
-                u.run_ns += ns_sub(now_ns, e->accounted_ns);
-        else
-                u.wait_ns += ns_sub(now_ns, e->accounted_ns);
-        return u;
-}
-
-void entity_account(PolicyEntity *e) {
-        e->usage = entity_usage_at(e, e->policy->now_ns);
-        e->accounted_ns = e->policy->now_ns;
 }
 
 /* --- choose --- */

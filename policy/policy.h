@@ -140,10 +140,19 @@ typedef struct PolicyCallbacks {
 
 /* Accounted per entity, monotonic. */
 typedef struct PolicyUsage {
-        uint64_t run_ns;      /* ready and granted */
-        uint64_t wait_ns;     /* ready and held */
-        uint64_t n_preempted; /* times it lost its grant while ready */
+        uint64_t run_ns;        /* the device had its work: see "Time" above */
+        uint64_t kept_ns;       /* idle, and the device was kept for it, while others wanted it */
+        uint64_t wait_ns;       /* ready, and the device had other work than its own */
+        uint64_t drain_wait_ns; /* of that: it was granted, and what others had in flight was not over */
+        uint64_t n_preempted;   /* times it lost its grant while ready */
 } PolicyUsage;
+
+/* Accounted per device, monotonic. The three make the time in which somebody was registered. */
+typedef struct PolicyDeviceUsage {
+        uint64_t busy_ns; /* somebody's run_ns */
+        uint64_t kept_ns; /* nobody's, though somebody wanted it and no maximum stopped him: anticipation, and hand-over */
+        uint64_t idle_ns; /* nobody wanted it, or nobody might */
+} PolicyDeviceUsage;
 
 /* An entity that is ready and held. */
 typedef struct PolicyWait {
@@ -178,8 +187,11 @@ typedef struct PolicyOps {
         int (*entity_move)(PolicyEntity *e, PolicyNode *to, uint64_t now_ns); /* NULL: to the root */
         void (*entity_ready)(PolicyEntity *e, uint64_t now_ns);               /* idempotent */
         void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);                /* idempotent */
+        void (*entity_drained)(PolicyEntity *e, uint64_t now_ns);             /* idempotent */
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
         bool (*entity_wait)(const PolicyEntity *e, PolicyWait *ret); /* false: it does not wait */
+
+        void (*device_usage)(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret);
 
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
          * is never whenever at most one entity is ready and nothing lingers: an idle service does not wake up). May be

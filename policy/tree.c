@@ -273,6 +273,15 @@ static int tree_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
         return 0;
 }
 
+/* What it had in flight when it was held is over. */
+static void tree_entity_drained(PolicyEntity *e, uint64_t now_ns) {
+        tree_advance(e->policy, now_ns);
+}
+
+static void tree_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret) {
+        *ret = tree_usage_at(p, now_ns);
+}
+
 static void tree_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret) {
         *ret = entity_usage_at(e, now_ns);
 }
@@ -413,7 +422,9 @@ const PolicyOps policy_tree_ops = {
                 .entity_move = tree_entity_move,
                 .entity_ready = tree_entity_ready,
                 .entity_idle = tree_entity_idle,
+                .entity_drained = tree_entity_drained,
                 .entity_usage = tree_entity_usage,
                 .entity_wait = tree_entity_wait,
+                .device_usage = tree_device_usage,
                 .dispatch = tree_dispatch,
 };

@@ -129,7 +129,8 @@ struct Policy {
         PolicyConfig config;
         PolicyCallbacks callbacks;
         uint64_t now_ns;
-        uint64_t wake_ns; /* when we asked to be called */
+        uint64_t wake_ns;        /* when we asked to be called */
+        PolicyDeviceUsage usage; /* up to now_ns */
 
         PolicyNode root;
         Tier *tiers; /* TREE_TIERS of them; those that are in use have memory, by pages */
@@ -181,9 +182,16 @@ void tree_advance(Policy *p, uint64_t now_ns);
 
 uint64_t tree_dispatch(Policy *p, uint64_t now_ns);
 
+/* --- usage.c --- */
+
 /* Before `ready` or the reported verdict changes; and what it comes to at any time. */
 void entity_account(PolicyEntity *e);
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
+
+/* What the device's time comes to at any time. */
+PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns);
+
+/* --- choose.c again --- */
 
 /* It is not chosen any more. */
 void entity_unchoose(PolicyEntity *e);

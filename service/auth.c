@@ -18,15 +18,17 @@
 #include <uthash.h>
 
 #include "auth.h"
+#include "common/time-util.h"
 #include "log.h"
 
 #define POLKIT_NAME      "org.freedesktop.PolicyKit1"
 #define POLKIT_PATH      "/org/freedesktop/PolicyKit1/Authority"
 #define POLKIT_INTERFACE "org.freedesktop.PolicyKit1.Authority"
 
-/* A person has this long for the dialog; without one, polkit has this long. */
+/* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of its rules, during which
+ * it answers nobody: its release 122 takes those 15 s now and then for a script that has long ended, and answers then. Most callers wait 25 s. */
 #define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
-#define TIMEOUT_USEC             (10 * UINT64_C(1000000))
+#define TIMEOUT_USEC             (20 * UINT64_C(1000000))
 
 /* What waits costs memory, and who waits is whoever likes to. */
 #define QUERIES_MAX          1024U
@@ -50,8 +52,9 @@ typedef struct Check {
         char *verb, *target;
         uid_t owner;
         CheckState state;
-        bool interactive;
-        uint64_t asked_as;  /* polkit's name of the question; 0: it was not asked yet */
+        bool interactive, again;
+        uint64_t asked_as;  /* polkit's name of the question; 0: it is to be asked */
+        uint64_t until_ns;  /* for how long the answer is waited for */
         sd_bus_error error; /* of a denial */
         sd_bus_slot *slot;
 } Check;
@@ -307,6 +310,11 @@ static bool polkit_is_absent(const sd_bus_error *e) {
                         "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked");
 }
 
+/* An upgrade restarts it: the next one may say what this one has left open, in what remains of the time. */
+static bool polkit_has_left(const Check *c, const sd_bus_error *e) {
+        return sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) && !c->again && now_ns() < c->until_ns;
+}
+
 /* (bba{ss}): authorised, a dialog would help, details. */
 static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest *req) {
         int authorised = 0, challenge = 0;
@@ -339,6 +347,12 @@ static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *
         Auth *a = q->auth;
 
         c->slot = sd_bus_slot_unref(c->slot);
+        if (e && polkit_has_left(c, e)) {
+                c->again = true;
+                c->asked_as = 0;
+                ask_waiting(a);
+                return 1;
+        }
         c->state = CHECK_DENIED;
         if (!e)
                 check_read_answer(c, reply, &req);
@@ -372,8 +386,14 @@ static int check_ask(Check *c) {
         sd_bus_message *call = NULL;
         const AuthRequest req = {.verb = c->verb, .target = c->target};
         Auth *a = c->query->auth;
+        uint64_t now = now_ns();
         char name[32];
 
+        if (!c->again)
+                c->until_ns = now +
+                                (c->interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC) * NSEC_PER_USEC;
+        if (c->until_ns < now + NSEC_PER_USEC)
+                return -ETIMEDOUT;
         c->asked_as = ++a->n_asked;
         (void) snprintf(name, sizeof(name), "%" PRIu64, c->asked_as);
         int r = sd_bus_message_new_method_call(
@@ -388,7 +408,7 @@ static int check_ask(Check *c) {
                 r = sd_bus_message_append(call, "us", (uint32_t) c->interactive, name);
         return r < 0 ? r
                      : sd_bus_call_async(a->bus, &c->slot, call, check_on_answer, c,
-                                       c->interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC);
+                                       (c->until_ns - now) / NSEC_PER_USEC);
 }
 
 /* Who has open questions of one kind. */

@@ -39,6 +39,9 @@ static int add_counters(json_object *o, const ClientCounters *n) {
 }
 
 static int describe_device(const Device *d, json_object *o) {
+        PolicyDeviceUsage u;
+
+        device_usage(d, now_ns(), &u);
         JSON_TRY(json_add_string(o, "id", d->id));
         JSON_TRY(json_add_string(o, "name", d->name));
         JSON_TRY(json_add_string(o, "backend", d->backend));
@@ -56,6 +59,9 @@ static int describe_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_u64(o, "release_cost_usec", d->costs.release_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "entities", d->n_entities));
         JSON_TRY(json_add_u64(o, "ready", d->n_ready));
+        JSON_TRY(json_add_u64(o, "busy_usec", u.busy_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "kept_usec", u.kept_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "idle_usec", u.idle_ns / NSEC_PER_USEC));
         return json_add_u64(o, "preempted", d->n_preempted);
 }
 
@@ -88,7 +94,10 @@ static int describe_group(const Group *g, json_object *o) {
         JSON_TRY(json_add_u64(o, "clients", g->n_clients));
         JSON_TRY(json_add_u64(o, "gpu_time_usec", group_gpu_time(g, now_ns()) / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "kept_usec", u.kept_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "drain_wait_usec", u.drain_wait_ns / NSEC_PER_USEC));
+        JSON_TRY(json_add_u64(o, "service_wait_usec", group_service_wait(g) / NSEC_PER_USEC));
         return json_add_u64(o, "preempted", u.n_preempted);
 }
 

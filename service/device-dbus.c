@@ -325,6 +325,24 @@ void device_emit_preempted(Device *d, const Entity *e, const Entity *by) {
                         entity_name(e, name, sizeof(name)), by_name);
 }
 
+BUS_GETTER(get_busy) {
+        PolicyDeviceUsage u;
+        device_usage(userdata, now_ns(), &u);
+        return sd_bus_message_append(reply, "t", u.busy_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_kept) {
+        PolicyDeviceUsage u;
+        device_usage(userdata, now_ns(), &u);
+        return sd_bus_message_append(reply, "t", u.kept_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_idle) {
+        PolicyDeviceUsage u;
+        device_usage(userdata, now_ns(), &u);
+        return sd_bus_message_append(reply, "t", u.idle_ns / NSEC_PER_USEC);
+}
+
 BUS_GETTER(get_metrics) {
         return device_append_metrics(userdata, reply);
 }
@@ -367,6 +385,9 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_PROPERTY("NEntities", "u", NULL, offsetof(Device, n_entities), 0),
                 SD_BUS_PROPERTY("NReady", "u", NULL, offsetof(Device, n_ready), 0),
                 SD_BUS_PROPERTY("NPreempted", "t", NULL, offsetof(Device, n_preempted), 0),
+                SD_BUS_PROPERTY("BusyUSec", "t", get_busy, 0, 0),
+                SD_BUS_PROPERTY("KeptUSec", "t", get_kept, 0, 0),
+                SD_BUS_PROPERTY("IdleUSec", "t", get_idle, 0, 0),
                 SD_BUS_PROPERTY("Metrics", "a{sv}", get_metrics, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Measure", SD_BUS_ARGS("t", flags), SD_BUS_RESULT("a{sv}", metrics),

@@ -213,6 +213,17 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         return 0;
 }
 
+void device_usage(const Device *d, uint64_t now, PolicyDeviceUsage *ret) {
+        PolicyDeviceUsage u;
+
+        d->ops->device_usage(d->policy, now, &u);
+        *ret = (PolicyDeviceUsage){
+                        .busy_ns = d->gone_usage.busy_ns + u.busy_ns,
+                        .kept_ns = d->gone_usage.kept_ns + u.kept_ns,
+                        .idle_ns = d->gone_usage.idle_ns + u.idle_ns,
+        };
+}
+
 /* The new instance with all entities of the old, before anything of the old is touched. */
 static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config,
                 Policy **ret, PolicyEntity ***ret_entities) {
@@ -277,6 +288,7 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
                 arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
         }
         shares_switch(d, d->ops);
+        device_usage(d, now, &d->gone_usage);
         d->ops->free(d->policy);
         d->ops = ops;
         d->policy = p;

@@ -41,6 +41,7 @@ struct Device {
 
         const PolicyOps *ops;
         Policy *policy;
+        PolicyDeviceUsage gone_usage; /* of policies that it had before */
         PolicyConfig config;
         DeviceTuning tuning;
         DeviceSettings runtime; /* stand above the configuration */
@@ -115,6 +116,9 @@ int device_change(Device *d, const DeviceSettings *s, unsigned forget);
 
 /* The same, forgetting nothing. */
 int device_configure(Device *d, const DeviceSettings *s);
+
+/* What became of its time, since it was made. */
+void device_usage(const Device *d, uint64_t now, PolicyDeviceUsage *ret);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int device_from_path(Manager *m, const char *path, Device **ret);

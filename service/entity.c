@@ -23,7 +23,9 @@ DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
         sum->run_ns += add->run_ns;
+        sum->kept_ns += add->kept_ns;
         sum->wait_ns += add->wait_ns;
+        sum->drain_wait_ns += add->drain_wait_ns;
         sum->n_preempted += add->n_preempted;
 }
 
@@ -154,6 +156,7 @@ Entity *entity_free(Entity *e) {
         d->manager->n_gangs -= e->settings.gang;
         forget_changed(e);
         usage_add(&e->group->usage, &e->usage);
+        e->group->service_wait_ns += e->service_wait_ns;
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
         d->n_entities--;

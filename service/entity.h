@@ -66,7 +66,8 @@ struct Entity {
                 uint64_t launches;
         } overdue; /* overdue.h */
 
-        PolicyUsage usage; /* of policy entities that are gone */
+        PolicyUsage usage;        /* of policy entities that are gone */
+        uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
 
         Entity *device_prev, *device_next;
         Entity *group_prev, *group_next;

@@ -57,6 +57,22 @@ BUS_GETTER(get_wait) {
         return sd_bus_message_append(reply, "t", u.wait_ns / NSEC_PER_USEC);
 }
 
+BUS_GETTER(get_kept) {
+        PolicyUsage u;
+        group_usage(userdata, now_ns(), &u);
+        return sd_bus_message_append(reply, "t", u.kept_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_drain_wait) {
+        PolicyUsage u;
+        group_usage(userdata, now_ns(), &u);
+        return sd_bus_message_append(reply, "t", u.drain_wait_ns / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_service_wait) {
+        return sd_bus_message_append(reply, "t", group_service_wait(userdata) / NSEC_PER_USEC);
+}
+
 BUS_GETTER(get_gpu_time) {
         return sd_bus_message_append(reply, "t", group_gpu_time(userdata, now_ns()) / NSEC_PER_USEC);
 }
@@ -460,7 +476,10 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),
                 SD_BUS_PROPERTY("GPUTimeUSec", "t", get_gpu_time, 0, 0),
+                SD_BUS_PROPERTY("KeptUSec", "t", get_kept, 0, 0),
                 SD_BUS_PROPERTY("WaitUSec", "t", get_wait, 0, 0),
+                SD_BUS_PROPERTY("DrainWaitUSec", "t", get_drain_wait, 0, 0),
+                SD_BUS_PROPERTY("ServiceWaitUSec", "t", get_service_wait, 0, 0),
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,

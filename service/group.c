@@ -577,3 +577,12 @@ void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
                 usage_add(ret, &u);
         }
 }
+
+uint64_t group_service_wait(const Group *g) {
+        uint64_t ns = g->service_wait_ns;
+        const Entity *e;
+
+        DL_FOREACH2(g->entities, e, group_next)
+                ns += e->service_wait_ns;
+        return ns;
+}

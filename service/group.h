@@ -56,9 +56,10 @@ struct Group {
         uint64_t owner;   /* of all clients since the first came: party.h */
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
-        PolicyUsage usage;    /* of entities that are gone */
-        uint64_t gone_run_ns; /* of groups below that are gone */
-        uint64_t told_run_ns; /* what of its time a group above has among those */
+        PolicyUsage usage;        /* of entities that are gone */
+        uint64_t service_wait_ns; /* likewise */
+        uint64_t gone_run_ns;     /* of groups below that are gone */
+        uint64_t told_run_ns;     /* what of its time a group above has among those */
 
         UT_hash_handle hh;
 };
@@ -127,6 +128,9 @@ void group_set_suspended(Group *g, bool suspended);
 /* The group by which it is suspended: itself, or the nearest above. NULL when it is not. */
 const Group *group_suspended_by(const Group *g);
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
+
+/* What of its waits was for us: from what let it go to the verdict that said so. */
+uint64_t group_service_wait(const Group *g);
 
 /* Run time of the group and of everything that is or was below it. */
 uint64_t group_gpu_time(const Group *g, uint64_t now);

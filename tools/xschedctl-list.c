@@ -232,7 +232,10 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
                 USEC("GPU", "gpu_time_usec", "GPUTimeUSec", 0),
                 USEC("RUN", "run_usec", "RunUSec", COLUMN_WIDE),
+                USEC("", "kept_usec", "KeptUSec", COLUMN_JSON),
                 USEC("WAIT", "wait_usec", "WaitUSec", COLUMN_WIDE),
+                USEC("", "drain_wait_usec", "DrainWaitUSec", COLUMN_JSON),
+                USEC("", "service_wait_usec", "ServiceWaitUSec", COLUMN_JSON),
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT | COLUMN_WIDE),
 };
 

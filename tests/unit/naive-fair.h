@@ -145,6 +145,11 @@ void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
 void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen);
 void naive_check_quotas(PolicyEntity *e);
 
+/* --- naive-keep.c --- */
+
+/* The gap that would have been best to wait for. */
+uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit);
+
 /* --- naive-floor.c --- */
 
 /* The entity's places are there, and no more than somebody's are. */

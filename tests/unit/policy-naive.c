@@ -367,28 +367,6 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         naive_fit_up(e->node, e->tier);
 }
 
-/* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good ones. */
-static uint64_t worth_waiting(const PolicyEntity *e, uint64_t limit) {
-        uint64_t best = 0, wait = 0;
-        wide_t best_gain = 0;
-
-        for (size_t c = 0; c < e->n_gaps; c++) {
-                uint64_t t = MIN(e->gaps[c] + e->gaps[c] / 4, limit);
-                wide_t gain = 0;
-
-                if (e->gaps[c] > limit)
-                        continue;
-                for (size_t i = 0; i < e->n_gaps; i++)
-                        gain += e->gaps[i] <= e->gaps[c] ? (wide_t) limit - e->gaps[i] : -(wide_t) t;
-                if (gain > best_gain || (gain == best_gain && e->gaps[c] < best)) {
-                        best = e->gaps[c];
-                        wait = t;
-                        best_gain = gain;
-                }
-        }
-        return wait;
-}
-
 static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         Policy *p = e->p;
 
@@ -407,7 +385,7 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         if (e->grant.verdict == VERDICT_HOLD)
                 return;
 
-        uint64_t until = p->now + worth_waiting(e, p->config.linger_ns);
+        uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
         bool better = p->linger && p->now < p->linger_until &&
                         (p->linger->tier > e->tier ||
                                         (p->linger->tier == e->tier && p->linger_until >= until));
@@ -483,6 +461,15 @@ static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
         if (to != e->node)
                 change(e, to, e->tier);
         return 0;
+}
+
+static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
+        advance(e->p, now);
+}
+
+/* The harness counts that for itself. */
+static void naive_device_usage(const Policy *p, uint64_t now, PolicyDeviceUsage *ret) {
+        *ret = (PolicyDeviceUsage){};
 }
 
 static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage *ret) {
@@ -590,6 +577,8 @@ const PolicyOps policy_naive_ops = {
                 .entity_move = naive_entity_move,
                 .entity_ready = naive_entity_ready,
                 .entity_idle = naive_entity_idle,
+                .entity_drained = naive_entity_drained,
+                .device_usage = naive_device_usage,
                 .entity_usage = naive_entity_usage,
                 .entity_wait = naive_entity_wait,
                 .dispatch = naive_dispatch,

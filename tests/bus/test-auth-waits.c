@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Asking polkit: calls that wait for it
+ */
+
+#include "tests/bus/auth-world.h"
+
+/* After this polkit ends a script of its rules, and answers nobody until then; and by default a caller waits for this. */
+#define POLKIT_SCRIPT_USEC (15 * UINT64_C(1000000))
+#define CALLER_USEC        (25 * UINT64_C(1000000))
+
+/* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are not left with polkit. */
+static void test_open_dialogs(void **state) {
+        enum { USERS = 9, EACH = 10, AT_ONCE = 48 };
+        World *w = *state;
+
+        start_polkit(w);
+        for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
+                w->answers[i] = ANSWER_LATER;
+        for (unsigned i = 0; i < USERS * EACH; i++) {
+                sender = ALICE + 1 + i / EACH;
+                call_try(w, AUTH_MANAGE, true);
+                /* Who calls is known when the call arrives. */
+                while (w->n_entered < i + 1)
+                        assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
+        }
+        run_until_waiting(w, AT_ONCE);
+
+        sender = ALICE;
+        w->answers[0] = ANSWER_YES;
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, 1);
+        assert_string_equal(w->outcome, "ok;");
+        assert_int_equal(w->n_waiting, AT_ONCE);
+
+        w->auth = auth_free(w->auth);
+        assert_int_equal(auth_new(w->service, true, &w->auth), 0);
+        run_until_taken_back(w, AT_ONCE);
+}
+
+/* polkit takes its time (somebody looks for his password): other callers are served, answers find their calls, and one user
+ * cannot pile up calls without end. */
+static void test_many_wait(void **state) {
+        World *w = *state;
+        enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 8 };
+
+        start_polkit(w);
+        for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
+                w->answers[i] = ANSWER_LATER;
+        for (unsigned i = 0; i < PER_USER + TOO_MANY; i++)
+                call_try(w, AUTH_MANAGE, true);
+        run_until(w, TOO_MANY);
+        assert_non_null(startswith(w->outcome, "LimitsExceeded;"));
+
+        sender = 0;
+        call_try(w, AUTH_MANAGE, false);
+        run_until(w, TOO_MANY + 1);
+        assert_int_equal(w->n_done, 1);
+        sender = ALICE;
+
+        /* Eight are asked at a time; the last of them is answered first, every other one by yes. */
+        for (unsigned i = 0; i < PER_USER; i++) {
+                if (i % AT_A_TIME == 0)
+                        run_until_waiting(w, i + AT_A_TIME);
+                assert_int_equal(w->n_waiting, i - i % AT_A_TIME + AT_A_TIME);
+                assert_true(answer(w->waiting[w->n_waiting - 1 - i % AT_A_TIME],
+                                            i % 2 == 0 ? ANSWER_YES : ANSWER_NO) >= 0);
+                if (i % AT_A_TIME == AT_A_TIME - 1)
+                        run_until(w, TOO_MANY + 1 + i + 1);
+        }
+        assert_int_equal(w->n_done, 1 + PER_USER / 2);
+
+        /* All is forgotten: there is room again. */
+        w->outcome[0] = '\0';
+        w->n_asked = 0;
+        w->answers[0] = ANSWER_YES;
+        call_try(w, AUTH_MANAGE, false);
+        run_until(w, TOO_MANY + 2 + PER_USER);
+        assert_string_equal(w->outcome, "ok;");
+}
+
+/* The service ends while questions are open. */
+static void test_freed_while_waiting(void **state) {
+        World *w = *state;
+
+        start_polkit(w);
+        w->answers[0] = w->answers[1] = ANSWER_LATER;
+        call_try(w, AUTH_MANAGE, true);
+        call_try(w, AUTH_MANAGE, true);
+        run_until_waiting(w, 2);
+        w->auth = auth_free(w->auth);
+        assert_int_equal(auth_new(w->service, true, &w->auth), 0);
+        assert_true(answer(w->waiting[0], ANSWER_YES) >= 0);
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, 1);
+        assert_string_equal(w->outcome, "ok;");
+        assert_int_equal(w->n_done, 1);
+}
+
+/* polkit says nothing: that is no yes. But it has the time that it may take by itself. */
+static void test_no_answer(void **state) {
+        World *w = *state;
+
+        start_polkit(w);
+        w->answers[0] = w->answers[1] = ANSWER_LATER;
+        w->hurry = true; /* before its time, so that the question is asked again, as if polkit had left */
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, 1);
+        assert_string_equal(w->outcome, "AccessDenied;");
+        assert_true(w->patience_usec > POLKIT_SCRIPT_USEC && w->patience_usec < CALLER_USEC);
+        run_until_taken_back(w, 1);
+        assert_int_equal(w->n_asked, 2);
+
+        w->hurry = false;
+        w->answers[2] = ANSWER_YES;
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, 2);
+        assert_string_equal(w->outcome, "AccessDenied;ok;");
+}
+
+/* It is upgraded while a question is open: the next one is asked. Not more than once, and in what is left of the time. */
+static void test_polkit_restarts(void **state) {
+        World *w = *state;
+
+        start_polkit(w);
+        w->answers[0] = ANSWER_LATER;
+        call_try(w, AUTH_MANAGE, false);
+        run_until_waiting(w, 1);
+        uint64_t patience = w->patience_usec;
+        w->answers[1] = ANSWER_NO;
+        restart_polkit(w);
+        run_until(w, 1);
+        assert_string_equal(w->outcome, "AccessDenied;");
+        assert_int_equal(w->n_asked, 2);
+        assert_true(w->patience_usec < patience);
+
+        w->answers[2] = ANSWER_LATER;
+        call_try(w, AUTH_MANAGE, false);
+        run_until_waiting(w, 2);
+        w->answers[3] = ANSWER_YES;
+        restart_polkit(w);
+        run_until(w, 2);
+        assert_string_equal(w->outcome, "AccessDenied;ok;");
+        assert_int_equal(w->n_asked, 4);
+
+        w->answers[4] = w->answers[5] = ANSWER_LATER;
+        call_try(w, AUTH_MANAGE, false);
+        for (unsigned i = 3; i <= 4; i++) {
+                run_until_waiting(w, i);
+                restart_polkit(w);
+        }
+        run_until(w, 3);
+        assert_string_equal(w->outcome, "AccessDenied;ok;AccessDenied;");
+        assert_int_equal(w->n_asked, 6);
+        assert_int_equal(w->n_done, 1);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test_setup_teardown(test_open_dialogs, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_many_wait, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(
+                                        test_freed_while_waiting, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_no_answer, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_polkit_restarts, world_setup, world_teardown),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
