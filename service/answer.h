@@ -37,7 +37,8 @@ struct Answer {
         size_t text_size;
         FILE *file; /* by this */
         const char *prefix;
-        uint32_t n; /* objects of this table so far */
+        uint32_t n;   /* objects of this table so far */
+        uint64_t sum; /* of whatever the ops add up */
 
         Walk walk;
         size_t table; /* the one that is walked, in `ops` */

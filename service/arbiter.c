@@ -8,6 +8,7 @@
 
 #include "arbiter.h"
 #include "crowd.h"
+#include "decision.h"
 #include "freeze.h"
 #include "gang.h"
 #include "ladder.h"
@@ -16,9 +17,6 @@
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
-
-/* A ready edge older than this is a client's fancy, not a latency. */
-#define ARBITER_LATENCY_MAX_NS (1 * NSEC_PER_SEC)
 
 typedef struct SlotWords {
         Verdict verdict;
@@ -492,16 +490,6 @@ void arbiter_touch(Device *d) {
         LL_PREPEND2(d->manager->pending, d, pending_next);
 }
 
-/* A decision ends with the last verdict that it wrote, or where none had to be, here. */
-static void add_latencies(Manager *m) {
-        if (m->n_ready_since == 0)
-                return;
-        uint64_t end = m->verdict_at > 0 ? m->verdict_at : now_ns();
-        for (unsigned i = 0; i < m->n_ready_since; i++)
-                latency_add(&m->latency, ns_sub(end, m->ready_since[i]));
-        m->n_ready_since = 0;
-}
-
 /* On the bus, when nobody waits for us any more. */
 static void tell_preempted(Manager *m) {
         while (m->preempted) {
@@ -525,7 +513,7 @@ static void flush(Manager *m) {
         ladder_flush(m);
         ladder_look(m);
         privileged_flush(m);
-        add_latencies(m);
+        decision_end(m);
         tell_preempted(m);
         if (m->devices_left)
                 devices_trim(m);
@@ -538,17 +526,6 @@ void arbiter_flush(Manager *m) {
 }
 
 /* --- edges --- */
-
-static void note_ready_edge(Queue *q) {
-        Manager *m = q->manager;
-        uint64_t since = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed);
-        uint64_t now = now_ns();
-
-        if (since > now || now - since > ARBITER_LATENCY_MAX_NS ||
-                        m->n_ready_since >= MANAGER_READY_SINCE_MAX)
-                return;
-        m->ready_since[m->n_ready_since++] = since;
-}
 
 static void queue_look_boost(Queue *q, bool ready) {
         bool boosted = ready && atomic_load_explicit(&q->page_slot->boost, memory_order_relaxed) != 0;
@@ -572,7 +549,7 @@ static void queue_look(Queue *q) {
         if (ready == q->ready)
                 return;
         if (ready)
-                note_ready_edge(q);
+                decision_note_edge(q);
         queue_set_ready(q, ready);
 }
 

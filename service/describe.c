@@ -38,6 +38,23 @@ static int add_counters(json_object *o, const ClientCounters *n) {
         return json_add_u64(o, "lease_expired", n->lease_expired);
 }
 
+/* As on the bus: of each bound how many took no longer. */
+static int add_histogram(json_object *o, const char *key, const Histogram *h) {
+        json_object *all = json_object_new_object(), *counts;
+        uint64_t n = 0;
+
+        JSON_TRY(json_add(o, key, all));
+        counts = json_object_new_array();
+        JSON_TRY(json_add(all, "counts", counts));
+        for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
+                n += h->buckets[i];
+                if (json_object_array_add(counts, json_object_new_int64((int64_t) n)) < 0)
+                        return -ENOMEM;
+        }
+        JSON_TRY(json_add_u64(all, "sum_usec", h->sum_ns / NSEC_PER_USEC));
+        return json_add_u64(all, "count", n + h->buckets[HISTOGRAM_BOUNDS]);
+}
+
 static int describe_device(const Device *d, json_object *o) {
         PolicyDeviceUsage u;
 
@@ -62,7 +79,8 @@ static int describe_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_u64(o, "busy_usec", u.busy_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "kept_usec", u.kept_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "idle_usec", u.idle_ns / NSEC_PER_USEC));
-        return json_add_u64(o, "preempted", d->n_preempted);
+        JSON_TRY(json_add_u64(o, "preempted", d->n_preempted));
+        return add_histogram(o, "ready_to_run_histogram", &d->ready_to_run);
 }
 
 static int add_container(json_object *o, const char *cgroup) {
@@ -150,7 +168,9 @@ static int describe_statistics(const Manager *m, json_object *o) {
         JSON_TRY(json_add_u64(o, "decision_p50_usec", s.p50_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "decision_p99_usec", s.p99_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "decision_max_usec", s.max_ns / NSEC_PER_USEC));
-        return json_add_u64(o, "decision_samples", s.n_samples);
+        JSON_TRY(json_add_u64(o, "decision_samples", s.n_samples));
+        JSON_TRY(add_histogram(o, "decision_histogram", &m->decisions));
+        return add_histogram(o, "ready_to_run_histogram", &m->ready_to_run);
 }
 
 static int print_object(Answer *a, json_object *o) {

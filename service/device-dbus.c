@@ -352,6 +352,11 @@ BUS_METHOD(method_measure) {
         return r < 0 ? r : device_measure(userdata, message, error);
 }
 
+BUS_GETTER(get_ready_to_run_histogram) {
+        const Device *d = userdata;
+        return bus_append_histogram(reply, &d->ready_to_run);
+}
+
 static const GateRule device_rules[] = {
                 {.setter = set_property, .check = check_property},
                 {.method = method_measure},
@@ -388,6 +393,7 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_PROPERTY("BusyUSec", "t", get_busy, 0, 0),
                 SD_BUS_PROPERTY("KeptUSec", "t", get_kept, 0, 0),
                 SD_BUS_PROPERTY("IdleUSec", "t", get_idle, 0, 0),
+                SD_BUS_PROPERTY("ReadyToRunHistogram", "(a(tt)tt)", get_ready_to_run_histogram, 0, 0),
                 SD_BUS_PROPERTY("Metrics", "a{sv}", get_metrics, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Measure", SD_BUS_ARGS("t", flags), SD_BUS_RESULT("a{sv}", metrics),

@@ -14,6 +14,7 @@
 #include "ladder.h"
 #include "manager-state.h"
 #include "share.h"
+#include "tally.h"
 #include "user.h"
 #include "walk.h"
 
@@ -52,6 +53,7 @@ Device *device_free(Device *d) {
                 walks_forget(m, WALK_DEVICES, d);
                 HASH_DEL(m->devices, d);
         }
+        tallies_free_of_device(d);
         if (d->pending)
                 LL_DELETE2(m->pending, d, pending_next);
         if (d->counted)

@@ -74,12 +74,14 @@ struct Device {
         Entity *preempted, *preempted_by; /* in the turn that is being written */
         Device *preempted_next;
         uint64_t n_preempted;
+        Histogram ready_to_run;       /* decision.h */
         uint64_t preempted_signal_at; /* of the last Preempted signal */
         uint64_t used_at;
         uid_t uid;    /* who named it first */
         bool counted; /* in that user's quota */
         bool gpu;     /* there is one behind it, by what sysfs says */
 
+        Tally *tallies;         /* list, by device_prev/device_next; tally.h */
         DeviceMetrics *metrics; /* device-metrics.h; NULL until somebody asks */
 
         UT_hash_handle hh;

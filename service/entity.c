@@ -13,6 +13,7 @@
 #include "ladder.h"
 #include "party.h"
 #include "share.h"
+#include "tally.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
                 [ENTITY_GROUP] = "group",
@@ -31,7 +32,7 @@ void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
 
 int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
                 Entity **ret) {
-        Entity *e = calloc(1, sizeof(*e));
+        _cleanup_free_ Entity *e = calloc(1, sizeof(*e));
         if (!e)
                 return -ENOMEM;
 
@@ -44,11 +45,14 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .review_at = NSEC_INFINITY,
                         .overdue = {.look_at = NSEC_INFINITY},
         };
+        int r = tally_join(e);
+        if (r < 0)
+                return r;
         DL_APPEND2(d->entities, e, device_prev, device_next);
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
         d->manager->n_gangs += settings->gang;
-        *ret = e;
+        *ret = TAKE_PTR(e);
         return 0;
 }
 
@@ -157,6 +161,7 @@ Entity *entity_free(Entity *e) {
         forget_changed(e);
         usage_add(&e->group->usage, &e->usage);
         e->group->service_wait_ns += e->service_wait_ns;
+        tally_leave(e);
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
         d->n_entities--;

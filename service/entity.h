@@ -71,6 +71,8 @@ struct Entity {
 
         Entity *device_prev, *device_next;
         Entity *group_prev, *group_next;
+        Tally *tally;
+        Entity *tally_prev, *tally_next;
 };
 
 /* Makes an entity without queues. */

@@ -18,6 +18,7 @@
 #include "manager-state.h"
 #include "overdue.h"
 #include "share.h"
+#include "tally.h"
 #include "walk.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
@@ -397,6 +398,7 @@ Group *group_free(Group *g) {
         }
         walks_forget(m, WALK_GROUPS, g);
         HASH_DEL(m->groups, g);
+        tallies_free_of_group(g);
         m->n_suspended -= g->suspended;
         if (!settings_is_empty(&g->lowering))
                 manager_state_changed(m);

@@ -6,6 +6,7 @@
 
 #include "latency.h"
 #include "common/macro.h"
+#include "common/time-util.h"
 
 void latency_add(LatencyRing *l, uint64_t ns) {
         l->samples[l->n++ % LATENCY_RING_SIZE] = (uint32_t) MIN(ns, (uint64_t) UINT32_MAX);
@@ -29,4 +30,12 @@ void latency_summary(const LatencyRing *l, LatencySummary *ret) {
         ret->p50_ns = sorted[(n - 1) / 2];
         ret->p99_ns = sorted[(n - 1) * 99 / 100];
         ret->max_ns = sorted[n - 1];
+}
+
+void histogram_add(Histogram *h, uint64_t ns) {
+        uint64_t us = ns / NSEC_PER_USEC + (ns % NSEC_PER_USEC != 0);
+        unsigned i = us <= 1 ? 0 : 64U - (unsigned) __builtin_clzll(us - 1);
+
+        h->buckets[MIN(i, HISTOGRAM_BOUNDS)]++;
+        h->sum_ns = ns_add(h->sum_ns, ns);
 }

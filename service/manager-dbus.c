@@ -60,6 +60,16 @@ BUS_GETTER(get_driver_latency) {
         return append_latency(reply, &m->driver_latency);
 }
 
+BUS_GETTER(get_decision_histogram) {
+        const Manager *m = userdata;
+        return bus_append_histogram(reply, &m->decisions);
+}
+
+BUS_GETTER(get_ready_to_run_histogram) {
+        const Manager *m = userdata;
+        return bus_append_histogram(reply, &m->ready_to_run);
+}
+
 BUS_CHECK(check_reload) {
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "reload"};
         Manager *m = userdata;
@@ -98,6 +108,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_list_classes},
                 {.method = method_list_holds},
                 {.method = method_list_settings},
+                {.method = method_list_statistics},
                 {.method = method_get_client_by_pidfd},
                 {.method = method_get_client_by_pid},
                 {.method = method_get_group},
@@ -134,6 +145,9 @@ static const sd_bus_vtable manager_vtable[] = {
                                 method_list_classes, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListSettings", SD_BUS_NO_ARGS,
                                 SD_BUS_RESULT("a(ssa{sv})", settings), method_list_settings, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListStatistics", SD_BUS_ARGS("t", flags),
+                                SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics,
+                                BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("GetClientByPIDFD", SD_BUS_ARGS("h", pidfd),
                                 SD_BUS_RESULT("o", client), method_get_client_by_pidfd, BUS_ANY_USER),
@@ -192,6 +206,8 @@ static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_PROPERTY("DecisionLatency", "(tttt)", get_decision_latency, 0, 0),
                 SD_BUS_PROPERTY("WakeLatency", "(tttt)", get_wake_latency, 0, 0),
                 SD_BUS_PROPERTY("DriverLatency", "(tttt)", get_driver_latency, 0, 0),
+                SD_BUS_PROPERTY("DecisionHistogram", "(a(tt)tt)", get_decision_histogram, 0, 0),
+                SD_BUS_PROPERTY("ReadyToRunHistogram", "(a(tt)tt)", get_ready_to_run_histogram, 0, 0),
 
                 SD_BUS_VTABLE_END,
 };

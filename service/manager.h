@@ -19,6 +19,8 @@
  *   queue     one slot of a client's page
  *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
  *   share     a group's node in the policy of a device
+ *   tally     what a group has used of one device
+ *   decision  how long the way from an edge to a verdict took
  *   device    one policy instance and its entities
  *   entity    what gets one verdict
  *   party     among whom turns of the floor, and votes on costs, are divided
@@ -70,6 +72,7 @@ typedef struct Privileged Privileged;
 typedef struct PrivilegedClient PrivilegedClient;
 typedef struct Queue Queue;
 typedef struct Share Share;
+typedef struct Tally Tally;
 typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U
@@ -163,10 +166,12 @@ struct Manager {
         uint64_t n_edges;
         uint64_t n_verdicts;
         uint64_t n_wakeups;
+        uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */
         Realtime realtime;
         RealtimeLoad load;
         CpuLatency cpu_latency;
         LatencyRing latency;
+        Histogram decisions, ready_to_run;             /* decision.h */
         LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "config.h"
+#include "decision.h"
 #include "ladder.h"
 #include "tell.h"
 #include "user.h"
@@ -59,6 +60,7 @@ void queue_counters(const Queue *q, ClientCounters *ret) {
 
 void queue_note_wait(Queue *q) {
         bool waits = q->holds && q->ready;
+        uint64_t edge_ns = TAKE_GENERIC(q->edge_ns, 0);
         ClientCounters n;
 
         if (waits == (q->waits_since_ns > 0))
@@ -66,6 +68,11 @@ void queue_note_wait(Queue *q) {
         if (!waits) {
                 queue_counters(q, &n);
                 q->waited_ns = n.held_ns;
+                if (q->ready && q->wait_counts)
+                        decision_note_run(q, ns_sub(now_ns(), q->waits_since_ns) + q->wait_edge_ns);
+        } else {
+                q->wait_edge_ns = edge_ns;
+                q->wait_counts = !queue_is_suspended(q);
         }
         q->waits_since_ns = waits ? now_ns() : 0;
 }
@@ -249,6 +256,7 @@ Queue *queue_free(Queue *q) {
 
         Client *c = q->client;
         Manager *m = q->manager;
+        q->wait_counts = false; /* what ends now ends by this */
         tell_forget(q);
         if (q->announced && !m->stopping) {
                 (void) sd_bus_emit_signal(
@@ -263,6 +271,7 @@ Queue *queue_free(Queue *q) {
                 ClientCounters past;
                 queue_counters(q, &past);
                 client_counters_add(&c->past, &past);
+                m->n_lease_expired += past.lease_expired;
                 arbiter_release_queue(q);
                 queue_gone(q);
                 walks_forget(m, WALK_QUEUES, q);

@@ -57,6 +57,9 @@ struct Queue {
         bool holds;              /* the word says hold */
         uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
         uint64_t waited_ns;      /* what it had waited at least when that ended */
+        uint64_t edge_ns; /* how old the last ready edge was when it was heard of, until it counts for a wait */
+        uint64_t wait_edge_ns; /* of the edge that this wait began with; 0: it began otherwise */
+        bool wait_counts;      /* for decision_note_run(): not, while it is suspended */
         uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
         uint64_t obeyed_ns; /* when it was first seen to have done that; 0: not yet */
         bool looked_for;    /* on the manager's list of those that are looked at for that */

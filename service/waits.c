@@ -53,24 +53,16 @@ static const Group *group_of_node(const Device *d, const PolicyNode *n) {
         return NULL;
 }
 
-/* It is ready, and held. */
-static void explain_hold(const Entity *e, const PolicyWait *policy, Wait *ret) {
-        const Group *limited = policy->stopped_by ? group_of_node(e->device, policy->stopped_by) : NULL;
+static WaitReason reason_of_hold(const Entity *e, const PolicyWait *policy) {
         const Entity *runner = policy->runner;
 
-        ret->since_ns = policy->since_ns;
-        if (policy->stopped_by) {
-                ret->reason = WAIT_MAX;
-                ret->until_ns = policy->until_ns;
-                (void) snprintf(ret->by, sizeof(ret->by), "%s", limited ? limited->name : "");
-        } else if (e->gang == GANG_HOLD) {
-                ret->reason = WAIT_GANG;
-                (void) snprintf(ret->by, sizeof(ret->by), "%s", e->group->name);
-        } else if (runner) {
-                ret->reason = runner->settings.priority > e->settings.priority ? WAIT_PRIORITY : WAIT_SHARE;
-                (void) entity_name(runner, ret->by, sizeof(ret->by));
-        } else
-                ret->reason = WAIT_EXPECTED;
+        if (policy->stopped_by)
+                return WAIT_MAX;
+        if (e->gang == GANG_HOLD)
+                return WAIT_GANG;
+        if (!runner)
+                return WAIT_EXPECTED;
+        return runner->settings.priority > e->settings.priority ? WAIT_PRIORITY : WAIT_SHARE;
 }
 
 static const Queue *find_stopped(const Entity *e) {
@@ -82,27 +74,64 @@ static const Queue *find_stopped(const Entity *e) {
         return NULL;
 }
 
-/* Whether it waits. */
-static bool explain_entity(const Entity *e, Wait *ret) {
-        PolicyWait policy;
-
-        *ret = (Wait){0};
+/* Whether it waits, and why. What the policy says of it is for the reasons of those that are ready, and held. */
+static bool find_reason(const Entity *e, WaitReason *ret, PolicyWait *ret_policy) {
+        *ret_policy = (PolicyWait){0};
         if (e->queues && e->n_active == 0) {
-                ret->reason = WAIT_SUSPENDED;
-                (void) suspended_by(e->queues, ret->by, sizeof(ret->by));
+                *ret = WAIT_SUSPENDED;
                 return true;
         }
         if (e->policy && e->told_ready && gang_entity_verdict(e) == VERDICT_HOLD) {
-                if (!e->device->ops->entity_wait(e->policy, &policy))
-                        policy = (PolicyWait){.since_ns = e->gang_since};
-                explain_hold(e, &policy, ret);
+                if (!e->device->ops->entity_wait(e->policy, ret_policy))
+                        *ret_policy = (PolicyWait){.since_ns = e->gang_since};
+                *ret = reason_of_hold(e, ret_policy);
                 return true;
         }
         if (!e->told_ready && find_stopped(e)) {
-                ret->reason = WAIT_STOPPED;
+                *ret = WAIT_STOPPED;
                 return true;
         }
         return false;
+}
+
+const char *waits_entity(const Entity *e, uint64_t *ret_since_ns) {
+        PolicyWait policy;
+        WaitReason reason;
+
+        if (!find_reason(e, &reason, &policy))
+                return NULL;
+        *ret_since_ns = policy.since_ns;
+        return wait_reason_to_string(reason);
+}
+
+static bool explain_entity(const Entity *e, Wait *ret) {
+        const Group *limited;
+        PolicyWait policy;
+        WaitReason reason;
+
+        if (!find_reason(e, &reason, &policy))
+                return false;
+        *ret = (Wait){.reason = reason, .since_ns = policy.since_ns};
+        switch (reason) {
+        case WAIT_SUSPENDED:
+                (void) suspended_by(e->queues, ret->by, sizeof(ret->by));
+                break;
+        case WAIT_MAX:
+                limited = group_of_node(e->device, policy.stopped_by);
+                ret->until_ns = policy.until_ns;
+                (void) snprintf(ret->by, sizeof(ret->by), "%s", limited ? limited->name : "");
+                break;
+        case WAIT_GANG:
+                (void) snprintf(ret->by, sizeof(ret->by), "%s", e->group->name);
+                break;
+        case WAIT_PRIORITY:
+        case WAIT_SHARE:
+                (void) entity_name(policy.runner, ret->by, sizeof(ret->by));
+                break;
+        default:
+                break;
+        }
+        return true;
 }
 
 static int append(sd_bus_message *reply, const char *device, const Wait *w) {

@@ -25,6 +25,9 @@ typedef enum WaitReason {
 const char *wait_reason_to_string(WaitReason v);
 int wait_reason_from_string(const char *s);
 
+/* Why an entity waits, and since when (ns; 0: not known); NULL: it does not. */
+const char *waits_entity(const Entity *e, uint64_t *ret_since_ns);
+
 /* As a(sssttt): device, reason, by whom, since when, until when (CLOCK_MONOTONIC in microseconds, 0: not known), and for how long, up to
  * now. One for each entity that waits, of a group, a client or a queue. */
 int waits_append_group(sd_bus_message *reply, Group *g);

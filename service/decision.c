@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Decisions
+ */
+
+#include "decision.h"
+#include "client.h"
+
+/* A ready edge older than this is a client's fancy, not a latency. */
+#define EDGE_MAX_NS (1 * NSEC_PER_SEC)
+
+void decision_note_edge(Queue *q) {
+        Manager *m = q->manager;
+        uint64_t since = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed);
+        uint64_t now = now_ns();
+
+        if (!q->holds)
+                decision_note_run(q, 0);
+        q->edge_ns = 0;
+        /* The client's word, where it can be true. */
+        if (since > now || now - since > EDGE_MAX_NS)
+                return;
+        q->edge_ns = now - since;
+        if (m->n_ready_since < MANAGER_READY_SINCE_MAX)
+                m->ready_since[m->n_ready_since++] = since;
+}
+
+/* A decision ends with the last verdict that it wrote, or where none had to be, here. */
+void decision_end(Manager *m) {
+        if (m->n_ready_since == 0)
+                return;
+        uint64_t end = m->verdict_at > 0 ? m->verdict_at : now_ns();
+        for (unsigned i = 0; i < m->n_ready_since; i++) {
+                uint64_t took = ns_sub(end, m->ready_since[i]);
+
+                latency_add(&m->latency, took);
+                histogram_add(&m->decisions, took);
+        }
+        m->n_ready_since = 0;
+}
+
+void decision_note_run(Queue *q, uint64_t waited_ns) {
+        histogram_add(&q->manager->ready_to_run, waited_ns);
+        histogram_add(&q->device->ready_to_run, waited_ns);
+}

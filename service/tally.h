@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Tallies: what a group has used of one device, and what runs there of it
+ *
+ * There is one from the group's first entity on the device on. It goes with the group or with the device. (A group's sum over all devices is in
+ * Group.usage, and outlives the devices.)
+ */
+
+#include "entity.h"
+
+struct Tally {
+        Group *group;
+        Device *device;
+        PolicyUsage gone; /* of entities that are */
+        uint64_t gone_service_wait_ns;
+        Entity *entities; /* list, by tally_prev/tally_next */
+        Tally *group_prev, *group_next;
+        Tally *device_prev, *device_next;
+};
+
+/* For entity_new() and entity_free(). */
+int tally_join(Entity *e);
+void tally_leave(Entity *e);
+
+void tallies_free_of_group(Group *g);
+void tallies_free_of_device(Device *d);
+
+/* Of those entities, TALLY_LOOKED_AT are asked whether they wait. */
+#define TALLY_LOOKED_AT 64U
+
+typedef struct TallySum {
+        PolicyUsage usage;
+        uint64_t service_wait_ns;
+        unsigned n_queues;
+        unsigned n_held;        /* entities that have work and may not run, or are suspended */
+        const char *held_why;   /* of the one that waits longest, as in Waits; NULL: none waits */
+        uint64_t held_since_ns; /* of that one; 0: not known */
+} TallySum;
+
+void tally_sum(const Tally *t, uint64_t now, TallySum *ret);

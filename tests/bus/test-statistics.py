@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What monitoring asks for: ListStatistics against the objects, histograms against the latencies."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "pci:0000:02:00.0"
+GROUP_VALUES = {"Unit", "Class", "Priority", "Weight", "NClients", "Container", "Pod", "SlurmJob", "NQueues", "RunUSec", "KeptUSec", "WaitUSec", "DrainWaitUSec",
+                "ServiceWaitUSec", "NPreempted", "NHeld",
+                "HeldReason", "HeldUSec"}
+DEVICE_VALUES = {"Name", "Backend", "Policy", "NEntities", "NReady", "NQueues", "NPreempted", "BusyUSec", "KeptUSec", "IdleUSec", "ReadyToRunHistogram", "Metrics"}
+SERVICE_VALUES = {"Version", "NClients", "NQueues", "NEdges", "NVerdicts", "NWakeups", "NLeaseExpired", "Degraded", "DecisionHistogram"}
+
+
+class Statistics(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def statistics(self):
+        """{(kind, name of the group, device): values}"""
+        got = self.call("ListStatistics", "t", 0)
+        found = {(kind, name if kind == "group" else "", device): values for kind, name, device, values in got}
+        self.assertEqual(len(found), len(got))
+        self.assertEqual(got[-1][0], "service")
+        return found
+
+    def check_histogram(self, h):
+        bounds, total_usec, n = h
+        self.assertEqual([b for b, _ in bounds], [1 << i for i in range(27)])
+        counts = [c for _, c in bounds]
+        self.assertEqual(counts, sorted(counts))
+        self.assertLessEqual(counts[-1], n)
+        return counts, total_usec, n
+
+    def held(self):
+        """A high one that has work on both devices, and a low one that waits for it on one."""
+        high, slot = self.tenant("high", Priority=10)
+        other = high.queue(OTHER_ID)
+        low, low_slot = self.tenant("low")
+        third, third_slot = self.tenant("third", OTHER_ID)
+        for s in (slot, low_slot, other, third_slot):
+            s.edge(1)
+        until(lambda: low_slot.held and third_slot.held, "they wait")
+        return high, slot, low, low_slot
+
+    def test_nothing(self):
+        (key, values), = self.statistics().items()
+        self.assertEqual(key, ("service", "", ""))
+        self.assertEqual(set(values), SERVICE_VALUES)
+        self.assertEqual((values["NClients"], values["NLeaseExpired"], values["Degraded"]), (0, 0, []))
+        self.assertEqual(values["Version"], self.get("Version"))
+        self.assertEqual(self.check_histogram(values["DecisionHistogram"]), ([0] * 27, 0, 0))
+        self.assert_error(INVALID_ARGS, self.call, "ListStatistics", "t", 1)
+
+    def test_agrees_with_the_objects(self):
+        high, slot, low, low_slot = self.held()
+        s = self.statistics()
+        groups = {n: self.call("GetGroup", "s", n) for kind, n, _ in s if kind == "group"}
+        self.assertEqual({k for k in s if k[0] == "device"}, {("device", "", DEVICE_ID), ("device", "", OTHER_ID)})
+        self.assertEqual(sorted(d for k, n, d in s if n == high.get("Group")), [DEVICE_ID, OTHER_ID])
+        for (kind, name, device), values in s.items():
+            if kind == "group":
+                self.assertEqual(set(values), GROUP_VALUES)
+                for key in ("Unit", "Class", "Priority", "Weight", "NClients", "Container", "Pod", "SlurmJob"):
+                    self.assertEqual(values[key], self.get(key, groups[name], GROUP), key)
+        for kind, name, device, values in self.call("ListStatistics", "t", 0):
+            if kind == "device":
+                self.assertEqual(set(values), DEVICE_VALUES)
+                for key in DEVICE_VALUES - {"NQueues", "BusyUSec", "KeptUSec", "IdleUSec"}:
+                    self.assertEqual(values[key], self.get(key, name, DEVICE), key)
+                self.assertEqual((values["NQueues"], self.get("Id", name, DEVICE)), (2, device))
+        waiting = s["group", low.get("Group"), DEVICE_ID]
+        self.assertEqual((waiting["NHeld"], waiting["HeldReason"], waiting["NQueues"]), (1, "priority", 1))
+        until(lambda: self.statistics()["group", low.get("Group"), DEVICE_ID]["HeldUSec"] > waiting["HeldUSec"], "it to wait on")
+        running = s["group", high.get("Group"), DEVICE_ID]
+        self.assertEqual((running["NHeld"], running["HeldReason"], running["HeldUSec"]), (0, "", 0))
+        # The sums over devices of a group are its own.
+        for name, path in groups.items():
+            then, now = (sum(v["WaitUSec"] for k, v in x.items() if k[:2] == ("group", name)) for x in (s, self.statistics()))
+            self.assertLessEqual(then, self.get("WaitUSec", path, GROUP))
+            self.assertGreaterEqual(now, then)
+
+    def test_histograms(self):
+        """One sample for each latency, and of those that wait how long they did."""
+        high, slot, low, low_slot = self.held()
+        began = now_ns()
+        n = self.check_histogram(self.get("ReadyToRunHistogram"))[2]
+        before = self.statistics()["group", low.get("Group"), DEVICE_ID]["HeldUSec"]
+        slot.edge(0)
+        until(lambda: not low_slot.held, "the low one runs")
+        counts, total_usec, after = self.check_histogram(self.get("ReadyToRunHistogram"))
+        self.assertEqual(after, n + 1)
+        self.assertGreaterEqual(total_usec, before)
+        self.assertLessEqual(total_usec, before + (now_ns() - began) // 1000 + 1_000_000)
+        device = next(d[5] for d in self.call("ListDevices") if d[0] == DEVICE_ID)
+        other = next(d[5] for d in self.call("ListDevices") if d[0] == OTHER_ID)
+        on = [self.check_histogram(self.get("ReadyToRunHistogram", d, DEVICE)) for d in (device, other)]
+        self.assertEqual(sum(o[2] for o in on), after)
+        self.assertEqual([a + b for a, b in zip(on[0][0], on[1][0])], counts)
+        decisions = self.check_histogram(self.get("DecisionHistogram"))
+        self.assertEqual(decisions[2], self.get("DecisionLatency")[3])
+        described = json.loads(self.call("Describe"))["statistics"]["decision_histogram"]
+        self.assertEqual((described["counts"], described["sum_usec"], described["count"]), decisions)
+
+    def test_lease_expiries_of_those_that_are_gone(self):
+        client = self.raw()
+        slot = client.queue()
+        slot.lease_expiries = 3
+        expired = lambda: self.statistics()["service", "", ""]["NLeaseExpired"]
+        self.assertEqual(expired(), 3)
+        client.close()
+        self.assert_gone()
+        self.assertEqual(expired(), 3)
+
+    def test_counters_stay_with_the_group(self):
+        """Of a client that is gone, as long as the group is there."""
+        high, slot, low, low_slot = self.held()
+        name = low.get("Group")
+        self.call("SetGroup", "sta{sv}", name, 0, {"Weight": ("u", 7)})
+        before = self.statistics()["group", name, DEVICE_ID]
+        low.close()
+        until(lambda: self.get("NClients") == 2, "it goes")
+        after = self.statistics()["group", name, DEVICE_ID]
+        self.assertGreaterEqual(after["WaitUSec"], before["WaitUSec"])
+        self.assertEqual((after["NQueues"], after["NHeld"], after["Weight"]), (0, 0, 7))
+
+
+if __name__ == "__main__":
+    main()
