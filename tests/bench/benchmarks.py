@@ -12,6 +12,7 @@ measured again. Without NAME all are run; --list shows their names.
   --render         run nothing, only write the document
   --quick          short runs, for trying this script; not for keeping
   --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
+  --mix=NAME,...   parts of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --tag=NAME       kept beside the results of other settings under this name
   --list           names of the benchmarks
@@ -33,6 +34,8 @@ import subprocess
 import sys
 
 from attack_table import render_attack
+from mix_table import merged, render_mix, write_plots
+from preempt_table import render_preempt
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -49,6 +52,7 @@ class Options:
         self.output = os.path.join(ROOT, "BENCHMARKS.md")
         self.render = self.quick = self.list = False
         self.low = None
+        self.mix = ["few"]
         self.demo = []
         self.tag = ""
         self.environment = {}  # of the benchmark, said with its command
@@ -64,6 +68,8 @@ class Options:
                 setattr(self, key[2:], True)
             elif key == "--low":
                 self.low = [int(n) for n in value.split(",")]
+            elif key == "--mix":
+                self.mix = value.split(",")
             elif key == "--demo":
                 self.demo.append(value)
             elif key == "--tag":
@@ -250,6 +256,17 @@ def run_demo(options):
     keep(options, name + (f"-{slug(options.tag)}" if options.tag else ""), command, rows)
 
 
+def run_mix(options):
+    session = os.path.join(options.build, "tools", "xsched-session")
+    tenant = os.path.join(options.build, "tests", "bench", "mix-tenant")
+    words = ["--quick"] if options.quick else []
+    # In a session of its own, which goes before the machine's other work as a whole.
+    command = ["setsid", "--wait", session, f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/mix.py", *words, tenant, *options.mix]
+    data = json.loads(run(command))
+    name = "mix-" + (slug(data["device"]) if data["gpu"] else "cpu")
+    keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
+
+
 def run_text(program, *arguments, session=False):
     """A benchmark that prints what people read: kept as it is. "LAYER" among the arguments is the OpenCL layer's path."""
 
@@ -268,6 +285,7 @@ def run_text(program, *arguments, session=False):
 
 BENCHMARKS = {
     "demo": run_demo,
+    "mix": run_mix,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
@@ -410,48 +428,6 @@ def render_decision(record):
     return text + ".\n\n" + provenance(record)
 
 
-def preempt_rows(data):
-    rows = []
-    for d in data:
-        title = " ".join(d["settings"]) or "defaults"
-        yard = d["yardstick"]["eventfd"] if d["yardstick"] else None
-        for key, text in (("yardstick", "yardstick"), ("decision", "decision"), ("wake", "wake-up"), ("ioctl", "ioctl")):
-            one = yard if key == "yardstick" else d[key]
-            if not one:
-                continue
-            ratios = [f"{one[k] / yard[k]:.2f}x" if yard else "" for k in ("p50_us", "p99_us")]
-            rows.append([f"{title}: {text}"] + [f"{one[k]:.0f}" for k in ("p50_us", "p99_us", "max_us", "samples")] + ratios)
-    return rows
-
-
-def bare_wake_ups(data):
-    """What no service could do on the machine."""
-    p99 = [d["yardstick"]["eventfd"]["p99_us"] for d in data]
-    slow = sum(us >= 60 for us in p99)
-    if slow == 0:
-        return ""
-    return f"Under {slow} of the {len(p99)} settings the kernel's bare wake-up has a p99 of 60 us or more here (up to {max(p99):.0f}), with nothing of ours in it. "
-
-
-def render_preempt(record):
-    data = record["data"]
-    text = (
-        "From the doorbell of a high job to the low job's queues being off the device: the decision, until the verdict is written; the wake-up, until "
-        "the low job's control thread is at its driver; the ioctl, that call. The last is the simulator's model: an unmap and map costs 50 us, and "
-        "the simulated hardware is threads that need a CPU to stop. The first two are ours, and each has one wake-up of the kernel in it, whose price "
-        "is the yardstick: one process writes an eventfd, another runs behind epoll_wait(), with CPUs as awake as under the setting.\n\n"
-    )
-    text += table(["", "p50 us", "p99 us", "max us", "samples", "p50", "p99"], preempt_rows(data))
-    met = [" ".join(d["settings"]) or "defaults" for d in data if max(d["decision"]["p99_us"], d["wake"]["p99_us"]) < 60]
-    text += (
-        f"\nThe aim is a p99 below 60 us for decision and wake-up each, on an otherwise idle machine. Here it is met by: {', '.join(met) or 'none'}. "
-        + bare_wake_ups(data)
-        + ("" if any("CPULatency=0us" in d["settings"] for d in data) else "What BusyPoll= and CPULatency= make of it has not been measured on a quiet machine.")
-        + "\n\n"
-    )
-    return text + provenance(record)
-
-
 def render_load(record):
     rows = [
         [
@@ -535,9 +511,10 @@ LAUNCH_NOTE = (
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
     ("Tenants on one device", "", ["demo-.*"], render_demo),
+    ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
-    ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], render_preempt),
+    ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], lambda record: render_preempt(record, table) + provenance(record)),
     ("The service under load", "", ["load"], render_load),
     ("The idle service", "", ["idle"], render_idle),
     ("The control plane", "", ["control"], render_control),
@@ -567,6 +544,7 @@ def records(options):
 def render(options):
     text = INTRODUCTION
     found = records(options)
+    write_plots(options.results, found)
     for title, note, patterns, renderer in SECTIONS:
         parts = [renderer(r) for pattern in patterns for r in found if re.fullmatch(pattern, r["name"])]
         if parts:

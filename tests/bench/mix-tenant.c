@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A tenant of the mix: kernels of one length, launched in one pattern, while it is told to
+ *
+ * mix-tenant calibrate USEC...
+ *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
+ * mix-tenant deep|finish ROUNDS N
+ *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO, checks all results,
+ *         and says what it did between the two.
+ *
+ *         deep    groups of N launches, four of them in flight: the oldest is waited for, the next is launched
+ *         finish  N launches and clFinish(), again and again
+ *
+ * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed. The host's own count of
+ * completions says only when that was, and has to agree in the end. A unit that is under way when the window begins or ends counts by the part of
+ * its time that is in the window.
+ *
+ * A CPU as the device is the last one: all tenants' kernels share it, as those of one GPU would, and what launches them stays on the others.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "../opencl/cl-test.h"
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "tools/demo/recurrence.h"
+
+#define DEPTH          4U /* groups in flight */
+#define ROUNDS_MAX     (UINT32_C(1) << 28)
+#define WARM_UP_NS     (300 * NSEC_PER_MSEC)
+#define N_REFINE       6U
+#define N_SAMPLES      25U
+#define LENGTHS_MAX    16
+#define SAMPLES_NS_MAX (400 * NSEC_PER_MSEC) /* of one calibration step */
+
+/* state[0..n): items, each a chain of dependent steps. Then the order of launches, and how many there were. */
+static const char *const source =
+                "__kernel void work(__global uint *state, uint n, uint a, uint c, uint rounds, uint launch) {\n"
+                "        uint i = get_global_id(0);\n"
+                "        uint x = state[i];\n"
+                "        for (uint r = 0; r < rounds; r++)\n"
+                "                x = a * x + c;\n"
+                "        state[i] = x;\n"
+                "        if (i == 0) {\n"
+                "                state[n] = state[n] * 31 + launch + 1;\n"
+                "                state[n + 1]++;\n"
+                "        }\n"
+                "}\n";
+
+typedef struct Tenant {
+        cl_kernel kernel;
+        cl_command_queue queue;
+        cl_mem state;
+        size_t n_items, local;
+        uint32_t rounds;
+        uint32_t n_launches; /* ever */
+        uint32_t order;
+        uint64_t n_rounds; /* by each item, ever */
+        bool gpu;
+        int cpu; /* that is the device, or -1 */
+} Tenant;
+
+/* A group of launches that is waited for as one. */
+typedef struct Group {
+        cl_event event;
+        uint64_t launched_ns;
+        unsigned n;
+} Group;
+
+/* What was done between two times. */
+typedef struct Window {
+        uint64_t from_ns, to_ns;
+        uint64_t last_ns; /* when the last completion was heard of */
+        uint64_t completed;
+        double units, busy_ns;
+} Window;
+
+/* Every thread but ours that exists by now is the driver's; those made from here on inherit our own mask. */
+static int claim_cpu(void) {
+        cpu_set_t all, device;
+        int cpu = -1;
+
+        CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+        for (int i = 0; i < CPU_SETSIZE; i++)
+                if (CPU_ISSET(i, &all))
+                        cpu = i;
+        CPU_ZERO(&device);
+        CPU_SET(cpu, &device);
+
+        DIR *d = opendir("/proc/self/task");
+        CHECK(d);
+        for (struct dirent *entry; (entry = readdir(d));) {
+                pid_t tid = (pid_t) atoi(entry->d_name);
+
+                if (tid > 0 && tid != gettid())
+                        CHECK(sched_setaffinity(tid, sizeof(device), &device) == 0 || errno == ESRCH);
+        }
+        CHECK(closedir(d) == 0);
+
+        CPU_CLR(cpu, &all);
+        if (CPU_COUNT(&all) > 0)
+                CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+        return cpu;
+}
+
+static void kernel_make(Tenant *tenant) {
+        const Affine step_of = AFFINE_STEP;
+        const cl_uint words[] = {(cl_uint) tenant->n_items, step_of.a, step_of.c, 0, 0};
+        cl_int r;
+
+        cl_program program = clCreateProgramWithSource(
+                        t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
+        CHECK_CL(r);
+        CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
+        tenant->kernel = clCreateKernel(program, "work", &r);
+        CHECK_CL(r);
+        CHECK_CL(clReleaseProgram(program));
+        CHECK_CL(clSetKernelArg(tenant->kernel, 0, sizeof(cl_mem), &tenant->state));
+        for (cl_uint i = 0; i < ELEMENTSOF(words); i++)
+                CHECK_CL(clSetKernelArg(tenant->kernel, i + 1, sizeof(words[i]), &words[i]));
+}
+
+static void set_rounds(Tenant *tenant, uint32_t rounds) {
+        tenant->rounds = rounds;
+        CHECK_CL(clSetKernelArg(tenant->kernel, 4, sizeof(rounds), &rounds));
+}
+
+static void tenant_open(Tenant *tenant, cl_command_queue_properties properties) {
+        cl_device_type type = 0;
+        cl_uint units = 1;
+        cl_int r;
+
+        test_open();
+        CHECK_CL(clGetDeviceInfo(t.device, CL_DEVICE_TYPE, sizeof(type), &type, NULL));
+        CHECK_CL(clGetDeviceInfo(t.device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL));
+        *tenant = (Tenant){.gpu = type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR), .cpu = -1};
+        if (!tenant->gpu)
+                tenant->cpu = claim_cpu();
+        tenant->local = tenant->gpu ? 256 : 64;
+        tenant->n_items = CLAMP(units, 1U, 1024U) * tenant->local;
+
+        size_t size = (tenant->n_items + 2) * sizeof(uint32_t);
+        uint32_t *start = calloc(1, size);
+        CHECK(start);
+        for (uint32_t i = 0; i < tenant->n_items; i++)
+                start[i] = recurrence_start(0, i);
+        tenant->state = clCreateBuffer(t.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, start, &r);
+        CHECK_CL(r);
+        free(start);
+        kernel_make(tenant);
+        tenant->queue = clCreateCommandQueue(t.context, t.device, properties, &r);
+        CHECK_CL(r);
+}
+
+static void tenant_close(Tenant *tenant) {
+        CHECK_CL(clReleaseCommandQueue(tenant->queue));
+        CHECK_CL(clReleaseKernel(tenant->kernel));
+        CHECK_CL(clReleaseMemObject(tenant->state));
+        test_close();
+}
+
+static void launch(Tenant *tenant, cl_event *event) {
+        cl_uint number = tenant->n_launches++;
+
+        CHECK_CL(clSetKernelArg(tenant->kernel, 5, sizeof(number), &number));
+        CHECK_CL(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 1, NULL, &tenant->n_items,
+                        &tenant->local, 0, NULL, event));
+        tenant->order = recurrence_order(tenant->order, number);
+        tenant->n_rounds += tenant->rounds;
+}
+
+/* All that was ever launched has run, once each, in order, and computed what it should. Returns the device's count. */
+static uint32_t check(Tenant *tenant) {
+        size_t n = tenant->n_items, size = (n + 2) * sizeof(uint32_t);
+        Affine all = affine_power(AFFINE_STEP, tenant->n_rounds);
+        uint32_t *got = malloc(size);
+
+        CHECK(got);
+        CHECK_CL(clEnqueueReadBuffer(tenant->queue, tenant->state, CL_TRUE, 0, size, got, 0, NULL, NULL));
+        for (uint32_t i = 0; i < n; i++)
+                CHECK(got[i] == affine_apply(all, recurrence_start(0, i)));
+        CHECK(got[n] == tenant->order);
+        CHECK(got[n + 1] == tenant->n_launches);
+        uint32_t count = got[n + 1];
+        free(got);
+        return count;
+}
+
+/* --- calibration --- */
+
+static int compare(const void *a, const void *b) {
+        double x = *(const double *) a, y = *(const double *) b;
+        return (x > y) - (x < y);
+}
+
+/* The median length of single kernels, in nanoseconds of the device. */
+static double measure(Tenant *tenant) {
+        double ns[N_SAMPLES];
+        unsigned n = 0;
+        uint64_t began = now_ns();
+
+        while (n < N_SAMPLES && (n < 5 || now_ns() - began < SAMPLES_NS_MAX)) {
+                cl_ulong start, end;
+                cl_event e;
+
+                launch(tenant, &e);
+                CHECK_CL(clWaitForEvents(1, &e));
+                CHECK_CL(clGetEventProfilingInfo(
+                                e, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL));
+                CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL));
+                CHECK_CL(clReleaseEvent(e));
+                ns[n++] = (double) (end - start);
+        }
+        qsort(ns, n, sizeof(double), compare);
+        return ns[n / 2];
+}
+
+/* A kernel that does next to nothing has a length, too: the rounds count by what they add to it. */
+static void calibrate_one(Tenant *tenant, double want_ns) {
+        double have_ns, none_ns;
+        uint32_t rounds = 1000;
+
+        set_rounds(tenant, 1);
+        none_ns = measure(tenant);
+        for (unsigned i = 0;; i++) {
+                set_rounds(tenant, rounds);
+                have_ns = measure(tenant);
+                if (i == N_REFINE || (have_ns > 0.99 * want_ns && have_ns < 1.01 * want_ns))
+                        break;
+                double factor = CLAMP((want_ns - none_ns) / MAX(have_ns - none_ns, 1.0), 0.02, 50.0);
+                rounds = (uint32_t) CLAMP(factor * (double) rounds, 1.0, (double) ROUNDS_MAX);
+        }
+        printf("{\"usec\": %.0f, \"rounds\": %" PRIu32 ", \"ns\": %.0f}", want_ns / 1000, rounds, have_ns);
+}
+
+static int calibrate(int n, char *const lengths[]) {
+        char name[256], driver[256];
+        Tenant tenant;
+
+        tenant_open(&tenant, CL_QUEUE_PROFILING_ENABLE);
+        CHECK_CL(clGetDeviceInfo(t.device, CL_DEVICE_NAME, sizeof(name), name, NULL));
+        CHECK_CL(clGetDeviceInfo(t.device, CL_DRIVER_VERSION, sizeof(driver), driver, NULL));
+        set_rounds(&tenant, 1000);
+        for (uint64_t began = now_ns(); now_ns() - began < WARM_UP_NS;)
+                (void) measure(&tenant);
+
+        printf("{\"device\": \"%s\", \"driver\": \"%s\", \"gpu\": %s, \"cpu\": %d, \"kernels\": [", name,
+                        driver, tenant.gpu ? "true" : "false", tenant.cpu);
+        for (int i = 0; i < n; i++) {
+                printf("%s", i ? ", " : "");
+                calibrate_one(&tenant, atof(lengths[i]) * 1000);
+        }
+        puts("]}");
+        (void) check(&tenant);
+        tenant_close(&tenant);
+        return 0;
+}
+
+/* --- work --- */
+
+/* Of units that ran between `from` and `to`, what was in the window. */
+static void window_add(Window *w, uint64_t from, uint64_t to, unsigned n) {
+        from = MAX(from, w->last_ns);
+        w->last_ns = to;
+        w->completed += n;
+
+        uint64_t a = MAX(from, w->from_ns), b = MIN(to, w->to_ns);
+        if (a >= b)
+                return;
+        w->busy_ns += (double) (b - a);
+        w->units += n * (double) (b - a) / (double) (to - from);
+}
+
+static void group_launch(Tenant *tenant, Group *g, unsigned n) {
+        g->n = n;
+        g->launched_ns = now_ns();
+        for (unsigned i = 0; i < n; i++)
+                launch(tenant, i + 1 == n ? &g->event : NULL);
+        CHECK_CL(clFlush(tenant->queue));
+}
+
+static void group_wait(Group *g, Window *w) {
+        if (!g->event)
+                return;
+        CHECK_CL(clWaitForEvents(1, &g->event));
+        CHECK_CL(clReleaseEvent(g->event));
+        g->event = NULL;
+        window_add(w, g->launched_ns, now_ns(), g->n);
+}
+
+static void work_deep(Tenant *tenant, unsigned n, Window *w) {
+        Group groups[DEPTH] = {};
+
+        for (unsigned i = 0; now_ns() < w->to_ns; i++) {
+                group_wait(&groups[i % DEPTH], w);
+                group_launch(tenant, &groups[i % DEPTH], n);
+        }
+        /* In an in-order queue all that is left has been launched after what was waited for. */
+        for (bool left = true; left;) {
+                Group *oldest = NULL;
+
+                for (unsigned i = 0; i < DEPTH; i++)
+                        if (groups[i].event && (!oldest || groups[i].launched_ns < oldest->launched_ns))
+                                oldest = &groups[i];
+                left = oldest;
+                if (oldest)
+                        group_wait(oldest, w);
+        }
+}
+
+static void work_finish(Tenant *tenant, unsigned n, Window *w) {
+        while (now_ns() < w->to_ns) {
+                uint64_t began = now_ns();
+
+                for (unsigned i = 0; i < n; i++)
+                        launch(tenant, NULL);
+                CHECK_CL(clFinish(tenant->queue));
+                window_add(w, began, now_ns(), n);
+        }
+}
+
+static void work(Tenant *tenant, bool deep, unsigned n, Window *w) {
+        uint32_t before = tenant->n_launches;
+
+        w->last_ns = now_ns();
+        if (deep)
+                work_deep(tenant, n, w);
+        else
+                work_finish(tenant, n, w);
+        uint32_t count = check(tenant) - before;
+        CHECK(count == w->completed);
+        printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units, w->busy_ns,
+                        count);
+        CHECK(fflush(stdout) == 0);
+}
+
+int main(int argc, char *argv[]) {
+        Tenant tenant;
+        char line[128];
+
+        if (argc > 2 && argc <= 2 + LENGTHS_MAX && streq(argv[1], "calibrate"))
+                return calibrate(argc - 2, argv + 2);
+        if (argc != 4 || (!streq(argv[1], "deep") && !streq(argv[1], "finish"))) {
+                fprintf(stderr, "usage: mix-tenant calibrate USEC... | deep|finish ROUNDS N\n");
+                return 2;
+        }
+        tenant_open(&tenant, 0);
+        set_rounds(&tenant, (uint32_t) strtoul(argv[2], NULL, 10));
+        unsigned n = (unsigned) strtoul(argv[3], NULL, 10);
+        CHECK(tenant.rounds > 0 && n > 0);
+
+        /* The first launch of a process makes the driver do what it does once. */
+        launch(&tenant, NULL);
+        (void) check(&tenant);
+        puts("ready");
+        CHECK(fflush(stdout) == 0);
+        while (fgets(line, sizeof(line), stdin)) {
+                Window w = {};
+
+                CHECK(sscanf(line, "%" SCNu64 " %" SCNu64, &w.from_ns, &w.to_ns) == 2);
+                work(&tenant, streq(argv[1], "deep"), n, &w);
+        }
+        tenant_close(&tenant);
+        return 0;
+}

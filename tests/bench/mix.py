@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What tenants get of a device, for all mixes of kernels and patterns: mix.py [--quick] PROGRAM SUBSET...; prints JSON
+
+Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few minutes, up to eight on a GPU:
+
+  300, 900   all pairs of kernels of 5 us, 0.1, 1.2 and 10 ms, each deep, in bursts of 12 ms and synchronous, at 300:100 and at 900:100
+  long       twelve pairs at each, for 10 s
+  more       three tenants, nested cgroups, Max=, Min=, and kernels longer than the time slice, for 10 s
+  few        what takes two minutes: for a CPU as the device, and for trying
+
+On a GPU, whose speed is known to be steady, what each does alone is measured before and after a subset; on a CPU around each mix.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import mix  # noqa: E402
+from mix import KINDS, Kind  # noqa: E402
+
+LONG = 10
+SHORT = 2.5
+ALONE = 0.5
+
+# Heavy and light: equal kernels, long beside short in both directions, synchronous beside deep.
+PAIRS = [
+    (Kind(1200, "deep"), Kind(1200, "deep")),
+    (Kind(100, "burst"), Kind(1200, "burst")),
+    (Kind(1200, "burst"), Kind(100, "burst")),
+    (Kind(1200, "sync"), Kind(1200, "sync")),
+    (Kind(10000, "sync"), Kind(10000, "sync")),
+    (Kind(100, "sync"), Kind(1200, "deep")),
+    (Kind(1200, "deep"), Kind(100, "sync")),
+    (Kind(100, "sync"), Kind(100, "sync")),
+    (Kind(10000, "deep"), Kind(100, "deep")),
+    (Kind(100, "deep"), Kind(10000, "deep")),
+    (Kind(5, "sync"), Kind(5, "deep")),
+    (Kind(5, "deep"), Kind(10000, "sync")),
+]
+THREE = [
+    (Kind(100, "deep"), Kind(1200, "burst"), Kind(1200, "sync")),
+    (Kind(1200, "sync"), Kind(100, "deep"), Kind(10000, "deep")),
+    (Kind(100, "sync"), Kind(100, "sync"), Kind(100, "sync")),
+]
+LIMITED = [Kind(100, "deep"), Kind(1200, "sync"), Kind(10000, "deep")]
+
+
+class Bench:
+    def __init__(self, program, subset, quick):
+        self.calibration = mix.calibrate(program)
+        self.session = mix.Session(program, self.calibration["kernels"])
+        self.service = self.session.service
+        mix.go_first(self.service.pid())
+        self.subset, self.quick, self.rows, self.steady = subset, quick, [], self.calibration["gpu"]
+        self.tenants, self.alone = {}, {}  # (kind, place): tenant; kind: what was measured
+
+    def tenant(self, kind, place, cgroups=None):
+        """One process for each place in which a kind of tenant is needed, idle when it is not."""
+        key = (kind, place)
+        if key not in self.tenants:
+            self.tenants[key] = self.session.start(kind, f"mix-{place}", cgroups and cgroups.entering(place))
+        return self.tenants[key]
+
+    def measure_alone(self, tenant):
+        self.alone.setdefault(tenant.kind, []).append(mix.alone(self.service, tenant, ALONE))
+
+    def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
+        """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked at."""
+        tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
+        around = not self.steady
+        if around:
+            self.alone = {}
+            for t in tenants:
+                self.measure_alone(t)
+        for t, values in zip(tenants, settings):
+            self.service.set(t.group, **values)
+        works = mix.measure(self.service, tenants, 1 if self.quick else seconds)
+        for t in reversed(tenants):
+            self.service.set(t.group, Weight=100, Priority=0, Max=0, Min=0)
+            if around:
+                self.measure_alone(t)
+        self.rows.append({
+            "what": what, "asked": asked, "limit": limit, "kinds": kinds, "works": [works[t] for t in tenants],
+            "alone": dict(self.alone) if around else self.alone,
+        })
+        print(f"{self.subset}: {len(self.rows)} {what}: {', '.join(map(str, kinds))}", file=sys.stderr, flush=True)
+
+    def pair(self, weight, pair, seconds):
+        asked = [weight / (weight + 100), 100 / (weight + 100)]
+        self.mix(f"{weight}:100", seconds, pair, asked, [{"Weight": weight}, {}])
+
+    def result(self):
+        """JSON's types. Shares by what was done are parts of what each does alone; by device time, of the kernels' own length."""
+        kernels = self.calibration["kernels"]
+        rows = []
+        for r in self.rows:
+            alone = {k: mix.mean(r["alone"][k]) for k in r["kinds"]}
+            drift = max(abs(a.rate / alone[k].rate - 1) for k in r["kinds"] for a in r["alone"][k])
+            parts = [mix.part(w, alone[k]) for k, w in zip(r["kinds"], r["works"])]
+            device = [w.units * kernels[k.usec]["ns"] / 1e9 / w.seconds for k, w in zip(r["kinds"], r["works"])]
+            busy = [w.units * alone[k].busy / w.seconds for k, w in zip(r["kinds"], r["works"])]
+            rows.append({
+                "what": r["what"], "kinds": [list(k) for k in r["kinds"]], "asked": r["asked"], "limit": r["limit"],
+                "seconds": r["works"][0].seconds, "parts": parts, "device": device, "busy": busy,
+                "accounted": [w.ran / w.seconds for w in r["works"]], "drift": drift,
+            })
+        return {
+            "subset": self.subset, "rows": rows,
+            "kernels": {str(usec): k["ns"] for usec, k in kernels.items()},
+            "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()} if self.steady else None,
+        }
+
+
+def run_pairs(bench, weight):
+    for pair in itertools.product(KINDS, KINDS):
+        bench.pair(weight, pair, SHORT)
+
+
+def run_long(bench):
+    for weight in (300, 900):
+        for pair in PAIRS:
+            bench.pair(weight, pair, LONG)
+
+
+def run_few(bench):
+    for weight, pairs in ((300, PAIRS[:8]), (900, [PAIRS[i] for i in (0, 1, 3)])):
+        for pair in pairs:
+            bench.pair(weight, pair, LONG / 2)
+    run_limits(bench, [Kind(1200, "sync")])
+    bench.mix("300:200:100", LONG / 2, THREE[0], [3 / 6, 2 / 6, 1 / 6], [{"Weight": 300}, {"Weight": 200}, {}])
+
+
+def run_limits(bench, kinds):
+    other = Kind(1200, "deep")
+    for kind in kinds:
+        bench.mix("Max=20%", LONG, [kind, other], [0.2, 0.8], [{"Max": 20}, {}], limit=0)
+        bench.mix("Min=30%", LONG, [kind, other], [0.3, 0.7], [{"Min": 30, "Priority": -10}, {}], limit=0)
+
+
+def run_nested(bench):
+    """A: 300, B: 100; in A: C 100, D 200."""
+    kinds = (Kind(100, "deep"), Kind(1200, "sync"), Kind(1200, "burst"))
+    with mix.Cgroups("a/c", "a/d", "b") as cgroups:
+        if not cgroups.directory:
+            print("no cgroup can be made here: nested weights are left out", file=sys.stderr)
+            return
+        for i in range(3):
+            mixed = kinds[i:] + kinds[:i]
+            for name, kind in zip(("a/c", "a/d", "b"), mixed):
+                bench.tenant(kind, name, cgroups)
+            bench.service.set(f"{cgroups.path}/a", Weight=300)
+            bench.mix("nested, 1:2:1", LONG, mixed, [1 / 4, 2 / 4, 1 / 4], [{}, {"Weight": 200}, {}], places=("a/c", "a/d", "b"))
+        bench.session.end()
+
+
+def run_more(bench):
+    for kinds in THREE:
+        bench.mix("300:200:100", LONG, kinds, [3 / 6, 2 / 6, 1 / 6], [{"Weight": 300}, {"Weight": 200}, {}])
+    run_limits(bench, LIMITED)
+    subprocess.run(["xschedctl", "set", "device:all", "timeslice=1ms"], check=True)
+    for pair in ((Kind(10000, "deep"), Kind(100, "deep")), (Kind(100, "deep"), Kind(10000, "deep"))):
+        bench.mix("300:100, TimeSlice=1ms", LONG, pair, [0.75, 0.25], [{"Weight": 300}, {}])
+    subprocess.run(["xschedctl", "reset", "device:all"], check=True)
+    run_nested(bench)
+
+
+SUBSETS = {"300": lambda b: run_pairs(b, 300), "900": lambda b: run_pairs(b, 900), "long": run_long, "more": run_more, "few": run_few}
+
+
+def run(program, subset, quick):
+    bench = Bench(program, subset, quick)
+    try:
+        if bench.steady:
+            for kind in KINDS:
+                bench.tenant(kind, 0)
+            for t in bench.tenants.copy().values():
+                bench.measure_alone(t)
+        SUBSETS[subset](bench)
+        if bench.steady:
+            for kind in KINDS:
+                bench.measure_alone(bench.tenant(kind, 0))
+        return bench.calibration, bench.result()
+    finally:
+        bench.session.end()
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "--quick"]
+    if len(arguments) < 2 or any(a not in SUBSETS for a in arguments[1:]):
+        sys.exit(__doc__)
+    results = []
+    for subset in arguments[1:]:
+        calibration, result = run(arguments[0], subset, len(arguments) < len(sys.argv) - 1)
+        results.append(result)
+    print(json.dumps({**{k: calibration[k] for k in ("device", "driver", "gpu", "cpu")}, "subsets": results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The section of BENCHMARKS.md about shares of all mixes of kernels, from what mix.py measured, and its plot."""
+
+import html
+import json
+import os
+import re
+import statistics
+
+WITHIN = 0.03
+SUBSETS = {
+    "300": "All pairs at 300:100",
+    "900": "All pairs at 900:100",
+    "long": "Pairs over 10 s",
+    "more": "Three tenants, nested cgroups, limits and guarantees, kernels longer than the time slice",
+    "few": "Some of everything",
+}
+
+
+def kind_text(kind):
+    usec, pattern = kind
+    return (f"{usec} us" if usec < 100 else f"{usec / 1000:g} ms") + " " + pattern
+
+
+def shares(parts):
+    whole = sum(parts)
+    return [p / whole if whole else 0 for p in parts]
+
+
+def got(row):
+    """A limit is one of the device's time, whatever others do with the rest; weights say how tenants relate."""
+    return row["busy"] if row["limit"] is not None else shares(row["parts"])
+
+
+def looked_at(row):
+    return range(len(row["asked"])) if row["limit"] is None else [row["limit"]]
+
+
+def off(row):
+    """In parts of the device, of the tenant who is the farthest off."""
+    have = got(row)
+    if row["what"].startswith("Max"):
+        return max(have[i] - row["asked"][i] for i in looked_at(row))
+    if row["what"].startswith("Min"):
+        return max(row["asked"][i] - have[i] for i in looked_at(row))
+    return max(abs(have[i] - row["asked"][i]) for i in looked_at(row))
+
+
+def accounted_off(row):
+    """Of the time in which the device really had a tenant's work, relative, of the one who is the farthest off."""
+    return max(abs(a / b - 1) if b else 0 for a, b in zip(row["accounted"], row["busy"]))
+
+
+def joined(values):
+    return ":".join(f"{100 * v:.1f}" for v in values)
+
+
+def list_of(rows, table):
+    cells = [
+        [
+            f"{r['what']}: {', '.join(map(kind_text, r['kinds']))}",
+            joined(r["asked"][i] for i in looked_at(r)),
+            joined(got(r)[i] for i in looked_at(r)),
+            f"{100 * off(r):+.1f}",
+            joined(shares(r["device"])),
+            joined(shares(r["accounted"])),
+            f"{100 * accounted_off(r):.1f}",
+            f"{100 * sum(r['parts']):.0f} %",
+            f"{100 * r['drift']:.0f} %",
+        ]
+        for r in sorted(rows, key=off, reverse=True)
+    ]
+    return table(["", "asked", "got", "off", "by kernels", "accounted", "% off real", "of alone", "drift"], cells)
+
+
+def matrix_of(rows, table):
+    kinds = list(dict.fromkeys(tuple(r["kinds"][0]) for r in rows))
+    found = {(tuple(r["kinds"][0]), tuple(r["kinds"][1])): r for r in rows}
+    cells = [
+        [kind_text(a)] + [f"{100 * got(found[a, b])[0]:.1f}" if (a, b) in found else "" for b in kinds] for a in kinds
+    ]
+    return table(["heavy, beside", *map(kind_text, kinds)], cells)
+
+
+def summary(rows):
+    offs = [off(r) for r in rows]
+    accounted = [accounted_off(r) for r in rows]
+    return (
+        f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points; median {100 * statistics.median(offs):.1f}, "
+        f"worst {100 * max(offs):.1f}. Accounted time: {sum(a <= WITHIN for a in accounted)} of {len(rows)} within {100 * WITHIN:.0f} % of real for every "
+        f"tenant, median {100 * statistics.median(accounted):.1f} %."
+    )
+
+
+def render_subset(subset, table):
+    rows, title = subset["rows"], SUBSETS[subset["subset"]]
+    seconds = sorted({r["seconds"] for r in rows})
+    text = f"**{title}** ({' and '.join(f'{s:g} s' for s in seconds)} each). {summary(rows)}\n\n"
+    if subset["subset"] not in ("300", "900"):
+        return text + list_of(rows, table)
+    asked = rows[0]["asked"][0]
+    return (
+        text + f"What the heavy one got, asked {100 * asked:g}:\n\n" + matrix_of(rows, table) + "\nThe worst twelve:\n\n"
+        + list_of(sorted(rows, key=off, reverse=True)[:12], table)
+    )
+
+
+def render_mix(record, table):
+    d = record["data"]
+    text = (
+        f"### {d['device']}\n\n"
+        "*got*: what each did by the results of its kernels, as a part of what it does alone in the same time, and of these parts its share. "
+        "*off*: the tenant who is the farthest from what was asked, in points of the device; of a limit only what is beyond it counts. *by kernels*: the same "
+        "by the number of kernels times their length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. "
+        "*% off real*: accounted against the time in which the device had the tenant's work, by what was computed. *of alone*: the sum of the parts; what is missing is what "
+        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone. Nobody's turn is shorter "
+        "than a kernel: where that is longer than the time slice, shares hold over turns of a kernel.\n\n"
+    )
+    if not d["gpu"]:
+        text += (
+            f"The device is CPU {d['cpu']}: one thread of PoCL's for each tenant (POCL_MAX_PTHREAD_COUNT=1), all on that CPU, and what launches on the others. "
+            "A launch takes PoCL longer than a kernel of 5 us, so that those measure the host.\n\n"
+        )
+    text += "\n\n".join(render_subset(s, table).rstrip("\n") for s in d["subsets"])
+    return text + f"\n\n![asked and got](tests/bench/results/{record['name']}.svg)\n\n"
+
+
+# --- the plot --------------------------------------------------------------------------------------------------
+
+WIDTH, LEFT, RIGHT, PANEL, TOP, GAP = 960, 60, 24, 210, 34, 54
+STYLE = """
+.ground{fill:#fff}.text{fill:#333;font:12px sans-serif}.small{fill:#555;font:10px sans-serif}.title{fill:#111;font:bold 14px sans-serif}
+.band{fill:#2a7f4f;opacity:.16}.asked{stroke:#2a7f4f;stroke-width:1}.good{fill:#1f5fa8}.bad{fill:#c4361f}.frame{stroke:#999;fill:none}
+@media (prefers-color-scheme:dark){.ground{fill:#16181c}.text{fill:#ddd}.small{fill:#aaa}.title{fill:#fff}.good{fill:#6aa9f0}.bad{fill:#ff7a5c}}
+"""
+
+
+def panel(subset, top):
+    """Every mix is one column, in the order of how far it is off; a dot is a tenant's share less what it asked for."""
+    rows = sorted(subset["rows"], key=off)
+    reach = max(0.06, *(abs(got(r)[i] - r["asked"][i]) for r in rows for i in looked_at(r)))
+    width = (WIDTH - LEFT - RIGHT) / len(rows)
+
+    def y(v):
+        return top + PANEL / 2 - v / reach * PANEL / 2
+
+    out = [
+        f'<text x="{LEFT}" y="{top - 8}" class="title">{html.escape(SUBSETS[subset["subset"]])}</text>',
+        f'<rect x="{LEFT}" y="{y(WITHIN):.1f}" width="{WIDTH - LEFT - RIGHT}" height="{y(-WITHIN) - y(WITHIN):.1f}" class="band"/>',
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(0):.1f}" y2="{y(0):.1f}" class="asked"/>',
+        f'<rect x="{LEFT}" y="{top}" width="{WIDTH - LEFT - RIGHT}" height="{PANEL}" class="frame"/>',
+    ]
+    for v in (-reach, -WITHIN, 0, WITHIN, reach):
+        out.append(f'<text x="{LEFT - 6}" y="{y(v) + 4:.1f}" text-anchor="end" class="small">{100 * v:+.0f}</text>')
+    for n, r in enumerate(rows):
+        x = LEFT + (n + 0.5) * width
+        mark = "good" if off(r) <= WITHIN else "bad"
+        name = f"{r['what']}: {', '.join(map(kind_text, r['kinds']))}: asked {joined(r['asked'])}, got {joined(got(r))}"
+        dots = "".join(f'<circle cx="{x:.1f}" cy="{y(got(r)[i] - r["asked"][i]):.1f}" r="2.6"/>' for i in looked_at(r))
+        out.append(f'<g class="{mark}"><title>{html.escape(name)}</title>{dots}</g>')
+    worst = rows[-1]
+    out.append(
+        f'<text x="{WIDTH - RIGHT}" y="{top + PANEL + 16}" text-anchor="end" class="small">worst: '
+        f'{html.escape(worst["what"])}, {html.escape(", ".join(map(kind_text, worst["kinds"])))}</text>'
+    )
+    out.append(f'<text x="{LEFT}" y="{top + PANEL + 16}" class="small">{len(rows)} mixes, from the best to the worst</text>')
+    return out
+
+
+def plot(record):
+    d = record["data"]
+    height = TOP + len(d["subsets"]) * (PANEL + GAP) + 10
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{height}" class="ground"/>',
+        f'<text x="{LEFT}" y="16" class="text">Shares that tenants got, less those that were asked for, in points of the device: '
+        f'{html.escape(d["device"])}</text>',
+    ]
+    for n, subset in enumerate(d["subsets"]):
+        out += panel(subset, TOP + 16 + n * (PANEL + GAP))
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def write_plots(directory, found):
+    for record in found:
+        if re.fullmatch("mix-.*", record["name"]):
+            with open(os.path.join(directory, record["name"] + ".svg"), "w", encoding="utf-8") as f:
+                f.write(plot(record))
+
+
+def merged(path, data):
+    """The subsets of a device that were measured before stay until they are measured again."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            old = json.load(f)["data"]["subsets"]
+    except OSError:
+        old = []
+    new = {s["subset"]: s for s in [*old, *data["subsets"]]}
+    return {**data, "subsets": [new[name] for name in SUBSETS if name in new]}

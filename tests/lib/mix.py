@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tenants with kernels of all lengths in all patterns, and what each of them got of the device, by what it computed.
+
+A tenant's part of a window is what it did in it, divided by what it does alone in the same time: 1 for who has the device for itself. That of two
+which always want the device add up to less than 1 by what taking turns costs; shares are parts of that sum, so that a machine that was
+slower for all of them for a while makes no difference. Nothing here knows where the service runs: see Session, and tests/system/test-mix.py.
+"""
+
+import collections
+import json
+import os
+import statistics
+import subprocess
+import time
+
+import dbus
+
+NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
+LENGTHS = (5, 100, 1200, 10000)  # of kernels, us
+PATTERNS = ("deep", "burst", "sync")
+BURST_USEC = 12000
+GROUP_USEC = 1000  # of a deep queue, what is waited for together
+WARM_UP = 0.3
+TIMEOUT = 60
+# One thread of PoCL's is the device, so that two kernels at once take twice as long.
+ENVIRONMENT = {"POCL_MAX_PTHREAD_COUNT": "1"}
+
+
+class Kind(collections.namedtuple("Kind", "usec pattern")):
+    def __str__(self):
+        length = f"{self.usec} us" if self.usec < 100 else f"{self.usec / 1000:g} ms"
+        return f"{length} {self.pattern}"
+
+    def arguments(self, rounds):
+        together = {"deep": GROUP_USEC, "burst": BURST_USEC, "sync": 0}[self.pattern] // self.usec
+        return ["deep" if self.pattern == "deep" else "finish", str(rounds), str(max(together, 1))]
+
+
+KINDS = [Kind(usec, pattern) for usec in LENGTHS for pattern in PATTERNS]
+
+
+def calibrate(program, lengths=LENGTHS):
+    """{"device", "driver", "gpu", "cpu", "kernels": {usec: {"rounds", "ns"}}}; on a device that nobody else uses."""
+    r = subprocess.run([program, "calibrate", *map(str, lengths)], stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT,
+                       env={**os.environ, **ENVIRONMENT})
+    found = json.loads(r.stdout)
+    found["kernels"] = {k.pop("usec"): k for k in found["kernels"]}
+    return found
+
+
+def go_first(*pids):
+    """These processes, and what they start, before the rest of the machine, as far as that is allowed: its other work is not what is measured. They
+    stay equals of each other. Sessions are scheduled as wholes (autogroup), so it is theirs that counts."""
+    for pid in (os.getpid(), *pids):
+        try:
+            os.setpriority(os.PRIO_PROCESS, pid, -15)
+            with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as f:
+                f.write("-15")
+        except OSError:
+            pass
+
+
+class Tenant:
+    def __init__(self, kind, command, environment=None, **more):
+        self.kind = kind
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        env={**os.environ, **ENVIRONMENT, **(environment or {})}, **more)
+        self.group = None
+
+    def line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"{self.kind}: ended with status {self.process.wait(TIMEOUT)}")
+        return line
+
+    def wait_ready(self):
+        assert self.line() == "ready\n"
+
+    def tell(self, begin, end):
+        self.process.stdin.write(f"{begin} {end}\n")
+
+    def end(self):
+        """The results were right, or it has failed."""
+        self.process.stdin.close()
+        status = self.process.wait(TIMEOUT)
+        self.process.stdout.close()
+        if status:
+            raise AssertionError(f"{self.kind}: ended with status {status}")
+
+
+def sleep_until(ns):
+    while (left := ns - time.monotonic_ns()) > 0:
+        time.sleep(left / 1e9)
+
+
+class Service:
+    """What the service says, over one connection."""
+
+    def __init__(self, address):
+        self.bus = dbus.Connection(address)
+
+    def call(self, member, signature="", *arguments):
+        return self.bus.call(NAME, PATH, NAME, member, signature, *arguments)
+
+    def pid(self):
+        return self.bus.bus("GetConnectionUnixProcessID", "s", NAME)
+
+    def describe(self):
+        return json.loads(self.call("Describe")[0])
+
+    def groups(self):
+        return {g["name"]: g for g in self.describe()["groups"]}
+
+    def group_of(self, pid):
+        return next((c["group"] for c in self.describe()["clients"] if c["pid"] == pid), None)
+
+    def set(self, group, **settings):
+        codes = {"Priority": "i", "Weight": "u", "Max": "u", "Min": "u"}
+        self.call("SetGroup", "sta{sv}", group, 0, {k: (codes[k], v) for k, v in settings.items()})
+
+
+Work = collections.namedtuple("Work", "units busy seconds ran")  # in a window; `ran` is what the service accounts, s
+Alone = collections.namedtuple("Alone", "rate busy")  # units/s; s/unit in which the device has its work
+
+
+def measure(service, tenants, seconds):
+    """All of them at once: {tenant: Work}."""
+    begin = time.monotonic_ns() + int(WARM_UP * 1e9)
+    end = begin + int(seconds * 1e9)
+    for t in tenants:
+        t.tell(begin, end)
+    sleep_until(begin)
+    before = service.groups()
+    # Described before they end, else what they run while it is made would be missing of one and not of the other.
+    sleep_until(end - 1000000)
+    after = service.groups()
+    done = {t: json.loads(t.line()) for t in tenants}
+
+    def ran(t):
+        return (after[t.group]["run_usec"] - before[t.group]["run_usec"]) / 1e6 if t.group in after else 0
+
+    return {t: Work(d["units"], d["busy_ns"] / 1e9, seconds, ran(t)) for t, d in done.items()}
+
+
+def alone(service, tenant, seconds):
+    w = measure(service, [tenant], seconds)[tenant]
+    if not w.units:
+        raise AssertionError(f"{tenant.kind}: did nothing in {seconds} s alone")
+    return Alone(w.units / seconds, w.busy / w.units)
+
+
+def mean(alones):
+    return Alone(statistics.mean(a.rate for a in alones), statistics.mean(a.busy for a in alones))
+
+
+def part(work, a):
+    """Of what it would have done alone."""
+    return work.units / (a.rate * work.seconds)
+
+
+def shares(parts):
+    whole = sum(parts)
+    return [p / whole if whole else 0 for p in parts]
+
+
+class Cgroups:
+    """Cgroups below our own, where that is allowed: `directory` is None elsewhere."""
+
+    def __init__(self, *names):
+        self.names, self.directory = names, None
+        with open("/proc/self/mounts", encoding="utf-8") as f:
+            mounts = [line.split()[1] for line in f if line.split()[2] == "cgroup2"]
+        with open("/proc/self/cgroup", encoding="utf-8") as f:
+            own = next((line.strip()[3:] for line in f if line.startswith("0::")), None)
+        if not mounts or own is None:
+            return
+        self.path = f"{own.rstrip('/')}/xsched-mix-{os.getpid()}"
+        try:
+            for name in names:
+                os.makedirs(f"{mounts[0]}{self.path}/{name}")
+            self.directory = mounts[0] + self.path
+        except OSError:
+            pass
+
+    def entering(self, name):
+        def enter():
+            with open(f"{self.directory}/{name}/cgroup.procs", "w", encoding="ascii") as f:
+                f.write(str(os.getpid()))
+
+        return enter
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for name in self.names if self.directory else ():
+            os.removedirs(f"{self.directory}/{name}")
+
+
+class Session:
+    """Tenants as jobs of a private bus and service (xsched-session), which has to be there."""
+
+    def __init__(self, tenant_program, kernels):
+        self.program, self.kernels, self.tenants = tenant_program, kernels, []
+        self.service = Service(os.environ["XSCHED_BUS_ADDRESS"])
+
+    def start(self, kind, name, enter=None):
+        """In a job of its own; or in the cgroup that `enter` brings the new process to."""
+        command = [self.program, *kind.arguments(self.kernels[kind.usec]["rounds"])]
+        t = Tenant(kind, command, preexec_fn=enter) if enter else Tenant(kind, ["xschedctl", "run", f"--name={name}", "--", *command])
+        self.tenants.append(t)
+        t.wait_ready()
+        deadline = time.monotonic() + TIMEOUT
+        while not t.group:
+            t.group = self.service.group_of(t.process.pid)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{kind}: is no client after {TIMEOUT} s")
+        return t
+
+    def end(self):
+        while self.tenants:
+            self.tenants.pop().end()
