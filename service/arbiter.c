@@ -14,6 +14,7 @@
 #include "ladder.h"
 #include "overdue.h"
 #include "privileged.h"
+#include "recorder.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
@@ -515,6 +516,7 @@ static void flush(Manager *m) {
         privileged_flush(m);
         decision_end(m);
         tell_preempted(m);
+        recorder_touch(m);
         if (m->devices_left)
                 devices_trim(m);
 }

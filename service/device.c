@@ -13,6 +13,7 @@
 #include "device.h"
 #include "ladder.h"
 #include "manager-state.h"
+#include "recorder.h"
 #include "share.h"
 #include "tally.h"
 #include "user.h"
@@ -50,6 +51,7 @@ Device *device_free(Device *d) {
         if (d->hh.tbl) {
                 if (m->bus && !m->stopping)
                         (void) sd_bus_emit_object_removed(m->bus, d->path);
+                recorder_device_gone(d);
                 walks_forget(m, WALK_DEVICES, d);
                 HASH_DEL(m->devices, d);
         }

@@ -42,6 +42,7 @@ struct Device {
         const PolicyOps *ops;
         Policy *policy;
         PolicyDeviceUsage gone_usage; /* of policies that it had before */
+        PolicyDeviceUsage recorded;   /* what of it is in the record: recorder.h */
         PolicyConfig config;
         DeviceTuning tuning;
         DeviceSettings runtime; /* stand above the configuration */

@@ -12,6 +12,7 @@
 #include "entity.h"
 #include "ladder.h"
 #include "party.h"
+#include "recorder.h"
 #include "share.h"
 #include "tally.h"
 
@@ -162,6 +163,7 @@ Entity *entity_free(Entity *e) {
         usage_add(&e->group->usage, &e->usage);
         e->group->service_wait_ns += e->service_wait_ns;
         tally_leave(e);
+        recorder_entity_gone(e);
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
         d->n_entities--;

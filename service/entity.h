@@ -68,6 +68,11 @@ struct Entity {
 
         PolicyUsage usage;        /* of policy entities that are gone */
         uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
+        struct {
+                PolicyUsage usage;
+                uint64_t service_wait_ns;
+                uint64_t pass; /* when it was last looked at */
+        } recorded;            /* what is in the record: recorder.h */
 
         Entity *device_prev, *device_next;
         Entity *group_prev, *group_next;

@@ -115,6 +115,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_explain},
                 {.method = method_explain_object},
                 {.method = method_describe},
+                {.method = method_get_record},
                 {},
 };
 
@@ -180,6 +181,10 @@ static const sd_bus_vtable manager_vtable[] = {
                                 method_explain, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ExplainObject", SD_BUS_ARGS("o", object),
                                 SD_BUS_RESULT("a(ssv)", chain), method_explain_object, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("GetRecord", SD_BUS_ARGS("t", since_usec, "t", flags),
+                                SD_BUS_RESULT("t", until_usec, "a(tta(sttta(uttttt)))", frames, "as",
+                                                groups),
+                                method_get_record, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json),
                                 method_describe, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump,

@@ -53,6 +53,7 @@ int method_list_settings(sd_bus_message *message, void *userdata, sd_bus_error *
 /* explain-dbus.c */
 int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_get_record(sd_bus_message *message, void *userdata, sd_bus_error *error); /* record-dbus.c */
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error);

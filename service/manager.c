@@ -25,6 +25,7 @@
 #include "messages.h"
 #include "notify.h"
 #include "privileged.h"
+#include "recorder.h"
 #include "tell.h"
 #include "user.h"
 #include "wakes.h"
@@ -52,6 +53,8 @@ int manager_new(Config *config, Manager **ret) {
                 r = lease_init(m);
         if (r >= 0)
                 r = privileged_init(m);
+        if (r >= 0)
+                r = recorder_new(m, &m->recorder);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);
@@ -93,6 +96,7 @@ Manager *manager_free(Manager *m) {
         privileged_done(m);
         freeze_free(m);
         calls_free(m->calls);
+        m->recorder = recorder_free(m->recorder);
         gate_free(m->gate);
         auth_free(m->auth);
         connections_free(m->connections);

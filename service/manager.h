@@ -26,6 +26,7 @@
  *   party     among whom turns of the floor, and votes on costs, are divided
  *   gang      one verdict for a group on all its devices
  *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
+ *   recorder  counters over time, for the record of the last minutes
  *   overdue   holds that take no effect, for freeze: the last rung
  *   arbiter   from events to the policy, from grants to page words; leases, watch flags
  *   privileged  holds of whole processes, by a holder process each
@@ -118,6 +119,7 @@ struct Manager {
         struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
         struct Calls *calls;             /* calls.h; owned; NULL without a bus */
         struct Walk *walks;              /* list; walk.h */
+        struct Recorder *recorder;       /* recorder.h; owned */
         struct Auth *auth;               /* auth.h; owned; NULL without a bus */
         struct Gate *gate;               /* gate.h; likewise */
         Settings default_layer;          /* names the class "default", below everything else */

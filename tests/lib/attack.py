@@ -20,7 +20,7 @@ NO_REPLY_EXPECTED = 1
 # What everybody may call in its right form: it reads, or makes something of the caller's own that ends with him.
 FOR_EVERYBODY = {
     "ListDevices", "ListClients", "ListQueues", "ListGroups", "ListPolicies", "ListClasses", "ListHolds", "ListSettings", "ListStatistics", "GetClientByPIDFD",
-    "GetClientByPID", "GetGroup", "Explain", "ExplainObject", "Describe", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
+    "GetClientByPID", "GetGroup", "Explain", "ExplainObject", "Describe", "GetRecord", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
 }
 REFUSALS = {
     f"org.freedesktop.DBus.Error.{e}"
