@@ -62,7 +62,7 @@ typedef struct Check {
 typedef struct Query {
         Auth *auth;
         sd_bus_message *message; /* key */
-        uid_t sender;
+        uid_t sender, user;      /* the latter takes the places */
         Check checks[CHECKS_MAX];
         size_t n_checks;
         sd_event_source *done;
@@ -98,36 +98,6 @@ bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
         default:
                 return false;
         }
-}
-
-/* sd-bus has no room for it in a message. Only compared, and set anew for each message. */
-static struct {
-        const sd_bus_message *message;
-        uid_t uid;
-} known_sender;
-
-void auth_know_sender(const sd_bus_message *m, uid_t uid) {
-        known_sender.message = m;
-        known_sender.uid = uid;
-}
-
-int auth_sender_uid(sd_bus_message *m, uid_t *ret) {
-        sd_bus_creds *creds = NULL;
-        uid_t uid = AUTH_NO_OWNER;
-
-        if (m == known_sender.message) {
-                *ret = known_sender.uid;
-                return 0;
-        }
-
-        int r = sd_bus_query_sender_creds(m, SD_BUS_CREDS_EUID, &creds);
-        if (r >= 0)
-                r = sd_bus_creds_get_euid(creds, &uid);
-        sd_bus_creds_unref(creds);
-        if (r < 0)
-                return r;
-        *ret = uid;
-        return 0;
 }
 
 static int deny(const AuthRequest *req, sd_bus_error *error) {
@@ -198,7 +168,7 @@ static unsigned user_queries(const Auth *a, uid_t uid) {
         unsigned n = 0;
 
         for (const Query *q = a->queries; q; q = q->hh.next)
-                n += q->sender == uid;
+                n += q->user == uid;
         return n;
 }
 
@@ -215,25 +185,25 @@ static Query *most_patient(Auth *a, unsigned than) {
         for (Query *q = a->queries; q; q = q->hh.next) {
                 if (!query_is_pending(q))
                         continue;
-                if (q->sender != last && q->sender != most) {
-                        unsigned n = user_queries(a, q->sender);
+                if (q->user != last && q->user != most) {
+                        unsigned n = user_queries(a, q->user);
                         if (n > than) {
                                 than = n;
-                                most = q->sender;
+                                most = q->user;
                         }
                 }
-                last = q->sender;
-                if (q->sender == most)
+                last = q->user;
+                if (q->user == most)
                         found = q;
         }
         return found;
 }
 
 /* Room for one more call of the user: where there is none, whoever has most gives it. */
-static int make_room(Auth *a, uid_t sender, sd_bus_error *error) {
+static int make_room(Auth *a, uid_t user, sd_bus_error *error) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error late = SD_BUS_ERROR_NULL;
-        unsigned n = user_queries(a, sender);
+        unsigned n = user_queries(a, user);
 
         if (n >= QUERIES_PER_USER_MAX)
                 return too_many(error);
@@ -249,7 +219,8 @@ static int make_room(Auth *a, uid_t sender, sd_bus_error *error) {
 }
 
 static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *error, Query **ret) {
-        int r = make_room(a, sender, error);
+        uid_t user = auth_sender_user(m, sender);
+        int r = make_room(a, user, error);
         if (r < 0)
                 return r;
 
@@ -259,6 +230,7 @@ static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *err
         q->auth = a;
         q->message = sd_bus_message_ref(m);
         q->sender = sender;
+        q->user = user;
         HASH_ADD_PTR(a->queries, message, q);
         *ret = q;
         return 0;
@@ -430,7 +402,7 @@ static void count_asked(const Auth *a, Asked asked[static 2]) {
                 for (size_t i = 0; i < q->n_checks; i++) {
                         Asked *of = asked + q->checks[i].interactive;
                         if (q->checks[i].slot && of->n < ASKED_MAX)
-                                of->uids[of->n++] = q->sender;
+                                of->uids[of->n++] = q->user;
                 }
 }
 
@@ -445,11 +417,11 @@ static void ask_waiting(Auth *a) {
                         Check *c = q->checks + i;
                         Asked *of = asked + c->interactive;
 
-                        if (c->state != CHECK_PENDING || c->asked_as > 0 || !asked_has_room(of, q->sender))
+                        if (c->state != CHECK_PENDING || c->asked_as > 0 || !asked_has_room(of, q->user))
                                 continue;
                         int r = check_ask(c);
                         if (r >= 0) {
-                                of->uids[of->n++] = q->sender;
+                                of->uids[of->n++] = q->user;
                                 continue;
                         }
                         c->state = CHECK_DENIED;

@@ -82,11 +82,15 @@ const AuthGrant *auth_last_grant(const Auth *a);
 /* The table that stands in for polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 
-/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. NULL: nothing is known. */
-void auth_know_sender(const sd_bus_message *m, uid_t uid);
+/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is as
+ * whom he counts where places are counted (user.h). NULL: nothing is known. */
+void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
 
 /* The message waits for an answer of polkit, or has it and is dispatched again. */
 bool auth_is_waiting(Auth *a, sd_bus_message *m);
 
 /* Whom a call comes from, by the bus: 0 and the effective uid. */
 int auth_sender_uid(sd_bus_message *m, uid_t *ret);
+
+/* And as which user `uid`, the sender's, counts. */
+uid_t auth_sender_user(const sd_bus_message *m, uid_t uid);

@@ -8,6 +8,7 @@
 
 #include "callers.h"
 #include "log.h"
+#include "user.h"
 
 #define DRIVER "org.freedesktop.DBus"
 
@@ -20,7 +21,7 @@
 
 /* --- users --- */
 
-static CallUser *user_get(Calls *c, uid_t uid) {
+static CallUser *call_user_get(Calls *c, uid_t uid) {
         CallUser *u;
 
         HASH_FIND(hh, c->users, &uid, sizeof(uid), u);
@@ -145,7 +146,7 @@ static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *r
 
         k->asking = sd_bus_slot_unref(k->asking);
         if (credentials_read(reply, &k->credentials) >= 0)
-                u = user_get(k->calls, k->credentials.uid);
+                u = call_user_get(k->calls, user_of(k->calls->manager, k->credentials.uid));
         /* It has gone, or there is no memory: there is nobody to answer, or nothing to do it with. */
         if (u)
                 caller_know(k, u);

@@ -55,7 +55,7 @@ typedef struct CallUserLane {
 } CallUserLane;
 
 struct CallUser {
-        uid_t uid;
+        uid_t uid;       /* user_of() */
         unsigned n_refs; /* its callers, and who looks at it */
         unsigned n_waiting[_CALL_LANE_MAX];
         size_t size; /* of all that waits */

@@ -330,7 +330,7 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
 
 /* Whose the message is need not be asked again, on its way through the handlers. NULL: of nobody. */
 static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
-        auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER);
+        auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER, k ? k->user->uid : AUTH_NO_OWNER);
         if (c->manager->connections)
                 connections_lend(c->manager->connections, message, k ? &k->credentials : NULL);
 }

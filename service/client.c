@@ -194,7 +194,7 @@ static int client_join(Client *c, Group *g) {
                 return r;
         }
         c->group = g;
-        group_set_owner(g, party_join(g->owner, g->n_clients, c->peer.uid));
+        group_set_owner(g, party_join(g->owner, g->n_clients, c->user->uid));
         DL_APPEND2(g->clients, c, group_prev, group_next);
         if (g->n_clients == 0 && !settings_is_empty(&g->override))
                 gone_note(g); /* it may have been made in advance */
@@ -253,9 +253,12 @@ Client *client_free(Client *c) {
                 HASH_DEL(m->clients, c);
                 follow_clients_changed(m);
         }
-        if (c->counted)
-                user_give(m, c->peer.uid, USER_CLIENTS);
-        (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, 0, 0);
+        if (c->user) {
+                uid_t user = c->user->uid; /* which goes with the last that it has */
+
+                (void) user_resize(m, user, USER_PLACES, &c->place_cost, 0, 0);
+                user_give(m, user, USER_CLIENTS);
+        }
 
         sd_event_source_disable_unref(c->lifeline_source);
         sd_event_source_disable_unref(c->pidfd_source);
@@ -301,12 +304,12 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
                         .wake = -EBADF,
                         .meta = JOURNAL_NULL,
         };
-        int r = user_take(m, c->peer.uid, USER_CLIENTS, limit);
+        uid_t user = user_of(m, c->peer.uid);
+        int r = user_take(m, user, USER_CLIENTS, limit);
         if (r < 0)
                 return r;
-        c->counted = true;
-        c->user = user_find(m, c->peer.uid);
-        r = user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
+        c->user = user_find(m, user);
+        r = user_resize(m, user, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
                         limit == UINT_MAX ? limit : CLIENT_PLACES_MAX);
         if (r < 0)
                 return r;
@@ -510,7 +513,7 @@ int client_moved(Client *c) {
                 client_leave(c);
                 g->awaited = false;
                 (void) client_join(c, g);
-                (void) user_resize(m, c->peer.uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
+                (void) user_resize(m, c->user->uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
                                 UINT_MAX);
                 client_settings_changed(c);
         }

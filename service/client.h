@@ -76,9 +76,9 @@ struct Client {
         bool suspended;
 
         uint64_t n_edges;
-        ClientCounters past;     /* of queues that are gone */
-        bool counted, announced; /* in its user's quota; on the bus */
-        unsigned place_cost;     /* what its groups count there */
+        ClientCounters past; /* of queues that are gone */
+        bool announced;      /* on the bus */
+        unsigned place_cost; /* what its groups count there */
 
         ClientKeep kept;
         Client *kept_prev, *kept_next; /* of its user's list of those who are kept, or wait for it */

@@ -78,7 +78,7 @@ struct Device {
         Histogram ready_to_run;       /* decision.h */
         uint64_t preempted_signal_at; /* of the last Preempted signal */
         uint64_t used_at;
-        uid_t uid;    /* who named it first */
+        uid_t uid;    /* of the user who named it first */
         bool counted; /* in that user's quota */
         bool gpu;     /* there is one behind it, by what sysfs says */
 

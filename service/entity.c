@@ -15,6 +15,7 @@
 #include "recorder.h"
 #include "share.h"
 #include "tally.h"
+#include "user.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
                 [ENTITY_GROUP] = "group",
@@ -88,7 +89,7 @@ PolicyParty entity_party(const Entity *e) {
         const Group *g = e->group;
 
         return party_make(g->origin ? g->origin->path : g->name, g->owner,
-                        e->client ? e->client->peer.uid : g->owner);
+                        e->client ? e->client->user->uid : g->owner);
 }
 
 PolicySettings entity_settings(const Entity *e) {

@@ -84,7 +84,7 @@ Hold *hold_free(Hold *h) {
         safe_close(h->fd);
         if (h->prev) {
                 DL_DELETE(h->manager->holds, h);
-                user_give(h->manager, h->uid, USER_JOBS);
+                user_give(h->manager, h->user, USER_JOBS);
         }
         free(h->command);
         free(h->reason);
@@ -115,6 +115,7 @@ int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd)
                         .pid = peer->pid,
                         .start_time = peer->start_time,
                         .uid = peer->uid,
+                        .user = user_of(m, peer->uid),
                         .command = strdup(peer->command),
                         .settings = p->settings,
                         .lowers = p->lowers,
@@ -134,7 +135,7 @@ int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd)
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(h->source, "hold");
-        r = user_take(m, h->uid, USER_JOBS, m->config->limits.jobs_per_user);
+        r = user_take(m, h->user, USER_JOBS, m->config->limits.jobs_per_user);
         if (r < 0)
                 return r;
         DL_PREPEND(m->holds, h);

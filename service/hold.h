@@ -18,6 +18,7 @@ struct Hold {
         pid_t pid; /* of the process that it is for */
         uint64_t start_time;
         uid_t uid;
+        uid_t user; /* whose quota it is in */
         char *command;
         Settings settings; /* names the class */
         bool lowers;       /* the class only lowers what a process has without it */

@@ -61,7 +61,7 @@ Job *job_free(Job *j) {
         bool listed = j->hh.tbl;
         if (listed) {
                 HASH_DEL(m->jobs, j);
-                user_give(m, j->uid, USER_JOBS);
+                user_give(m, j->user, USER_JOBS);
         }
         if (j->group)
                 job_leave(j->group);
@@ -108,10 +108,11 @@ static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, unsig
                         .manager = m,
                         .id = id,
                         .uid = uid,
+                        .user = user_of(m, uid),
                         .pidfd = -EBADF,
         };
         (void) snprintf(j->token, sizeof(j->token), "%s", token);
-        int r = user_take(m, uid, USER_JOBS, limit);
+        int r = user_take(m, j->user, USER_JOBS, limit);
         if (r < 0)
                 return r;
         HASH_ADD_STR(m->jobs, token, j);

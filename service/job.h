@@ -19,6 +19,7 @@ struct Job {
         uint64_t id;
         char token[JOB_TOKEN_SIZE];
         uid_t uid;
+        uid_t user; /* whose quota it is in */
         Group *group;
         Settings settings;
         bool lowers; /* the settings only lower what the group would have without them */

@@ -24,6 +24,7 @@
 #include "messages.h"
 #include "notify.h"
 #include "reload.h"
+#include "subuid-file.h"
 
 /* A page that got the number of a closed stderr would take our messages for verdicts. */
 static int open_standard_fds(void) {
@@ -202,6 +203,9 @@ static int start(Manager *m, const Options *o) {
         if (r < 0)
                 return log_error_errno(r, "Failed to watch for signals: %m");
         read_stored(m, o);
+        r = subuid_file_new(m->event, SUBUID_PATH, PASSWD_PATH, &m->subuids);
+        if (r < 0)
+                return log_error_errno(r, "Failed to begin to look at " SUBUID_PATH ": %m");
         r = connect_bus(m, o);
         if (r < 0)
                 return r;

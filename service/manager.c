@@ -26,6 +26,7 @@
 #include "notify.h"
 #include "privileged.h"
 #include "recorder.h"
+#include "subuid-file.h"
 #include "tell.h"
 #include "user.h"
 #include "wakes.h"
@@ -109,6 +110,7 @@ Manager *manager_free(Manager *m) {
         follow_free(m->follow);
         halts_free(m->halts);
         cpu_latency_done(&m->cpu_latency);
+        subuid_file_free(m->subuids);
         sd_event_unref(m->event);
         config_free(m->config);
         journal_done(&m->state);

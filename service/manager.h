@@ -124,15 +124,16 @@ struct Manager {
         struct Gate *gate;               /* gate.h; likewise */
         Settings default_layer;          /* names the class "default", below everything else */
 
-        Device *devices;          /* uthash, by id */
-        Client *clients;          /* uthash, by id */
-        Queue *queues;            /* uthash, by id */
-        Group *groups;            /* uthash, by name */
-        Job *jobs;                /* uthash, by token */
-        struct Origin *origins;   /* uthash, by path; kept alive by the groups */
-        User *users;              /* uthash, by uid */
-        Hold *holds;              /* list */
-        struct Freezer *freezers; /* uthash, by unit; freeze.h */
+        Device *devices;            /* uthash, by id */
+        Client *clients;            /* uthash, by id */
+        Queue *queues;              /* uthash, by id */
+        Group *groups;              /* uthash, by name */
+        Job *jobs;                  /* uthash, by token */
+        struct Origin *origins;     /* uthash, by path; kept alive by the groups */
+        User *users;                /* uthash, by uid */
+        struct SubuidFile *subuids; /* subuid-file.h; NULL: every uid is a user */
+        Hold *holds;                /* list */
+        struct Freezer *freezers;   /* uthash, by unit; freeze.h */
 
         uint64_t next_client_id;
         uint64_t next_queue_id;

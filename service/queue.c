@@ -281,7 +281,7 @@ Queue *queue_free(Queue *q) {
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
                 m->devices_left |= q->device->n_queues == 0;
-                user_give(m, c->peer.uid, USER_QUEUES);
+                user_give(m, c->user->uid, USER_QUEUES);
         }
         ladder_queue_gone(q);
         free(q->path);
@@ -299,7 +299,7 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
         Queue *q = NULL;
         Manager *m = c->manager;
         Device *d;
-        const DeviceOwner owner = {c->peer.uid, max_devices};
+        const DeviceOwner owner = {c->user->uid, max_devices};
 
         int r = device_get(m, p->device, p->device_name, p->backend, owner, &d);
         if (r < 0)
@@ -333,7 +333,7 @@ static int queue_link(Queue *q, unsigned limit) {
         Client *c = q->client;
         Manager *m = q->manager;
 
-        int r = user_take(m, c->peer.uid, USER_QUEUES, limit);
+        int r = user_take(m, c->user->uid, USER_QUEUES, limit);
         if (r < 0)
                 return r;
         c->slots[q->slot] = q;

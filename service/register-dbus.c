@@ -136,12 +136,12 @@ BUS_MANAGER_CHANGE(method_register_client) {
                 return bus_peer_error(r, error);
         wakes_look(m);
 
-        if (crowd_is_in_debt(m, peer.uid)) {
+        if (crowd_is_in_debt(m, user_of(m, peer.uid))) {
                 log_refused(m, &peer, -EDQUOT, "client");
                 return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
                                 "Clients of user %u have made it slow to be told anything: "
                                 "the user's CPU time for that is used up for now",
-                                (unsigned) peer.uid);
+                                (unsigned) user_of(m, peer.uid));
         }
 
         ClientParameters p = {

@@ -10,6 +10,7 @@
 #include "messages.h"
 #include "notify.h"
 #include "reload.h"
+#include "subuid-file.h"
 
 #define DEGRADED_KEY "configuration"
 
@@ -58,6 +59,7 @@ int manager_reload(Manager *m, sd_bus_message *by) {
         Config *config = NULL;
 
         notify_reloading();
+        subuid_file_reread(m->subuids);
         int r = reload_read(m->options, m->config, &config);
         reload_report(m, config ? config->n_problems : 0, r);
         if (config) {

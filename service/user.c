@@ -7,9 +7,14 @@
 #include "user.h"
 #include "common/time-util.h"
 #include "log.h"
+#include "subuid-file.h"
 
 #define LOG_COST_NS (200 * NSEC_PER_MSEC)
 #define LOG_ROOM_NS (200 * LOG_COST_NS)
+
+uid_t user_of(const Manager *m, uid_t uid) {
+        return subuid_file_user(m->subuids, uid);
+}
 
 User *user_find(const Manager *m, uid_t uid) {
         User *u;
@@ -119,7 +124,7 @@ unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
 }
 
 bool user_may_log(Manager *m, uid_t uid) {
-        User *u = user_get(m, uid);
+        User *u = user_get(m, user_of(m, uid));
         uint64_t now = now_ns();
 
         if (!u)
@@ -131,7 +136,7 @@ bool user_may_log(Manager *m, uid_t uid) {
                 return true;
         }
         if (!u->log_is_full)
-                log_notice("User %u causes more messages than are written down", (unsigned) uid);
+                log_notice("User %u causes more messages than are written down", (unsigned) u->uid);
         u->log_is_full = true;
         return false;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Users: what each uid has, for the quotas, and what it costs, for the budgets
+ * Users: what each has, for the quotas, and what it costs, for the budgets. Who has several uids is one of them
  *
  * What a client can repeat costs the service time, and the time is counted by user: many clients of one user share what one would have.
  * A user is there while it has anything or owes anything, so that nobody gets rid of a debt by registering anew.
@@ -56,6 +56,9 @@ struct User {
         UT_hash_handle hh;
 };
 
+/* As which user a uid counts (subuid.h): what is taken below is taken from that one, and given back to the same, whatever has changed since. */
+uid_t user_of(const Manager *m, uid_t uid);
+
 /* Finds or makes it; NULL: no memory. Who takes nothing from what is returned need not give it back: see user_gc(). */
 User *user_get(Manager *m, uid_t uid);
 User *user_find(const Manager *m, uid_t uid);
@@ -75,5 +78,5 @@ int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to,
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
 
 /* Before a message that users can have written as often as they like: 200 at once, and 5 a second. Beyond that the journal would drop messages, and
- * others' with them. */
+ * others' with them. Of any uid: a sub-uid's are its user's. */
 bool user_may_log(Manager *m, uid_t uid);

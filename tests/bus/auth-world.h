@@ -26,6 +26,9 @@
 /* Who calls. */
 extern uid_t sender;
 
+/* As which user he counts: as himself, where this is AUTH_NO_OWNER. */
+extern uid_t sender_user;
+
 typedef enum Answer {
         ANSWER_YES,
         ANSWER_NO,

@@ -80,6 +80,32 @@ static void test_many_wait(void **state) {
         assert_string_equal(w->outcome, "ok;");
 }
 
+/* Of a user with many uids no more is asked at a time than of one with one. */
+static void test_subuids_share_places(void **state) {
+        enum { UIDS = 10, EACH = 8, AT_A_TIME = 8, WAIT = 64 };
+        World *w = *state;
+
+        start_polkit(w);
+        for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
+                w->answers[i] = ANSWER_LATER;
+        sender_user = ALICE;
+        for (unsigned i = 0; i < UIDS * EACH; i++) {
+                sender = 100000 + i / EACH;
+                call_try(w, AUTH_MANAGE, false);
+                while (w->n_entered < i + 1)
+                        assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
+        }
+        run_until(w, UIDS * EACH - WAIT);
+        run_until_waiting(w, AT_A_TIME);
+
+        sender = sender_user = BOB;
+        w->answers[0] = ANSWER_YES;
+        call_try(w, AUTH_REGISTER, false);
+        run_until(w, UIDS * EACH - WAIT + 1);
+        assert_int_equal(w->n_waiting, AT_A_TIME);
+        assert_int_equal(w->n_done, 1);
+}
+
 /* The service ends while questions are open. */
 static void test_freed_while_waiting(void **state) {
         World *w = *state;
@@ -164,6 +190,8 @@ int main(void) {
                                         test_freed_while_waiting, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_no_answer, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_polkit_restarts, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(
+                                        test_subuids_share_places, world_setup, world_teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

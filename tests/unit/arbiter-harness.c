@@ -23,7 +23,7 @@ Manager *manager_make(void) {
         return m;
 }
 
-Process join(Manager *m, const char *cgroup, int priority) {
+Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid) {
         const ClientParameters parameters = {.sender = ":1.1"};
         Process p;
         Peer peer;
@@ -31,6 +31,7 @@ Process join(Manager *m, const char *cgroup, int priority) {
         assert_int_equal(peer_from_pid(getpid(), &peer), 0);
         free(peer.cgroup);
         peer.cgroup = strdup(cgroup);
+        peer.uid = uid;
         assert_int_equal(client_new(m, &peer, &parameters, &p.client, &p.fds), 0);
         if (priority != 0) {
                 assert_int_equal(settings_set_priority(&p.client->group->override, priority), 0);
@@ -38,6 +39,10 @@ Process join(Manager *m, const char *cgroup, int priority) {
         }
         arbiter_flush(m);
         return p;
+}
+
+Process join(Manager *m, const char *cgroup, int priority) {
+        return join_as(m, cgroup, priority, getuid());
 }
 
 void leave(Process *p) {

@@ -16,6 +16,7 @@ typedef struct Process {
 Manager *manager_make(void);
 /* A client in a cgroup of our choice; the process behind it is this one. */
 Process join(Manager *m, const char *cgroup, int priority);
+Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);
 void leave(Process *p);
 Queue *queue(Process *p, const char *device, int hint);
 /* What a shim does around one launch. */

@@ -4,7 +4,12 @@
  * Parties: who is one, and who makes himself two
  */
 
+#include <stdio.h>
+
+#include "service/auth.h"
 #include "service/party.h"
+#include "service/subuid-file.h"
+#include "service/user.h"
 #include "tests/unit/arbiter-harness.h"
 
 static bool same(const char *a, uint64_t owner_a, const char *b, uint64_t owner_b) {
@@ -88,11 +93,58 @@ static void test_stranger(void **state) {
         manager_free(m);
 }
 
+/* Outside of the users' slices, too, somebody's sub-uids are he: a group with some of them is his alone. */
+static void test_subuids(void **state) {
+        const char *group = "/system.slice/engine.service";
+        char path[] = "/tmp/test-party.XXXXXX";
+        _cleanup_close_ int fd = mkstemp(path);
+        Manager *m = manager_make();
+
+        assert_true(fd >= 0 && dprintf(fd, "4711:200000:10\n") > 0);
+        assert_int_equal(subuid_file_new(m->event, path, "/nowhere", &m->subuids), 0);
+        Process a = join_as(m, group, 0, 200000), b = join_as(m, group, 0, 4711),
+                c = join_as(m, group, 0, 200009);
+        Queue *q = queue(&a, "d", 0);
+        assert_int_equal(a.client->peer.uid, 200000);
+        assert_int_equal(entity_party(q->entity).owner, 4711);
+        assert_int_equal(user_count(m, 4711, USER_CLIENTS), 3);
+        assert_int_equal(user_count(m, 4711, USER_QUEUES), 1);
+        assert_int_equal(user_count(m, 4711, USER_DEVICES), 1);
+        assert_int_equal(user_count(m, 200000, USER_CLIENTS), 0);
+
+        /* What they may do is not the user's. */
+        assert_int_equal(group_owner(a.client->group), AUTH_NO_OWNER);
+
+        /* With settings of its own, a client is the user's. */
+        assert_int_equal(settings_set_priority(&a.client->override, -3), 0);
+        client_settings_changed(a.client);
+        arbiter_flush(m);
+        assert_int_equal(q->entity->kind, ENTITY_CLIENT);
+        assert_int_equal(entity_party(q->entity).user, 4711);
+
+        /* Whose it was it stays, also when the file says something else by then. */
+        m->subuids = subuid_file_free(m->subuids);
+        leave(&a);
+        leave(&c);
+        assert_int_equal(user_count(m, 4711, USER_CLIENTS), 1);
+        assert_int_equal(user_count(m, 4711, USER_QUEUES), 0);
+        assert_int_equal(user_count(m, 4711, USER_PLACES), b.client->place_cost);
+        a = join_as(m, group, 0, 200000);
+        assert_int_equal(user_count(m, 200000, USER_CLIENTS), 1);
+        assert_true(a.client->group->owner == PARTY_SEVERAL);
+        leave(&a);
+        leave(&b);
+        assert_int_equal(user_count(m, 4711, USER_CLIENTS), 0);
+        assert_int_equal(unlink(path), 0);
+        manager_free(m);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_paths),
                         cmocka_unit_test(test_join),
                         cmocka_unit_test(test_stranger),
+                        cmocka_unit_test(test_subuids),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * /etc/subuid
+ *
+ * A Reading is one look at the file, by the loop or by a thread. The thread has the reading for itself until it says by the eventfd that it is done;
+ * who gives up waiting leaves it to the thread to free.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <uthash.h>
+
+#include "common/stream-util.h"
+#include "common/thread-util.h"
+#include "log.h"
+#include "subuid-file.h"
+#include "subuid.h"
+
+#define FILE_SIZE_MAX  (8U << 20)
+#define PASSWD_MAX     65536U /* entries */
+#define PROBLEMS_MAX   16U
+#define PROBLEM_SIZE   128U
+#define ENTRY_SIZE_MAX 65536U
+#define STACK_SIZE     (1U << 20) /* modules of others run there */
+
+#define NOT_KNOWN_YET (-EAGAIN)
+
+typedef struct Name {
+        uid_t uid;
+        int error;
+        UT_hash_handle hh;
+        char name[]; /* key */
+} Name;
+
+typedef struct Reading {
+        char *path, *passwd;
+        bool ask; /* whoever knows users, not the local file only */
+        Name *names;
+        char *buffer; /* ENTRY_SIZE_MAX */
+
+        Subuids *subuids;
+        int error;
+        bool unknown; /* there are names for somebody else to tell */
+        char problems[PROBLEMS_MAX][PROBLEM_SIZE];
+        unsigned n_problems;
+
+        pthread_mutex_t lock;
+        int done; /* eventfd */
+        bool abandoned, ended;
+} Reading;
+
+struct SubuidFile {
+        sd_event *event;
+        char *path, *passwd;
+        Subuids *subuids;
+        sd_event_source *changes, *done;
+        Reading *reading; /* by a thread */
+        bool again;       /* it has changed meanwhile */
+};
+
+static Reading *reading_free(Reading *r) {
+        Name *n, *tmp;
+
+        if (!r)
+                return NULL;
+        HASH_ITER(hh, r->names, n, tmp) {
+                HASH_DEL(r->names, n);
+                free(n);
+        }
+        subuids_free(r->subuids);
+        safe_close(r->done);
+        (void) pthread_mutex_destroy(&r->lock);
+        free(r->path);
+        free(r->passwd);
+        free(r->buffer);
+        free(r);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Reading *, reading_free);
+
+static int reading_new(const SubuidFile *f, bool ask, Reading **ret) {
+        _cleanup_(reading_freep)
+        Reading *r = calloc(1, sizeof(*r));
+
+        if (!r)
+                return -ENOMEM;
+        (void) pthread_mutex_init(&r->lock, NULL);
+        r->ask = ask;
+        r->path = strdup(f->path);
+        r->passwd = strdup(f->passwd);
+        r->buffer = malloc(ENTRY_SIZE_MAX);
+        r->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (r->done < 0)
+                return negative_errno();
+        if (!r->path || !r->passwd || !r->buffer)
+                return -ENOMEM;
+        *ret = TAKE_PTR(r);
+        return 0;
+}
+
+/* --- names --- */
+
+static Name *name_find(const Reading *r, const char *name) {
+        Name *n;
+
+        HASH_FIND_STR(r->names, name, n);
+        return n;
+}
+
+static void name_add(Reading *r, const char *name, uid_t uid, int error) {
+        size_t size = strlen(name) + 1;
+        Name *n = name_find(r, name) ? NULL : calloc(1, sizeof(*n) + size);
+
+        if (!n)
+                return; /* the first one counts; without memory it is asked for again */
+        n->uid = uid;
+        n->error = error;
+        memcpy(n->name, name, size);
+        HASH_ADD_STR(r->names, name, n);
+}
+
+/* Local users. */
+static void read_passwd(Reading *r) {
+        _cleanup_(fclosep)
+        FILE *file = fopen(r->passwd, "re");
+        struct passwd entry, *found;
+
+        if (!file)
+                return;
+        for (unsigned i = 0; i < PASSWD_MAX; i++)
+                if (fgetpwent_r(file, &entry, r->buffer, ENTRY_SIZE_MAX, &found) != 0)
+                        return;
+                else
+                        name_add(r, found->pw_name, found->pw_uid, 0);
+}
+
+static int resolve(const char *name, uid_t *ret, void *userdata) {
+        Reading *r = userdata;
+        struct passwd entry, *found = NULL;
+        Name *n = name_find(r, name);
+
+        if (!n) {
+                r->unknown = true;
+                if (!r->ask)
+                        return NOT_KNOWN_YET;
+                int error = getpwnam_r(name, &entry, r->buffer, ENTRY_SIZE_MAX, &found);
+                name_add(r, name, found ? found->pw_uid : SUBUID_NOBODY,
+                                found                       ? 0
+                                                : error > 0 ? -error
+                                                            : -ENOENT);
+                n = name_find(r, name);
+        }
+        if (!n)
+                return -ENOMEM;
+        if (n->error < 0)
+                return n->error;
+        *ret = n->uid;
+        return 0;
+}
+
+/* --- reading --- */
+
+static void add_problem(unsigned line, const char *what, void *userdata) {
+        Reading *r = userdata;
+
+        if (r->n_problems++ < PROBLEMS_MAX)
+                (void) snprintf(r->problems[r->n_problems - 1], PROBLEM_SIZE, "%.64s:%u: %s", r->path, line,
+                                what);
+}
+
+/* What cannot be read has no lines; a fifo of that name makes nobody wait. */
+static int read_text(const char *path, char **ret) {
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        struct stat st;
+
+        if (fd < 0)
+                return negative_errno();
+        if (fstat(fd, &st) < 0)
+                return negative_errno();
+        if (!S_ISREG(st.st_mode))
+                return -EINVAL;
+        if (st.st_size > (off_t) FILE_SIZE_MAX)
+                return -EFBIG;
+        size_t size = (size_t) st.st_size, n = 0;
+        _cleanup_free_ char *text = malloc(size + 1);
+        if (!text)
+                return -ENOMEM;
+        while (n < size) {
+                ssize_t more = read(fd, text + n, size - n);
+                if (more < 0 && errno == EINTR)
+                        continue;
+                if (more < 0)
+                        return negative_errno();
+                if (more == 0)
+                        break;
+                n += (size_t) more;
+        }
+        text[n] = '\0';
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+static void reading_do(Reading *r) {
+        const SubuidReader reader = {.resolve = resolve, .problem = add_problem, .userdata = r};
+        _cleanup_free_ char *text = NULL;
+
+        r->error = read_text(r->path, &text);
+        if (r->error == -ENOENT)
+                r->error = 0;
+        if (r->error < 0 || isempty(text))
+                return;
+        read_passwd(r);
+        r->error = subuids_parse(text, &reader, &r->subuids);
+}
+
+static void *reading_main(void *userdata) {
+        Reading *r = userdata;
+
+        (void) pthread_setname_np(pthread_self(), "subuid");
+        reading_do(r);
+        (void) pthread_mutex_lock(&r->lock);
+        r->ended = true;
+        bool abandoned = r->abandoned;
+        if (!abandoned)
+                (void) eventfd_write(r->done, 1);
+        (void) pthread_mutex_unlock(&r->lock);
+        if (abandoned)
+                reading_free(r);
+        return NULL;
+}
+
+/* --- the file --- */
+
+static void start_reading(SubuidFile *f);
+
+/* What has no sense is said once all names have been asked for. A file that cannot be read is one that says what it said before. */
+static void take_reading(SubuidFile *f, Reading *r) {
+        if (r->error < 0) {
+                log_warning_errno(r->error, "%s cannot be read, sub-uids stay as they are: %m", f->path);
+                return;
+        }
+        for (unsigned i = 0; i < MIN(r->n_problems, PROBLEMS_MAX); i++)
+                log_warning("%s, ignoring the line", r->problems[i]);
+        if (r->n_problems > PROBLEMS_MAX)
+                log_warning("%s: %u further lines make no sense, ignoring them", f->path,
+                                r->n_problems - PROBLEMS_MAX);
+        subuids_free(f->subuids);
+        f->subuids = TAKE_PTR(r->subuids);
+}
+
+static int on_done(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        SubuidFile *f = userdata;
+        _cleanup_(reading_freep)
+        Reading *r = TAKE_PTR(f->reading);
+
+        f->done = sd_event_source_disable_unref(f->done);
+        /* The thread has let go of it when it has let go of the lock. */
+        (void) pthread_mutex_lock(&r->lock);
+        (void) pthread_mutex_unlock(&r->lock);
+        take_reading(f, r);
+        if (f->again)
+                start_reading(f);
+        return 0;
+}
+
+static int begin(SubuidFile *f) {
+        _cleanup_(reading_freep)
+        Reading *reading = NULL;
+
+        int r = reading_new(f, true, &reading);
+        if (r >= 0)
+                r = sd_event_add_io(f->event, &f->done, reading->done, EPOLLIN, on_done, f);
+        if (r >= 0)
+                r = thread_start(reading_main, reading, STACK_SIZE);
+        if (r < 0) {
+                f->done = sd_event_source_disable_unref(f->done);
+                return r;
+        }
+        f->reading = TAKE_PTR(reading);
+        return 0;
+}
+
+static void start_reading(SubuidFile *f) {
+        f->again = f->reading != NULL;
+        if (f->again)
+                return;
+        int r = begin(f);
+        if (r < 0)
+                log_warning_errno(r, "%s cannot be read, sub-uids stay as they are: %m", f->path);
+}
+
+void subuid_file_reread(SubuidFile *f) {
+        if (f)
+                start_reading(f);
+}
+
+static int on_change(sd_event_source *source, const struct inotify_event *event, void *userdata) {
+        SubuidFile *f = userdata;
+        const char *name = strrchr(f->path, '/') + 1;
+
+        if (event->mask & IN_Q_OVERFLOW || (event->len > 0 && streq(event->name, name)))
+                start_reading(f);
+        return 0;
+}
+
+static int watch(SubuidFile *f) {
+        _cleanup_free_ char *directory = strndup(f->path, (size_t) (strrchr(f->path, '/') - f->path));
+
+        if (!directory)
+                return -ENOMEM;
+        int r = sd_event_add_inotify(f->event, &f->changes, directory,
+                        IN_ONLYDIR | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO,
+                        on_change, f);
+        return r < 0 ? r : sd_event_source_set_priority(f->changes, SD_EVENT_PRIORITY_IDLE);
+}
+
+/* Before anybody can register, as far as this machine knows by itself. */
+static int read_first(SubuidFile *f) {
+        _cleanup_(reading_freep)
+        Reading *reading = NULL;
+
+        int r = reading_new(f, false, &reading);
+        if (r < 0)
+                return r;
+        reading_do(reading);
+        if (reading->unknown)
+                reading->n_problems = 0; /* the thread says them all */
+        take_reading(f, reading);
+        if (reading->unknown)
+                start_reading(f);
+        return 0;
+}
+
+int subuid_file_new(sd_event *event, const char *path, const char *passwd, SubuidFile **ret) {
+        SubuidFile *f = calloc(1, sizeof(*f));
+
+        if (!f)
+                return -ENOMEM;
+        f->event = sd_event_ref(event);
+        f->path = strdup(path);
+        f->passwd = strdup(passwd);
+        int r = f->path && f->passwd ? watch(f) : -ENOMEM;
+        if (r < 0 && r != -ENOMEM) {
+                log_warning_errno(r, "Changes of %s cannot be watched, ignoring: %m", path);
+                r = 0;
+        }
+        if (r >= 0)
+                r = read_first(f);
+        if (r < 0) {
+                subuid_file_free(f);
+                return r;
+        }
+        *ret = f;
+        return 0;
+}
+
+static void abandon(Reading *r) {
+        (void) pthread_mutex_lock(&r->lock);
+        bool ended = r->ended;
+        r->abandoned = true;
+        (void) pthread_mutex_unlock(&r->lock);
+        if (ended)
+                reading_free(r);
+}
+
+SubuidFile *subuid_file_free(SubuidFile *f) {
+        if (!f)
+                return NULL;
+        sd_event_source_disable_unref(f->changes);
+        sd_event_source_disable_unref(f->done);
+        if (f->reading)
+                abandon(f->reading);
+        subuids_free(f->subuids);
+        sd_event_unref(f->event);
+        free(f->path);
+        free(f->passwd);
+        free(f);
+        return NULL;
+}
+
+uid_t subuid_file_user(const SubuidFile *f, uid_t uid) {
+        return f ? subuids_user(f->subuids, uid) : uid;
+}
