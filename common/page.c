@@ -147,7 +147,6 @@ PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t
         PROTECT_ERRNO;
         PageWait result = PAGE_WAIT_AGAIN;
 
-        atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
         uint32_t word = atomic_load_explicit(&s->verdict, memory_order_seq_cst);
         uint64_t lease = atomic_load_explicit(&h->lease_until_ns, memory_order_seq_cst);
 
@@ -164,6 +163,5 @@ PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t
                 struct timespec until = ns_to_timespec(lease);
                 (void) futex(&s->verdict, FUTEX_WAIT_BITSET, word, &until, FUTEX_BITSET_MATCH_ANY);
         }
-        atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
         return result;
 }

@@ -24,6 +24,16 @@
  *                service: store watch (seq_cst), then load outstanding (seq_cst).
  *                One of the two sees the other's write, so an edge is never lost; both may, and then the wake-up is
  *                spurious and harmless. The idle edge (n -> 0) is the same with the other watch bit.
+ *   drained edge What a held queue has in flight is over. In flight is what is outstanding and does not wait: outstanding - waiters,
+ *                two words that stand side by side and are loaded as one, so that no moment between the two is ever seen.
+ *                client: a completion takes off outstanding, a launch that waits is counted and then adds to waiters (both
+ *                seq_cst). After either: load watch and verdict; when the one has the bit and the other says hold: load the two,
+ *                and when they are equal: dirty bit, eventfd.
+ *                service: store watch, then the verdict (seq_cst), then load the two: page_slot_read_in_flight().
+ *                Whoever makes the two equal last sees them as he has made them, unless another comes in between, who then looks
+ *                himself. Who gives up his wait takes it off waiters first: off outstanding first, it would for a moment hide one that
+ *                is in flight. A launch that passes a hold (it must not wait, or the lease has run out) is in flight, and its end is
+ *                an edge again.
  *   dirty        client: set bit (seq_cst), then write eventfd. service: woken by the write, which it never reads (wakes.h), or looking by
  *                itself, exchange the words with 0 (seq_cst), then load outstanding of each slot named. A bit set after the
  *                exchange has its eventfd write still to come. The bits only save the service from looking at every slot.
@@ -31,7 +41,7 @@
  *                begun to watch, looked, and seen nothing. So whoever sets the bit loads watch once more (seq_cst, the
  *                same hand-shake), and when somebody watches by now counts its launch instead and takes the bit back:
  *                otherwise the bit would stay for ever, because the request to drain has been and gone.
- *   release      client: waiters += 1 (seq_cst), then FUTEX_WAIT(verdict == the value that said hold).
+ *   release      client: waiters += 1 (seq_cst, once for all its sleeps), then FUTEX_WAIT(verdict == the value that said hold).
  *                service: store verdict (seq_cst), then load waiters (seq_cst); FUTEX_WAKE unless 0. A client that lies
  *                about `waiters` is woken late: by its own lease timeout.
  *   escape       client: store escape (seq_cst), then add a generation to the verdict word, then FUTEX_WAKE (that is
@@ -53,6 +63,9 @@
  *                and lets go.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
+ *   stamps       launched_ns is stored when in flight goes 0 -> n, drained_ns before what was in flight is taken off outstanding for
+ *                the last time, so before the drained and the idle edge. The service believes neither beyond what it knows: it
+ *                clamps them between the event before and now.
  *
  * One launch of slack. A thread that read `run` (or read `watch == 0`) and then lost the CPU can still submit after
  * the verdict changed. The protocol allows that, per thread, for one launch: closing it would take a lock around the
@@ -71,7 +84,7 @@
 #include "verdict.h"
 
 #define PAGE_MAGIC   UINT64_C(0x3145474150445358) /* "XSDPAGE1", little endian */
-#define PAGE_VERSION 1U
+#define PAGE_VERSION 2U
 #define PAGE_LINE    64U
 #define PAGE_SLOTS_MAX                                                                                      \
         4096U /* queues of one client that can be scheduled; sparse, so unused ones cost nothing */
@@ -87,8 +100,9 @@
 #define PAGE_VERDICT_GEN_STEP UINT32_C(2)
 
 /* PageSlot.watch: which edges the service wants to hear of. */
-#define PAGE_WATCH_READY UINT32_C(1)
-#define PAGE_WATCH_IDLE  UINT32_C(2)
+#define PAGE_WATCH_READY   UINT32_C(1)
+#define PAGE_WATCH_IDLE    UINT32_C(2)
+#define PAGE_WATCH_DRAINED UINT32_C(4) /* told only while the verdict is hold */
 
 /* PageSlot.outstanding: this bit says "work may be outstanding that nobody counts". It is set by the first launch
  * that found the gate open and unwatched, and stays until the client has drained the queue under watch. */
@@ -135,9 +149,15 @@ typedef struct PageSlot {
         uint8_t _pad0[PAGE_LINE - 56];
 
         /* line 1: client */
-        _Atomic uint32_t
-                        outstanding; /* launches not known complete, and PAGE_OUTSTANDING_UNTRACKED; 0 is idle */
-        _Atomic uint32_t waiters;   /* threads waiting at the gate */
+        union {
+                struct {
+                        _Atomic uint32_t
+                                        outstanding; /* launches not known complete, and PAGE_OUTSTANDING_UNTRACKED; 0 is idle */
+                        _Atomic uint32_t
+                                        waiters; /* those of them that wait, at the gate or for room: not in flight */
+                };
+                _Atomic uint64_t outstanding_and_waiters; /* to be loaded as one, and only that */
+        };
         _Atomic uint32_t applied;   /* verdict word that a thread last acted on; see "level" above */
         _Atomic uint32_t boost;     /* non-zero: another queue of this process waits for this one */
         _Atomic uint64_t submitted; /* launches let through */
@@ -149,11 +169,19 @@ typedef struct PageSlot {
         _Atomic uint32_t mean_ns;       /* running mean of one launch's device time; 0: unknown */
         _Atomic uint32_t
                         lease_expiries; /* times that a launch passed a held gate because the lease had run out */
+
+        /* line 2: client. CLOCK_MONOTONIC, kept while the slot is watched; 0: never */
+        _Atomic uint64_t launched_ns; /* something came to be in flight, after nothing was */
+        _Atomic uint64_t drained_ns; /* the last that was in flight completed, as well as the client knows */
+        uint8_t _pad2[PAGE_LINE - 16];
 } PageSlot;
 
 _Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");
-_Static_assert(sizeof(PageSlot) == 2 * PAGE_LINE, "a slot is two lines");
+_Static_assert(sizeof(PageSlot) == 3 * PAGE_LINE, "a slot is three lines");
 _Static_assert(offsetof(PageSlot, outstanding) == PAGE_LINE, "the client's line starts on a line");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "two words are loaded as one, whoever writes them");
+_Static_assert(offsetof(PageSlot, waiters) == offsetof(PageSlot, outstanding) + 4, "side by side");
+_Static_assert(offsetof(PageSlot, launched_ns) == 2 * PAGE_LINE, "the stamps have their own line");
 _Static_assert(offsetof(PageHeader, lease_until_ns) == PAGE_LINE, "the lease has its own line");
 _Static_assert(offsetof(PageHeader, dirty) == 2 * PAGE_LINE, "the client's lines start on a line");
 
@@ -203,6 +231,26 @@ uint32_t page_slot_adopt(PageSlot *s);
 static inline uint32_t page_slot_set_watch(PageSlot *s, uint32_t watch) {
         atomic_store_explicit(&s->watch, watch, memory_order_seq_cst);
         return atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
+}
+
+/* What is in flight, by two words of the client's: all that is outstanding and does not wait. What nobody counts is one. */
+static inline uint32_t page_slot_in_flight(uint32_t outstanding, uint32_t waiters) {
+        uint32_t counted = outstanding & ~PAGE_OUTSTANDING_UNTRACKED;
+
+        return (counted > waiters ? counted - waiters : 0) +
+                        (outstanding & PAGE_OUTSTANDING_UNTRACKED ? 1 : 0);
+}
+
+/* The same of the slot: after a hold has been written, and when its dirty bit was set. 0: drained. */
+static inline uint32_t page_slot_read_in_flight(const PageSlot *s) {
+        union {
+                uint64_t both;
+                struct {
+                        uint32_t outstanding, waiters;
+                };
+        } v = {.both = atomic_load_explicit(&s->outstanding_and_waiters, memory_order_seq_cst)};
+
+        return page_slot_in_flight(v.outstanding, v.waiters);
 }
 
 static inline void page_set_lease(PageHeader *h, uint64_t until_ns) {
@@ -258,20 +306,35 @@ static inline unsigned page_slot_begin_open(PageSlot *s) {
                         ((before == 0 || last == 0) && watch & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE : 0);
 }
 
-/* n launches ended: only what was counted. Returns true on a watched edge (see PAGE_BEGIN_EDGE). */
-static inline bool page_slot_end(PageSlot *s, uint32_t n) {
-        if (atomic_fetch_sub_explicit(&s->outstanding, n, memory_order_seq_cst) != n)
-                return false;
-        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+/* Whether the service is to hear that nothing is in flight any more, which the caller may have brought about. */
+static inline bool page_slot_drained_edge(const PageSlot *s) {
+        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_DRAINED &&
+                        atomic_load_explicit(&s->verdict, memory_order_seq_cst) & PAGE_VERDICT_HOLD &&
+                        page_slot_read_in_flight(s) == 0;
+}
+
+/* What the end functions return, a set of. Any of them: call page_mark_dirty(), then write the eventfd. */
+typedef enum PageEnd {
+        PAGE_END_IDLE = 1 << 0,    /* the watched idle edge */
+        PAGE_END_DRAINED = 1 << 1, /* the watched drained edge */
+} PageEnd;
+
+/* n launches ended: only what was counted. */
+static inline unsigned page_slot_end(PageSlot *s, uint32_t n) {
+        bool idle = atomic_fetch_sub_explicit(&s->outstanding, n, memory_order_seq_cst) == n &&
+                        atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+
+        return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
 }
 
 /* Everything that passed uncounted has completed: call it when the last of the drains asked for has ended, not the first (launches
- * may have passed between two). Returns true on a watched edge. */
-static inline bool page_slot_end_untracked(PageSlot *s) {
-        if (atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) !=
-                        PAGE_OUTSTANDING_UNTRACKED)
-                return false;
-        return atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+ * may have passed between two). */
+static inline unsigned page_slot_end_untracked(PageSlot *s) {
+        bool idle = atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED,
+                                    memory_order_seq_cst) == PAGE_OUTSTANDING_UNTRACKED &&
+                        atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
+
+        return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
 }
 
 /* When a drain begins: what passed uncounted is one counted launch from now on, and page_slot_end(s, 1) is owed when all that was
@@ -304,7 +367,18 @@ typedef enum PageWait {
         PAGE_WAIT_AGAIN,   /* neither: woken by a signal, or the verdict word moved on; look again */
 } PageWait;
 
-/* One wait at the gate: returns at once unless the slot is held under a valid lease. Does not touch errno. `*escape`
+/* A launch that is counted begins to wait, at the gate or for room. Returns true on the drained edge (as PAGE_END_DRAINED). */
+static inline bool page_slot_begin_wait(PageSlot *s) {
+        atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
+        return page_slot_drained_edge(s);
+}
+
+/* It waits no more: it is in flight from now on, or page_slot_end() follows. */
+static inline void page_slot_end_wait(PageSlot *s) {
+        atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
+}
+
+/* One sleep at the gate, after page_slot_begin_wait(): returns at once unless the slot is held under a valid lease. Does not touch errno. `*escape`
  * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). */
 PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape);
 

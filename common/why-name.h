@@ -7,3 +7,6 @@
 
 #define WHY_PREFIX "xsched: "
 #define WHY_END    " :xsched" /* the kernel puts something of its own behind it */
+
+/* Of a library that is older or newer than the service. */
+#define WHY_OTHER_PAGE "its page is of another version, the program is to load the library anew"

@@ -247,6 +247,8 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->mean_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->lease_expiries, 0, memory_order_relaxed);
         atomic_store_explicit(&s->applied, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->launched_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->drained_ns, 0, memory_order_relaxed);
 }
 
 /* Undoes as much as has been done. */

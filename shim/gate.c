@@ -77,6 +77,14 @@ static void gate_idle_edge(Gate *g, GateSeat *seat) {
         seat_notify(seat);
 }
 
+/* What page_slot_end() returned. */
+static void gate_ended(Gate *g, GateSeat *seat, unsigned ends) {
+        if (ends & PAGE_END_IDLE)
+                gate_idle_edge(g, seat);
+        else if (ends & PAGE_END_DRAINED)
+                seat_notify(seat);
+}
+
 /* --- waiting --- */
 
 /* What a thread that waits at a gate has to take back should it never return from there. A jump out of a signal handler
@@ -88,6 +96,7 @@ typedef struct WaitRecord {
         Gate *gate;
         GateSeat *seat; /* NULL: free */
         const void *frame;
+        bool waits; /* counted as waiting; set after the fact and cleared before it: rather one too many than too few */
 } WaitRecord;
 
 /* In the static block, because a dynamic one is allocated on first use, and that may be in a signal handler. */
@@ -100,8 +109,9 @@ static void wait_take_back(WaitRecord *r) {
         atomic_signal_fence(memory_order_seq_cst);
         if (!seat)
                 return;
-        if (page_slot_end(seat->slot, 1))
-                gate_idle_edge(r->gate, seat);
+        if (r->waits)
+                page_slot_end_wait(seat->slot);
+        gate_ended(r->gate, seat, page_slot_end(seat->slot, 1));
         seat_unpin(seat);
 }
 
@@ -123,6 +133,7 @@ static WaitRecord *wait_record(Gate *g, GateSeat *seat, const void *frame) {
         if (mine) {
                 mine->gate = g;
                 mine->frame = frame;
+                mine->waits = false;
                 atomic_signal_fence(memory_order_seq_cst);
                 mine->seat = seat;
         }
@@ -156,34 +167,54 @@ static void gate_count_wait(Gate *g, PageSlot *s, PageWait why, uint64_t since) 
         }
 }
 
-/* What waits there is not in flight either. */
-static void gate_wait_for_room(PageSlot *s, const GateRoom *room) {
-        atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
-        room->wait(room->userdata);
-        atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
+static bool wait_is_taken_back(const WaitRecord *r, const GateSeat *seat, const void *frame) {
+        return r && (r->seat != seat || r->frame != frame);
 }
 
-/* Returns false when the launch has been taken back meanwhile, and the pin with it: begin again. */
+/* Whoever wakes wakes those who say that they wait: for all that is one wait, in this function and below it. */
+static void gate_begin_wait(GateSeat *seat, WaitRecord *r) {
+        bool drained = page_slot_begin_wait(seat->slot);
+
+        if (r) {
+                atomic_signal_fence(memory_order_seq_cst);
+                r->waits = true;
+        }
+        if (drained)
+                seat_notify(seat);
+}
+
+static void gate_end_wait(PageSlot *s, WaitRecord *r) {
+        if (r) {
+                r->waits = false;
+                atomic_signal_fence(memory_order_seq_cst);
+        }
+        page_slot_end_wait(s);
+}
+
+/* Returns false when the launch has been taken back meanwhile, and the wait and the pin with it: begin again. */
 static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) {
         PageSlot *s = seat->slot;
         const void *frame = __builtin_frame_address(0);
         _cleanup_(wait_take_backp)
         WaitRecord *record = wait_record(g, seat, frame);
 
+        gate_begin_wait(seat, record);
         if (room)
-                gate_wait_for_room(s, room);
+                room->wait(room->userdata);
 
         uint64_t before = now_ns(), since = 0;
         PageWait why;
 
-        /* A wait that is never returned from leaves `waiters` one too high: the service then wakes nobody, now and then.
-         * One too low would leave somebody asleep. */
-        while ((why = page_slot_wait(seat->header, s, &seat->escape)) == PAGE_WAIT_AGAIN)
+        /* A wait that is never returned from, and has no record, leaves `waiters` one too high: the service then wakes nobody, now
+         * and then, and knows too early that nothing is in flight. One too low would leave somebody asleep. */
+        while ((why = page_slot_wait(seat->header, s, &seat->escape)) == PAGE_WAIT_AGAIN &&
+                        !wait_is_taken_back(record, seat, frame))
                 since = before;
 
         WaitRecord *r = TAKE_PTR(record);
-        if (r && (r->seat != seat || r->frame != frame))
+        if (wait_is_taken_back(r, seat, frame))
                 return false;
+        gate_end_wait(s, r);
         if (r)
                 r->seat = NULL;
         gate_count_wait(g, s, why, since);
@@ -238,12 +269,13 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
                 atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);
                 atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
                 atomic_fetch_sub_explicit(&seat->users, SEAT_PIN - 1, memory_order_seq_cst);
-                atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst);
+                if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) == 0)
+                        atomic_store_explicit(&s->launched_ns, now_ns(), memory_order_relaxed);
                 return 1;
         }
 }
 
-/* Takes up to n launches out of the sum. */
+/* Takes up to n launches out of the sum. Stamps the slot when they are the last: whoever learns of it by an edge reads the stamp. */
 static uint32_t gate_claim(Gate *g, uint32_t n) {
         uint32_t in_flight = atomic_load_explicit(&g->in_flight, memory_order_seq_cst), k;
 
@@ -252,6 +284,10 @@ static uint32_t gate_claim(Gate *g, uint32_t n) {
         while (k > 0 &&
                         !atomic_compare_exchange_weak_explicit(&g->in_flight, &in_flight, in_flight - k,
                                         memory_order_seq_cst, memory_order_seq_cst));
+        if (k > 0 && k == in_flight) {
+                PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+                atomic_store_explicit(&s->drained_ns, now_ns(), memory_order_relaxed);
+        }
         return k;
 }
 
@@ -259,8 +295,7 @@ static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
         uint32_t k = seat_claim(seat, n);
 
         if (k > 0) {
-                if (page_slot_end(seat->slot, k))
-                        gate_idle_edge(g, seat);
+                gate_ended(g, seat, page_slot_end(seat->slot, k));
                 seat_unpin(seat);
         }
         return k;
@@ -385,12 +420,15 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->ready_since_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->mean_ns, g->mean_ns, memory_order_relaxed);
         atomic_store_explicit(&s->lease_expiries, (uint32_t) g->expired, memory_order_relaxed);
+        atomic_store_explicit(&s->launched_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->drained_ns, 0, memory_order_relaxed);
 }
 
 /* What page_slot_count_untracked() or page_slot_begin_open() has counted. Returns whether the caller has to drain. */
 static bool gate_counted(Gate *g, GateSeat *seat) {
         atomic_fetch_add_explicit(&seat->users, 1, memory_order_seq_cst);
-        atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst);
+        if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) == 0)
+                atomic_store_explicit(&seat->slot->launched_ns, now_ns(), memory_order_relaxed);
         if (!g->drains)
                 atomic_fetch_add_explicit(&g->owed, 1, memory_order_seq_cst);
         return g->drains;

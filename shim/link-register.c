@@ -115,11 +115,17 @@ static int link_accept(Control *c, sd_bus_message *m) {
 }
 
 /* The service, or the bus before it. */
+static const char *refusal_name(const sd_bus_error *e, int r) {
+        if (e)
+                return strempty(e->name);
+        return r == -EPROTO ? WHY_OTHER_PAGE : strerrordesc_np(-r);
+}
+
 static void tell_refused(Control *c, const sd_bus_error *e, int r) {
         char text[256];
 
-        (void) snprintf(text, sizeof(text), "%s%s%s", e ? strempty(e->name) : strerrordesc_np(-r),
-                        e ? ": " : "", e ? strempty(e->message) : "");
+        (void) snprintf(text, sizeof(text), "%s%s%s", refusal_name(e, r), e ? ": " : "",
+                        e ? strempty(e->message) : "");
         link_tell(c, "not taken by the service", text);
 }
 

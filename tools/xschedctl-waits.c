@@ -124,6 +124,9 @@ int list_waits(const Snapshot *s, Table *ret) {
         return 0;
 }
 
+/* How the library of the first version of the page says that it does not know this one. */
+#define WHY_OF_PAGE_1 "not taken by the service: Protocol error"
+
 char *why_unregistered(const char *pid) {
         char path[64], line[4096], *why = NULL;
         FILE *f;
@@ -142,5 +145,10 @@ char *why_unregistered(const char *pid) {
                 }
         }
         (void) fclose(f);
+        if (why && streq(why, WHY_OF_PAGE_1)) {
+                char *other = strdup("not taken by the service: " WHY_OTHER_PAGE);
+                free(why);
+                return other;
+        }
         return why;
 }

@@ -74,7 +74,7 @@ class Hostile(Case):
             while True:
                 client.page[:] = rng.randbytes(PAGE_SIZE)
                 for _ in range(200):
-                    at = rng.randrange(4096 + 16 * 128)
+                    at = rng.randrange(4096 + 16 * SLOT_SIZE)
                     client.page[at : at + 8] = rng.randbytes(8)
                     client.wake_up()
 
@@ -173,6 +173,7 @@ class Hostile(Case):
             slot.outstanding = outstanding
             slot.mean_ns, slot.boost, slot.ready_since_ns = 0xFFFFFFFF, 0xFFFFFFFF, (1 << 64) - 1
             slot.submitted = slot.completed = slot.held_ns = slot.busy_ns = (1 << 64) - 1
+            slot.waiters, slot.launched_ns, slot.drained_ns = outstanding ^ 1, (1 << 64) - 1, (1 << 64) - 1
             slot.verdict, slot.threshold, slot.watch = 0xFFFFFFFF, 0xFFFFFFFF, 0
             for _ in range(20):
                 for n in range(0, 4096, 7):

@@ -153,6 +153,8 @@ class NothingLost(Case):
         self.assertNotIn("Took over 50", self.service.messages())
         self.everybody_gets_on("with a service that does not know their page")
         until(lambda: self.get("NClients") == 0, "nobody to be taken for a client")
+        maps = f"/proc/{self.programs[0].pid}/maps"
+        until(lambda: "its page is of another version" in open(maps, encoding="utf-8").read(), "it to say why")
         self.service.program = os.environ["XSCHEDD"]
         self.service.stop()
         self.service.start()

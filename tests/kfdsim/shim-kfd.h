@@ -15,7 +15,7 @@
 #include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 #define SHORT_NS  (200 * NSEC_PER_USEC)
 
 /* Of KFDSIM_GPUS, as tests/kfdsim/meson.build sets it. */

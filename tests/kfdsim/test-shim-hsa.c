@@ -18,7 +18,7 @@
 #include "tests/lib/fake-scheduler.h"
 #include "tests/lib/threads.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 #define PROOF_MAX 4096U
 #define POLLER    "xsched-kfd"
 

@@ -342,13 +342,16 @@ _SLOT = {  # common/page.h: name -> (offset, code)
     "release_wake_ns": (48, "I"), "release_call_ns": (52, "I"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
     "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
     "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
+    "launched_ns": (128, "Q"), "drained_ns": (136, "Q"),
 }
-PAGE_SIZE = 4096 + 4096 * 128
+SLOT_SIZE = 192
+PAGE_SIZE = 4096 + 4096 * SLOT_SIZE
+WATCH_DRAINED = 4
 
 
 class Slot:
     def __init__(self, raw, number):
-        self.__dict__.update(raw=raw, number=number, base=4096 + 128 * number)
+        self.__dict__.update(raw=raw, number=number, base=4096 + SLOT_SIZE * number)
 
     def __getattr__(self, name):
         offset, code = _SLOT[name]
@@ -367,10 +370,20 @@ class Slot:
         before, self.outstanding = self.outstanding, outstanding
         if outstanding and not before:
             self.submitted += 1
-            self.ready_since_ns = now_ns()
+            self.ready_since_ns = self.launched_ns = now_ns()
         if before and not outstanding:
             self.completed += 1
+            self.drained_ns = now_ns()
         if bool(before) != bool(outstanding) and self.watch:
+            self.raw.mark_dirty(self.number)
+            self.raw.wake_up()
+
+    def wait_at_gate(self, waiters):
+        """So many of its launches wait, the others are in flight; drained, where that is none, as a client says it."""
+        if waiters == self.outstanding and waiters != self.waiters:
+            self.drained_ns = now_ns()
+        self.waiters = waiters
+        if self.watch & WATCH_DRAINED and self.held and waiters == self.outstanding:
             self.raw.mark_dirty(self.number)
             self.raw.wake_up()
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import dbus
+import harness
 
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 CLIENT, QUEUE, GROUP = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group"))
@@ -82,7 +83,7 @@ class Agent:
         if job:
             properties["Job"] = ("s", job)
         path, page, lifeline, wake = self.call("RegisterClient", "ta{sv}", 0, properties)
-        self.clients[path] = (mmap.mmap(page, 4096 + 4096 * 128, mmap.MAP_SHARED, mmap.PROT_READ), lifeline, wake)
+        self.clients[path] = (mmap.mmap(page, harness.PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ), lifeline, wake)
         os.close(page)
         return path
 
@@ -99,11 +100,11 @@ class Agent:
         return self.call("RegisterQueue", "oa{sv}", path, properties)
 
     def threshold(self, path, slot):
-        return struct.unpack_from("I", self.clients[path][0], 4096 + 128 * slot + 4)[0]
+        return struct.unpack_from("I", self.clients[path][0], 4096 + harness.SLOT_SIZE * slot + 4)[0]
 
     def in_force(self, path, slot):
         """0 for a queue that is held: it is told anew when it may run."""
-        verdict, threshold = struct.unpack_from("II", self.clients[path][0], 4096 + 128 * slot)
+        verdict, threshold = struct.unpack_from("II", self.clients[path][0], 4096 + harness.SLOT_SIZE * slot)
         return 0 if verdict & 1 else threshold
 
     def hint(self, queue, settings):

@@ -87,12 +87,12 @@ proctype Thread(byte t) {
                 do
                 ::
                         waiting[t] = true;
-
-look:                   if
+                        if
                         :: mutant != WAITERS_UNTOLD -> waiters++
                         :: else
                         fi;
-                        d_step { word = hold; moved[t] = false };
+
+look:                   atomic { word = hold; moved[t] = false };
                         if
                         :: d_step { !word || escape -> forget(t) };
                            goto pass
@@ -119,10 +119,6 @@ look:                   if
                            :: d_step { else -> forget(t) }
                            fi
                         :: d_step { until[t] != 0 && (mutant == NO_GENERATION -> !hold : moved[t]) -> forget(t) }
-                        fi;
-                        if
-                        :: mutant != WAITERS_UNTOLD -> waiters--
-                        :: else
                         fi;
                         goto look;
 

@@ -9,7 +9,7 @@
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 
 typedef struct Fixture {
         FakeService *f;

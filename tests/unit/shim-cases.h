@@ -11,7 +11,7 @@
 #include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 
 FakeScheduler *scheduler(void);
 XschedQueue *queue(XschedQueueInfo info);

@@ -13,7 +13,7 @@
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 
 typedef struct Fixture {
         FakeService *f;
@@ -107,8 +107,15 @@ static void test_held_meanwhile(void **state) {
         Fixture *x = *state;
         Launcher l;
 
+        /* Drained while it waits for room: it does not count as in flight. */
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
         launch(x, &l, launcher_main);
         fake_hold(x->f, 0, NSEC_INFINITY);
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(page_slot_read_in_flight(x->slot), 1);
+        gate_complete(&x->gate, 1, 0);
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(page_slot_read_in_flight(x->slot), 0);
         atomic_store(&l.room, true);
         assert_true(poll_until(atomic_load(&x->slot->waiters) == 1));
         assert_int_equal(atomic_load(&l.began), -1);
@@ -166,8 +173,10 @@ static void test_jump(void **state) {
         atomic_store(&l.began, -1);
         assert_true(poll_until(atomic_load(&l.n_asked) == 2));
         assert_int_equal(fake_counted(x->f, 0), 1);
+        assert_int_equal(atomic_load(&x->slot->waiters), 1);
         atomic_store(&l.room, true);
         assert_int_equal(pthread_join(l.thread, NULL), 0);
+        assert_int_equal(page_slot_read_in_flight(x->slot), 1);
         gate_complete(&x->gate, 1, 0);
         assert_int_equal(fake_counted(x->f, 0), 0);
         assert_int_equal(submitted(x), 1);

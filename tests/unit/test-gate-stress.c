@@ -15,7 +15,7 @@
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"
 
-#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+#define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 
 #define THREADS 64
 #define ACTS    10000

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "tests/lib/deadline.h"
+#include "tests/lib/threads.h"
 #include "tests/unit/gate-fixture.h"
 
 typedef struct Launcher {
@@ -20,6 +21,7 @@ typedef struct Launcher {
 static void *launcher_main(void *p) {
         Launcher *l = p;
 
+        (void) pthread_setname_np(pthread_self(), "launcher");
         errno = ENOTUNIQ;
         int began = gate_begin(l->gate, GATE_WAIT);
         l->saw_errno = errno;
@@ -30,6 +32,11 @@ static void *launcher_main(void *p) {
 static void launch(Fixture *x, Launcher *l, void *(*main)(void *) ) {
         *l = (Launcher){.gate = &x->gate, .began = -1};
         assert_int_equal(pthread_create(&l->thread, NULL, main, l), 0);
+}
+
+/* For a launch that has taken the place of one that was taken back: all the words are as before. */
+static bool sleeps(void) {
+        return poll_until(thread_is_asleep("launcher"));
 }
 
 static bool has_waiters(Fixture *x, uint32_t slot, uint32_t n) {
@@ -112,9 +119,13 @@ static void test_signal_storm(void **state) {
 
 static Gate *handler_gate;
 static _Atomic int handler_began;
+static _Atomic bool handler_passed;
 
 static void launch_in_handler(int sig) {
-        handler_began = gate_begin(handler_gate, GATE_NOWAIT) + gate_begin(handler_gate, GATE_WAIT);
+        int passed = gate_begin(handler_gate, GATE_NOWAIT);
+
+        handler_passed = true;
+        handler_began = passed + gate_begin(handler_gate, GATE_WAIT);
 }
 
 static stack_t handler_stack;
@@ -142,15 +153,21 @@ static void test_launch_in_handler(void **state) {
                 on_signal(SIGUSR2, launch_in_handler, i ? SA_ONSTACK : 0);
                 handler_gate = &x->gate;
                 handler_began = -1;
+                handler_passed = false;
                 assert_int_equal(attach(x, 0), 0);
                 page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
                 fake_hold(x->f, 0, NSEC_INFINITY);
                 launch(x, &l, stacked_launcher_main);
                 assert_true(poll_until(has_waiters(x, 0, 1)));
                 assert_int_equal(pthread_kill(l.thread, SIGUSR2), 0);
-                assert_true(poll_until(has_waiters(x, 0, 2)));
+                assert_true(poll_until(atomic_load(&handler_passed)));
+                assert_true(sleeps());
+                /* The one that passed is in flight; the interrupted one is there, or has been taken back and comes again. */
+                assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 1);
+                assert_true(fake_counted(x->f, 0) == 2 || fake_counted(x->f, 0) == 3);
                 fake_run(x->f, 0);
                 assert_int_equal(pthread_join(l.thread, NULL), 0);
+                assert_true(has_waiters(x, 0, 0));
                 assert_int_equal(handler_began, 2);
                 assert_int_equal(atomic_load(&l.began), 1);
                 assert_int_equal(fake_counted(x->f, 0), 3);
@@ -170,6 +187,7 @@ static void jump_out(int sig) {
 static void *jumper_main(void *p) {
         Launcher *l = p;
 
+        (void) pthread_setname_np(pthread_self(), "launcher");
         if (sigsetjmp(escape_to, 1) == 0)
                 gate_begin(l->gate, GATE_WAIT);
         atomic_store(&l->began, 5);
@@ -191,9 +209,12 @@ static void test_longjmp(void **state) {
         assert_int_equal(pthread_kill(l.thread, SIGUSR1), 0);
         assert_true(poll_until(atomic_load(&l.began) == 5));
         assert_int_equal(fake_counted(x->f, 0), 1); /* nobody can know yet */
+        assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 0);
         atomic_store(&l.began, -1);
-        assert_true(poll_until(has_waiters(x, 0, 2)));
-        assert_int_equal(fake_counted(x->f, 0), 1); /* the new one; the old one is taken back */
+        assert_true(sleeps());
+        assert_int_equal(fake_counted(x->f, 0),
+                        1); /* the new one; the old one is taken back, and its wait with it */
+        assert_true(has_waiters(x, 0, 1));
         fake_run(x->f, 0);
         assert_int_equal(pthread_join(l.thread, NULL), 0);
         gate_complete(&x->gate, 1, 0);
@@ -221,8 +242,60 @@ static _unused_ void test_cancel_asynchronous(void **state) {
         assert_int_equal(pthread_join(l.thread, &result), 0);
         assert_ptr_equal(result, PTHREAD_CANCELED);
         assert_int_equal(fake_counted(x->f, 0), 0);
+        assert_true(has_waiters(x, 0, 0));
         assert_true(fake_take_edge(x->f, 0)); /* idle again, and said so */
         assert_true(gate_has_room(&x->gate));
+}
+
+/* What a held queue has in flight is over: told once, with the time, by the last completion; and by a wait that finds it so. */
+static void test_drained(void **state) {
+        Fixture *x = *state;
+        PageSlot *s = fake_slot(x->f, 0);
+        Launcher l;
+
+        assert_int_equal(attach(x, 0), 0);
+        page_slot_set_watch(s, WATCH_ALL);
+        uint64_t start = now_ns();
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+        uint64_t launched = atomic_load(&s->launched_ns);
+        assert_in_range(launched, start, now_ns());
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+        assert_int_equal(atomic_load(&s->launched_ns), launched); /* the first of a spell */
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, launcher_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_int_equal(page_slot_read_in_flight(s), 2);
+
+        (void) fake_take_edge(x->f, 0);
+        gate_complete(&x->gate, 1, 0);
+        assert_false(fake_take_edge(x->f, 0));
+        assert_int_equal(atomic_load(&s->drained_ns), 0);
+        uint64_t before = now_ns();
+        gate_complete(&x->gate, 1, 0);
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(page_slot_read_in_flight(s), 0);
+        uint64_t drained = atomic_load(&s->drained_ns);
+        assert_in_range(drained, before, now_ns());
+
+        /* The one that waits is launched when it goes, not when it came. */
+        before = now_ns();
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        assert_in_range(atomic_load(&s->launched_ns), before, now_ns());
+        assert_int_equal(page_slot_read_in_flight(s), 1);
+        gate_complete(&x->gate, 1, 0);
+        assert_true(atomic_load(&s->drained_ns) > drained);
+        assert_true(fake_take_edge(x->f, 0)); /* idle */
+
+        /* A queue that was idle when it was held, and is found so by the launch that comes. */
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        launch(x, &l, launcher_main);
+        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_true(fake_take_edge(x->f, 0)); /* ready, and drained */
+        assert_int_equal(page_slot_read_in_flight(s), 0);
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        gate_complete(&x->gate, 1, 0);
 }
 
 /* The gate is no cancellation point: what has been counted is returned to the caller. */
@@ -254,6 +327,7 @@ int main(void) {
                         T(test_cancel_asynchronous),
 #endif
                         T(test_cancel_deferred),
+                        T(test_drained),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

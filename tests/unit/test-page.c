@@ -134,27 +134,107 @@ static void test_edges(void **state) {
         PageSlot *s = page_slot(&f->client, 70);
 
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
-        assert_false(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), 0);
 
         assert_int_equal(page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_READY | PAGE_WATCH_IDLE), 0);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
-        assert_false(page_slot_end(s, 1));
-        assert_true(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), 0);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
 
         /* Each edge has its own bit. */
         page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_IDLE);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
-        assert_true(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
         page_slot_set_watch(fake_slot(f, 70), PAGE_WATCH_READY);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
-        assert_false(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), 0);
 
         page_mark_dirty(f->client.header, 70);
         page_mark_dirty(f->client.header, 64);
         assert_int_equal(page_take_dirty(f->page.header, 0), 0);
         assert_int_equal(page_take_dirty(f->page.header, 1), 1 << 6 | 1);
         assert_int_equal(page_take_dirty(f->page.header, 1), 0);
+}
+
+/* In flight is what is outstanding and does not wait. Told only when it has come to nothing, watched, under a hold. */
+static void test_drained(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = page_slot(&f->client, 3), *service = fake_slot(f, 3);
+
+        /* One that is in flight, and one that waits behind it. */
+        fake_hold(f, 3, NSEC_INFINITY);
+        page_slot_set_watch(service, PAGE_WATCH_DRAINED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_begin_wait(s));
+        assert_int_equal(page_slot_read_in_flight(service), 1);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+        assert_int_equal(page_slot_read_in_flight(service), 0);
+
+        /* One that passes the hold is in flight, and another one's wait is no end of it. */
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_begin_wait(s));
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+
+        /* Who comes to wait when all else is over tells it as well: the one before him may have looked too early. */
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_true(page_slot_begin_wait(s));
+
+        /* A wait that is given up, with nothing in flight and with something. */
+        page_slot_end_wait(s);
+        assert_int_equal(page_slot_read_in_flight(service), 1);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        page_slot_end_wait(s);
+        assert_int_equal(page_slot_end(s, 1), 0);
+        assert_int_equal(page_slot_read_in_flight(service), 1);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+
+        /* Not when nobody has asked, nor when the verdict is run; beside the idle edge it is a bit of its own. */
+        page_slot_end_wait(s);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+        page_slot_set_watch(service, PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
+        page_slot_set_watch(service, PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE | PAGE_END_DRAINED);
+        fake_run(f, 3);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
+        assert_int_equal(atomic_load(&s->outstanding), 0);
+        assert_int_equal(atomic_load(&s->waiters), 0);
+}
+
+/* What nobody counts is in flight; and no two words of a client's make a number that is none. */
+static void test_in_flight(void **state) {
+        _cleanup_(fake_service_freep)
+        FakeService *f = fake_service_new();
+        PageSlot *s = page_slot(&f->client, 0);
+
+        assert_int_equal(page_slot_in_flight(0, 0), 0);
+        assert_int_equal(page_slot_in_flight(7, 3), 4);
+        assert_int_equal(page_slot_in_flight(3, 7), 0);
+        assert_int_equal(page_slot_in_flight(PAGE_OUTSTANDING_UNTRACKED | 3, 3), 1);
+        assert_int_equal(page_slot_in_flight(PAGE_OUTSTANDING_UNTRACKED, UINT32_MAX), 1);
+        assert_int_equal(page_slot_in_flight(UINT32_MAX, 0), UINT32_C(0x80000000));
+        assert_int_equal(page_slot_in_flight(0, UINT32_MAX), 0);
+
+        assert_int_equal(page_slot_begin_open(s), 0);
+        fake_hold(f, 0, NSEC_INFINITY);
+        page_slot_set_watch(fake_slot(f, 0), PAGE_WATCH_DRAINED);
+        assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
+        assert_false(page_slot_begin_wait(s));
+        assert_true(page_slot_count_untracked(s));
+        assert_int_equal(page_slot_read_in_flight(s), 1);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+        page_slot_end_wait(s);
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
+        atomic_fetch_or(&s->outstanding, PAGE_OUTSTANDING_UNTRACKED);
+        assert_int_equal(page_slot_end_untracked(s), PAGE_END_DRAINED);
 }
 
 static void test_untracked(void **state) {
@@ -167,19 +247,19 @@ static void test_untracked(void **state) {
         assert_int_equal(page_slot_set_watch(fake_slot(f, 0), PAGE_WATCH_READY | PAGE_WATCH_IDLE),
                         PAGE_OUTSTANDING_UNTRACKED);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
-        assert_false(page_slot_end(s, 1)); /* the rest may still run */
+        assert_int_equal(page_slot_end(s, 1), 0); /* the rest may still run */
 
         /* A drain; a launch that passes uncounted while it is under way survives its end. */
         assert_true(page_slot_count_untracked(s));
         assert_int_equal(atomic_load(&s->outstanding), 1);
         page_slot_set_watch(fake_slot(f, 0), 0);
         assert_int_equal(page_slot_begin_open(s), 0);
-        assert_false(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), 0);
         assert_int_equal(atomic_load(&s->outstanding), PAGE_OUTSTANDING_UNTRACKED);
 
         page_slot_set_watch(fake_slot(f, 0), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
         assert_true(page_slot_count_untracked(s));
-        assert_true(page_slot_end(s, 1));
+        assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
         assert_int_equal(atomic_load(&s->outstanding), 0);
 
         /* Found open, and watched by the time that it marks. */
@@ -216,10 +296,12 @@ typedef struct Waiter {
 
 static void *waiter_main(void *p) {
         Waiter *w = p;
+        PageSlot *s = page_slot(&w->f->client, w->slot);
 
-        while ((w->why = page_slot_wait(w->f->client.header, page_slot(&w->f->client, w->slot), NULL)) ==
-                        PAGE_WAIT_AGAIN)
+        (void) page_slot_begin_wait(s);
+        while ((w->why = page_slot_wait(w->f->client.header, s, NULL)) == PAGE_WAIT_AGAIN)
                 ;
+        page_slot_end_wait(s);
         w->at_ns = now_ns();
         return NULL;
 }
@@ -378,6 +460,8 @@ int main(void) {
                         cmocka_unit_test(test_other_versions),
                         cmocka_unit_test(test_verdict_words),
                         cmocka_unit_test(test_edges),
+                        cmocka_unit_test(test_drained),
+                        cmocka_unit_test(test_in_flight),
                         cmocka_unit_test(test_untracked),
                         cmocka_unit_test(test_wait_without_waiting),
                         cmocka_unit_test(test_release_wakes_all),
