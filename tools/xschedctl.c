@@ -56,6 +56,8 @@ static const Verb verbs[] = {
                 {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs",
                                 VERB_ASKS | VERB_LOCAL},
                 {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
+                {"plot", 0, 0, verb_plot, "",
+                                "Where the time of the devices went in the last minutes, as a picture"},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
                 {"explain", 1, 1, verb_explain, "TARGET",
                                 "Why a process or a unit has what it has, or has to wait"},
@@ -93,6 +95,8 @@ enum {
         OPTION_WAIT,
         OPTION_WHY,
         OPTION_SORT,
+        OPTION_SINCE,
+        OPTION_DEVICE,
         OPTION_RUNTIME,
         OPTION_FORCE,
         OPTION_VERSION,
@@ -157,6 +161,9 @@ static const Option option_table[] = {
                 {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
                 {'c', "clients", NULL, "top", "Show the processes of each group"},
                 {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
+                {'o', "output", "FILE", "plot", "Write SVG to FILE; - is standard output"},
+                {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
+                {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
 };
 
 static void help(void) {
@@ -399,6 +406,15 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 return 0;
         case OPTION_SORT:
                 c->sort = argument;
+                return 0;
+        case 'o':
+                c->output = argument;
+                return isempty(argument) ? ctl_fail("--output= is empty: name a file, or -") : 0;
+        case OPTION_SINCE:
+                c->since = argument;
+                return 0;
+        case OPTION_DEVICE:
+                c->device = startswith(argument, "device:") ?: argument;
                 return 0;
         default:
                 return set_run_option(&c->run, o, argument);

@@ -16,7 +16,8 @@
  *   xschedctl-table      rows, as a table or as JSON
  *   xschedctl-terminal   size, colours, pager, single keys
  *   xschedctl-target     from what a person types to an object
- *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -monitor, -check    the verbs
+ *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -plot, -monitor, -check    the verbs
+ *   plot, plot-svg, plot-text    the record of the last minutes as a picture
  *   systemd-bus, unit-property, transient-unit, transient-wait, pty-forward    a command in a unit of its own
  */
 
@@ -79,6 +80,9 @@ typedef struct Ctl {
         bool clients;
         const char *sort;
 
+        /* plot */
+        const char *output, *since, *device;
+
         sd_bus *bus;                  /* opened by ctl_connect() */
         bool bus_is_system_after_all; /* --user, and only the system's bus has a scheduler */
 } Ctl;
@@ -103,6 +107,7 @@ int verb_run(Ctl *c, int argc, char *argv[]);
 int verb_hold(Ctl *c, int argc, char *argv[]);
 int verb_list_holds(Ctl *c, int argc, char *argv[]);
 int verb_top(Ctl *c, int argc, char *argv[]);
+int verb_plot(Ctl *c, int argc, char *argv[]);
 int verb_monitor(Ctl *c, int argc, char *argv[]);
 int verb_check(Ctl *c, int argc, char *argv[]);
 

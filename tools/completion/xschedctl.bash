@@ -48,6 +48,9 @@ __xschedctl_values() {
         --uid) compgen -u ;;
         --gid) compgen -g ;;
         --working-directory) compgen -d ;;
+        --output | -o) compgen -f ;;
+        --device) __xschedctl_list list-devices ;;
+        --since) echo 1min 5min 10min 15min ;;
         --property | -p) [[ -n $verb && $verb != run ]] && xschedctl --no-pager "${bus[@]}" show "${arguments[@]}" 2>/dev/null | sed 's/=.*//' ;;
         esac
 }
@@ -61,9 +64,10 @@ _xschedctl() {
                 [run]='--class= --priority= --weight= --threshold= --name= --shim= --scope --service --unit= --slice= --description= --working-directory= --uid= --gid= --setenv= -E --property= -p --wait --pipe -P --pty -t --collect -G --quiet -q --verbose -v'
                 [hold]='--why='
                 [top]='--iterations= -n --delay= -d --batch -b --clients -c --sort='
+                [plot]='--output= -o --since= --device='
         )
         local verbs='status list-devices list-groups list-clients list-queues list-policies list-classes list-holds list-settings show set
-                reset suspend resume run hold top monitor explain check dump reload'
+                reset suspend resume run hold top plot monitor explain check dump reload'
         # The words as the person sees them: bash splits at ":" and "=", too.
         local line=${COMP_LINE:0:COMP_POINT} cur='' verb='' word skip='' command='' class=''
         local -a words arguments=() bus=() replies
@@ -86,7 +90,7 @@ _xschedctl() {
                 --user | --machine=*) bus+=("$word") ;;
                 --bus-address | --host | -H | --machine | -M | --json | --property | -p | --class | --priority | --weight | --threshold | --name | --shim | \
                         --unit | --slice | --description | --working-directory | --uid | --gid | --setenv | -E | --why | \
-                        --iterations | -n | --delay | -d | --sort) skip=$word ;;
+                        --iterations | -n | --delay | -d | --sort | --output | -o | --since | --device) skip=$word ;;
                 --) [[ $verb == run || $verb == hold ]] && command=begun ;;
                 -*) ;;
                 *)
