@@ -66,9 +66,10 @@ static uint32_t wanted_watch(const Queue *q) {
                 return 0;
         switch (e->device->state) {
         case DEVICE_ALONE:
-                return 0;
+                return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
         case DEVICE_SOLE:
-                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0)
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
+                                !account_watches(&e->device->account))
                         return 0;
                 _fallthrough_;
         default:
@@ -96,6 +97,7 @@ static SlotWords wanted_words(const Queue *q) {
 }
 
 static void queue_set_ready(Queue *q, bool ready) {
+        q->device->account.edges += ready != q->ready;
         if (ready && !q->ready && q->entity) {
                 ladder_ready_while_held(q->entity);
                 overdue_ready_while_held(q->entity);
@@ -299,6 +301,7 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
         d->probe_at = state == DEVICE_SOLE ? now + ARBITER_PROBE_NS : NSEC_INFINITY;
         d->stall_at = NSEC_INFINITY;
         d->sync = true;
+        account_state_changed(d, now);
 }
 
 static DeviceState device_next_state(Device *d, uint64_t now) {
@@ -436,6 +439,7 @@ static void device_arm(Device *d) {
         at = MIN(at, d->probe_at);
         at = MIN(at, d->stall_at);
         at = MIN(at, d->review_at);
+        at = MIN(at, d->account.at);
 
         if (at >= d->timer_at)
                 return;
@@ -473,6 +477,7 @@ static void device_turn(Device *d) {
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
+        account_turn(d, now);
         gang_update_device(d, now);
         device_review(d, now);
         if (d->sync) {

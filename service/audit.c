@@ -109,6 +109,8 @@ static const char *print_setting(const Settings *s, SettingsKey k, char buf[stat
         case SETTINGS_PERIOD:
                 (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->period_us);
                 break;
+        case SETTINGS_ACCOUNTING:
+                return accounting_to_string(s->accounting);
         default:
                 return s->class;
         }
@@ -177,4 +179,7 @@ void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *se
         if (set->has_preemption || forget & DEVICE_FORGET_PREEMPTION)
                 audit_value(a, o, "Preemption", preemption_to_string(before->preemption),
                                 preemption_to_string(after->preemption));
+        if (set->has_accounting || forget & DEVICE_FORGET_ACCOUNTING)
+                audit_value(a, o, "Accounting", accounting_to_string(before->accounting),
+                                accounting_to_string(after->accounting));
 }

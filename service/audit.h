@@ -63,6 +63,7 @@ typedef struct AuditDevice {
         const PolicyOps *ops;
         PolicyConfig config;
         Preemption preemption;
+        Accounting accounting;
 } AuditDevice;
 
 /* What `set` names and what was forgotten, as it was before and as it is now. */

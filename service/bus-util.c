@@ -102,6 +102,7 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                         [SETTINGS_MAX] = "u",
                         [SETTINGS_MIN] = "u",
                         [SETTINGS_PERIOD] = "t",
+                        [SETTINGS_ACCOUNTING] = "s",
                         [SETTINGS_CLASS] = "s",
         };
         int k = settings_key_from_string(key);
@@ -111,12 +112,12 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
                                 "%s must be of type '%s', not '%s'", key, types[k], signature);
 
-        if (k == SETTINGS_CLASS || k == SETTINGS_PREEMPTION) {
+        if (streq(types[k], "s")) {
                 const char *name;
                 int r = sd_bus_message_read(message, "s", &name);
                 if (r < 0)
                         return r;
-                r = k == SETTINGS_CLASS ? settings_set_class(s, name) : settings_set_preemption(s, name);
+                r = settings_set_string(s, key, name);
                 return r < 0 ? invalid_setting(key, error) : 0;
         }
         if (k == SETTINGS_GANG) {
@@ -287,6 +288,9 @@ int bus_append_settings(sd_bus_message *reply, const Settings *s) {
                 r = sd_bus_message_append(reply, "{sv}", "Min", "u", s->min);
         if (r >= 0 && settings_has(s, SETTINGS_PERIOD))
                 r = sd_bus_message_append(reply, "{sv}", "Period", "t", (uint64_t) s->period_us);
+        if (r >= 0 && settings_has(s, SETTINGS_ACCOUNTING))
+                r = sd_bus_message_append(
+                                reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
         if (r >= 0 && settings_has(s, SETTINGS_CLASS))
                 r = sd_bus_message_append(reply, "{sv}", "Class", "s", s->class);
         return r < 0 ? r : sd_bus_message_close_container(reply);
@@ -307,9 +311,9 @@ int bus_error_from_errno(int r, sd_bus_error *error) {
 
 /* --- authorisation --- */
 
-AuthRequest bus_settings_request(
-                const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target) {
-        bool lowers = settings_policy_is_lower_or_equal(changed, now);
+AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
+                const char *target) {
+        bool lowers = settings_is_lower_or_equal(changed, now);
 
         return (AuthRequest){
                         .action = lowers ? AUTH_MANAGE_OWN : AUTH_MANAGE,

@@ -61,8 +61,8 @@ int bus_append_container(sd_bus_message *reply, const char *property, const char
 int bus_error_from_errno(int r, sd_bus_error *error);
 
 /* `changed` asks for no more than `now`: then the owner may do it himself. */
-AuthRequest bus_settings_request(
-                const PolicySettings *now, const PolicySettings *changed, uid_t owner, const char *target);
+AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
+                const char *target);
 
 /* What Set() takes. Who asks for no more than there is without anything that only lowers may do so with what is his own. */
 AuthRequest group_set_request(const Group *g, const Settings *s);

@@ -24,6 +24,16 @@ static int type_preemption(const char *value, const ConfItem *item, void *data) 
 
 const ConfType conf_type_preemption = {"one of auto, off, 1, 2, 3 and privileged", type_preemption, NULL};
 
+static int type_accounting(const char *value, const ConfItem *item, void *data) {
+        int r = accounting_from_string(value);
+        if (r < 0)
+                return -EINVAL;
+        *(Accounting *) data = (Accounting) r;
+        return 0;
+}
+
+const ConfType conf_type_accounting = {"one of auto, exact, sampled and off", type_accounting, NULL};
+
 static int type_percent(const char *value, const ConfItem *item, void *data) {
         uint64_t v;
 

@@ -48,6 +48,7 @@ const Class *classes_find(const Classes *c, const char *name);
 
 /* Preemption, by its name. */
 extern const ConfType conf_type_preemption;
+extern const ConfType conf_type_accounting;
 extern const ConfType conf_type_percent; /* into uint32_t */
 
 /* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask of the `settings`
@@ -65,7 +66,9 @@ extern const ConfType conf_type_percent; /* into uint32_t */
         [SETTINGS_MAX] = CONF_ITEM("Max", conf_type_percent, type, settings.max, 0, POLICY_MAX_MAX),        \
         [SETTINGS_MIN] = CONF_ITEM("Min", conf_type_percent, type, settings.min, 0, POLICY_MIN_MAX),        \
         [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, type, settings.period_us,                   \
-                        POLICY_PERIOD_MIN, POLICY_PERIOD_MAX)
+                        POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),                                              \
+        [SETTINGS_ACCOUNTING] =                                                                             \
+                        CONF_ITEM("Accounting", conf_type_accounting, type, settings.accounting, 0, 0)
 
 /* What a missing one of them is. */
 #define CLASS_SETTINGS_DEFAULT                                                                              \

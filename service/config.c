@@ -109,6 +109,7 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("CPULatency", conf_type_cpu_latency, DeviceConfig, tuning.cpu_latency_ns, 0,
                                 1 * NSEC_PER_SEC),
                 CONF_ITEM("Preemption", conf_type_preemption, DeviceConfig, tuning.preemption, 0, 0),
+                CONF_ITEM("Accounting", conf_type_accounting, DeviceConfig, tuning.accounting, 0, 0),
                 CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0,
                                 0),
                 CONF_ITEM("AllowMESPreemption", conf_type_bool, DeviceConfig, tuning.allow_mes, 0, 0),

@@ -55,7 +55,7 @@ static int add_histogram(json_object *o, const char *key, const Histogram *h) {
         return json_add_u64(all, "count", n + h->buckets[HISTOGRAM_BOUNDS]);
 }
 
-static int describe_device(const Device *d, json_object *o) {
+static int describe_device(Device *d, json_object *o) {
         PolicyDeviceUsage u;
 
         device_usage(d, now_ns(), &u);
@@ -71,6 +71,7 @@ static int describe_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_u64(o, "linger_usec", d->config.linger_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "threshold", d->config.threshold));
         JSON_TRY(json_add_string(o, "preemption", preemption_to_string(d->tuning.preemption)));
+        JSON_TRY(json_add_string(o, "accounting", accounting_to_string(d->tuning.accounting)));
         JSON_TRY(json_add_bool(o, "allow_mes_preemption", d->tuning.allow_mes));
         JSON_TRY(json_add_u64(o, "hold_cost_usec", d->costs.hold_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "release_cost_usec", d->costs.release_ns / NSEC_PER_USEC));
@@ -111,6 +112,8 @@ static int describe_group(const Group *g, json_object *o) {
         JSON_TRY(json_add_u64(o, "period_usec", g->resolved.policy.period_us));
         JSON_TRY(json_add_u64(o, "clients", g->n_clients));
         JSON_TRY(json_add_u64(o, "gpu_time_usec", group_gpu_time(g, now_ns()) / NSEC_PER_USEC));
+        JSON_TRY(json_add_string(o, "gpu_time_source", account_source_to_string(account_group_source(g))));
+        JSON_TRY(json_add_string(o, "accounting", accounting_to_string(g->resolved.accounting)));
         JSON_TRY(json_add_u64(o, "run_usec", u.run_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "kept_usec", u.kept_ns / NSEC_PER_USEC));
         JSON_TRY(json_add_u64(o, "wait_usec", u.wait_ns / NSEC_PER_USEC));

@@ -41,19 +41,27 @@ BUS_GETTER(get_preemption) {
         return sd_bus_message_append(reply, "s", preemption_to_string(d->tuning.preemption));
 }
 
-static int take_preemption(
-                sd_bus_message *message, const char *signature, DeviceSettings *s, sd_bus_error *error) {
+BUS_GETTER(get_accounting) {
+        const Device *d = userdata;
+        return sd_bus_message_append(reply, "s", accounting_to_string(d->tuning.accounting));
+}
+
+/* Of those whose values have names. */
+static int take_name(sd_bus_message *message, SettingsKey key, const char *signature, DeviceSettings *s,
+                sd_bus_error *error) {
         const char *name;
 
         if (!streq(signature, "s"))
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "Preemption must be of type 's', not '%s'", signature);
+                                "%s must be of type 's', not '%s'", settings_key_to_string(key), signature);
         int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
-        if (device_settings_set_preemption(s, name) < 0)
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Preemption must be %s",
-                                settings_key_range(SETTINGS_PREEMPTION));
+        r = key == SETTINGS_PREEMPTION ? device_settings_set_preemption(s, name)
+                                       : device_settings_set_accounting(s, name);
+        if (r < 0)
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s",
+                                settings_key_to_string(key), settings_key_range(key));
         return 0;
 }
 
@@ -65,7 +73,9 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
         uint32_t u = 0;
 
         if (streq(key, "Preemption"))
-                return take_preemption(message, signature, s, error);
+                return take_name(message, SETTINGS_PREEMPTION, signature, s, error);
+        if (streq(key, "Accounting"))
+                return take_name(message, SETTINGS_ACCOUNTING, signature, s, error);
         if (!k)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         if (signature[0] != k->type || signature[1] != '\0')
@@ -112,7 +122,10 @@ static int find_policy(const char *name, const PolicyOps **ret, sd_bus_error *er
 }
 
 static AuditDevice device_now(const Device *d) {
-        return (AuditDevice){.ops = d->ops, .config = d->config, .preemption = d->tuning.preemption};
+        return (AuditDevice){.ops = d->ops,
+                        .config = d->config,
+                        .preemption = d->tuning.preemption,
+                        .accounting = d->tuning.accounting};
 }
 
 static void audit_changed(
@@ -208,6 +221,7 @@ static AuditDevice device_to_come(Manager *m) {
 
         d.ops = manager_device_config(m, "", &d.config, &tuning);
         d.preemption = tuning.preemption;
+        d.accounting = tuning.accounting;
         return d;
 }
 
@@ -378,6 +392,8 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_WRITABLE_PROPERTY("Threshold", "u", get_threshold, set_property, 0,
                                 BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_property, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Accounting", "s", get_accounting, set_property, 0,
                                 BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("AllowMESPreemption", "b", bus_get_bool, offsetof(Device, tuning.allow_mes),
                                 BUS_CHANGES),

@@ -97,6 +97,15 @@ int device_settings_set_preemption(DeviceSettings *s, const char *name) {
         return 0;
 }
 
+int device_settings_set_accounting(DeviceSettings *s, const char *name) {
+        int v = accounting_from_string(name);
+        if (v < 0)
+                return -EINVAL;
+        s->accounting = (Accounting) v;
+        s->has_accounting = true;
+        return 0;
+}
+
 void device_settings_apply(const DeviceSettings *s, const PolicyOps **ops, PolicyConfig *c) {
         if (s->ops)
                 *ops = s->ops;
@@ -108,10 +117,14 @@ void device_settings_apply(const DeviceSettings *s, const PolicyOps **ops, Polic
 void device_settings_merge(DeviceSettings *s, const DeviceSettings *from) {
         device_settings_apply(from, &s->ops, &s->values);
         s->mask |= from->mask;
-        if (!from->has_preemption)
-                return;
-        s->has_preemption = true;
-        s->preemption = from->preemption;
+        if (from->has_preemption) {
+                s->has_preemption = true;
+                s->preemption = from->preemption;
+        }
+        if (from->has_accounting) {
+                s->has_accounting = true;
+                s->accounting = from->accounting;
+        }
 }
 
 int device_forget_from_string(const char *key, unsigned *keys) {
@@ -121,6 +134,8 @@ int device_forget_from_string(const char *key, unsigned *keys) {
                 *keys |= DEVICE_FORGET_POLICY;
         else if (streq(key, "Preemption"))
                 *keys |= DEVICE_FORGET_PREEMPTION;
+        else if (streq(key, "Accounting"))
+                *keys |= DEVICE_FORGET_ACCOUNTING;
         else if (k)
                 *keys |= key_bit(k);
         else
@@ -134,4 +149,6 @@ void device_settings_forget(DeviceSettings *s, unsigned keys) {
                 s->ops = NULL;
         if (keys & DEVICE_FORGET_PREEMPTION)
                 s->has_preemption = false;
+        if (keys & DEVICE_FORGET_ACCOUNTING)
+                s->has_accounting = false;
 }

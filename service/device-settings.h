@@ -7,6 +7,7 @@
  * Like Settings, it names some keys and leaves the others to the configuration. Pure.
  */
 
+#include "accounting.h"
 #include "common/macro.h"
 #include "policy/policy.h"
 
@@ -39,12 +40,14 @@ typedef struct DeviceSettings {
         unsigned mask; /* 1 << index in device_keys */
         bool has_preemption;
         Preemption preemption;
+        bool has_accounting;
+        Accounting accounting;
 } DeviceSettings;
 
 #define DEVICE_SETTINGS_NULL ((DeviceSettings){0})
 
 static inline bool device_settings_is_empty(const DeviceSettings *s) {
-        return !s->ops && s->mask == 0 && !s->has_preemption;
+        return !s->ops && s->mask == 0 && !s->has_preemption && !s->has_accounting;
 }
 
 /* A value in the unit of the bus. -ERANGE when it is out of range. */
@@ -57,11 +60,13 @@ uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c);
 
 /* By its name. -EINVAL when there is none such. */
 int device_settings_set_preemption(DeviceSettings *s, const char *name);
+int device_settings_set_accounting(DeviceSettings *s, const char *name);
 
 /* A set of keys to forget: a bit for each of device_keys by its index, and these. */
 #define DEVICE_FORGET_POLICY     (1U << DEVICE_KEYS_N)
 #define DEVICE_FORGET_PREEMPTION (1U << (DEVICE_KEYS_N + 1))
-#define DEVICE_FORGET_ALL        ((1U << (DEVICE_KEYS_N + 2)) - 1)
+#define DEVICE_FORGET_ACCOUNTING (1U << (DEVICE_KEYS_N + 2))
+#define DEVICE_FORGET_ALL        ((1U << (DEVICE_KEYS_N + 3)) - 1)
 
 /* Adds the key, by its name on the bus, to *keys. -ENOENT when there is no such key. */
 int device_forget_from_string(const char *key, unsigned *keys);

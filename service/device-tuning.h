@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "accounting.h"
 #include "hal/kfd-privileged.h"
 #include "policy/preemption.h"
 
@@ -22,5 +23,6 @@ typedef struct DeviceTuning {
         uint64_t cpu_latency_ns; /* how long waking a sleeping CPU may take meanwhile; NSEC_INFINITY: as it does */
         Preemption preemption;        /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
+        Accounting accounting;        /* how time is counted of who is alone on it */
         bool allow_mes;               /* beyond the gate on GPUs that MES schedules, too */
 } DeviceTuning;

@@ -187,6 +187,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .probe_at = NSEC_INFINITY,
                         .stall_at = NSEC_INFINITY,
                         .review_at = NSEC_INFINITY,
+                        .account = DEVICE_ACCOUNT_NULL,
                         .used_at = now_ns(),
                         .uid = owner.uid,
                         .gpu = is_gpu(id),
@@ -217,7 +218,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         return 0;
 }
 
-void device_usage(const Device *d, uint64_t now, PolicyDeviceUsage *ret) {
+static void device_counted(const Device *d, uint64_t now, PolicyDeviceUsage *ret) {
         PolicyDeviceUsage u;
 
         d->ops->device_usage(d->policy, now, &u);
@@ -226,6 +227,11 @@ void device_usage(const Device *d, uint64_t now, PolicyDeviceUsage *ret) {
                         .kept_ns = d->gone_usage.kept_ns + u.kept_ns,
                         .idle_ns = d->gone_usage.idle_ns + u.idle_ns,
         };
+}
+
+void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret) {
+        device_counted(d, now, ret);
+        account_device_usage(d, now, ret);
 }
 
 /* The new instance with all entities of the old, before anything of the old is touched. */
@@ -292,7 +298,7 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
                 arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
         }
         shares_switch(d, d->ops);
-        device_usage(d, now, &d->gone_usage);
+        device_counted(d, now, &d->gone_usage);
         d->ops->free(d->policy);
         d->ops = ops;
         d->policy = p;
@@ -336,14 +342,16 @@ static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
         return a->threshold_by_level == b->threshold_by_level && a->budget_us == b->budget_us &&
                         a->lead_us == b->lead_us && a->busy_poll_ns == b->busy_poll_ns &&
                         a->cpu_latency_ns == b->cpu_latency_ns && a->preemption == b->preemption &&
-                        a->allow_mes == b->allow_mes && a->privileged == b->privileged;
+                        a->allow_mes == b->allow_mes && a->privileged == b->privileged &&
+                        a->accounting == b->accounting;
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         Entity *e;
         bool changed = d->tuning.preemption != tuning->preemption ||
                         d->tuning.allow_mes != tuning->allow_mes ||
-                        d->tuning.privileged != tuning->privileged;
+                        d->tuning.privileged != tuning->privileged ||
+                        d->tuning.accounting != tuning->accounting;
 
         if (tuning_equal(&d->tuning, tuning))
                 return;
@@ -353,7 +361,7 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         arbiter_sync_device(d);
         if (changed && d->manager->bus && !d->manager->restoring)
                 (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
-                                "Preemption", "AllowMESPreemption", NULL);
+                                "Preemption", "AllowMESPreemption", "Accounting", NULL);
 }
 
 int device_load_config(Device *d) {
@@ -364,6 +372,8 @@ int device_load_config(Device *d) {
         device_settings_apply(&d->runtime, &ops, &config);
         if (d->runtime.has_preemption)
                 tuning.preemption = d->runtime.preemption;
+        if (d->runtime.has_accounting)
+                tuning.accounting = d->runtime.accounting;
         if (device_settings_has_threshold(&d->runtime))
                 tuning.threshold_by_level = false;
         int r = device_set_policy(d, ops, &config);

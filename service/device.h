@@ -11,6 +11,7 @@
 
 #include <limits.h>
 
+#include "account.h"
 #include "costs.h"
 #include "device-tuning.h"
 #include "manager.h"
@@ -32,7 +33,6 @@ const char *device_state_to_string(DeviceState v);
 int device_state_from_string(const char *s);
 
 typedef struct DeviceMetrics DeviceMetrics;
-typedef struct Entity Entity;
 
 struct Device {
         Manager *manager;
@@ -68,6 +68,8 @@ struct Device {
         uint64_t review_at; /* when the choice of a hold's level is to be made anew: at the earliest of all entities */
         Costs costs; /* what the votes come to */
         CostVotes votes;
+
+        DeviceAccount account;
 
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */
@@ -121,7 +123,7 @@ int device_change(Device *d, const DeviceSettings *s, unsigned forget);
 int device_configure(Device *d, const DeviceSettings *s);
 
 /* What became of its time, since it was made. */
-void device_usage(const Device *d, uint64_t now, PolicyDeviceUsage *ret);
+void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret);
 
 /* By its object. > 0 and *ret when it is there, else 0. */
 int device_from_path(Manager *m, const char *path, Device **ret);

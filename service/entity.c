@@ -113,6 +113,7 @@ static void entity_leave_policy(Entity *e) {
 
         uint64_t now = now_ns();
         PolicyUsage u;
+        account_forget(e, now);
         d->ops->entity_usage(e->policy, now, &u);
         usage_add(&e->usage, &u);
         e->policy = d->ops->entity_free(e->policy, now);
@@ -158,10 +159,13 @@ Entity *entity_free(Entity *e) {
                 return NULL;
 
         Device *d = e->device;
+        AccountSource source = account_entity_source(e);
         entity_leave_policy(e);
         d->manager->n_gangs -= e->settings.gang;
         forget_changed(e);
+        entity_usage(e, now_ns(), &e->usage);
         usage_add(&e->group->usage, &e->usage);
+        e->group->gone_source = source;
         e->group->service_wait_ns += e->service_wait_ns;
         tally_leave(e);
         recorder_entity_gone(e);
@@ -270,13 +274,25 @@ void entity_party_changed(Entity *e) {
         arbiter_touch(e->device);
 }
 
-void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
+static void counted_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
         *ret = e->usage;
         if (e->policy) {
                 PolicyUsage u;
                 e->device->ops->entity_usage(e->policy, now, &u);
                 usage_add(ret, &u);
         }
+}
+
+uint64_t entity_counted(const Entity *e, uint64_t now) {
+        PolicyUsage u;
+
+        counted_usage(e, now, &u);
+        return u.run_ns;
+}
+
+void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
+        counted_usage(e, now, ret);
+        ret->run_ns = estimate_run(&e->estimate, now, ret->run_ns);
 }
 
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c) {

@@ -14,6 +14,7 @@
  */
 
 #include "device.h"
+#include "estimate.h"
 #include "policy/policy.h"
 
 typedef enum EntityKind {
@@ -32,8 +33,6 @@ typedef enum GangVerdict {
         GANG_RUN,
         GANG_HOLD,
 } GangVerdict;
-
-typedef struct Entity Entity;
 
 struct Entity {
         Device *device;
@@ -66,6 +65,7 @@ struct Entity {
                 uint64_t launches;
         } overdue; /* overdue.h */
 
+        Estimate estimate;        /* of what was not watched */
         PolicyUsage usage;        /* of policy entities that are gone */
         uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
         struct {
@@ -102,6 +102,9 @@ void entities_note_limits(Device *d);
 
 /* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
 void entity_update_queue(Queue *q);
+
+/* Run time by what was watched, since the entity was made. */
+uint64_t entity_counted(const Entity *e, uint64_t now);
 
 /* Everything since the entity was made. */
 void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret);

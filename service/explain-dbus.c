@@ -37,6 +37,9 @@ static int append_value(sd_bus_message *reply, SettingsSource source, const char
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->min);
         case SETTINGS_PERIOD:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "t", (uint64_t) s->period_us);
+        case SETTINGS_ACCOUNTING:
+                return sd_bus_message_append(
+                                reply, "(ssv)", name, detail, "s", accounting_to_string(s->accounting));
         default:
                 return sd_bus_message_append(reply, "(ssv)", name, detail, "s", s->class);
         }

@@ -4,6 +4,7 @@
  * Groups on the bus
  */
 
+#include "account.h"
 #include "arbiter.h"
 #include "audit.h"
 #include "common/bus-flags.h"
@@ -75,6 +76,15 @@ BUS_GETTER(get_service_wait) {
 
 BUS_GETTER(get_gpu_time) {
         return sd_bus_message_append(reply, "t", group_gpu_time(userdata, now_ns()) / NSEC_PER_USEC);
+}
+
+BUS_GETTER(get_gpu_time_source) {
+        return sd_bus_message_append(reply, "s", account_source_to_string(account_group_source(userdata)));
+}
+
+BUS_GETTER(get_accounting) {
+        const Group *g = userdata;
+        return sd_bus_message_append(reply, "s", accounting_to_string(g->resolved.accounting));
 }
 
 BUS_GETTER(get_parent) {
@@ -472,12 +482,15 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_WRITABLE_PROPERTY("Min", "u", get_min, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(
                                 "Period", "t", get_period, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Accounting", "s", get_accounting, set_setting, 0,
+                                BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("Parent", "s", get_parent, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),
                 SD_BUS_PROPERTY("GPUTimeUSec", "t", get_gpu_time, 0, 0),
                 SD_BUS_PROPERTY("KeptUSec", "t", get_kept, 0, 0),
                 SD_BUS_PROPERTY("WaitUSec", "t", get_wait, 0, 0),
+                SD_BUS_PROPERTY("GPUTimeSource", "s", get_gpu_time_source, 0, 0),
                 SD_BUS_PROPERTY("DrainWaitUSec", "t", get_drain_wait, 0, 0),
                 SD_BUS_PROPERTY("ServiceWaitUSec", "t", get_service_wait, 0, 0),
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),

@@ -237,10 +237,12 @@ void group_own_settings_changed(Group *g) {
         DL_FOREACH2(g->entities, e, group_next)
                 if (e->kind == ENTITY_GROUP)
                         entity_configure(e, &g->resolved.policy);
+                else
+                        arbiter_touch(e->device); /* Accounting= */
         if (g->manager->bus)
                 (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
                                 "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max",
-                                "Min", "Period", "PolicySource", NULL);
+                                "Min", "Period", "Accounting", "PolicySource", NULL);
 }
 
 void group_settings_settled(Group *g) {

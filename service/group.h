@@ -56,11 +56,12 @@ struct Group {
         uint64_t owner;   /* of all clients since the first came: party.h */
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
-        PolicyUsage usage;        /* of entities that are gone */
-        Tally *tallies;           /* the same by device: list, by group_prev/group_next; tally.h */
-        uint64_t service_wait_ns; /* likewise */
-        uint64_t gone_run_ns;     /* of groups below that are gone */
-        uint64_t told_run_ns;     /* what of its time a group above has among those */
+        PolicyUsage usage;         /* of entities that are gone */
+        Tally *tallies;            /* the same by device: list, by group_prev/group_next; tally.h */
+        uint64_t service_wait_ns;  /* likewise */
+        AccountSource gone_source; /* how the last of them was counted */
+        uint64_t gone_run_ns;      /* of groups below that are gone */
+        uint64_t told_run_ns;      /* what of its time a group above has among those */
 
         UT_hash_handle hh;
 };

@@ -50,7 +50,7 @@ static AuthRequest own_request(Manager *m, const Settings *s, uid_t uid, const c
 
         settings_resolve(layers, 2, manager_lookup_class, m, &wanted);
         settings_resolve(layers + 1, 1, manager_lookup_class, m, &usual);
-        return bus_settings_request(&usual.policy, &wanted.policy, uid, target);
+        return bus_settings_request(&usual, &wanted, uid, target);
 }
 
 /* Who needed no more than the right to manage his own lowers: below what systemd has still to tell of a unit, too. */
@@ -120,7 +120,7 @@ static uid_t owner_of(const char *cgroup) {
 }
 
 /* A group with what the job says, as it would come out. */
-static void job_would_be(const Group *g, const Settings *s, PolicySettings *ret) {
+static void job_would_be(const Group *g, const Settings *s, SettingsResolved *ret) {
         SettingsLayer layers[GROUP_LAYERS_MAX + 1];
         SettingsResolved r;
 
@@ -130,14 +130,14 @@ static void job_would_be(const Group *g, const Settings *s, PolicySettings *ret)
         layers[1] = (SettingsLayer){SETTINGS_FROM_JOB, NULL, s};
         settings_resolve(layers, n + 1, manager_lookup_class, g->manager, &r);
         (void) group_lower(g, &r);
-        *ret = r.policy;
+        *ret = r;
 }
 
 static AuthRequest cgroup_request(const Group *g, const JobArguments *a) {
-        PolicySettings changed;
+        SettingsResolved changed;
 
         job_would_be(g, &a->settings, &changed);
-        return bus_settings_request(&g->resolved.policy, &changed, owner_of(g->name), g->name);
+        return bus_settings_request(&g->resolved, &changed, owner_of(g->name), g->name);
 }
 
 static int check_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, const char *cgroup,

@@ -63,6 +63,9 @@ static int fill_settings(json_object *o, const Settings *s) {
                 JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_MIN), s->min));
         if (settings_has(s, SETTINGS_PERIOD))
                 JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_PERIOD), s->period_us));
+        if (settings_has(s, SETTINGS_ACCOUNTING))
+                JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_ACCOUNTING),
+                                accounting_to_string(s->accounting)));
         if (settings_has(s, SETTINGS_CLASS))
                 JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_CLASS), s->class));
         return 0;
@@ -126,6 +129,8 @@ void json_get_settings(json_object *o, const char *key, Settings *ret) {
                         (void) settings_set_min(&s, json_object_get_int64(v));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PERIOD), &v))
                         (void) settings_set_period(&s, json_object_get_int64(v));
+                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_ACCOUNTING), &v))
+                        (void) settings_set_accounting(&s, strempty(json_object_get_string(v)));
                 if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_CLASS), &v))
                         (void) settings_set_class(&s, json_object_get_string(v));
         }

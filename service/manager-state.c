@@ -22,6 +22,8 @@ static int fill_device_settings(const DeviceSettings *s, json_object *o) {
                                         device_key_get(device_keys + i, &s->values)));
         if (s->has_preemption)
                 JSON_TRY(json_add_string(o, "Preemption", preemption_to_string(s->preemption)));
+        if (s->has_accounting)
+                JSON_TRY(json_add_string(o, "Accounting", accounting_to_string(s->accounting)));
         return 0;
 }
 
@@ -145,6 +147,8 @@ static void read_device_settings(json_object *o, DeviceSettings *ret) {
                         (void) device_settings_set(ret, device_keys + i, json_object_get_uint64(v));
         if (json_object_object_get_ex(o, "Preemption", &v))
                 (void) device_settings_set_preemption(ret, json_object_get_string(v));
+        if (json_object_object_get_ex(o, "Accounting", &v))
+                (void) device_settings_set_accounting(ret, json_object_get_string(v));
 }
 
 static int restore_device(Manager *m, json_object *o) {

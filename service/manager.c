@@ -240,6 +240,8 @@ const PolicyOps *manager_device_config(
                         by_level && !(fits && device_settings_has_threshold(&m->every_device));
         if (m->every_device.has_preemption)
                 ret_tuning->preemption = m->every_device.preemption;
+        if (m->every_device.has_accounting)
+                ret_tuning->accounting = m->every_device.accounting;
         return fits ? ops : c.policy;
 }
 

@@ -143,11 +143,11 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
 /* Said once for each change, when somebody tried: attributes that would raise have no effect. */
 static void log_refused(const Origin *o, uid_t owner) {
         const SettingsLayer layer = {SETTINGS_FROM_ATTRIBUTE, NULL, &o->lowered};
-        const PolicySettings usual = POLICY_SETTINGS_DEFAULT;
+        const SettingsResolved usual = {.policy = POLICY_SETTINGS_DEFAULT};
         SettingsResolved r;
 
         settings_resolve(&layer, 1, manager_lookup_class, o->manager, &r);
-        if (!settings_policy_is_lower_or_equal(&r.policy, &usual) && user_may_log(o->manager, owner))
+        if (!settings_is_lower_or_equal(&r, &usual) && user_may_log(o->manager, owner))
                 log_event(LOG_NOTICE, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = -EPERM),
                                 "%s: attributes user.xsched.* of a directory that is not root's only lower, what raises is ignored",
                                 o->path);

@@ -18,6 +18,7 @@ static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {
                 [SETTINGS_MAX] = "Max",
                 [SETTINGS_MIN] = "Min",
                 [SETTINGS_PERIOD] = "Period",
+                [SETTINGS_ACCOUNTING] = "Accounting",
                 [SETTINGS_CLASS] = "Class",
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
@@ -48,7 +49,7 @@ bool settings_key_is_inherited(SettingsKey k) {
 }
 
 bool settings_key_is_of_groups(SettingsKey k) {
-        return k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD;
+        return k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD || k == SETTINGS_ACCOUNTING;
 }
 
 const char *settings_key_range(SettingsKey k) {
@@ -61,6 +62,7 @@ const char *settings_key_range(SettingsKey k) {
                         [SETTINGS_MAX] = "a percentage, 1..10000, or 0 (infinity) for no limit",
                         [SETTINGS_MIN] = "a percentage, 0..100",
                         [SETTINGS_PERIOD] = "a time span, 1ms..10s",
+                        [SETTINGS_ACCOUNTING] = "auto, exact, sampled or off",
                         [SETTINGS_CLASS] = "the name of a class, letters, digits, '.', '_' and '-'",
         };
         return (size_t) k < ELEMENTSOF(table) ? table[k] : NULL;
@@ -139,6 +141,15 @@ int settings_set_period(Settings *s, int64_t us) {
         return 0;
 }
 
+int settings_set_accounting(Settings *s, const char *name) {
+        int v = accounting_from_string(name);
+        if (v < 0)
+                return -EINVAL;
+        s->accounting = (Accounting) v;
+        s->mask |= BIT(SETTINGS_ACCOUNTING);
+        return 0;
+}
+
 int settings_set_class(Settings *s, const char *name) {
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
@@ -183,6 +194,8 @@ int settings_set_string(Settings *s, const char *key, const char *value) {
                 return settings_set_class(s, value);
         if (k == SETTINGS_PREEMPTION)
                 return settings_set_preemption(s, value);
+        if (k == SETTINGS_ACCOUNTING)
+                return settings_set_accounting(s, value);
         if (k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD)
                 return set_share_string(s, (SettingsKey) k, value);
         int r = k == SETTINGS_GANG ? parse_bool(value) : 0;
@@ -232,6 +245,8 @@ void settings_merge(Settings *s, const Settings *from) {
                 s->min = from->min;
         if (settings_has(from, SETTINGS_PERIOD))
                 s->period_us = from->period_us;
+        if (settings_has(from, SETTINGS_ACCOUNTING))
+                s->accounting = from->accounting;
         if (settings_has(from, SETTINGS_CLASS))
                 memcpy(s->class, from->class, sizeof(s->class));
         s->mask |= from->mask;
@@ -255,6 +270,8 @@ static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
                 return a->min == b->min;
         case SETTINGS_PERIOD:
                 return a->period_us == b->period_us;
+        case SETTINGS_ACCOUNTING:
+                return a->accounting == b->accounting;
         case SETTINGS_CLASS:
                 return streq(a->class, b->class);
         default:
@@ -330,6 +347,10 @@ static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings 
         if (take & BIT(SETTINGS_GANG)) {
                 r->policy.gang = s->gang;
                 r->from[SETTINGS_GANG] = source;
+        }
+        if (take & BIT(SETTINGS_ACCOUNTING)) {
+                r->accounting = s->accounting;
+                r->from[SETTINGS_ACCOUNTING] = source;
         }
         if (take != 0 && *done == 0)
                 r->source = source;
@@ -421,6 +442,13 @@ static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource
                 r->from[SETTINGS_PREEMPTION] = source;
                 changed = true;
         }
+        if (settings_has(s, SETTINGS_ACCOUNTING) &&
+                        !accounting_is_lower_or_equal(r->accounting, s->accounting) &&
+                        accounting_is_lower_or_equal(s->accounting, r->accounting)) {
+                r->accounting = s->accounting;
+                r->from[SETTINGS_ACCOUNTING] = source;
+                changed = true;
+        }
         if (settings_has(s, SETTINGS_GANG) && s->gang && !r->policy.gang) {
                 r->policy.gang = true;
                 r->from[SETTINGS_GANG] = source;
@@ -470,13 +498,18 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
                         preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
 }
 
+bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolved *b) {
+        return settings_policy_is_lower_or_equal(&a->policy, &b->policy) &&
+                        accounting_is_lower_or_equal(a->accounting, b->accounting);
+}
+
 static bool numbers_ask_for_no_more(const Settings *s, const SettingsResolved *than) {
         const SettingsLayer layer = {.source = SETTINGS_FROM_OWNER};
         SettingsResolved with = *than;
         unsigned done = 0;
 
         resolve_numbers(&with, &done, s, &layer);
-        return settings_policy_is_lower_or_equal(&with.policy, &than->policy);
+        return settings_is_lower_or_equal(&with, than);
 }
 
 static const Settings *named_class(const Settings *s, settings_class_lookup_t lookup, void *userdata) {
@@ -514,6 +547,7 @@ void settings_from_resolved(const SettingsResolved *r, Settings *ret) {
                         .max = r->policy.max,
                         .min = r->policy.min,
                         .period_us = r->policy.period_us,
+                        .accounting = r->accounting,
         };
         memcpy(ret->class, r->class, sizeof(ret->class));
 }

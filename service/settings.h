@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 
+#include "accounting.h"
 #include "common/macro.h"
 #include "policy/policy.h"
 
@@ -31,6 +32,7 @@ typedef enum SettingsKey {
         SETTINGS_MAX,
         SETTINGS_MIN,
         SETTINGS_PERIOD,
+        SETTINGS_ACCOUNTING,
         SETTINGS_CLASS,
         _SETTINGS_KEY_MAX,
 } SettingsKey;
@@ -50,6 +52,7 @@ typedef struct Settings {
         uint32_t max; /* percent; 0: no limit */
         uint32_t min; /* percent */
         uint32_t period_us;
+        Accounting accounting;
         char class[SETTINGS_CLASS_MAX];
 } Settings;
 
@@ -73,6 +76,7 @@ int settings_set_gang(Settings *s, bool v);
 int settings_set_max(Settings *s, int64_t v);
 int settings_set_min(Settings *s, int64_t v);
 int settings_set_period(Settings *s, int64_t us);
+int settings_set_accounting(Settings *s, const char *name);
 int settings_set_class(Settings *s, const char *name);
 
 /* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
@@ -82,7 +86,7 @@ int settings_set_string(Settings *s, const char *key, const char *value);
 /* Whether a group has it from the cgroups above when nobody says it of the group. */
 bool settings_key_is_inherited(SettingsKey k);
 
-/* Max, Min, Period: nobody but a group has them. */
+/* Max, Min, Period, Accounting: nobody but a group has them. */
 bool settings_key_is_of_groups(SettingsKey k);
 
 /* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
@@ -135,6 +139,7 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
 
 typedef struct SettingsResolved {
         PolicySettings policy;
+        Accounting accounting;
         char class[SETTINGS_CLASS_MAX];         /* "" when none was named */
         SettingsSource source;                  /* the strongest source that decided any key */
         SettingsSource from[_SETTINGS_KEY_MAX]; /* who decided which key */
@@ -163,6 +168,7 @@ bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, 
 
 /* Whether a is nowhere above b: neither in priority, nor weight, nor threshold (0 counts as unlimited), and can be held no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
+bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolved *b); /* and of groups */
 
 /* Whether s asks for no more than *than in any key, neither by itself nor by the class that it names. */
 bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,

@@ -109,7 +109,7 @@ static int append_measured(const Device *d, sd_bus_message *reply) {
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-static int append_device(const Device *d, sd_bus_message *reply) {
+static int append_device(Device *d, sd_bus_message *reply) {
         PolicyDeviceUsage u;
 
         device_usage(d, now_ns(), &u);

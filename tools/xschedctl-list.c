@@ -135,6 +135,7 @@ static const PropertyColumn device_columns[] = {
                 USEC("SLICE", "timeslice_usec", "TimeSliceUSec", 0),
                 PLAIN("THRESH", "threshold", "Threshold", COLUMN_RIGHT),
                 PLAIN("", "preemption", "Preemption", COLUMN_JSON),
+                PLAIN("", "accounting", "Accounting", COLUMN_JSON),
                 USEC("", "linger_usec", "LingerUSec", COLUMN_JSON),
                 USEC("", "starve_usec", "StarveUSec", COLUMN_JSON),
                 USEC("", "starve_run_usec", "StarveRunUSec", COLUMN_JSON),
@@ -228,9 +229,11 @@ static const PropertyColumn group_columns[] = {
                 LIMIT("MAX", "max", "Max", COLUMN_WIDE),
                 LIMIT("MIN", "min", "Min", COLUMN_WIDE),
                 USEC("", "period_usec", "Period", COLUMN_JSON),
+                PLAIN("", "accounting", "Accounting", COLUMN_JSON),
                 PLAIN("SOURCE", "source", "PolicySource", COLUMN_WIDE),
                 PLAIN("CLIENTS", "clients", "NClients", COLUMN_RIGHT),
                 USEC("GPU", "gpu_time_usec", "GPUTimeUSec", 0),
+                PLAIN("", "gpu_time_source", "GPUTimeSource", COLUMN_JSON),
                 USEC("RUN", "run_usec", "RunUSec", COLUMN_WIDE),
                 USEC("", "kept_usec", "KeptUSec", COLUMN_JSON),
                 USEC("WAIT", "wait_usec", "WaitUSec", COLUMN_WIDE),
@@ -418,10 +421,11 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"MAX", "max", CELL_PLAIN, COLUMN_RIGHT},
                         {"MIN", "min", CELL_PLAIN, COLUMN_RIGHT},
                         {"", "period_usec", CELL_USEC, COLUMN_JSON},
+                        {"", "accounting", CELL_PLAIN, COLUMN_JSON},
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
-        static const char *const settings[] = {
-                        "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max", "Min", "Period"};
+        static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang",
+                        "Max", "Min", "Period", "Accounting"};
         _cleanup_(table_done)
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)

@@ -175,8 +175,9 @@ static void help(void) {
         for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
                 printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
         printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
-               "or a unit. KEY is class, priority, weight, threshold, preemption, gang, of a group max, min\n"
-               "or period; of a device: policy, concurrency, timeslice, threshold, preemption, linger, starve or starverun.\n"
+               "or a unit. KEY is class, priority, weight, threshold, preemption, gang, of a group max, min,\n"
+               "period or accounting; of a device: policy, concurrency, timeslice, threshold, preemption, accounting, linger,\n"
+               "starve or starverun.\n"
                "\n"
                "Options:\n");
         for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {

@@ -13,6 +13,8 @@ from harness import *
 
 
 class Registration(Case):
+    config = "[Scheduler]\nAccounting=off\n"
+
     def test_client_and_queue(self):
         self.c.match(f"type='signal',sender='{NAME}'")
         p = self.program(queues=3)

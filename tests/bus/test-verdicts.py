@@ -14,8 +14,8 @@ LOW = {"XSCHED_PRIORITY": "-10"}
 
 
 class Verdicts(Case):
-    # The floor under the low ones has its own test.
-    config = "[Scheduler]\nStarveAfter=1h\n"
+    # The floor under the low ones has its own test, and so has the counting of who is alone.
+    config = "[Scheduler]\nStarveAfter=1h\nAccounting=off\n"
 
     def held_program(self):
         """A program of low priority whose launch waits at the gate, because the slot that is returned is ready."""

@@ -26,7 +26,7 @@ COLUMNS = {
     'list-policies': 'POLICY=policy DESCRIPTION=description',
     'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold MAX=max MIN=min DESCRIPTION=description',
 }
-TEXTS = {'preemption', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
+TEXTS = {'preemption', 'accounting', 'gpu_time_source', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
          'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job', 'suspended_by'}
 
 

@@ -11,7 +11,7 @@
 #include "service/config.h"
 #include "tests/unit/arbiter-harness.h"
 
-Manager *manager_make(void) {
+Manager *manager_make_accounting(Accounting accounting) {
         char root[] = "/tmp/test-arbiter-XXXXXX";
         Config *config;
         Manager *m;
@@ -19,8 +19,14 @@ Manager *manager_make(void) {
         assert_non_null(mkdtemp(root));
         assert_int_equal(config_load(&(ConfigPaths){.root = root}, NULL, NULL, NULL, &config), 0);
         assert_int_equal(rmdir(root), 0);
+        config->device.tuning.accounting = accounting;
         assert_int_equal(manager_new(config, &m), 0);
         return m;
+}
+
+/* Nobody is watched for his own sake: tests of that make it otherwise. */
+Manager *manager_make(void) {
+        return manager_make_accounting(ACCOUNTING_OFF);
 }
 
 Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid) {

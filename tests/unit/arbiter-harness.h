@@ -14,6 +14,7 @@ typedef struct Process {
 } Process;
 
 Manager *manager_make(void);
+Manager *manager_make_accounting(Accounting accounting);
 /* A client in a cgroup of our choice; the process behind it is this one. */
 Process join(Manager *m, const char *cgroup, int priority);
 Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);

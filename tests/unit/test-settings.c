@@ -200,6 +200,8 @@ static void test_ranges(void **state) {
         assert_int_equal(settings_set_period(&s, 999), -ERANGE);
         assert_int_equal(settings_set_period(&s, 10000001), -ERANGE);
         assert_int_equal(settings_set_period(&s, 1000), 0);
+        assert_int_equal(settings_set_accounting(&s, "always"), -EINVAL);
+        assert_int_equal(settings_set_accounting(&s, "exact"), 0);
         assert_int_equal(s.mask, (1U << _SETTINGS_KEY_MAX) - 1);
 }
 

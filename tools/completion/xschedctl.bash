@@ -26,10 +26,10 @@ __xschedctl_settings() {
         *=*) ;;
         *)
                 if [[ $1 == device:* ]]; then
-                        printf '%s=\n' policy concurrency timeslice threshold preemption linger starve starverun
+                        printf '%s=\n' policy concurrency timeslice threshold preemption accounting linger starve starverun
                 else
                         printf '%s=\n' class priority weight threshold preemption gang
-                        [[ $1 == client:* || $1 == queue:* ]] || printf '%s=\n' max min period
+                        [[ $1 == client:* || $1 == queue:* ]] || printf '%s=\n' max min period accounting
                 fi
                 ;;
         esac

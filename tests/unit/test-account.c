@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Who is watched for the sake of his own numbers, and when: real pages and the real policy, the time of the looks is the test's
+ */
+
+#include <utlist.h>
+
+#include "service/account.h"
+#include "service/arbiter.h"
+#include "service/config.h"
+#include "tests/unit/arbiter-harness.h"
+
+#define WATCHED (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
+
+/* The next look, as if it were due. */
+static void look(Queue *q) {
+        Device *d = q->device;
+
+        assert_int_not_equal(d->account.at, NSEC_INFINITY);
+        account_turn(d, d->account.at);
+        arbiter_sync_device(d);
+        arbiter_flush(q->manager);
+        check(q->manager);
+}
+
+static bool sleeps(const Queue *q) {
+        return q->device->account.at == NSEC_INFINITY;
+}
+
+static void launch(Queue *q, unsigned n) {
+        atomic_fetch_add(&q->page_slot->submitted, n);
+}
+
+static AccountSource source(const Process *p) {
+        return account_group_source(p->client->group);
+}
+
+static uint64_t run_ns(const Process *p) {
+        return group_gpu_time(p->client->group, now_ns());
+}
+
+static void test_off(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_OFF);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+
+        assert_int_equal(watch(q), 0);
+        assert_true(sleeps(q));
+        assert_int_equal(source(&p), ACCOUNT_NONE);
+        check(m);
+        leave(&p);
+        manager_free(m);
+}
+
+static void test_exact(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+
+        assert_int_equal(watch(q), WATCHED);
+        begin(q);
+        launch(q, 1000000);
+        assert_true(q->ready);
+        assert_true(sleeps(q));
+        arbiter_touch(q->device);
+        arbiter_flush(m);
+        assert_int_equal(watch(q), WATCHED);
+        finish(q);
+        assert_false(q->ready);
+        assert_true(run_ns(&p) > 0);
+        assert_int_equal(source(&p), ACCOUNT_TRACKED);
+        leave(&p);
+        manager_free(m);
+}
+
+/* Nothing to do, no timer; and its first launch is heard of. */
+static void test_idle_sleeps(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_AUTO);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+
+        assert_int_equal(watch(q), WATCHED);
+        assert_true(sleeps(q));
+        begin(q);
+        launch(q, 1);
+        finish(q);
+        assert_false(sleeps(q));
+        look(q); /* the lead */
+        look(q); /* the window, in which there was nothing */
+        assert_true(sleeps(q));
+        assert_int_equal(watch(q), WATCHED);
+        assert_int_equal(source(&p), ACCOUNT_TRACKED);
+        leave(&p);
+        manager_free(m);
+}
+
+/* Few launches are tracked for good; looks are rarer while none come. */
+static void test_slow_is_tracked(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+
+        begin(q);
+        look(q);
+        for (unsigned i = 0; i < 5; i++) {
+                launch(q, 1);
+                look(q);
+                assert_int_equal(watch(q), WATCHED);
+                assert_int_equal(q->device->account.look_ns, ACCOUNT_LOOK_NS);
+        }
+        for (unsigned i = 0; i < 20; i++)
+                look(q);
+        assert_int_equal(q->device->account.look_ns, ACCOUNT_LOOK_MAX_NS);
+        assert_int_equal(watch(q), WATCHED);
+        assert_int_equal(source(&p), ACCOUNT_TRACKED);
+        finish(q);
+        look(q);
+        assert_true(sleeps(q));
+        leave(&p);
+        manager_free(m);
+}
+
+static void test_samples(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        uint64_t shortest = NSEC_INFINITY, longest = 0;
+
+        begin(q);
+        for (unsigned i = 0; i < 20; i++) {
+                look(q);
+                launch(q, 10000);
+                look(q);
+                assert_int_equal(watch(q), 0);
+                assert_int_equal(source(&p), ACCOUNT_SAMPLED);
+                const Entity *e = q->entity;
+                assert_true(e->estimate.away);
+                uint64_t pause = q->device->account.at - e->estimate.away_since;
+                assert_in_range(pause, ACCOUNT_AWAY_NS / 2, ACCOUNT_AWAY_NS * 3 / 2);
+                shortest = MIN(shortest, pause);
+                longest = MAX(longest, pause);
+                look(q); /* watched again */
+                assert_int_equal(watch(q), WATCHED);
+                assert_false(e->estimate.away);
+        }
+        assert_true(longest > shortest + ACCOUNT_AWAY_NS / 4);
+
+        /* It ends while it is away: nothing is left behind, and nothing is counted after that. */
+        look(q);
+        launch(q, 10000);
+        look(q);
+        Group *g = p.client->group;
+        g->suspended = true; /* something to remember it by */
+        leave(&p);
+        uint64_t ran = group_gpu_time(g, now_ns());
+        assert_int_equal(group_gpu_time(g, now_ns() + NSEC_PER_SEC), ran);
+        assert_int_equal(account_group_source(g), ACCOUNT_SAMPLED);
+        g->suspended = false;
+        manager_free(m);
+}
+
+/* Numbers that only a liar has. */
+static void test_liar(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+
+        begin(q);
+        look(q);
+        atomic_store(&q->page_slot->submitted, UINT64_MAX);
+        look(q);
+        assert_int_equal(watch(q), 0);
+        look(q);
+        look(q);
+        atomic_store(&q->page_slot->submitted, 0);
+        look(q);
+        assert_int_equal(watch(q), WATCHED);
+        assert_true(run_ns(&p) <= now_ns());
+        leave(&p);
+        manager_free(m);
+}
+
+/* Somebody comes: all are the policy's. He goes: it is counted alone again. */
+static void test_neighbour(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
+        Process a = join(m, "/a", 0);
+        Queue *q = queue(&a, "d", 0);
+
+        begin(q);
+        look(q);
+        launch(q, 10000);
+        look(q);
+        assert_int_equal(watch(q), 0);
+        Process b = join(m, "/b", 0);
+        Queue *r = queue(&b, "d", 0);
+        assert_int_equal(watch(q), WATCHED);
+        assert_int_equal(watch(r), WATCHED);
+        assert_false(q->entity->estimate.away);
+        assert_int_equal(source(&a), ACCOUNT_TRACKED);
+        assert_true(sleeps(q));
+        check(m);
+        leave(&b);
+        assert_int_equal(watch(q), WATCHED);
+        assert_false(sleeps(q));
+        check(m);
+        leave(&a);
+        manager_free(m);
+}
+
+/* The group's own setting counts in place of the device's, its auto is the device's; both at once. */
+static void test_settings(void **state) {
+        Manager *m = manager_make_accounting(ACCOUNTING_OFF);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        Group *g = p.client->group;
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+        assert_int_equal(watch(q), 0);
+        assert_int_equal(settings_set_accounting(&g->override, "exact"), 0);
+        group_settings_changed(g);
+        arbiter_flush(m);
+        assert_int_equal(watch(q), WATCHED);
+        assert_int_equal(settings_set_accounting(&g->override, "auto"), 0);
+        group_settings_changed(g);
+        arbiter_flush(m);
+        assert_int_equal(watch(q), 0);
+
+        assert_int_equal(device_settings_set_accounting(&s, "exact"), 0);
+        assert_int_equal(device_configure(q->device, &s), 0);
+        arbiter_flush(m);
+        assert_int_equal(watch(q), WATCHED);
+        assert_int_equal(settings_set_accounting(&g->override, "off"), 0);
+        group_settings_changed(g);
+        arbiter_flush(m);
+        assert_int_equal(watch(q), 0);
+        check(m);
+        leave(&p);
+        manager_free(m);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_off),
+                        cmocka_unit_test(test_exact),
+                        cmocka_unit_test(test_idle_sleeps),
+                        cmocka_unit_test(test_slow_is_tracked),
+                        cmocka_unit_test(test_samples),
+                        cmocka_unit_test(test_liar),
+                        cmocka_unit_test(test_neighbour),
+                        cmocka_unit_test(test_settings),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Estimates of what ran while nobody watched: time is an argument
+ */
+
+#include <stdlib.h>
+
+#include "common/time-util.h"
+#include "service/account.h"
+#include "service/estimate.h"
+#include "tests/lib/unit.h"
+
+#define MS NSEC_PER_MSEC
+
+static void test_half(void **state) {
+        Estimate e = {0};
+        uint64_t now = 1000 * MS, counted = 0;
+
+        /* Half of what was watched, then a second away. */
+        estimate_mark(&e, now, counted);
+        now += 10 * MS, counted += 5 * MS;
+        estimate_leave(&e, now, counted);
+        assert_int_equal(estimate_run(&e, now, counted), 5 * MS);
+        assert_int_equal(estimate_run(&e, now + 400 * MS, counted), 205 * MS);
+        now += 1000 * MS;
+        estimate_return(&e, now, counted);
+        assert_int_equal(estimate_run(&e, now, counted), 505 * MS);
+        assert_int_equal(estimate_run(&e, now + 10 * MS, counted), 505 * MS);
+}
+
+/* What the policy counts of somebody whom it believes ready is replaced. */
+static void test_believed(void **state) {
+        Estimate e = {0};
+        uint64_t now = 1000 * MS, counted = 0;
+
+        estimate_mark(&e, now, counted);
+        now += 10 * MS, counted += 2 * MS;
+        estimate_leave(&e, now, counted);
+        now += 1000 * MS, counted += 1000 * MS;
+        assert_int_equal(estimate_run(&e, now, counted), 202 * MS);
+        estimate_return(&e, now, counted);
+        assert_int_equal(estimate_run(&e, now, counted), 202 * MS);
+        now += 10 * MS, counted += 10 * MS;
+        assert_int_equal(estimate_run(&e, now, counted), 212 * MS);
+}
+
+/* The span is worth the mean of the parts before and after it; upwards at once, downwards out of what comes. */
+static void test_correction(void **state) {
+        Estimate e = {0};
+        uint64_t now = 1000 * MS, counted = 0;
+
+        estimate_mark(&e, now, counted);
+        now += 10 * MS;
+        estimate_leave(&e, now, counted);
+        now += 1000 * MS;
+        estimate_return(&e, now, counted);
+        assert_int_equal(estimate_run(&e, now, counted), 0);
+        now += 10 * MS, counted += 10 * MS;
+        estimate_settle(&e, now, counted);
+        assert_int_equal(estimate_run(&e, now, counted), 510 * MS);
+
+        estimate_leave(&e, now, counted);
+        now += 1000 * MS;
+        estimate_return(&e, now, counted);
+        now += 10 * MS;
+        uint64_t before = estimate_run(&e, now, counted);
+        assert_int_equal(before, 1510 * MS);
+        estimate_settle(&e, now, counted); /* it had stopped: 500 ms too many were told */
+        assert_int_equal(estimate_run(&e, now, counted), before);
+        counted += 500 * MS;
+        assert_int_equal(estimate_run(&e, now, counted), before);
+        counted += 100 * MS;
+        assert_int_equal(estimate_run(&e, now, counted), before + 100 * MS);
+}
+
+static void test_driver(void **state) {
+        Estimate e = {0};
+        uint64_t now = 1000 * MS, counted = 0;
+
+        estimate_mark(&e, now, counted);
+        now += 10 * MS, counted += 10 * MS;
+        estimate_leave(&e, now, counted);
+        now += 1000 * MS;
+        estimate_driver(&e, now, counted, 1000 * MS, 250 * MS);
+        uint64_t told = estimate_run(&e, now, counted);
+        assert_int_equal(told, 1010 * MS); /* never back */
+        for (unsigned i = 0; i < 4; i++) {
+                now += 1000 * MS;
+                estimate_driver(&e, now, counted, 1000 * MS, 250 * MS);
+        }
+        assert_int_equal(estimate_run(&e, now, counted), 1260 * MS);
+
+        /* It cannot have run for longer than it was away, nor than the span. */
+        now += 1000 * MS;
+        estimate_driver(&e, now, counted, 5000 * MS, NSEC_INFINITY);
+        assert_int_equal(estimate_run(&e, now, counted), 2260 * MS);
+}
+
+/* A program of bursts, sampled as the service does: within 10 % of what it did in a minute, and never backwards. */
+static void sample_bursts(unsigned seed, uint64_t on, uint64_t off) {
+        Estimate e = {0};
+        uint64_t now = 0, ran = 0, until = 0, told = 0, away_until = 0, watched = 0;
+
+        srand(seed);
+        estimate_mark(&e, 0, 0);
+        for (; now < 60 * NSEC_PER_SEC; now += MS / 10) {
+                bool busy = now % (on + off) < on;
+
+                ran += busy ? MS / 10 : 0;
+                if (!e.away)
+                        watched += busy ? MS / 10 : 0;
+                if (e.away && now >= away_until) {
+                        estimate_return(&e, now, watched);
+                        until = now + ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS;
+                } else if (!e.away && now >= until) {
+                        estimate_leave(&e, now, watched);
+                        away_until = now + ACCOUNT_AWAY_NS / 2 + (uint64_t) rand() % ACCOUNT_AWAY_NS;
+                }
+                uint64_t run = estimate_run(&e, now, watched);
+                assert_true(run >= told);
+                told = run;
+        }
+        assert_true(told > ran - ran / 10 - NSEC_PER_SEC && told < ran + ran / 10 + NSEC_PER_SEC);
+}
+
+static void test_bursts(void **state) {
+        sample_bursts(1, 1 * MS, 0);
+        for (unsigned seed = 1; seed <= 8; seed++) {
+                sample_bursts(seed, 1 * MS, 1 * MS);
+                sample_bursts(seed, 1 * MS, 3 * MS);
+        }
+}
+
+/* Hostile and odd orders of calls: nothing overflows, nothing goes back. */
+static void test_any_order(void **state) {
+        for (unsigned seed = 1; seed <= 200; seed++) {
+                Estimate e = {0};
+                uint64_t now = 1, counted = 0, told = 0;
+
+                srand(seed);
+                for (unsigned i = 0; i < 500; i++) {
+                        uint64_t span = (uint64_t) rand() % (2000 * MS);
+                        now += span;
+                        counted += rand() % 2 ? span : 0;
+                        switch (rand() % 6) {
+                        case 0:
+                                estimate_leave(&e, now, counted);
+                                break;
+                        case 1:
+                                estimate_return(&e, now, counted);
+                                break;
+                        case 2:
+                                estimate_mark(&e, now, counted);
+                                break;
+                        case 3:
+                                estimate_settle(&e, now, counted);
+                                break;
+                        case 4:
+                                estimate_driver(&e, now, counted, (uint64_t) rand() * MS,
+                                                (uint64_t) rand() * MS);
+                                break;
+                        default:
+                                break;
+                        }
+                        uint64_t run = estimate_run(&e, now, counted);
+                        assert_true(run >= told);
+                        assert_true(run <= now);
+                        assert_true(e.part >= 0 && e.part <= 1);
+                        told = run;
+                }
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_half),
+                        cmocka_unit_test(test_believed),
+                        cmocka_unit_test(test_correction),
+                        cmocka_unit_test(test_driver),
+                        cmocka_unit_test(test_bursts),
+                        cmocka_unit_test(test_any_order),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
