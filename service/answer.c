@@ -125,3 +125,17 @@ int answer_finish_text(Answer *a) {
 
         return fclose(f) != 0 || failed ? -ENOMEM : 0;
 }
+
+/* Each of this takes as long as the text is. */
+int answer_send_text(Answer *a) {
+        int r = answer_finish_text(a);
+        wakes_look(a->manager);
+        if (r >= 0)
+                r = sd_bus_message_new_method_return(a->message, &a->reply);
+        if (r >= 0)
+                r = sd_bus_message_append_basic(a->reply, SD_BUS_TYPE_STRING, a->text);
+        wakes_look(a->manager);
+        if (r >= 0)
+                r = sd_bus_message_send(a->reply);
+        return MIN(r, 0);
+}

@@ -50,6 +50,7 @@ struct Answer {
 int answer_list(Manager *m, sd_bus_message *message, const AnswerOps *ops, const char *contents);
 int answer_text(Manager *m, sd_bus_message *message, const AnswerOps *ops, const char *prefix);
 
-/* For `end`: sends the list; finishes the text, which is then in a->text. */
+/* For `end`: sends the list, or the text; finishes the text, which is then in a->text. */
 int answer_send(Answer *a);
+int answer_send_text(Answer *a);
 int answer_finish_text(Answer *a);

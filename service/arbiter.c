@@ -527,9 +527,11 @@ static void flush(Manager *m) {
 }
 
 void arbiter_flush(Manager *m) {
+        bool busy = m->wakes.busy;
+
         m->wakes.busy = true;
         flush(m);
-        m->wakes.busy = false;
+        m->wakes.busy = busy;
 }
 
 /* --- edges --- */

@@ -509,10 +509,12 @@ int client_moved(Client *c) {
                 for (uint32_t i = 0; i < c->n_slots; i++)
                         if (c->slots[i])
                                 entity_take_queue(NULL, c->slots[i]);
-                g->awaited = true; /* it may be there only as what the former one is below */
+                g->awaited = true;    /* it may be there only as what the former one is below */
+                m->wakes.busy = true; /* it is in none meanwhile */
                 client_leave(c);
                 g->awaited = false;
                 (void) client_join(c, g);
+                m->wakes.busy = false;
                 (void) user_resize(m, c->user->uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
                                 UINT_MAX);
                 client_settings_changed(c);

@@ -238,9 +238,7 @@ static int describe_end(Answer *a) {
         text = json_object_to_json_string_ext(rest, JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text || fprintf(a->file, "],%s", text + 1) < 0)
                 return -ENOMEM;
-        JSON_TRY(answer_finish_text(a));
-        JSON_TRY(sd_bus_reply_method_return(a->message, "s", a->text));
-        return 0;
+        return answer_send_text(a);
 }
 
 int describe_json(Manager *m, sd_bus_message *message) {

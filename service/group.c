@@ -19,6 +19,7 @@
 #include "overdue.h"
 #include "share.h"
 #include "tally.h"
+#include "wakes.h"
 #include "walk.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
@@ -299,6 +300,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         group_resolve(g);
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
+        wakes_look(m); /* there is one for each level of a path */
         if (m->bus) {
                 (void) sd_bus_emit_object_added(m->bus, g->path);
                 (void) sd_bus_emit_signal(
@@ -489,6 +491,7 @@ void group_left(Group *g) {
         else
                 group_gc(g);
         while ((g = parent)) {
+                wakes_look(g->manager);
                 parent = group_detach(g);
                 if (group_gc(g) && g->n_children == 0 && g->n_clients == 0 && !g->manager->stopping)
                         group_settings_changed(g);

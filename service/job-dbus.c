@@ -15,6 +15,7 @@
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
+#include "wakes.h"
 
 /* What only lowers the caller's own is no news: it comes and goes with his processes, like registrations. */
 static void audit_own(
@@ -215,6 +216,7 @@ static int create_own_job(Manager *m, sd_bus_message *message, const JobArgument
         int r = job_new(m, &p, peer->pidfd, &j);
         if (r < 0)
                 return bus_error_from_errno(r, error);
+        wakes_look(m);
         audit_job(m, message, j, &p, peer->pid);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
@@ -233,6 +235,7 @@ BUS_MANAGER_CHANGE(method_create_job) {
         r = find_process(&a, &peer, error);
         if (r < 0)
                 return r;
+        wakes_look(m);
         return a.flags & JOB_FLAG_CGROUP ? create_cgroup_job(m, message, &a, &peer, error)
                                          : create_own_job(m, message, &a, &peer, error);
 }

@@ -18,6 +18,7 @@
 #include "messages.h"
 #include "origin.h"
 #include "user.h"
+#include "wakes.h"
 
 #define SECTION "X-XSched"
 
@@ -425,6 +426,7 @@ static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **r
         (void) watch_attrs(o);
         (void) read_attrs(o);
         origin_ask(o);
+        wakes_look(m); /* there is one for each level of a path */
         *ret = TAKE_PTR(o);
         return 0;
 }

@@ -168,10 +168,7 @@ static int print_node(Answer *a, WalkTable table, void *object) {
 static int print_end(Answer *a) {
         if (fprintf(a->file, "</node>\n") < 0)
                 return -ENOMEM;
-        int r = answer_finish_text(a);
-        if (r >= 0)
-                r = sd_bus_reply_method_return(a->message, "s", a->text);
-        return r < 0 ? r : 0;
+        return answer_send_text(a);
 }
 
 static int answer_nodes(Manager *m, sd_bus_message *message, WalkTable table) {

@@ -65,6 +65,7 @@ class Crowd:
 
     def send(self, path):
         self.c.send(NAME, path, GROUP, "Set", "ta{sv}", 0, {"Priority": ("i", -7)})
+        self.c.bus("GetId")  # the bus has passed it on
 
     def come_and_go(self, path):
         """Queues go and come, and a client hangs up."""
@@ -144,7 +145,7 @@ class Spread(Case):
         monitor = self.connect()
         monitor.monitor("type='method_return'")
         self.service.freeze()
-        sent()
+        sent().bus("GetId")
         self.service.thaw()
         owner = self.c.bus("GetNameOwner", "s", NAME)
         order = []
@@ -161,6 +162,7 @@ class Spread(Case):
         def sent():
             crowd.ask("send")
             other.send(NAME, PATH, MANAGER, "RegisterClient", "ta{sv}", 0, {})
+            return other
 
         self.assertEqual(self.answers(sent, {crowd.name: "set", other.name: "registered"}), ["registered", "set"])
 
@@ -174,6 +176,7 @@ class Spread(Case):
             crowd.ask("send")
             other.send(NAME, client, CLIENT, "Set", "ta{sv}", 0, {"Weight": ("u", 50)})
             other.send(NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {"Weight": ("u", 60), "Threshold": ("u", 3)})
+            return other
 
         order = self.answers(sent, {crowd.name: "theirs", other.name: "ours"})
         self.assertEqual(order[0], "ours", "it is in between")
