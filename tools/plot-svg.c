@@ -326,7 +326,7 @@ static const char head[] =
                 "<pattern id=\"kept\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">"
                 "<path class=\"p\" d=\"M0 5L5 0\"/></pattern>"
                 "<pattern id=\"policy\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
-                "<path class=\"p\" d=\"M1 1h1\"/></pattern>"
+                "<path class=\"i\" fill-opacity=\".3\" d=\"M0 0h4v4H0z\"/></pattern>"
                 "<pattern id=\"drain\" width=\"4\" height=\"3\" patternUnits=\"userSpaceOnUse\">"
                 "<path class=\"p\" d=\"M0 1.5h4\"/></pattern>"
                 "<pattern id=\"service\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"

@@ -142,6 +142,8 @@ static const PropertyColumn device_columns[] = {
                 PLAIN("ENTITIES", "entities", "NEntities", COLUMN_RIGHT),
                 PLAIN("READY", "ready", "NReady", COLUMN_RIGHT),
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT),
+                USEC("", "busy_usec", "BusyUSec", COLUMN_JSON),
+                USEC("", "kept_usec", "KeptUSec", COLUMN_JSON),
                 USEC("", "hold_cost_usec", "HoldCostUSec", COLUMN_JSON),
                 USEC("", "release_cost_usec", "ReleaseCostUSec", COLUMN_JSON),
                 METRIC("UTIL%", "utilisation_percent", CELL_PLAIN, compute_utilisation),

@@ -12,6 +12,7 @@
 #include "tools/xschedctl-list.h"
 #include "tools/xschedctl-target.h"
 #include "tools/xschedctl-terminal.h"
+#include "tools/xschedctl-usage.h"
 #include "tools/xschedctl-waits.h"
 
 /* (p50, p99, max, samples), NULL while there are no samples. */
@@ -57,7 +58,7 @@ static void print_metrics_sources(const Snapshot *s) {
         }
 }
 
-static void print_head(const Ctl *c, const Snapshot *s) {
+static void print_head(const Ctl *c, const Snapshot *s, const Value *statistics) {
         const Object *m = &s->manager;
         const Value *degraded = object_get(m, "Degraded"), *latency = decision_latency(m);
         bool well = degraded->type != VALUE_LIST || degraded->n_items == 0;
@@ -83,6 +84,7 @@ static void print_head(const Ctl *c, const Snapshot *s) {
                 printf("  Degraded: %s\n", strempty(text));
         }
         print_metrics_sources(s);
+        print_device_use(s, statistics);
 }
 
 /* What there is of each kind, in the order in which it is shown. */
@@ -132,7 +134,15 @@ static void print_manager_json(Json *j, const Object *manager) {
                 json_value(j, fields[i].key, object_get(manager, fields[i].property));
 }
 
-static int print_status(const Ctl *c, const Snapshot *s, const Table *tables, size_t n_targets) {
+/* Behind the tables of what somebody asked for. */
+static void print_use(const Snapshot *s, const Value *statistics) {
+        putchar('\n');
+        print_device_use(s, statistics);
+        print_group_use(s);
+}
+
+static int print_status(const Ctl *c, const Snapshot *s, const Value *statistics, const Table *tables,
+                size_t n_targets) {
         Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
         bool first = n_targets > 0;
         int r = 0;
@@ -142,7 +152,7 @@ static int print_status(const Ctl *c, const Snapshot *s, const Table *tables, si
                 if (n_targets == 0)
                         print_manager_json(&j, &s->manager);
         } else if (n_targets == 0)
-                print_head(c, s);
+                print_head(c, s, statistics);
         for (Section i = 0; i < sections_end(n_targets) && r >= 0; i++)
                 if (c->json != JSON_OFF)
                         table_print_json(tables + i, &j, sections[i].key);
@@ -154,10 +164,12 @@ static int print_status(const Ctl *c, const Snapshot *s, const Table *tables, si
                 }
         if (c->json != JSON_OFF)
                 json_end(&j, '}');
+        else if (n_targets > 0 && r >= 0)
+                print_use(s, statistics);
         return r;
 }
 
-static int show_status(Ctl *c, Snapshot *s, size_t n_targets) {
+static int show_status(Ctl *c, Snapshot *s, const Value *statistics, size_t n_targets) {
         Table tables[_SECTION_MAX] = {};
         int r = 0;
 
@@ -166,7 +178,7 @@ static int show_status(Ctl *c, Snapshot *s, size_t n_targets) {
                 r = sections[i].list(s, tables + i);
         if (r >= 0) {
                 pager_open(c);
-                r = print_status(c, s, tables, n_targets);
+                r = print_status(c, s, statistics, tables, n_targets);
                 pager_close();
         }
         for (Section i = 0; i < _SECTION_MAX; i++)
@@ -207,6 +219,8 @@ int verb_status(Ctl *c, int argc, char *argv[]) {
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(snapshot_done)
         Snapshot s = {};
+        _cleanup_(value_done)
+        Value statistics = {};
         int r;
 
         r = ctl_open_bus(c);
@@ -215,8 +229,10 @@ int verb_status(Ctl *c, int argc, char *argv[]) {
         r = snapshot_fetch(c, &error, &s);
         if (r < 0 && error_is_not_running(&error, r))
                 return status_not_running(c, error_is_unreachable(c, &error, r) ? r : 0);
+        if (r >= 0 && c->json == JSON_OFF)
+                r = statistics_fetch(c, &error, &statistics);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, NULL);
         r = argc > 0 ? status_of_targets(c, &s, argc, argv) : 0;
-        return r != 0 ? r : show_status(c, &s, (size_t) argc);
+        return r != 0 ? r : show_status(c, &s, &statistics, (size_t) argc);
 }

@@ -17,6 +17,7 @@
 #include "tools/xschedctl-bus.h"
 #include "tools/xschedctl-list.h"
 #include "tools/xschedctl-terminal.h"
+#include "tools/xschedctl-usage.h"
 
 typedef enum TopSort {
         TOP_SORT_GPU,
@@ -46,8 +47,10 @@ static int top_sort_from_string(const char *s) {
 /* One group, or one client, between two snapshots. */
 typedef struct Usage {
         const Object *object;
-        double gpu;  /* percent of one device */
-        double wait; /* percent of the time */
+        double gpu;            /* percent of one device */
+        double wait;           /* percent of the time; */
+        double drain, service; /* of that */
+        double kept;
         double launches;
         double preempted;
         double work; /* of a client: what divides its group's share */
@@ -59,6 +62,7 @@ typedef struct Top {
         TopSort sort;
         bool clients;
         Snapshot now, before;
+        Value statistics, statistics_before;
         uint64_t now_ns, before_ns; /* before_ns 0: no rates yet */
         Usage *groups, *members;
         size_t n_groups, n_members;
@@ -67,6 +71,8 @@ typedef struct Top {
 static void top_done(Top *t) {
         snapshot_done(&t->now);
         snapshot_done(&t->before);
+        value_done(&t->statistics);
+        value_done(&t->statistics_before);
         free(t->groups);
         free(t->members);
 }
@@ -124,6 +130,9 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
                         .object = group,
                         .gpu = rate(t, group, before, "GPUTimeUSec") * PERCENT_OF_USEC_RATE,
                         .wait = rate(t, group, before, "WaitUSec") * PERCENT_OF_USEC_RATE,
+                        .drain = rate(t, group, before, "DrainWaitUSec") * PERCENT_OF_USEC_RATE,
+                        .service = rate(t, group, before, "ServiceWaitUSec") * PERCENT_OF_USEC_RATE,
+                        .kept = rate(t, group, before, "KeptUSec") * PERCENT_OF_USEC_RATE,
                         .preempted = rate(t, group, before, "NPreempted"),
                         .first_client = t->n_members,
         };
@@ -199,6 +208,7 @@ static int top_measure(Top *t) {
 
 enum {
         TOP_NAME,
+        TOP_KIND,
         TOP_PID,
         TOP_CLASS,
         TOP_PRIORITY,
@@ -206,7 +216,14 @@ enum {
         TOP_STATE,
         TOP_CLIENTS,
         TOP_GPU,
+        TOP_MARK,
+        TOP_SOURCE,
+        TOP_KEPT,
+        TOP_IDLE,
         TOP_WAIT,
+        TOP_POLICY,
+        TOP_DRAIN,
+        TOP_SERVICE,
         TOP_LAUNCHES,
         TOP_PREEMPTED,
         _TOP_COLUMN_MAX,
@@ -214,16 +231,24 @@ enum {
 
 static const Column top_columns[_TOP_COLUMN_MAX] = {
                 [TOP_NAME] = {"GROUP", "name", CELL_PLAIN, COLUMN_ELASTIC | COLUMN_TREE},
+                [TOP_KIND] = {"", "kind", CELL_PLAIN, COLUMN_JSON},
                 [TOP_PID] = {"", "pid", CELL_PLAIN, COLUMN_JSON},
-                [TOP_CLASS] = {"CLASS", "class", CELL_PLAIN, 0},
+                [TOP_CLASS] = {"CLASS", "class", CELL_PLAIN, COLUMN_WIDE},
                 [TOP_PRIORITY] = {"PRIO", "priority", CELL_PLAIN, COLUMN_RIGHT},
                 [TOP_WEIGHT] = {"WEIGHT", "weight", CELL_PLAIN, COLUMN_RIGHT},
                 [TOP_STATE] = {"STATE", "state", CELL_STATE, 0},
-                [TOP_CLIENTS] = {"CLIENTS", "clients", CELL_PLAIN, COLUMN_RIGHT},
+                [TOP_CLIENTS] = {"CLIENTS", "clients", CELL_PLAIN, COLUMN_RIGHT | COLUMN_WIDE},
                 [TOP_GPU] = {"%GPU", "gpu_percent", CELL_PERCENT, COLUMN_RIGHT},
+                [TOP_MARK] = {"", "", CELL_PLAIN, COLUMN_IF_KNOWN | COLUMN_TEXT},
+                [TOP_SOURCE] = {"", "gpu_time_source", CELL_PLAIN, COLUMN_JSON},
+                [TOP_KEPT] = {"", "kept_percent", CELL_PERCENT, COLUMN_JSON},
+                [TOP_IDLE] = {"", "idle_percent", CELL_PERCENT, COLUMN_JSON},
                 [TOP_WAIT] = {"%WAIT", "wait_percent", CELL_PERCENT, COLUMN_RIGHT},
-                [TOP_LAUNCHES] = {"LAUNCH/S", "launches_per_sec", CELL_RATE, COLUMN_RIGHT},
-                [TOP_PREEMPTED] = {"PREEMPT/S", "preempted_per_sec", CELL_RATE, COLUMN_RIGHT},
+                [TOP_POLICY] = {"%POL", "policy_wait_percent", CELL_PERCENT, COLUMN_RIGHT},
+                [TOP_DRAIN] = {"%DRAIN", "drain_wait_percent", CELL_PERCENT, COLUMN_RIGHT},
+                [TOP_SERVICE] = {"%SERV", "service_wait_percent", CELL_PERCENT, COLUMN_RIGHT},
+                [TOP_LAUNCHES] = {"LAUNCH/S", "launches_per_sec", CELL_RATE, COLUMN_RIGHT | COLUMN_WIDE},
+                [TOP_PREEMPTED] = {"PREEMPT/S", "preempted_per_sec", CELL_RATE, COLUMN_RIGHT | COLUMN_WIDE},
 };
 
 static void fill_common(const Top *t, const Usage *u, Value *cells) {
@@ -247,9 +272,29 @@ static int add_client(const Top *t, Table *table, const Usage *u, size_t parent)
                 return -ENOMEM;
         fill_common(t, u, cells);
         cells[TOP_NAME] = value_string(name);
+        cells[TOP_KIND] = value_string("client");
         cells[TOP_PID] = value_copy(object_get(u->object, "PID"));
         cells[TOP_STATE] = value_copy(object_get(u->object, "State"));
         return 0;
+}
+
+static void fill_group(const Top *t, const Usage *u, Value *cells) {
+        const char *source = group_time_source(u->object);
+
+        fill_common(t, u, cells);
+        cells[TOP_NAME] = value_copy(object_get(u->object, "Name"));
+        cells[TOP_KIND] = value_string("group");
+        cells[TOP_STATE] = value_string(group_state(&t->now, u->object));
+        cells[TOP_CLIENTS] = value_copy(object_get(u->object, "NClients"));
+        cells[TOP_SOURCE] = isempty(source) ? (Value){} : value_string(source);
+        cells[TOP_MARK] = value_string(time_source_mark(source));
+        if (t->before_ns == 0)
+                return;
+        cells[TOP_PREEMPTED] = value_double(u->preempted);
+        cells[TOP_KEPT] = value_double(u->kept);
+        cells[TOP_POLICY] = value_double(MAX(u->wait - u->drain - u->service, 0.0));
+        cells[TOP_DRAIN] = value_double(u->drain);
+        cells[TOP_SERVICE] = value_double(u->service);
 }
 
 static int top_table(const Top *t, Table *table) {
@@ -261,12 +306,7 @@ static int top_table(const Top *t, Table *table) {
 
                 if (!cells)
                         return -ENOMEM;
-                fill_common(t, u, cells);
-                cells[TOP_NAME] = value_copy(object_get(u->object, "Name"));
-                cells[TOP_STATE] = value_string(group_state(&t->now, u->object));
-                cells[TOP_CLIENTS] = value_copy(object_get(u->object, "NClients"));
-                if (t->before_ns != 0)
-                        cells[TOP_PREEMPTED] = value_double(u->preempted);
+                fill_group(t, u, cells);
                 for (size_t k = 0; t->clients && k < u->n_clients; k++) {
                         r = add_client(t, table, t->members + u->first_client + k, row);
                         if (r < 0)
@@ -276,9 +316,37 @@ static int top_table(const Top *t, Table *table) {
         return 0;
 }
 
-static int print_screen(const Top *t, const Table *table) {
+/* --- devices --- */
+
+static double elapsed_us(const Top *t) {
+        return t->before_ns == 0 ? 0 : (double) ns_sub(t->now_ns, t->before_ns) / (double) NSEC_PER_USEC;
+}
+
+/* For scripts: behind the groups, as rows of another kind. */
+static int add_device_rows(const Top *t, Table *table) {
+        DeviceShare d;
+
+        for (size_t i = 0;
+                        device_share_next(&t->statistics, &t->statistics_before, elapsed_us(t), &i, &d);) {
+                Value *cells = table_add(table, TABLE_NO_PARENT);
+
+                if (!cells)
+                        return -ENOMEM;
+                cells[TOP_NAME] = value_string(d.id);
+                cells[TOP_KIND] = value_string("device");
+                if (!d.known)
+                        continue;
+                cells[TOP_GPU] = value_double(d.run);
+                cells[TOP_KEPT] = value_double(d.kept);
+                cells[TOP_IDLE] = value_double(d.idle);
+        }
+        return 0;
+}
+
+static int print_screen(const Top *t, const Table *devices, const Table *table) {
         _cleanup_free_ char *text = NULL;
-        size_t n, height = terminal_height();
+        size_t n, height = terminal_height(),
+                  above = devices->n_rows > 0 ? MIN(devices->n_rows, height / 3) + 2 : 0;
         char delay[32];
         FILE *f;
         int r;
@@ -291,7 +359,12 @@ static int print_screen(const Top *t, const Table *table) {
                         (unsigned) object_get_uint(&t->now.manager, "NClients"),
                         (unsigned) object_get_uint(&t->now.manager, "NQueues"), top_sort_table[t->sort],
                         format_usec(delay, sizeof(delay), t->ctl->delay_ns / NSEC_PER_USEC));
-        r = table_print(table, f, terminal_width(t->ctl), height > 4 ? height - 4 : 1, true);
+        r = above > 0 ? table_print(devices, f, terminal_width(t->ctl), above - 2, true) : 0;
+        if (above > 0)
+                fputc('\n', f);
+        if (r >= 0)
+                r = table_print(table, f, terminal_width(t->ctl),
+                                height > above + 4 ? height - above - 4 : 1, true);
         if (fclose(f) != 0 || r < 0)
                 return r < 0 ? r : -ENOMEM;
 
@@ -307,29 +380,40 @@ static int print_screen(const Top *t, const Table *table) {
         return 0;
 }
 
-static int print_batch(const Top *t, const Table *table) {
-        int r;
+static int print_batch(const Top *t, const Table *devices, const Table *table) {
+        size_t width = terminal_width(t->ctl);
+        int r = 0;
 
         if (t->ctl->json != JSON_OFF) {
                 Json j = {.f = stdout, .pretty = t->ctl->json == JSON_PRETTY};
                 table_print_json(table, &j, NULL);
-                r = 0;
-        } else {
-                r = table_print(table, stdout, terminal_width(t->ctl), table->n_rows, t->ctl->legend);
+                return fflush(stdout) == 0 ? 0 : negative_errno();
+        }
+        if (devices->n_rows > 0) {
+                r = table_print(devices, stdout, width, devices->n_rows, t->ctl->legend);
                 putchar('\n');
         }
+        if (r >= 0)
+                r = table_print(table, stdout, width, table->n_rows, t->ctl->legend);
+        putchar('\n');
         return fflush(stdout) == 0 ? r : negative_errno();
 }
 
 static int top_print(const Top *t, bool screen) {
         _cleanup_(table_done)
         Table table = TABLE_INIT(top_columns);
+        _cleanup_(table_done)
+        Table devices = {};
         int r;
 
         r = top_table(t, &table);
+        if (r >= 0)
+                r = t->ctl->json != JSON_OFF ? add_device_rows(t, &table)
+                                             : device_share_table(&t->statistics, &t->statistics_before,
+                                                               elapsed_us(t), &devices);
         if (r < 0)
                 return r;
-        return screen ? print_screen(t, &table) : print_batch(t, &table);
+        return screen ? print_screen(t, &devices, &table) : print_batch(t, &devices, &table);
 }
 
 /* --- the loop --- */
@@ -338,14 +422,21 @@ static int top_print(const Top *t, bool screen) {
 static int top_sample(Top *t) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
+        Value statistics = {};
         Snapshot s = {};
         int r;
 
         r = snapshot_fetch(t->ctl, &error, &s);
+        if (r >= 0)
+                r = statistics_fetch(t->ctl, &error, &statistics);
         if (r < 0) {
+                snapshot_done(&s);
                 terminal_restore();
                 return ctl_call_failed(t->ctl, &error, r, NULL);
         }
+        value_done(&t->statistics_before);
+        t->statistics_before = t->statistics;
+        t->statistics = statistics;
         snapshot_done(&t->before);
         t->before = t->now;
         t->before_ns = t->now_ns;

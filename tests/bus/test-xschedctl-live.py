@@ -88,8 +88,11 @@ class Top(unittest.TestCase):
         with Client() as c:
             text = ctl('top', '-b', '-n', '2', '-d', '20ms', '--full')
             tables = [t.splitlines() for t in text.strip('\n').split('\n\n')]
-            self.assertEqual(len(tables), 2)
-            for t in tables:
+            self.assertEqual(len(tables), 4)
+            for t in tables[::2]:
+                self.assertEqual(t[0].split(), ['DEVICE', '%RUN', '%KEPT', '%IDLE', 'RUN', 'BY'])
+                self.assertEqual(len(t), 1 + len(ctl_json('list-devices')))
+            for t in tables[1::2]:
                 self.assertEqual(t[0].split()[:4], ['GROUP', 'CLASS', 'PRIO', 'WEIGHT'])
                 self.assertEqual(len(t), 1 + len(ctl_json('list-groups')))
             self.assertIn(c.row()['group'], text)
@@ -113,6 +116,45 @@ class Top(unittest.TestCase):
             self.assertGreater(group['gpu_percent'], 0)
             self.assertAlmostEqual(client['gpu_percent'], group['gpu_percent'], delta=1)
             self.assertEqual((group['clients'], client['clients'], group['pid']), (1, None, None))
+
+    def test_where_the_time_goes(self):
+        """Two who share a device: both run, both wait, it is not idle, and the parts are the whole."""
+        with Client(prefix=(XSCHEDCTL, 'run', '--name=one', '--')) as one, Client(prefix=(XSCHEDCTL, 'run', '--name=two', '--')) as two:
+            for c in (one, two):
+                c.do('stream')
+            names = [c.row()['group'] for c in (one, two)]
+            held = lambda: {c['group'] for c in ctl_json('list-clients') if c['held_usec'] > 0}
+            wait_until(lambda: held() >= set(names), 'both have waited')
+            rows = ctl_json('top', '-n1', '-d1s')
+            groups = {r['name']: r for r in rows if r['kind'] == 'group'}
+            device = next(r for r in rows if r['kind'] == 'device' and r['name'] == DEVICE)
+            self.assertEqual(rows[-1]['kind'], 'device')  # behind the groups
+            self.assertGreater(device['gpu_percent'], 0)
+            # The two looks are some time apart from what they look at.
+            self.assertAlmostEqual(device['gpu_percent'] + device['kept_percent'] + device['idle_percent'], 100, delta=10)
+            self.assertAlmostEqual(sum(groups[n]['gpu_percent'] for n in names), device['gpu_percent'], delta=10)
+            for n in names:
+                g = groups[n]
+                self.assertGreater(g['wait_percent'], 0)
+                self.assertAlmostEqual(g['policy_wait_percent'] + g['drain_wait_percent'] + g['service_wait_percent'], g['wait_percent'], delta=0.01)
+
+            # What matters is there on a terminal of 80 columns, and nothing is wider.
+            lines = [re.sub(r'\x1b\[[\d;]*m', '', line) for line in Terminal('top', '-b', '-n1', '-d1s', columns=80).end().replace('\r', '').split('\n')]
+            self.assertLessEqual(max(map(len, lines)), 80)
+            heading = next(line for line in lines if line.startswith('GROUP')).split()
+            self.assertLessEqual({'PRIO', 'WEIGHT', 'STATE', '%GPU', '%WAIT', '%POL', '%DRAIN', '%SERV'}, set(heading))
+            line = next(line for line in lines if line.startswith(DEVICE))
+            for n in names:
+                self.assertRegex(line, re.escape(n.rsplit('/', 1)[-1]) + r' \d')
+
+            # The same in words.
+            text = ctl('status')
+            self.assertRegex(text, rf'Time: {DEVICE}: of .* in use [\d.]+% \(.*{names[0].rsplit("/", 1)[-1]} [\d.]+%.*\), kept idle though wanted .*, idle')
+            text = ctl('status', names[0])
+            self.assertRegex(text, rf'Group: {re.escape(names[0])} ran .*, and waited .*: .* for others\' turns and limits')
+            self.assertNotIn(f'Group: {names[1]}', text)
+            for c in (one, two):
+                c.do('rest')
 
     def test_sort(self):
         with Client(prefix=(XSCHEDCTL, 'run', '--name=zz', '--')) as last, Client(prefix=(XSCHEDCTL, 'run', '--name=aa', '--')):
