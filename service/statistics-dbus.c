@@ -160,10 +160,12 @@ static int append_tally(const Group *g, const Tally *t, sd_bus_message *reply) {
         tally_sum(t, now, &s);
         int r = begin_element(reply, "group", g->name, t->device->id);
         if (r >= 0)
-                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}", "Unit", "s", g->unit, "Class",
-                                "s", g->resolved.class, "Priority", "i", g->resolved.policy.priority,
-                                "Weight", "u", g->resolved.policy.weight, "NClients", "u",
-                                (uint32_t) g->n_clients, "NQueues", "u", (uint32_t) s.n_queues);
+                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Unit", "s", g->unit,
+                                "Class", "s", g->resolved.class, "Priority", "i",
+                                g->resolved.policy.priority, "Weight", "u", g->resolved.policy.weight,
+                                "NClients", "u", (uint32_t) g->n_clients, "NQueues", "u",
+                                (uint32_t) s.n_queues, "GPUTimeSource", "s",
+                                account_source_to_string(s.source));
         if (r >= 0)
                 r = append_container(reply, g->name);
         if (r >= 0)

@@ -80,7 +80,11 @@ void tally_sum(const Tally *t, uint64_t now, TallySum *ret) {
         const Entity *e;
         unsigned n = 0;
 
-        *ret = (TallySum){.usage = t->gone, .service_wait_ns = t->gone_service_wait_ns};
+        *ret = (TallySum){
+                        .usage = t->gone,
+                        .service_wait_ns = t->gone_service_wait_ns,
+                        .source = t->entities ? ACCOUNT_NONE : t->group->gone_source,
+        };
         DL_FOREACH2(t->entities, e, tally_next) {
                 PolicyUsage u;
 
@@ -88,6 +92,7 @@ void tally_sum(const Tally *t, uint64_t now, TallySum *ret) {
                 usage_add(&ret->usage, &u);
                 ret->service_wait_ns += e->service_wait_ns;
                 ret->n_queues += e->n_queues;
+                ret->source = MAX(ret->source, account_entity_source(e));
                 if (n++ < TALLY_LOOKED_AT)
                         sum_wait(ret, e);
         }

@@ -33,6 +33,7 @@ void tallies_free_of_device(Device *d);
 typedef struct TallySum {
         PolicyUsage usage;
         uint64_t service_wait_ns;
+        AccountSource source; /* how run_ns is being made */
         unsigned n_queues;
         unsigned n_held;        /* entities that have work and may not run, or are suspended */
         const char *held_why;   /* of the one that waits longest, as in Waits; NULL: none waits */

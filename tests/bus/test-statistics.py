@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import *
 
 DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "pci:0000:02:00.0"
-GROUP_VALUES = {"Unit", "Class", "Priority", "Weight", "NClients", "Container", "Pod", "SlurmJob", "NQueues", "RunUSec", "KeptUSec", "WaitUSec", "DrainWaitUSec",
+GROUP_VALUES = {"Unit", "Class", "Priority", "Weight", "NClients", "Container", "Pod", "SlurmJob", "NQueues", "GPUTimeSource", "RunUSec", "KeptUSec", "WaitUSec", "DrainWaitUSec",
                 "ServiceWaitUSec", "NPreempted", "NHeld",
                 "HeldReason", "HeldUSec"}
 DEVICE_VALUES = {"Name", "Backend", "Policy", "NEntities", "NReady", "NQueues", "NPreempted", "BusyUSec", "KeptUSec", "IdleUSec", "ReadyToRunHistogram", "Metrics"}

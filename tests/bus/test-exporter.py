@@ -1,0 +1,542 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""xsched-exporter before a real service: what it tells, in both formats, and what scrapers can do to it; and a real Prometheus that scrapes it,
+with the queries of the dashboard."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+from scraper import ACCEPT, Metrics, get, scrape
+
+EXPORTER = os.environ["XSCHED_EXPORTER"]
+FOLDER = os.environ["PROMETHEUS_FOLDER"]
+DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "opencl:pocl:cpu:0"
+CONNECTIONS_MAX, LIFE = 32, 15  # HTTP_CONNECTIONS_MAX, HTTP_LIFE_NS
+MEASURED = "source=test\\nutilisation=37\\ntemperature_mc=61500\\nvram_total=64000\\nvram_used=5000\\npower_uw=212500000\\n"
+
+
+class ExporterCase(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+    exporter_options = ()
+
+    def setUp(self):
+        scratch = tempfile.mkdtemp(prefix="xsched-exporter-")
+        self.addCleanup(shutil.rmtree, scratch)
+        self.measures(f"printf '{MEASURED}'", scratch)
+        super().setUp()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.addCleanup(self.listener.close)
+        self.port = self.listener.getsockname()[1]
+        self.exporter = None
+        self.start()
+
+    def measures(self, text, scratch=None):
+        """What the service starts to measure a device."""
+        self.program_path = f"{scratch}/measure" if scratch else self.program_path
+        with open(self.program_path + ".new", "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(self.program_path + ".new", 0o755)
+        os.rename(self.program_path + ".new", self.program_path)
+        os.environ["XSCHED_METRICS"] = self.program_path
+
+    def start(self, *options):
+        self.exporter = Process([EXPORTER, f"--bus-address={self.bus.address}", *self.exporter_options, *options], fds=[self.listener.fileno()], names=["http"])
+        self.addCleanup(self.exporter.end)
+
+    def tearDown(self):
+        self.assertFalse(self.exporter.ended() and self.exporter.wait() != 0, "the exporter failed")
+        super().tearDown()
+
+    def scrape(self, accept=None):
+        return scrape(self.port, accept)
+
+    def fresh(self):
+        """Not of a question that was asked before now. It is asked at most once a second."""
+        first = self.scrape()
+        seconds = first.value("xsched_exporter_collect_seconds"), first.value("xsched_wakeups_total")
+        return until(lambda: (lambda m: m if (m.value("xsched_exporter_collect_seconds"), m.value("xsched_wakeups_total")) != seconds else None)(self.scrape()),
+                     "a new answer", nap=0.05)
+
+    def promtool(self, text):
+        done = subprocess.run([os.environ["PROMTOOL"], "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def load(self):
+        """A high one that has work on both devices, a low one that waits for it on one."""
+        high, slot = self.tenant("high", Priority=10)
+        other = high.queue(OTHER_ID)
+        low, low_slot = self.tenant("low")
+        for s in (slot, low_slot, other):
+            s.edge(1)
+        until(lambda: low_slot.held, "it waits")
+        return high, slot, low, low_slot
+
+
+class Exporter(ExporterCase):
+    def test_what_it_tells(self):
+        high, slot, low, low_slot = self.load()
+        before = self.call("ListStatistics", "t", 0)
+        m = self.fresh()
+        after = self.call("ListStatistics", "t", 0)
+        self.promtool(m.text)
+        self.assertEqual((m.value("xsched_up"), m.value("xsched_clients"), m.value("xsched_queues"), m.value("xsched_degraded_reasons")), (1, 2, 3, 0))
+        self.assertEqual(m.all("xsched_build_info"), [({"version": self.get("Version")}, 1)])
+        counters = {"run": "RunUSec", "kept": "KeptUSec", "wait": "WaitUSec", "drain_wait": "DrainWaitUSec", "service_wait": "ServiceWaitUSec"}
+        found = 0
+        for (kind, name, device, a), (_, _, _, b) in zip(before, after):
+            if kind == "group":
+                found += 1
+                for metric, key in counters.items():
+                    told = m.value(f"xsched_group_{metric}_seconds_total", group=name, device=device)
+                    self.assertTrue(a[key] <= round(told * 1e6) <= b[key], (name, key, a[key], told, b[key]))
+                for metric, key in (("priority", "Priority"), ("weight", "Weight"), ("clients", "NClients"), ("queues", "NQueues"), ("held", "NHeld")):
+                    self.assertEqual(m.value(f"xsched_group_{metric}", group=name, device=device), a[key], (name, key))
+                (labels, _), = m.all("xsched_group_run_seconds_total", group=name, device=device)
+                self.assertEqual(labels, {"group": name, "device": device, "class": "default"})
+                self.assertEqual(m.all("xsched_group_run_source", group=name, device=device), [({**labels, "source": a["GPUTimeSource"]}, 1)])
+            if kind == "device":
+                for metric, key in (("busy", "BusyUSec"), ("kept", "KeptUSec"), ("idle", "IdleUSec")):
+                    told = m.value(f"xsched_device_{metric}_seconds_total", device=device)
+                    self.assertTrue(a[key] <= round(told * 1e6) <= b[key], (device, key, a[key], told, b[key]))
+                self.assertEqual(m.value("xsched_device_queues", device=device), a["NQueues"])
+                self.assertEqual(m.value("xsched_ready_to_run_seconds_count", device=device), a["ReadyToRunHistogram"][2])
+                buckets = [v for l, v in m.all("xsched_ready_to_run_seconds_bucket", device=device)]
+                self.assertEqual(buckets, [c for _, c in a["ReadyToRunHistogram"][0]] + [a["ReadyToRunHistogram"][2]])
+        self.assertEqual(found, 3)
+        (labels, seconds), = m.all("xsched_group_held_seconds", group=low.get("Group"))
+        self.assertEqual(labels["reason"], "priority")
+        self.assertGreater(seconds, 0)
+        # Only what has a PCI address is measured.
+        self.assertEqual(m.all("xsched_device_temperature_celsius"), [({"device": DEVICE_ID}, 61.5)])
+        self.assertEqual([m.value(f"xsched_device_{n}", device=DEVICE_ID) for n in ("utilisation_ratio", "memory_bytes", "memory_used_bytes", "power_watts")],
+                         [0.37, 64000, 5000, 212.5])
+
+    def test_formats(self):
+        self.load()
+        for accept in (ACCEPT, "application/openmetrics-text"):
+            status, kind, text = get(self.port, accept=accept)
+            self.assertEqual((status, kind), (200, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+            self.assertTrue(text.endswith("\n# EOF\n"))
+        status, kind, classic = get(self.port)
+        self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        self.assertNotIn("# EOF", classic)
+        self.assertEqual({n for n, _, _ in Metrics(classic).samples}, {n for n, _, _ in Metrics(text).samples})
+
+    def test_what_else_is_asked(self):
+        self.assertEqual(get(self.port, "/")[0], 200)
+        self.assertEqual(get(self.port, "/other")[0], 404)
+        self.assertEqual(get(self.port, "/metrics/../x")[0], 404)
+        self.assertEqual(get(self.port, method="HEAD")[::2], (200, ""))
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            self.assertEqual(get(self.port, method=method)[0], 405)
+
+    def test_without_the_service(self):
+        """It is told, and not started; and what comes after a restart is told as well."""
+        self.load()
+        before = self.fresh()
+        self.assertEqual(before.value("xsched_up"), 1)
+        self.service.kill()
+        m = until(lambda: (lambda x: x if x.value("xsched_up") == 0 else None)(self.scrape()), "it to be gone", nap=0.05)
+        self.assertEqual({n for n, _, _ in m.samples}, {"xsched_up", "xsched_exporter_groups_left_out", "xsched_exporter_devices_left_out",
+                                                        "xsched_exporter_collect_seconds"})
+        self.promtool(m.text)
+        self.service.start()
+        m = until(lambda: (lambda x: x if x.value("xsched_up") == 1 else None)(self.scrape()), "it to be back", nap=0.05)
+        self.assertEqual(m.value("xsched_clients"), 0)
+
+    def test_the_bus_restarts(self):
+        self.assertEqual(self.fresh().value("xsched_up"), 1)
+        self.service.stop()
+        self.bus.restart()
+        self.service.start()
+        until(lambda: self.scrape().value("xsched_up") == 1, "it to be found again", nap=0.05)
+
+    def test_degraded(self):
+        self.service.configure("[Scheduler]\nTimeSlice=no time\n")
+        self.c.call(NAME, PATH, MANAGER, "Reload")
+        reason = self.get("Degraded")[0].split(":")[0]
+        m = self.fresh()
+        self.assertEqual(m.all("xsched_degraded"), [({"reason": reason}, 1)])
+        self.assertEqual(m.value("xsched_degraded_reasons"), 1)
+        self.service.configure(self.config)
+        self.c.call(NAME, PATH, MANAGER, "Reload")
+
+    def test_many_scrapes_are_one_question(self):
+        """While the service is stopped they wait for one answer; and the next within a second get that one again."""
+        self.scrape()
+        monitor = self.connect()
+        monitor.monitor("member='ListStatistics'", "member='ListClients'")
+        time_of_last = now_ns()
+        until(lambda: now_ns() - time_of_last > 1_000_000_000, "the answer to be old")
+        self.service.freeze()
+        got, threads = [], []
+        for _ in range(CONNECTIONS_MAX - 2):
+            threads.append(threading.Thread(target=lambda: got.append(self.scrape())))
+            threads[-1].start()
+        while monitor.next_message().member != "ListStatistics":
+            pass
+        until(lambda: sum(len(os.listdir(f"/proc/{self.exporter.pid}/fd")) > CONNECTIONS_MAX for _ in (1,)), "all to be connected")
+        self.service.thaw()
+        for t in threads:
+            t.join()
+        self.assertEqual(len({m.text for m in got}), 1)
+        self.assertEqual(got[0].value("xsched_up"), 1)
+        self.scrape()
+        self.call("ListClients")  # behind all that was asked before
+        self.assertEqual(monitor.next_message().member, "ListClients")
+
+    def test_a_service_that_does_not_answer(self):
+        """Is not waited for for ever."""
+        self.service.freeze()
+        self.assertEqual(self.scrape().value("xsched_up"), 0)
+        self.service.thaw()
+
+    def test_a_measurement_that_hangs(self):
+        self.measures("exec sleep 1000")
+        self.load()
+        m = self.scrape()
+        self.assertEqual((m.value("xsched_up"), m.value("xsched_device_queues", device=DEVICE_ID)), (1, 2))
+        self.assertEqual(m.all("xsched_device_power_watts"), [])
+
+    def test_no_measure(self):
+        self.exporter.kill(signal.SIGTERM)
+        self.exporter.wait()
+        self.start("--no-measure")
+        self.load()
+        self.assertEqual(self.fresh().all("xsched_device_power_watts"), [])
+
+
+class Bounds(ExporterCase):
+    exporter_options = ("--max-series=1000",)
+
+    def test_series(self):
+        n = 90
+        jobs = [self.tenant(f"job-{i}") for i in range(n)]
+        jobs[0][0].queue(OTHER_ID, DeviceName=("s", 'A "GPU" \\' + "\n" + "x" * 230))
+        m = self.fresh()
+        self.promtool(m.text)
+        self.assertLessEqual(len(m.samples), 1000)
+        left_out = m.value("xsched_exporter_groups_left_out")
+        self.assertGreater(left_out, 0)
+        groups = [l["group"] for l, _ in m.all("xsched_group_queues")]
+        self.assertEqual(len(set(groups)), len(groups) - 1)  # one of them has two devices
+        self.assertEqual(len(groups), n + 1 - left_out + 1)
+        self.assertEqual(m.value("xsched_group_queues", group="(others)"), left_out)
+        self.assertEqual(sum(v for _, v in m.all("xsched_group_queues")), n + 1)
+        (labels, _), = m.all("xsched_device_info", device=OTHER_ID)
+        self.assertRegex(labels["name"], r'^A \\"GPU\\" \\\\\\nx+~[0-9a-f]{16}$')
+        self.assertLessEqual(len(labels["name"]), 200 + 17 + 4)
+        # They wait, and that is counted together.
+        for _, slot in jobs:
+            slot.edge(1)
+        waited = lambda: m.value("xsched_group_wait_seconds_total", group="(others)")
+        before = waited()
+        for _ in range(2):
+            m = self.fresh()
+            self.assertGreater(waited(), before)
+            before = waited()
+
+    def test_devices(self):
+        client = self.raw()
+        for i in range(30):
+            client.queue(f"test:{i}")
+        client.queue(DEVICE_ID)
+        m = self.fresh()
+        self.promtool(m.text)
+        self.assertLessEqual(len(m.samples), 1000)
+        left_out = m.value("xsched_exporter_devices_left_out")
+        self.assertGreater(left_out, 0)
+        self.assertEqual(m.value("xsched_device_queues", device=DEVICE_ID), 1)
+        self.assertEqual(m.value("xsched_device_queues", device="(others)"), left_out)
+
+
+class Hostile(ExporterCase):
+    def connect_http(self, data=b"", **options):
+        s = socket.socket()
+        self.addCleanup(s.close)
+        if "rcvbuf" in options:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options["rcvbuf"])
+        s.settimeout(30)
+        s.connect(("127.0.0.1", self.port))
+        if data:
+            s.sendall(data)
+        return s
+
+    def check_served(self, n=3):
+        for _ in range(n):
+            self.assertEqual(self.scrape().value("xsched_up"), 1)
+
+    def test_who_says_nothing(self):
+        """Ten times as many as there is room for."""
+        self.check_served(1)
+        before = rss_kb(self.exporter.pid)
+        idle = [self.connect_http() for _ in range(10 * CONNECTIONS_MAX)]
+        self.check_served()
+        partly = [self.connect_http(b"GET /metrics HTTP/1.1\r\nHost: x\r\n") for _ in range(10 * CONNECTIONS_MAX)]
+        self.check_served()
+        self.assertLessEqual(count_fds(self.exporter.pid), CONNECTIONS_MAX + 20)
+        self.assert_not_grown(before, 8 * 1024)
+        del idle, partly
+
+    def test_who_does_not_read(self):
+        """Of an answer that is longer than what the kernel keeps for them."""
+        clients = [self.tenant(f"job-{i}-" + "x" * 50) for i in range(100)]
+        request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+        slow = [self.connect_http(request, rcvbuf=2048) for _ in range(2 * CONNECTIONS_MAX)]
+        began = time.monotonic()
+        self.check_served()
+        self.assertLess(time.monotonic() - began, LIFE / 2)  # not when their time was over
+        self.assertLessEqual(count_fds(self.exporter.pid), CONNECTIONS_MAX + 20)
+        del slow, clients
+
+    def test_who_says_too_much(self):
+        for data in (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\n\r\n",
+                     b"GET /metrics HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
+                     b"\0" * 200_000, os.urandom(200_000), b"\r\n" * 100_000,
+                     b"POST /metrics HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n" + b"z" * 200_000,
+                     b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"ffffffffffffffff\r\n" + b"z" * 200_000,
+                     b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 5000):
+            s = self.connect_http()
+            try:
+                s.sendall(data)
+            except OSError:
+                pass  # it has hung up already
+            got = b""
+            try:
+                while chunk := s.recv(65536):
+                    got += chunk
+            except OSError:
+                pass
+            self.assertLessEqual(got.count(b"HTTP/1.1 200"), 1, data[:60])
+            self.check_served(1)
+
+    def test_who_trickles(self):
+        """A byte now and then does not keep a connection for ever: it ends when its time is over, or for another's sake."""
+        trickling = [self.connect_http(b"GET /metrics HTTP/1.1\r\nX: ") for _ in range(CONNECTIONS_MAX)]
+        stop = threading.Event()
+
+        def trickle():
+            while not stop.is_set():
+                for s in trickling:
+                    try:
+                        s.send(b"x")
+                    except OSError:
+                        pass
+                stop.wait(0.01)
+        t = threading.Thread(target=trickle)
+        t.start()
+        try:
+            self.check_served()
+            # Nobody else wants the place of the last one.
+            def gone():
+                try:
+                    return trickling[-1].recv(1) == b""
+                except OSError:
+                    return True
+            self.assertTrue(gone())
+        finally:
+            stop.set()
+            t.join()
+
+
+class End(ExporterCase):
+    exporter_options = ("--idle-timeout=300ms",)
+
+    def test_it_ends_when_nobody_asks(self):
+        """And who asks afterwards is served by the next one: the socket stays."""
+        self.assertEqual(self.scrape().value("xsched_up"), 1)
+        self.assertEqual(self.exporter.wait(), 0)
+        got = []
+        t = threading.Thread(target=lambda: got.append(self.scrape()))
+        t.start()
+        self.start()
+        t.join()
+        self.assertEqual(got[0].value("xsched_up"), 1)
+
+    def test_not_while_somebody_waits(self):
+        self.service.freeze()
+        got = []
+        t = threading.Thread(target=lambda: got.append(self.scrape()))
+        t.start()
+        t.join()
+        self.assertEqual(got[0].value("xsched_up"), 0)
+        self.service.thaw()
+
+    def test_without_a_socket(self):
+        done = subprocess.run([EXPORTER], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("xsched-exporter.socket", done.stderr)
+        for option in ("--max-series=10", "--max-series=x", "--idle-timeout=0", "--idle-timeout=x", "--nonsense", "argument"):
+            self.assertEqual(subprocess.run([EXPORTER, option], capture_output=True, check=False).returncode, 1, option)
+        self.assertEqual(subprocess.run([EXPORTER, "--version"], capture_output=True, text=True, check=True).stdout, f"xsched-exporter {self.get('Version')}\n")
+
+
+class Textfile(ExporterCase):
+    def write(self, path, status=0):
+        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", f"--textfile={path}"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_whole_files_only(self):
+        """Whoever reads, however often, finds all of the old one or all of the new one."""
+        self.load()
+        os.mkdir(f"{self.directory}/text")
+        path = f"{self.directory}/text/xsched.prom"
+        self.write(path)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o644)
+        stop, read, names = threading.Event(), [], set()
+
+        def reader():
+            while not stop.is_set():
+                with open(path, encoding="utf-8") as f:
+                    read.append(f.read())
+                names.update(n for n in os.listdir(f"{self.directory}/text") if n.endswith(".prom") and n[0] != ".")
+        t = threading.Thread(target=reader)
+        t.start()
+        for _ in range(20):
+            self.write(path)
+        stop.set()
+        t.join()
+        self.assertEqual(os.listdir(f"{self.directory}/text"), ["xsched.prom"])
+        self.assertEqual(names, {"xsched.prom"})
+        for text in set(read):
+            self.assertRegex(text, r"\nxsched_exporter_collect_seconds \S+\n$")
+            self.promtool(text)
+
+    def test_others(self):
+        """What ends at once does not count for others; it says how many they are."""
+        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"], capture_output=True, text=True, check=True)
+        self.assertEqual(Metrics(done.stdout).value("xsched_exporter_groups_left_out"), 0)
+        jobs = [self.tenant(f"job-{i}") for i in range(90)]
+        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"], capture_output=True, text=True, check=True)
+        m = Metrics(done.stdout)
+        self.promtool(m.text)
+        self.assertGreater(m.value("xsched_exporter_groups_left_out"), 0)
+        self.assertEqual(m.all("xsched_group_wait_seconds_total", group="(others)"), [])
+        self.assertEqual(m.value("xsched_group_queues", group="(others)"), m.value("xsched_exporter_groups_left_out"))
+        del jobs
+
+    def test_what_does_not_work(self):
+        self.assertIn("/nowhere/x.prom", self.write("/nowhere/x.prom", status=1).stderr)
+        os.makedirs(f"{self.directory}/text/xsched.prom")  # cannot be replaced
+        self.write(f"{self.directory}/text/xsched.prom", status=1)
+        self.assertEqual(os.listdir(f"{self.directory}/text"), ["xsched.prom"])
+
+    def test_without_the_service(self):
+        self.service.kill()
+        self.write(f"{self.directory}/x.prom")
+        with open(f"{self.directory}/x.prom", encoding="utf-8") as f:
+            self.assertEqual(Metrics(f.read()).value("xsched_up"), 0)
+        self.service.start()
+
+
+PROMETHEUS_CONFIG = """
+global: {{scrape_interval: 300ms, scrape_timeout: 300ms, evaluation_interval: 1s}}
+rule_files: ['{folder}/xsched.rules.yml']
+scrape_configs:
+  - job_name: xsched
+    static_configs: [{{targets: ['127.0.0.1:{port}']}}]
+"""
+
+
+class Prometheus(ExporterCase):
+    """A real one, over some seconds with work that starts and ends."""
+
+    def setUp(self):
+        super().setUp()
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            self.web = s.getsockname()[1]
+        with open(f"{self.directory}/prometheus.yml", "w", encoding="utf-8") as f:
+            f.write(PROMETHEUS_CONFIG.format(folder=FOLDER, port=self.port))
+        self.prometheus = Process([os.environ["PROMETHEUS"], f"--config.file={self.directory}/prometheus.yml", f"--storage.tsdb.path={self.directory}/data",
+                                   f"--web.listen-address=127.0.0.1:{self.web}", "--log.level=warn"])
+        self.addCleanup(self.prometheus.end)
+
+    def ask(self, path, **query):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=30) as f:
+                return json.load(f)["data"]
+        except urllib.error.HTTPError as e:
+            raise AssertionError(f"{query}: {e.read().decode()}") from e
+        except OSError:
+            return None  # not up yet
+
+    def query(self, text):
+        data = self.ask("query", query=text)
+        return data["result"] if data else []
+
+    def expand(self, text):
+        for name, value in (("$__rate_interval", "20s"), ("$__range", "1h"), ("$instance", ".*"), ("$device", ".*")):
+            text = text.replace(name, value)
+        self.assertNotIn("$", text)
+        return text
+
+    def dashboard(self):
+        """(where, query) of all of them, those of the variables, too."""
+        with open(f"{FOLDER}/xsched.dashboard.json", encoding="utf-8") as f:
+            d = json.load(f)
+        found = [(f"{p['title']} {t['refId']}", t["expr"]) for p in d["panels"] for t in p["targets"]]
+        for v in d["templating"]["list"]:
+            if v["type"] == "query":
+                series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", v["query"]).groups()
+                found.append((v["name"], f"count by ({label}) ({series})"))
+        return found
+
+    def test_scraped(self):
+        high, slot, low, low_slot = self.load()
+        queries = self.dashboard()
+        self.assertGreater(len(queries), 40)
+        until(lambda: self.query("xsched_up == 1"), "the first scrape", nap=0.1)
+
+        def edges():
+            for s in (slot, slot):
+                s.edge(0 if s.outstanding else 1)
+            low_slot.edge(0 if low_slot.outstanding else 1)
+        missing = dict(queries)
+
+        def answered():
+            """Each has an answer, by and by: rates need two scrapes in which something happened."""
+            edges()
+            for where, q in list(missing.items()):
+                if self.query(self.expand(q)):
+                    del missing[where]
+            return not missing
+        until(answered, f"answers to {missing}", nap=0.05)
+
+        target, = self.ask("targets")["activeTargets"]
+        self.assertEqual((target["health"], target["lastError"]), ("up", ""))
+        rules = [r for g in self.ask("rules")["groups"] for r in g["rules"]]
+        self.assertEqual(len(rules), 7)
+        until(lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]), "the rules to be evaluated", nap=0.1)
+
+        # What it has is what the service says, and knows the types and units that OpenMetrics carries.
+        group = low.get("Group")
+        told = lambda: float(self.query(f'xsched_group_wait_seconds_total{{group="{group}",device="{DEVICE_ID}"}}')[0]["value"][1])
+        before = self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6
+        until(lambda: told() >= before, "the scrape after that", nap=0.1)
+        self.assertLessEqual(told(), self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6)
+        meta = self.ask("metadata", metric="xsched_group_wait_seconds")["xsched_group_wait_seconds"][0]
+        self.assertEqual((meta["type"], meta["unit"]), ("counter", "seconds"))
+        self.assertEqual(self.ask("metadata", metric="xsched_build")["xsched_build"][0]["type"], "info")
+        quantile = float(self.query("histogram_quantile(0.99, sum by (le) (xsched_decision_seconds_bucket))")[0]["value"][1])
+        self.assertGreater(quantile, 0)
+
+        # It goes on when the service goes, and sees that.
+        self.service.kill()
+        until(lambda: self.query("xsched_up == 0"), "it to be seen", nap=0.1)
+        self.assertTrue(self.query('up{job="xsched"} == 1'))
+        until(lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"], "the alert to be pending", nap=0.1)
+        self.service.start()
+        until(lambda: self.query("xsched_up == 1"), "it to be back", nap=0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What strangers send to the exporter, and what users call what they make: the first line as an Accept header, the rest as a label
+ *
+ * Whatever comes, one of the formats is the answer, and a label ends where it should: no quote, no end of a line, and no half of a character is
+ * in it that is not escaped.
+ */
+
+#include <stdio.h>
+
+#include "common/parse-util.h"
+#include "tests/fuzz/fuzz-settings.h"
+#include "tools/exporter/label.h"
+#include "tools/exporter/render.h"
+
+static void check_text(const char *text, const char *value) {
+        for (const char *p = text; *p; p++) {
+                require(*p != '"' && *p != '\n');
+                if (*p == '\\') {
+                        p++;
+                        require(*p == '"' || *p == 'n' || *p == '\\');
+                }
+        }
+        /* Each byte of the value is at most three of the text. */
+        require(strlen(text) <= (size_t) 3 * LABEL_MAX + 17);
+        require(!string_is_printable(value) || string_is_printable(text));
+}
+
+static void check_label(const char *value) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+
+        require(f);
+        label_print(f, value);
+        require(fclose(f) == 0);
+        check_text(text, value);
+        require(label_looks_same(value, value));
+        free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        _cleanup_free_ char *text = malloc(size + 1);
+
+        require(text);
+        memcpy(text, data, size);
+        text[size] = '\0';
+        char *rest = strchr(text, '\n');
+        if (rest)
+                *rest++ = '\0';
+        require(format_from_accept(text) < _FORMAT_MAX);
+        check_label(rest ?: text);
+        return 0;
+}

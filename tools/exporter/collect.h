@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Collecting: one question to the service for all who ask meanwhile
+ *
+ * However many scrapes come, the service is asked once at a time, and not again within COLLECT_FRESH_NS. Then the devices that are GPUs are measured: the
+ * service starts a child for each of them, at most so many, and not again within COLLECT_MEASURED_NS. Nothing is waited for without a limit, and
+ * nothing starts the service.
+ */
+
+#include <systemd/sd-event.h>
+
+#include "common/time-util.h"
+#include "tools/exporter/render.h"
+
+#define COLLECT_FRESH_NS    (1 * NSEC_PER_SEC)
+#define COLLECT_MEASURED_NS (5 * NSEC_PER_SEC)
+
+/* How long the service may take to answer, and then its children. A scraper waits ten seconds. */
+#define COLLECT_ANSWER_NS  (4 * NSEC_PER_SEC)
+#define COLLECT_MEASURE_NS (4 * NSEC_PER_SEC)
+
+/* Devices that are measured. */
+#define COLLECT_DEVICES_MAX 64U
+
+typedef struct Collector Collector;
+
+typedef struct CollectorOptions {
+        const char *bus_address; /* NULL: the system's */
+        size_t max_series;
+        bool measure;
+        bool count_others; /* for who lives long enough to count */
+} CollectorOptions;
+
+/* `done` is called whenever there is a new snapshot. */
+int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata),
+                void *userdata, Collector **ret);
+Collector *collector_free(Collector *c);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Collector *, collector_free);
+
+/* > 0: there is a fresh one. 0: `done` will be called. Negative: no memory. */
+int collector_want(Collector *c);
+
+/* The last one, in a format. -ENOMEM; -ENODATA: there is none. */
+int collector_render(Collector *c, Format format, const char **ret, size_t *ret_size);
+bool collector_is_busy(const Collector *c);
+
+/* Whether the service answered the last time. */
+bool collector_is_up(const Collector *c);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Labels: names that users give, as they may stand in an exposition
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Longer ones are cut; what tells them apart stands behind. */
+#define LABEL_MAX 200U
+
+/* Between quotes: escaped, valid UTF-8 whatever comes, and at most LABEL_MAX bytes of it. */
+void label_print(FILE *f, const char *value);
+
+/* Two values that differ may look the same once they are cut. */
+bool label_looks_same(const char *a, const char *b);

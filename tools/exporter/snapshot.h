@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Snapshots: what the service says of itself, its devices, and the groups that use them, at one moment
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+
+#include "common/macro.h"
+
+#define SNAPSHOT_BOUNDS_MAX  64U
+#define SNAPSHOT_REASONS_MAX 64U
+
+/* What a counter or a number is that the service does not tell. */
+#define UNKNOWN UINT64_MAX
+
+typedef struct SnapshotHistogram {
+        size_t n_bounds; /* 0: the service tells none */
+        uint64_t bounds_us[SNAPSHOT_BOUNDS_MAX], counts[SNAPSHOT_BOUNDS_MAX];
+        uint64_t sum_us, count;
+} SnapshotHistogram;
+
+/* What counts up, as the service names it. Spans are microseconds. */
+typedef enum DeviceCounter {
+        DEVICE_BUSY,
+        DEVICE_KEPT,
+        DEVICE_IDLE,
+        DEVICE_PREEMPTED,
+        _DEVICE_COUNTER_MAX,
+} DeviceCounter;
+
+typedef struct SnapshotDevice {
+        char *id, *path, *name, *backend, *policy;
+        uint32_t n_entities, n_ready, n_queues;
+        uint64_t counters[_DEVICE_COUNTER_MAX];
+        SnapshotHistogram ready_to_run;
+
+        /* As measured last. */
+        uint32_t utilisation; /* percent; UINT32_MAX: not known */
+        uint64_t memory, memory_used;
+        double temperature, power; /* NaN: not known */
+} SnapshotDevice;
+
+typedef enum GroupCounter {
+        GROUP_RUN,
+        GROUP_KEPT,
+        GROUP_WAIT,
+        GROUP_DRAIN_WAIT,
+        GROUP_SERVICE_WAIT,
+        GROUP_PREEMPTED,
+        _GROUP_COUNTER_MAX,
+} GroupCounter;
+
+/* A group on a device. */
+typedef struct SnapshotGroup {
+        char *name, *device, *unit, *class, *container, *pod, *slurm_job, *held_reason, *source;
+        int32_t priority;
+        uint32_t weight, n_clients, n_queues, n_held;
+        uint64_t held_us;
+        uint64_t counters[_GROUP_COUNTER_MAX];
+} SnapshotGroup;
+
+typedef struct Snapshot {
+        bool up; /* the service answered */
+        char *version;
+        char **degraded; /* NULL-terminated; may be NULL */
+        uint64_t n_clients, n_queues, n_edges, n_verdicts, n_wakeups, n_lease_expired;
+        SnapshotHistogram decision;
+
+        SnapshotDevice *devices;
+        size_t n_devices;
+        SnapshotGroup *groups;
+        size_t n_groups;
+
+        double seconds; /* that it took to ask */
+} Snapshot;
+
+Snapshot *snapshot_free(Snapshot *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Snapshot *, snapshot_free);
+
+/* An empty one: nobody answered. NULL: no memory. */
+Snapshot *snapshot_new(void);
+
+/* From the answer to ListStatistics. What it does not know is passed over, so that a newer service can say more. 0, or a negative errno. */
+int snapshot_parse(sd_bus_message *m, Snapshot **ret);
+
+/* From the answer to Measure of one of its devices. */
+int snapshot_parse_measured(sd_bus_message *m, SnapshotDevice *d);
