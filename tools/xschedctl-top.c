@@ -287,7 +287,7 @@ static void fill_group(const Top *t, const Usage *u, Value *cells) {
         cells[TOP_STATE] = value_string(group_state(&t->now, u->object));
         cells[TOP_CLIENTS] = value_copy(object_get(u->object, "NClients"));
         cells[TOP_SOURCE] = isempty(source) ? (Value){} : value_string(source);
-        cells[TOP_MARK] = value_string(time_source_mark(source));
+        cells[TOP_MARK] = value_string(time_source_mark(source, group_state(&t->now, u->object)));
         if (t->before_ns == 0)
                 return;
         cells[TOP_PREEMPTED] = value_double(u->preempted);

@@ -200,10 +200,11 @@ const char *group_time_source(const Object *group) {
         return object_get_string(group, "GPUTimeSource");
 }
 
-const char *time_source_mark(const char *source) {
+const char *time_source_mark(const char *source, const char *state) {
         if (streq(source, "sampled") || streq(source, "driver"))
                 return "~";
-        return streq(source, "none") ? "?" : NULL;
+        /* Of who does nothing there is nothing to be counted. */
+        return streq(source, "none") && streq(state, "running") ? "?" : NULL;
 }
 
 /* --- for people --- */
@@ -224,7 +225,7 @@ static const char *source_in_words(const char *source) {
                         {"tracked", "every launch is counted"},
                         {"sampled", "some launches are measured, the rest is estimated"},
                         {"driver", "as the driver counts it"},
-                        {"none", "it is not counted"},
+                        {"none", "what it does now is not counted"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++)

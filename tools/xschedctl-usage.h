@@ -44,7 +44,7 @@ WaitParts group_wait_parts(const Object *group);
 
 /* "driver", "sampled", ... "" where the service does not say. And a character for a table: "~" for what is estimated, "?" for what is not known. */
 const char *group_time_source(const Object *group);
-const char *time_source_mark(const char *source);
+const char *time_source_mark(const char *source, const char *state);
 
 /* For people: of all devices of the snapshot, and of all its groups that ran or waited. */
 void print_device_use(const Snapshot *s, const Value *statistics);

@@ -50,6 +50,37 @@ except dbus.DBusError as e:
     print(e.name, flush=True)
 """
 
+CROWD = """
+import os, sys, time
+sys.path.insert(0, "/mnt/source/tests/lib")
+import dbus
+from harness import Raw
+with open("/proc/self/cgroup") as f:
+    place = "/sys/fs/cgroup" + next(l for l in f if l.startswith("0::"))[3:].strip()
+c = dbus.Connection("unix:path=/run/dbus/system_bus_socket")
+def move(directory):
+    with open(directory + "/cgroup.procs", "w") as f:
+        f.write("0")
+os.mkdir(place + "/home")
+for turn in range(6):
+    kept = []
+    # Each in a cgroup of its own, with something to do, until a reading has seen all.
+    for i in range(60):
+        name = f"{place}/mallory-{turn}-{i}-".ljust(250 + len(place), "x")
+        os.mkdir(name)
+        kept.append((name, os.fork()))
+        if kept[-1][1] == 0:
+            move(name)
+            r = Raw(dbus.Connection("unix:path=/run/dbus/system_bus_socket"))
+            r.queue().edge(1)
+            time.sleep(3)
+            os._exit(0)
+    for name, pid in kept:
+        os.waitpid(pid, 0)
+        os.rmdir(name)
+    print("done", flush=True)
+"""
+
 
 class Memory(Case):
     def setUp(self):
@@ -103,6 +134,26 @@ class Memory(Case):
         self.assertEqual(answer, "org.xsched.Scheduler.Error.QuotaExceeded")
         self.assertEqual(show("xsched", "MainPID"), pid)
         self.assertLess(self.service_kb() - before, 4 << 10)
+
+    def test_the_record(self):
+        """Groups that come and go, by the hundred and with names as long as they may be, while the record of the last minutes is kept: it stays
+        small, and others are still in it."""
+        steady = self.client(unit="steady.service")
+        self.assertEqual(steady.ask("stream"), "streaming")
+        before = self.service_kb()
+        p = self.as_mallory(CROWD, "-p", "Delegate=yes")
+        for _ in range(6):
+            self.assertEqual(p.stdout.readline().strip(), "done")
+        p.stdin.close()
+        p.wait()
+        until(lambda: self.get("NClients") == 1, "mallory to go")
+        _, frames, groups = self.call("GetRecord", "tt", 0, 0)
+        self.assertIn("/system.slice/steady.service", groups)
+        # He has been in it, with no more names than anybody has.
+        self.assertTrue(1 <= sum("mallory" in g for g in groups) <= 256, len(groups))
+        self.assertLessEqual(max(len(d[4]) for f in frames for d in f[2]), 64 + 1)
+        self.assertLess(self.service_kb() - before, 4 << 10)
+        self.assertRegex(steady.ask("rest"), r"^\d+ \d+$")
 
 
 if __name__ == "__main__":
