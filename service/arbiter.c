@@ -11,6 +11,7 @@
 #include "decision.h"
 #include "freeze.h"
 #include "gang.h"
+#include "group-totals.h"
 #include "ladder.h"
 #include "overdue.h"
 #include "privileged.h"
@@ -478,6 +479,7 @@ static void device_turn(Device *d) {
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
         account_turn(d, now);
+        device_save_totals(d, now);
         gang_update_device(d, now);
         device_review(d, now);
         if (d->sync) {

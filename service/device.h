@@ -70,6 +70,7 @@ struct Device {
         CostVotes votes;
 
         DeviceAccount account;
+        uint64_t saved_at; /* group-totals.h */
 
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "entity.h"
+#include "group-totals.h"
 #include "ladder.h"
 #include "party.h"
 #include "recorder.h"
@@ -164,6 +165,8 @@ Entity *entity_free(Entity *e) {
         d->manager->n_gangs -= e->settings.gang;
         forget_changed(e);
         entity_usage(e, now_ns(), &e->usage);
+        e->estimate = (Estimate){0};
+        entity_save_totals(e, now_ns());
         usage_add(&e->group->usage, &e->usage);
         e->group->gone_source = source;
         e->group->service_wait_ns += e->service_wait_ns;

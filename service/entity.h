@@ -65,8 +65,10 @@ struct Entity {
                 uint64_t launches;
         } overdue; /* overdue.h */
 
-        Estimate estimate;        /* of what was not watched */
-        PolicyUsage usage;        /* of policy entities that are gone */
+        Estimate estimate; /* of what was not watched */
+        PolicyUsage usage; /* of policy entities that are gone */
+        PolicyUsage saved; /* what its group's entry has of it: group-totals.h */
+        uint64_t saved_service_wait_ns;
         uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
         struct {
                 PolicyUsage usage;

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "freeze.h"
 #include "gone.h"
+#include "group-totals.h"
 #include "job.h"
 #include "manager-state.h"
 #include "overdue.h"
@@ -298,6 +299,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
                         return r;
         }
         group_resolve(g);
+        group_totals_join(g);
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
         wakes_look(m); /* there is one for each level of a path */
@@ -395,6 +397,7 @@ Group *group_free(Group *g) {
 
         Manager *m = g->manager;
         freeze_group_gone(g);
+        group_totals_leave(g);
         if (m->bus) {
                 (void) sd_bus_emit_signal(
                                 m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);

@@ -57,6 +57,8 @@ struct Group {
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
         PolicyUsage usage;         /* of entities that are gone */
+        PolicyUsage born;          /* what it began with */
+        TotalsSlot *totals;        /* its entry; group-totals.h */
         Tally *tallies;            /* the same by device: list, by group_prev/group_next; tally.h */
         uint64_t service_wait_ns;  /* likewise */
         AccountSource gone_source; /* how the last of them was counted */

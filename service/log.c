@@ -140,6 +140,15 @@ static void entry_add_change(Entry *e, const LogFields *f) {
         }
 }
 
+static void entry_add_usage(Entry *e, const LogUsage *u) {
+        entry_add(e, "XSCHED_RUN_USEC=%" PRIu64, u->run_us);
+        entry_add(e, "XSCHED_KEPT_USEC=%" PRIu64, u->kept_us);
+        entry_add(e, "XSCHED_WAIT_USEC=%" PRIu64, u->wait_us);
+        entry_add(e, "XSCHED_PREEMPTED=%" PRIu64, u->n_preempted);
+        entry_add_string(e, "XSCHED_SOURCE", u->source);
+        entry_add_string(e, "XSCHED_UNIT", u->unit);
+}
+
 /* `message` starts with "MESSAGE=". */
 static int send_journal(int level, const char *message_id, const LogFields *f, const char *file, int line,
                 const char *func, char *message) {
@@ -158,6 +167,8 @@ static int send_journal(int level, const char *message_id, const LogFields *f, c
         entry_add_number(&e, "XSCHED_QUEUE", f->queue);
         entry_add_number(&e, "OBJECT_PID", (uint64_t) MAX(f->pid, 0));
         entry_add_change(&e, f);
+        if (f->usage)
+                entry_add_usage(&e, f->usage);
         entry_add_string(&e, "XSCHED_DEVICE", f->device);
         entry_add_string(&e, "XSCHED_GROUP", f->group);
         entry_add_string(&e, "CONFIG_FILE", f->config_file);

@@ -5,7 +5,8 @@
  * What the service says
  *
  * One call is one message: to the journal with its fields (of whom: XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=,
- * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; why: ERRNO=;
+ * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; how much:
+ * XSCHED_RUN_USEC= and so on; why: ERRNO=;
  * where: CODE_*), or to stderr as one line. Messages that
  * somebody may want to search, count or translate have an id (service/messages.h) and are sent with log_event().
  *
@@ -46,6 +47,12 @@ typedef struct LogCaller {
         const char *unit, *group;
 } LogCaller;
 
+/* What a group has used; sent whatever the numbers are. */
+typedef struct LogUsage {
+        const char *unit, *source;
+        uint64_t run_us, kept_us, wait_us, n_preempted;
+} LogUsage;
+
 /* Fields that are 0 or NULL are not sent; `old` and `new` are where there is a key, empty ones, too. */
 typedef struct LogFields {
         uint64_t client;
@@ -58,6 +65,7 @@ typedef struct LogFields {
         unsigned config_line;
         const LogCaller *caller;
         const char *key, *old, *new;
+        const LogUsage *usage;
 } LogFields;
 
 int log_internal(int level, const char *message_id, const LogFields *fields, const char *file, int line,

@@ -19,6 +19,7 @@
 #include "fdstore.h"
 #include "freeze.h"
 #include "gone.h"
+#include "group-totals.h"
 #include "keep.h"
 #include "manager-state.h"
 #include "messages.h"
@@ -176,6 +177,7 @@ static int adopt_clients(Manager *m) {
                 log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
                                 "Took over %zu of %zu clients from before the restart", n, stored.n_clients);
         groups_gc(m);
+        totals_settle(m);
         m->client_hook = keep_client;
         return 0;
 }
@@ -203,6 +205,7 @@ static int start(Manager *m, const Options *o) {
         if (r < 0)
                 return log_error_errno(r, "Failed to watch for signals: %m");
         read_stored(m, o);
+        totals_open(m, o->bus != BUS_ADDRESS); /* as above */
         r = subuid_file_new(m->event, SUBUID_PATH, PASSWD_PATH, &m->subuids);
         if (r < 0)
                 return log_error_errno(r, "Failed to begin to look at " SUBUID_PATH ": %m");

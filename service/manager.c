@@ -18,6 +18,7 @@
 #include "freeze.h"
 #include "gate.h"
 #include "gone.h"
+#include "group-totals.h"
 #include "halt.h"
 #include "hold.h"
 #include "job.h"
@@ -93,6 +94,7 @@ Manager *manager_free(Manager *m) {
                 return NULL;
 
         m->stopping = true;
+        totals_close(m);
         manager_free_objects(m);
         privileged_done(m);
         freeze_free(m);
@@ -115,6 +117,7 @@ Manager *manager_free(Manager *m) {
         config_free(m->config);
         journal_done(&m->state);
         stored_done(&m->stored);
+        totals_done(&m->totals);
         strv_free(m->degraded);
         free(m);
         return NULL;

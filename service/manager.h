@@ -54,6 +54,7 @@
 #include "realtime.h"
 #include "settings.h"
 #include "stored.h"
+#include "totals.h"
 
 #define BUS_NAME      "org.xsched.Scheduler"
 #define BUS_PATH      "/org/xsched/Scheduler"
@@ -182,6 +183,11 @@ struct Manager {
 
         char **degraded;             /* NULL-terminated, see manager_set_degraded() */
         DeviceSettings every_device; /* SetPolicy for every device, those to come included */
+
+        Totals totals; /* group-totals.h */
+        bool totals_are_stored;
+        uint64_t totals_store_at;
+        struct TotalsCopy *totals_copy; /* on its way to the disk */
 
         Stored stored;  /* settings that outlive a reboot */
         Journal state;  /* manager-state.h */

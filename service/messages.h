@@ -65,7 +65,7 @@
 /* A client broke the protocol and was cut off. */
 #define MESSAGE_HOSTILE_CLIENT "096d05dc57154d489f1e394165b25148"
 
-/* The file with the stored settings made no sense, or could not be read. */
+/* A file with what was stored made no sense, or could not be read. */
 #define MESSAGE_STATE_BAD "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
 
 /* Something does not work as configured. */
@@ -73,3 +73,6 @@
 
 /* A hold by privilege failed, or was left behind and undone. */
 #define MESSAGE_PRIVILEGED "836f420853c340bea55b2f9a06aff2b2"
+
+/* A group that had used GPUs ended: what it used. */
+#define MESSAGE_GROUP_ENDED "a92e9df7555545c6a63ea3c2b63219f5"
