@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Accounting=: who sets it, how the time of a program that is alone is counted, and what is told of a group that ends"""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+LINE = " ran on GPUs for "
+
+
+class Accounting(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def group(self, client):
+        return self.call("GetGroup", "s", client.get("Group"))
+
+    def device(self):
+        return self.call("ListDevices")[0][5]
+
+    def of(self, path, name="RunUSec"):
+        return self.get(name, path, GROUP)
+
+    def test_busy_and_idle(self):
+        """One alone, at work for a while that we measure, twice; and nothing between."""
+        client, slot = self.tenant("alone")
+        group = self.group(client)
+        self.assertEqual(self.of(group, "GPUTimeSource"), "tracked")
+        total = 0
+        for _ in range(2):
+            before = time.monotonic_ns()
+            slot.edge(1)
+            until(lambda: self.of(group) > total + 200_000, "it runs")
+            slot.edge(0)
+            until(lambda: self.get("NReady", self.device(), DEVICE) == 0, "it is idle")
+            ran = self.of(group) - total
+            # All of what it ran lies between our two looks.
+            self.assertLessEqual(ran, (time.monotonic_ns() - before) / 1000)
+            self.assertGreater(ran, 200_000)
+            total += ran
+            self.assertEqual((self.of(group), self.of(group, "GPUTimeUSec")), (total, total))
+
+    def test_a_busy_program_is_never_at_zero(self):
+        """By a real shim that launches as fast as it can: sampled, and the sum of what is told never goes back."""
+        p = self.program()
+        group = self.call("GetGroup", "s", self.get("Group", self.call("GetClientByPID", "u", p.pid), f"{NAME}.Client"))
+        seen, source = [0], set()
+        for _ in range(100):
+            p.ask("run 20000")
+            seen.append(self.of(group, "GPUTimeUSec"))
+            source.add(self.of(group, "GPUTimeSource"))
+        self.assertEqual(seen, sorted(seen))
+        self.assertGreater(seen[-1], 0)
+        self.assertIn("sampled", source)
+        self.assertGreater(p.counters()["launches"], p.counters()["tracked"])
+        busy = self.get("BusyUSec", self.device(), DEVICE)
+        self.assertGreaterEqual(busy, seen[-1])
+
+    def test_exact(self):
+        self.c.call("org.xsched.Scheduler", PATH, NAME, "SetPolicy", "ssta{sv}", "", "", 0, {"Accounting": ("s", "exact")})
+        p = self.program()
+        p.ask("run 20000")
+        c = p.counters()
+        self.assertEqual(c["tracked"], c["launches"])
+        self.assertEqual(self.get("Accounting", self.device(), DEVICE), "exact")
+
+    def test_who_sets_it(self):
+        client, _ = self.tenant("one")
+        group = self.group(client)
+        put = lambda path, what, value: self.c.call(NAME, path, "org.freedesktop.DBus.Properties", "Set", "ssv", what, "Accounting", ("s", value))
+        self.assertEqual(self.of(group, "Accounting"), "auto")
+        put(self.device(), DEVICE, "off")
+        self.assertEqual(self.of(group, "GPUTimeSource"), "none")
+        put(group, GROUP, "sampled")
+        self.assertEqual((self.of(group, "Accounting"), self.of(group, "GPUTimeSource")), ("sampled", "tracked"))
+        for path, what in ((group, GROUP), (self.device(), DEVICE)):
+            self.assert_error(f"{NAME}.Error.InvalidSetting", put, path, what, "always")
+        self.assert_error(f"{NAME}.Error.InvalidSetting", self.c.call, NAME, client.path, f"{NAME}.Client", "Set", "ta{sv}", 0, {"Accounting": ("s", "exact")})
+        self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, {"Unset": ("as", ["Accounting"])})
+        self.assertEqual(self.of(group, "Accounting"), "auto")
+
+    def test_reload(self):
+        client, slot = self.tenant("one")
+        self.assertEqual(slot.watch, 3)
+        self.service.configure("[Scheduler]\nAccounting=off\n")
+        self.call("Reload")
+        self.assertEqual((self.get("Accounting", self.device(), DEVICE), slot.watch), ("off", 0))
+        self.service.configure("[Scheduler]\nAccounting=off\n[Device *]\nAccounting=exact\n")
+        self.call("Reload")
+        self.assertEqual(slot.watch, 3)
+
+    def lines(self):
+        return self.service.messages().count(LINE)
+
+    def use(self, busy):
+        """A client in this process's own cgroup, which is a group as long as the client is there."""
+        client = self.raw()
+        slot = client.queue()
+        name = client.get("Group")
+        if busy:
+            group = self.call("GetGroup", "s", name)
+            slot.edge(1)
+            until(lambda: self.of(group) > 0, "it runs", nap=0.001)
+            slot.edge(0)
+        client.close()
+        until(lambda: name not in [g[0] for g in self.call("ListGroups")], "the group is gone", nap=0.001)
+        return name
+
+    def test_the_end_of_a_group_is_told(self):
+        """Once for each that ran, with its name; not of one that did nothing; and no more often than the user's messages have room for."""
+        self.use(busy=False)
+        self.assertEqual(self.lines(), 0)
+        name = self.use(busy=True)
+        self.assertEqual(self.lines(), 1)
+        self.assertIn(name + LINE, self.service.messages())
+        before = time.monotonic()
+        n = 400
+        for _ in range(n):
+            self.use(busy=True)
+        told = self.lines()
+        self.assertGreater(told, 100)
+        self.assertLess(told, n)
+        self.assertLessEqual(told, 202 + 5 * (time.monotonic() - before))
+        self.assertEqual(self.service.messages().count("more messages than are written down"), 1)
+
+
+if __name__ == "__main__":
+    main()
