@@ -143,7 +143,8 @@ void page_slot_kick(PageSlot *s) {
         slot_wake(s);
 }
 
-PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape) {
+PageWait page_slot_wait(
+                const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape, uint64_t until_ns) {
         PROTECT_ERRNO;
         PageWait result = PAGE_WAIT_AGAIN;
 
@@ -160,7 +161,7 @@ PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t
         } else {
                 if (atomic_load_explicit(&s->level, memory_order_relaxed) < LEVEL_DEQUEUE)
                         atomic_store_explicit(&s->applied, word, memory_order_relaxed);
-                struct timespec until = ns_to_timespec(lease);
+                struct timespec until = ns_to_timespec(MIN(lease, until_ns));
                 (void) futex(&s->verdict, FUTEX_WAIT_BITSET, word, &until, FUTEX_BITSET_MATCH_ANY);
         }
         return result;

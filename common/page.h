@@ -379,8 +379,9 @@ static inline void page_slot_end_wait(PageSlot *s) {
 }
 
 /* One sleep at the gate, after page_slot_begin_wait(): returns at once unless the slot is held under a valid lease. Does not touch errno. `*escape`
- * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). */
-PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape);
+ * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). `until_ns`: to look again by
+ * then at the latest, CLOCK_MONOTONIC. */
+PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape, uint64_t until_ns);
 
 /* Wakes every waiter of the slot: the client's, after it has set `*escape`. */
 void page_slot_kick(PageSlot *s);

@@ -14,7 +14,7 @@
 
 /* The running mean follows the last eight samples or so: fast enough for the phases of a training step, slow enough
  * to ignore one odd kernel. */
-#define MEAN_SHIFT 3
+#define MEAN_SAMPLES 8U
 
 /* --- seats --- */
 
@@ -191,6 +191,17 @@ static void gate_end_wait(PageSlot *s, WaitRecord *r) {
         page_slot_end_wait(s);
 }
 
+/* Who can look for completions does, while there are any to come and he sleeps for nothing: not so often that it costs a CPU. */
+#define LOOK_MIN_NS (50 * NSEC_PER_USEC)
+#define LOOK_MAX_NS (500 * NSEC_PER_USEC)
+
+static uint64_t gate_next_look(const Gate *g, const GateRoom *room) {
+        if (!room || atomic_load_explicit(&g->in_flight, memory_order_seq_cst) == 0)
+                return NSEC_INFINITY;
+        uint64_t mean = atomic_load_explicit(&g->mean_ns, memory_order_relaxed);
+        return now_ns() + CLAMP(mean / 8, LOOK_MIN_NS, LOOK_MAX_NS);
+}
+
 /* Returns false when the launch has been taken back meanwhile, and the wait and the pin with it: begin again. */
 static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) {
         PageSlot *s = seat->slot;
@@ -207,9 +218,13 @@ static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) 
 
         /* A wait that is never returned from, and has no record, leaves `waiters` one too high: the service then wakes nobody, now
          * and then, and knows too early that nothing is in flight. One too low would leave somebody asleep. */
-        while ((why = page_slot_wait(seat->header, s, &seat->escape)) == PAGE_WAIT_AGAIN &&
-                        !wait_is_taken_back(record, seat, frame))
+        for (uint64_t look; (look = gate_next_look(g, room)),
+                        (why = page_slot_wait(seat->header, s, &seat->escape, look)) == PAGE_WAIT_AGAIN &&
+                                        !wait_is_taken_back(record, seat, frame);) {
                 since = before;
+                if (look != NSEC_INFINITY)
+                        room->wait(room->userdata);
+        }
 
         WaitRecord *r = TAKE_PTR(record);
         if (wait_is_taken_back(r, seat, frame))
@@ -314,14 +329,17 @@ void gate_end(Gate *g, uint32_t n) {
         }
 }
 
+/* The first sample is replaced by the second: it has what happens once in it. */
 static void gate_learn(Gate *g, PageSlot *s, uint64_t sample_ns) {
         int64_t sample = (int64_t) CLAMP(sample_ns, UINT64_C(1), (uint64_t) UINT32_MAX);
         int64_t mean = atomic_load_explicit(&g->mean_ns, memory_order_relaxed);
+        uint32_t n = atomic_load_explicit(&g->n_mean, memory_order_relaxed);
 
         /* Two threads may lose one sample between them. */
-        mean = mean == 0 ? sample : mean + (sample - mean) / (1 << MEAN_SHIFT);
-        atomic_store_explicit(&g->mean_ns, (uint32_t) mean, memory_order_relaxed);
-        atomic_store_explicit(&s->mean_ns, (uint32_t) mean, memory_order_relaxed);
+        mean += (sample - mean) / CLAMP(n, 1U, MEAN_SAMPLES);
+        atomic_store_explicit(&g->n_mean, MIN(n + 1, MEAN_SAMPLES), memory_order_relaxed);
+        atomic_store_explicit(&g->mean_ns, (uint32_t) MAX(mean, INT64_C(1)), memory_order_relaxed);
+        atomic_store_explicit(&s->mean_ns, (uint32_t) MAX(mean, INT64_C(1)), memory_order_relaxed);
 }
 
 void gate_complete(Gate *g, uint32_t n, uint64_t device_ns) {
@@ -345,17 +363,20 @@ uint64_t gate_lead(const Gate *g) {
         return MIN(atomic_load_explicit(&s->lead_us, memory_order_relaxed), UINT32_C(1000)) * NSEC_PER_USEC;
 }
 
-uint32_t gate_limit(const Gate *g) {
+uint32_t gate_limit_for(const Gate *g, uint64_t each_ns) {
         const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
         uint32_t threshold = atomic_load_explicit(&s->threshold, memory_order_relaxed);
         if (likely(threshold == 0))
                 return 0;
 
         uint64_t budget = atomic_load_explicit(&s->budget_us, memory_order_relaxed) * NSEC_PER_USEC;
-        uint32_t mean = atomic_load_explicit(&g->mean_ns, memory_order_relaxed);
-        if (budget == 0 || mean == 0)
+        if (budget == 0 || each_ns == 0)
                 return threshold;
-        return (uint32_t) CLAMP(budget / mean, (uint64_t) threshold, (uint64_t) UINT32_MAX);
+        return (uint32_t) CLAMP(budget / each_ns, (uint64_t) threshold, (uint64_t) UINT32_MAX);
+}
+
+uint32_t gate_limit(const Gate *g) {
+        return gate_limit_for(g, atomic_load_explicit(&g->mean_ns, memory_order_relaxed));
 }
 
 bool gate_is_held(const Gate *g) {
@@ -520,7 +541,7 @@ void gate_reset(Gate *g, bool drains) {
                 g->seats[i].users = 0;
         }
         g->completed = g->busy_ns = g->busy_since_ns = 0;
-        g->in_flight = g->mean_ns = g->owed = 0;
+        g->in_flight = g->mean_ns = g->n_mean = g->owed = 0;
         g->private_slot.outstanding = 0;
         g->private_slot.completed = 0;
         g->drains = drains;

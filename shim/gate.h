@@ -72,7 +72,8 @@ typedef struct Gate {
         _Atomic uint64_t busy_ns;
         _Atomic uint64_t busy_since_ns;
         _Atomic uint32_t mean_ns;
-        _Atomic uint32_t owed; /* launches that gate_adopt() counted and that the next completion ends */
+        _Atomic uint32_t n_mean; /* samples that it is made of, up to a number */
+        _Atomic uint32_t owed;   /* launches that gate_adopt() counted and that the next completion ends */
         bool drains;
 
         PageSlot private_slot _aligned_(PAGE_LINE);
@@ -129,7 +130,8 @@ typedef enum GateWait {
         GATE_NOWAIT, /* be counted, and pass */
 } GateWait;
 
-/* Returns when there is room for one more launch, see gate_limit(). */
+/* Returns when there is room for one more launch, see gate_limit(). While the queue is held and has something in flight it is called again and
+ * again, for who has to look to know what has completed. */
 typedef struct GateRoom {
         void (*wait)(void *userdata);
         void *userdata;
@@ -162,6 +164,9 @@ void gate_complete(Gate *g, uint32_t n, uint64_t device_ns);
 
 /* Launches in flight at most; 0: unlimited. */
 uint32_t gate_limit(const Gate *g);
+
+/* The same for launches that are known to take `each_ns`; 0: unknown. */
+uint32_t gate_limit_for(const Gate *g, uint64_t each_ns);
 
 /* How long before the oldest of `limit` launches is expected to end the next may follow, nanoseconds. */
 uint64_t gate_lead(const Gate *g);

@@ -42,6 +42,7 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_get_state)                                                                                  \
         X(queue_lead)                                                                                       \
         X(queue_limit)                                                                                      \
+        X(queue_limit_for)                                                                                  \
         X(queue_lower_level)                                                                                \
         X(queue_new)                                                                                        \
         X(queue_unref)
@@ -128,6 +129,10 @@ void xsched_queue_drained(XschedQueue *q) {
 
 uint32_t xsched_queue_limit(XschedQueue *q) {
         return late.queue_limit(q);
+}
+
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        return late.queue_limit_for(q, each_ns);
 }
 
 uint64_t xsched_queue_lead(XschedQueue *q) {

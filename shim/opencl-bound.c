@@ -11,6 +11,9 @@
  * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
  * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
  *
+ * The bound is one in time: as many launches as fit the service's budget, by what the kind of the launch and those in flight are known to take
+ * (opencl-time.h), and by how long the oldest one has been at it; and the threshold, where that is more, or nothing is known.
+ *
  * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the mean of
  * those before, the next may be submitted, and the device does not run dry while it is on its way.
  *
@@ -25,6 +28,7 @@
 #include "common/time-util.h"
 #include "opencl-bound.h"
 #include "opencl-launch.h"
+#include "opencl-time.h"
 #include "opencl-track.h"
 
 #define GIVE_UP_NS       (1 * NSEC_PER_SEC)
@@ -83,10 +87,25 @@ static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
         if (lead_ns == 0)
                 return false;
 
-        (void) pthread_mutex_lock(&q->lock);
-        uint64_t since = q->head_since_ns, mean = q->mean_ns;
-        (void) pthread_mutex_unlock(&q->lock);
+        uint64_t since = atomic_load(&q->head_since_ns), mean = atomic_load(&q->mean_ns);
         return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
+}
+
+/* Launches that may be in flight with one of this kind; 0: any number. */
+static uint32_t bound_limit(OpenclQueue *q, uint64_t kind) {
+        uint64_t each = opencl_time_expected(q, kind);
+        uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+
+        if (each != 0 && n > 0)
+                each = MAX(each, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) / n);
+        /* It takes longer than all that is in flight should: it is not what we think it is. */
+        uint64_t since = atomic_load_explicit(&q->head_since_ns, memory_order_relaxed);
+        if (each != 0 && n > 0 && since != 0) {
+                uint64_t elapsed = ns_sub(now_ns(), since);
+                if (elapsed > 2 * atomic_load_explicit(&q->flying_ns, memory_order_relaxed))
+                        each = MAX(each, elapsed);
+        }
+        return xsched_queue_limit_for(q->xq, each);
 }
 
 static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
@@ -121,28 +140,50 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
 }
 
 /* 0: there is none. */
-static uint32_t bound_now(OpenclQueue *q) {
-        uint64_t bound = (uint64_t) xsched_queue_limit(q->xq) << atomic_load(&q->grace);
+static uint32_t bound_now(OpenclQueue *q, uint64_t kind) {
+        uint64_t bound = (uint64_t) bound_limit(q, kind) << atomic_load(&q->grace);
         return (uint32_t) MIN(bound, (uint64_t) INT32_MAX);
 }
 
-void opencl_bound_wait(void *userdata) {
+/* Where callbacks come late, who waits at the gate has nothing better to do than to look what is over. */
+static bool looks_at_gate(OpenclQueue *q) {
+        return !q->callbacks_prompt && xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+}
+
+typedef struct BoundWait {
+        OpenclQueue *queue;
+        uint64_t kind;
+} BoundWait;
+
+static void bound_wait(void *userdata) {
         PROTECT_ERRNO;
-        OpenclQueue *q = userdata;
-        uint32_t bound = bound_now(q);
+        const BoundWait *w = userdata;
+        OpenclQueue *q = w->queue;
+        uint32_t bound = bound_now(q, w->kind);
 
         if (bound != 0 && atomic_load(&q->n_tracked) >= bound)
                 bound_wait_slow(q, bound);
+        else if (looks_at_gate(q))
+                opencl_harvest_some(q);
 }
 
-bool opencl_bound_is_reached(OpenclQueue *q) {
-        uint32_t limit = xsched_queue_limit(q->xq);
-        uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
-        if (n < (limit ?: UNBOUND_LOOK) || opencl_thread.in_callback)
+int opencl_bound_begin(OpenclQueue *q, uint64_t kind) {
+        BoundWait w = {.queue = q, .kind = kind};
+
+        return xsched_queue_begin_bounded(q->xq, bound_wait, &w);
+}
+
+bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
+        uint32_t limit = bound_limit(q, kind), n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+        if (opencl_thread.in_callback)
+                return false;
+        if (looks_at_gate(q))
+                return true;
+        if (n < (limit ?: UNBOUND_LOOK))
                 return false;
 
         PROTECT_ERRNO;
         opencl_harvest_some(q);
-        uint32_t bound = bound_now(q);
+        uint32_t bound = bound_now(q, kind);
         return bound != 0 && atomic_load(&q->n_tracked) >= bound;
 }

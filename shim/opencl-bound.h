@@ -7,11 +7,11 @@
 
 #include "opencl-queue.h"
 
-/* For a launch that found work of its queue tracked: whether it is one too many. */
-bool opencl_bound_is_reached(OpenclQueue *q);
+/* For a launch that found work of its queue tracked: whether it is one too many, or has to look for completions while it is held. */
+bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind);
 
-/* Until it is not any more. `userdata`: the queue. */
-void opencl_bound_wait(void *userdata);
+/* xsched_queue_begin_bounded() of such a launch. */
+int opencl_bound_begin(OpenclQueue *q, uint64_t kind);
 
 /* Something has completed. */
 void opencl_bound_progress(OpenclQueue *q);

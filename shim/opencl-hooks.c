@@ -7,30 +7,43 @@
  * application did not ask for is ours to release. See opencl-hooks.h for what is gated and what is not.
  */
 
+#include "common/time-util.h"
 #include "opencl-extension.h"
 #include "opencl-launch.h"
 #include "opencl-track.h"
 
 /* --- what makes the device work --- */
 
+/* The body: the arguments as the application gave them, and with the event where we want it; and the kind (opencl_time_kind()). */
+#define GATED_LAUNCH(function, arguments, tracked, ...)                                                     \
+        OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                          \
+        if (likely(!q))                                                                                     \
+                return opencl_next.function arguments;                                                      \
+                                                                                                            \
+        OpenclLaunch l;                                                                                     \
+        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), &l);                                   \
+        cl_int r = opencl_next.function tracked;                                                            \
+        opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                             \
+        return r;
+
 #define GATED(function, PARAMS, ARGS)                                                                       \
         static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
                         const cl_event *waits, cl_event *event) {                                           \
-                OpenclQueue *q = opencl_gate(queue, n_waits);                                               \
-                if (likely(!q))                                                                             \
-                        return opencl_next.function(queue ARGS, n_waits, waits, event);                     \
-                                                                                                            \
-                OpenclLaunch l;                                                                             \
-                opencl_launch_start(q, event, &l);                                                          \
-                cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                       \
-                opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                     \
-                return r;                                                                                   \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
+                                (queue ARGS, n_waits, waits, l.event), #function, 0, NULL)                  \
+        }
+
+#define GATED_KERNEL(function, PARAMS, ARGS)                                                                \
+        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
+                        const cl_event *waits, cl_event *event) {                                           \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
+                                (queue ARGS, n_waits, waits, l.event), kernel, dim, global)                 \
         }
 
 #define GATED_BLOCKING(function, PARAMS, ARGS)                                                              \
         static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
                         const cl_event *waits, cl_event *event) {                                           \
-                OpenclQueue *q = opencl_gate(queue, n_waits);                                               \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                           \
                 if (likely(!q))                                                                             \
                         return opencl_next.function(queue ARGS, n_waits, waits, event);                     \
                                                                                                             \
@@ -41,7 +54,7 @@
                         return r;                                                                           \
                 }                                                                                           \
                 OpenclLaunch l;                                                                             \
-                opencl_launch_start(q, event, &l);                                                          \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), &l);                    \
                 cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                       \
                 opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                     \
                 return r;                                                                                   \
@@ -50,7 +63,7 @@
 #define GATED_MAP(function, PARAMS, ARGS)                                                                   \
         static void *CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,            \
                         const cl_event *waits, cl_event *event, cl_int *errcode) {                          \
-                OpenclQueue *q = opencl_gate(queue, n_waits);                                               \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                           \
                 if (likely(!q))                                                                             \
                         return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);            \
                                                                                                             \
@@ -61,7 +74,7 @@
                         return p;                                                                           \
                 }                                                                                           \
                 OpenclLaunch l;                                                                             \
-                opencl_launch_start(q, event, &l);                                                          \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), &l);                    \
                 void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);               \
                 opencl_launch_end(&l, !p, n_waits, waits);                                                  \
                 return p;                                                                                   \
@@ -103,21 +116,27 @@ static cl_int CL_API_CALL hook_clFinish(cl_command_queue queue) {
         if (likely(!q || atomic_load_explicit(&q->n_tracked, memory_order_relaxed) == 0))
                 return opencl_next.clFinish(queue);
 
-        uint64_t seq = opencl_last_seq(q);
+        uint64_t seq = opencl_before_wait(q);
         cl_int r = opencl_next.clFinish(queue);
-        opencl_harvest(q, r == CL_SUCCESS ? seq : 0);
+        opencl_after_wait(q, r == CL_SUCCESS ? seq : 0);
         return r;
 }
 
+/* A wait for what is complete takes less. */
+#define WAITED_NS (20 * NSEC_PER_USEC)
+
 static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events) {
-        cl_int r = opencl_next.clWaitForEvents(n, events);
         if (likely(atomic_load_explicit(&opencl_n_tracked, memory_order_relaxed) == 0))
-                return r;
+                return opencl_next.clWaitForEvents(n, events);
+
+        uint64_t start = now_ns();
+        cl_int r = opencl_next.clWaitForEvents(n, events);
+        bool waited = now_ns() - start >= WAITED_NS;
 
         /* A negative status is that of one of the events: the wait itself was good, and so are the handles. */
         if (r == CL_SUCCESS || r == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
                 for (cl_uint i = 0; i < n; i++)
-                        opencl_harvest_event(events[i]);
+                        opencl_harvest_event(events[i], waited);
         return r;
 }
 
@@ -254,6 +273,7 @@ const OpenclHook opencl_hooks[] = {HOOK(clEnqueueBarrier) HOOK(clEnqueueWaitForE
                                                 HOOK(clGetExtensionFunctionAddress) HOOK(
                                                                 clGetExtensionFunctionAddressForPlatform)
 #define GATED(function, PARAMS, ARGS)          HOOK(function)
+#define GATED_KERNEL(function, PARAMS, ARGS)   HOOK(function)
 #define GATED_BLOCKING(function, PARAMS, ARGS) HOOK(function)
 #define GATED_MAP(function, PARAMS, ARGS)      HOOK(function)
 #define OBSERVED(function, what, PARAMS, ARGS) HOOK(function)

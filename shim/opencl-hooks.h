@@ -4,7 +4,7 @@
  * The OpenCL functions that we stand in front of, in one list, for whoever needs all of them (no include guard: define the macros,
  * include, and they are undefined again)
  *
- * GATED waits while the queue is held, and is tracked while the queue is watched: everything that makes the device work.
+ * GATED (GATED_KERNEL: it has a kernel, and work-items) waits while the queue is held, and is tracked while the queue is watched: everything that makes the device work.
  *
  * OBSERVED always passes, and is only looked at for what its wait list says about the commands behind it:
  *  - markers and barriers do no work, and hold nothing up that is not held already. Applications use them to make one queue wait
@@ -22,6 +22,9 @@
 #ifndef GATED
 #        define GATED(name, PARAMS, ARGS)
 #endif
+#ifndef GATED_KERNEL
+#        define GATED_KERNEL(name, PARAMS, ARGS)
+#endif
 #ifndef GATED_BLOCKING
 #        define GATED_BLOCKING(name, PARAMS, ARGS)
 #endif
@@ -35,7 +38,7 @@
 #define L(...) , ##__VA_ARGS__
 
 /* clang-format off */
-GATED(clEnqueueNDRangeKernel,
+GATED_KERNEL(clEnqueueNDRangeKernel,
       L(cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global, const size_t *local),
       L(kernel, dim, offset, global, local))
 GATED(clEnqueueTask, L(cl_kernel kernel), L(kernel))
@@ -124,6 +127,7 @@ OBSERVED(clEnqueueReleaseGLObjects, OPENCL_OBSERVE_HOST, L(cl_uint n_mems, const
 
 #undef L
 #undef GATED
+#undef GATED_KERNEL
 #undef GATED_BLOCKING
 #undef GATED_MAP
 #undef OBSERVED

@@ -12,6 +12,7 @@
  */
 
 #include "opencl-launch.h"
+#include "common/time-util.h"
 #include "opencl-track.h"
 
 __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
@@ -65,11 +66,13 @@ void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const c
 
 /* --- launches --- */
 
-void opencl_launch_start(OpenclQueue *q, cl_event *event, OpenclLaunch *ret) {
+void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclLaunch *ret) {
         /* Two threads at once: the runtime's order need not be the one in which they come back to us. */
         if (atomic_fetch_add(&q->submitting, 1) != 0)
                 atomic_store(&q->multi_threaded, true);
         ret->queue = q;
+        ret->kind = kind;
+        ret->start_ns = now_ns();
         ret->own = NULL;
         ret->event = event ?: &ret->own;
 }
@@ -84,9 +87,14 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
                 /* The application's event is its own to release; ours we have from the runtime. */
                 if (l->event != &l->own)
                         (void) opencl_next.clRetainEvent(event);
+                opencl_time_submitted(q, event, l->kind);
                 bool safe = waits_are_safe(q, n_waits, waits);
-
-                tracked = opencl_track(q, event, safe ? OPENCL_TRACK_SAFE : OPENCL_TRACK_UNSAFE);
+                const OpenclTrack t = {
+                                .kind = safe ? OPENCL_TRACK_SAFE : OPENCL_TRACK_UNSAFE,
+                                .what = l->kind,
+                                .start_ns = l->start_ns,
+                };
+                tracked = opencl_track(q, event, &t);
         }
         atomic_fetch_sub(&q->submitting, 1);
         if (!tracked)
@@ -94,12 +102,12 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
 }
 
 uint64_t opencl_blocking_start(OpenclQueue *q) {
-        return opencl_last_seq(q);
+        return opencl_before_wait(q);
 }
 
 void opencl_blocking_end(OpenclQueue *q, uint64_t seq, bool failed) {
         xsched_queue_complete(q->xq, 1, 0);
-        opencl_harvest(q, failed ? 0 : seq);
+        opencl_after_wait(q, failed ? 0 : seq);
 }
 
 /* --- the drain --- */
@@ -114,12 +122,13 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
         PROTECT_ERRNO;
         OpenclQueue *q = userdata;
         cl_event marker = NULL;
+        const OpenclTrack t = {.kind = OPENCL_TRACK_DRAIN, .start_ns = now_ns()};
 
         bool pinned = opencl_queue_pin(q);
         /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
          * hears at the same time that it is gone. */
         if (!pinned || q->xq != xq || enqueue_marker(q->handle, &marker) != CL_SUCCESS ||
-                        !opencl_track(q, marker, OPENCL_TRACK_DRAIN))
+                        !opencl_track(q, marker, &t))
                 xsched_queue_drained(xq);
         if (pinned)
                 opencl_queue_unpin(q);

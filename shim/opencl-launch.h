@@ -4,15 +4,18 @@
 /*
  * One launch through the gate, and what is known of it until it has completed
  *
- * A hook does: q = opencl_gate(queue, n_waits); when that is NULL the launch passes as if we were not there. Otherwise it is
+ * A hook does: q = opencl_gate(queue, n_waits, ...); when that is NULL the launch passes as if we were not there. Otherwise it is
  * tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its result.
  */
 
 #include "opencl-bound.h"
 #include "opencl-queue.h"
+#include "opencl-time.h"
 
 typedef struct OpenclLaunch {
         OpenclQueue *queue;
+        uint64_t kind;
+        uint64_t start_ns;
         cl_event own;
         cl_event *event; /* where the runtime puts the event: the application's place, or ours */
 } OpenclLaunch;
@@ -26,7 +29,7 @@ typedef struct OpenclThread {
 extern _hidden_ __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
 
 /* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. */
-void opencl_launch_start(OpenclQueue *q, cl_event *event, OpenclLaunch *ret);
+void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclLaunch *ret);
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits);
 
 /* The same around a call that returns when its work is done: there is nothing to track. Returns a number for the end. */
@@ -50,17 +53,23 @@ static inline void opencl_note_waits(OpenclQueue *q) {
                 atomic_store_explicit(&q->waits_unknown, true, memory_order_relaxed);
 }
 
-static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits) {
+/* `what`, `dim` and `global` as for opencl_time_kind(). */
+static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits, const void *what,
+                cl_uint dim, const size_t *global) {
         OpenclTable *t = atomic_load_explicit(&opencl_table, memory_order_acquire);
         OpenclQueue *q = opencl_table_find(t, handle);
         if (unlikely(!q))
                 return NULL;
 
         /* In flight and tracked: first the bound, then the gate. A launch must not be let through and then wait. */
-        bool full = unlikely(atomic_load_explicit(&q->n_tracked, memory_order_relaxed) != 0) &&
-                        opencl_bound_is_reached(q);
+        uint64_t kind = 0;
+        if (unlikely(atomic_load_explicit(&q->n_tracked, memory_order_relaxed) != 0)) {
+                kind = opencl_time_kind(what, dim, global);
+                if (!opencl_bound_is_reached(q, kind))
+                        kind = 0;
+        }
         int r = unlikely(opencl_thread.in_callback) ? xsched_queue_begin_nowait(q->xq)
-                        : unlikely(full)            ? xsched_queue_begin_bounded(q->xq, opencl_bound_wait, q)
+                        : unlikely(kind)            ? opencl_bound_begin(q, kind)
                                                     : xsched_queue_begin(q->xq);
         if (likely(r == XSCHED_UNTRACKED)) {
                 if (unlikely(n_waits))

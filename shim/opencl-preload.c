@@ -145,6 +145,7 @@ static inline void leave(const int *unused) {
                 ENTER;                                                                                      \
                 return d->function ? d->function(queue ARGS, n_waits, waits, event) : CL_INVALID_OPERATION; \
         }
+#define GATED_KERNEL(function, PARAMS, ARGS)   GATED(function, SAME(PARAMS), SAME(ARGS))
 #define GATED_BLOCKING(function, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
 #define OBSERVED(function, what, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
 #define SAME(...)                              __VA_ARGS__

@@ -10,6 +10,7 @@
 
 #include "opencl-device.h"
 #include "opencl-launch.h"
+#include "opencl-time.h"
 #include "opencl-track.h"
 #include "shim/late.h"
 
@@ -72,8 +73,12 @@ static void queue_reset(OpenclQueue *q) {
         q->handle = NULL;
         q->head = q->n = 0;
         q->last_seq = q->done_seq = q->unsafe_seq = q->known_seq = 0;
-        q->harvesting = q->again = false;
-        q->saturated_since_ns = q->started_ns = q->head_since_ns = q->looked_ns = q->mean_ns = 0;
+        q->harvesting = q->again = q->waited = false;
+        q->saturated_since_ns = q->started_ns = q->looked_ns = 0;
+        atomic_store(&q->head_since_ns, 0);
+        q->n_above = 0;
+        atomic_store(&q->flying_ns, 0);
+        opencl_time_reset(q);
         atomic_store(&q->waits_unknown, false);
         atomic_store(&q->n_tracked, 0);
         atomic_store(&q->multi_threaded, false);

@@ -30,8 +30,10 @@ typedef struct OpenclQueue OpenclQueue;
 typedef struct OpenclTracked {
         cl_event event;
         uint64_t seq;
-        bool safe;  /* it completes without anything more from the host */
-        bool drain; /* not a launch, but a marker behind what nobody had tracked */
+        uint64_t kind;
+        uint64_t expected_ns; /* part of the queue's flying_ns */
+        bool safe;            /* it completes without anything more from the host */
+        bool drain;           /* not a launch, but a marker behind what nobody had tracked */
 } OpenclTracked;
 
 /* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to call
@@ -42,6 +44,21 @@ typedef struct OpenclSentinel {
         uint64_t seq;          /* of the launch it hangs on */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;
+
+/* What is known of one kind of launch; at a place that others may want, too (opencl-time.h). */
+typedef struct OpenclKind {
+        _Atomic uint64_t kind; /* 0: none */
+        _Atomic uint64_t mean_ns;
+        uint32_t n;
+} OpenclKind;
+
+#define OPENCL_KINDS 256U
+
+typedef struct OpenclKinds {
+        OpenclKind kinds[OPENCL_KINDS];
+} OpenclKinds;
+
+typedef struct OpenclSample OpenclSample;
 
 struct OpenclQueue {
         /* What a launch reads. */
@@ -69,11 +86,23 @@ struct OpenclQueue {
         uint64_t unsafe_seq; /* in-order: from here on nothing is safe until a launch with at least this number completes */
         uint64_t known_seq; /* in-order: somebody has learned that all up to here is complete */
         bool harvesting, again;
+        bool waited;                 /* somebody waited for what is about to be found */
         uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
         uint64_t started_ns;         /* when the first of a batch was submitted */
-        uint64_t head_since_ns;      /* since when the device works on the oldest one; 0: unknown */
-        uint64_t looked_ns;          /* last look that left work behind; 0: none */
-        uint64_t mean_ns;            /* running mean of a launch, from busy spells; 0: unknown */
+        _Atomic uint64_t head_since_ns; /* since when the device works on the oldest one; 0: unknown */
+        uint64_t looked_ns;             /* last look that left work behind; 0: none */
+        uint32_t n_above;               /* samples one after the other that were far above the mean */
+
+        /* opencl-time.c */
+        _Atomic(OpenclKinds *) kinds;
+        _Atomic uint64_t mean_ns; /* running mean of a launch; 0: unknown */
+        uint32_t n_mean, n_learned;
+        uint64_t learned_ns; /* since opencl_time_take() */
+        OpenclSample *samples;
+        _Atomic bool no_samples; /* the runtime does not tell when launches begin */
+        _Atomic uint32_t skip;   /* so many are no samples */
+        _Atomic uint64_t random;
+        _Atomic uint64_t flying_ns; /* what is in flight is expected to take */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;

@@ -20,6 +20,7 @@
 #include "opencl-track.h"
 #include "common/time-util.h"
 #include "opencl-bound.h"
+#include "opencl-time.h"
 
 #define BATCH         32U
 #define TRACKED_MAX   65536U
@@ -77,31 +78,41 @@ static bool tracked_reserve(OpenclQueue *q) {
         return true;
 }
 
-static bool tracked_push(OpenclQueue *q, cl_event event, OpenclTrackKind kind) {
+static bool tracked_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         if (!tracked_reserve(q))
                 return false;
 
         bool in_order = atomic_load_explicit(&q->in_order, memory_order_relaxed);
-        bool own_safe = kind == OPENCL_TRACK_SAFE || (kind == OPENCL_TRACK_DRAIN && in_order);
+        bool drain = t->kind == OPENCL_TRACK_DRAIN;
+        bool own_safe = t->kind == OPENCL_TRACK_SAFE || (drain && in_order);
+        uint64_t expected = drain ? 0
+                                  : opencl_time_expected(q, t->what)
+                                                        ?: atomic_load_explicit(
+                                                                           &q->mean_ns, memory_order_relaxed);
         uint64_t seq = ++q->last_seq;
         if (atomic_exchange(&q->waits_unknown, false) || (in_order && !own_safe))
                 q->unsafe_seq = seq;
-        if (q->n == q->head)
-                q->started_ns = q->head_since_ns = now_ns();
+        if (q->n == q->head) {
+                q->started_ns = t->start_ns;
+                atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
+        }
         q->tracked[q->n++] = (OpenclTracked){
                         .event = event,
                         .seq = seq,
+                        .kind = t->what,
+                        .expected_ns = expected,
                         .safe = own_safe && q->unsafe_seq <= q->done_seq,
-                        .drain = kind == OPENCL_TRACK_DRAIN,
+                        .drain = drain,
         };
+        atomic_fetch_add_explicit(&q->flying_ns, expected, memory_order_relaxed);
         atomic_store(&q->n_tracked, (uint32_t) n_in_flight(q));
         atomic_fetch_add(&opencl_n_tracked, 1);
         return true;
 }
 
-bool opencl_track(OpenclQueue *q, cl_event event, OpenclTrackKind kind) {
+bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         (void) pthread_mutex_lock(&q->lock);
-        bool pushed = tracked_push(q, event, kind), watched = q->idle;
+        bool pushed = tracked_push(q, event, t), watched = q->idle;
         (void) pthread_mutex_unlock(&q->lock);
 
         if (!pushed)
@@ -205,6 +216,7 @@ static void sentinels_arm(OpenclQueue *q) {
 typedef struct Harvest {
         uint32_t n_done, n_drains;
         bool unsafe;
+        uint64_t kind; /* of all; 0: they are of several */
 } Harvest;
 
 /* A part of the array, as it is asked about while the lock is not held. */
@@ -250,10 +262,14 @@ static void batch_count(OpenclQueue *q, const Batch *b, Harvest *h) {
                         continue;
                 q->done_seq = MAX(q->done_seq, t->seq);
                 h->unsafe |= !t->safe || t->drain;
+                if (!t->drain)
+                        h->kind = h->n_done == 0 || h->kind == t->kind ? t->kind : 0;
                 h->n_done += !t->drain;
                 h->n_drains += t->drain;
+                atomic_fetch_sub_explicit(&q->flying_ns, t->expected_ns, memory_order_relaxed);
                 if (b->status[i] != OPENCL_EVENT_FAILED)
                         continue;
+                opencl_time_give_up(q, t->event);
                 if (q->idle && q->idle->seq == t->seq)
                         sentinel_give_up(&q->idle);
                 if (q->wake && q->wake->seq == t->seq)
@@ -302,38 +318,52 @@ static bool harvest_batch(OpenclQueue *q, size_t *skip, Harvest *h) {
 /* A completion is only as good as a time stamp as it was noticed soon: by a callback that comes at once, or by a look shortly
  * after one that found it missing. One that was found after a wait at the gate says nothing about the device. */
 static bool harvest_is_prompt(const OpenclQueue *q, uint64_t now) {
-        return q->callbacks_prompt || (q->looked_ns != 0 && now - q->looked_ns <= PROMPT_NS);
+        return q->callbacks_prompt || q->waited ||
+                        (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
 }
 
 /* Somebody else's turn on the device makes a sample long, never short; so what is far above the mean counts as a little above
- * it: enough to follow kernels that have become longer, and not enough to be led astray by one that was interrupted. */
-static void mean_learn(OpenclQueue *q, uint64_t sample) {
-        if (q->mean_ns != 0)
-                sample = MIN(sample, q->mean_ns + q->mean_ns / 2);
-        q->mean_ns = q->mean_ns == 0 ? sample : (q->mean_ns * 7 + sample) / 8;
+ * it, and in full when it is so time and again: launches have become longer then. */
+#define ABOVE_MAX 2U
+
+static void harvest_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), most = mean + mean / 2;
+
+        q->n_above = mean != 0 && sample > most ? q->n_above + 1 : 0;
+        if (q->n_above > 0 && q->n_above <= ABOVE_MAX)
+                sample = most;
+        opencl_time_learn(q, kind, sample);
 }
 
-/* The device time of what was found: from one completion that left work behind to the next the device had no other. From the
- * submission to an idle device, or to a completion that was noticed late, it is that and more: good as a first estimate, and as
- * an upper bound, so that a mean that has gone astray comes back even where completions are only ever noticed late. */
+/* The device time of what was found: from one completion that left work behind to the next the device had no other; from the submission
+ * to an idle queue, it is that and the way there. To a completion that was noticed late, it is more: good as a first estimate, and
+ * as an upper bound, so that a mean that has gone astray comes back even where completions are only ever noticed late. */
+static void harvest_guess(OpenclQueue *q, const Harvest *h, uint64_t now, bool prompt) {
+        if (h->unsafe || h->n_done == 0)
+                return;
+        uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        if (each > 0 && (prompt || mean == 0 || each < mean))
+                harvest_learn(q, h->kind, each);
+}
+
+/* What is learned; 0: nothing. */
 static uint64_t harvest_time(OpenclQueue *q, const Harvest *h) {
         uint64_t now = now_ns();
         bool prompt = harvest_is_prompt(q, now);
-        if (!h->unsafe && h->n_done > 0) {
-                uint64_t since = q->saturated_since_ns ?: q->started_ns, each = (now - since) / h->n_done;
-                if ((prompt && (q->saturated_since_ns != 0 || q->mean_ns == 0)) || each < q->mean_ns)
-                        mean_learn(q, each);
-        }
 
+        if (!q->callbacks_prompt || atomic_load(&q->no_samples))
+                harvest_guess(q, h, now, prompt);
         bool busy = n_in_flight(q) > 0 && q->tracked[q->head].safe && !q->tracked[q->head].drain;
-        q->saturated_since_ns = q->head_since_ns = busy && prompt ? now : 0;
-        return q->mean_ns * h->n_done;
+        q->saturated_since_ns = busy && prompt ? now : 0;
+        atomic_store_explicit(&q->head_since_ns, q->saturated_since_ns, memory_order_relaxed);
+        return opencl_time_take(q);
 }
 
 static void harvest_report(OpenclQueue *q, const Harvest *h) {
         if (h->n_done + h->n_drains == 0)
                 return;
-        uint64_t device_ns = harvest_time(q, h);
+        uint64_t each_ns = harvest_time(q, h);
         atomic_store(&q->grace, 0);
         (void) pthread_mutex_unlock(&q->lock);
 
@@ -341,14 +371,15 @@ static void harvest_report(OpenclQueue *q, const Harvest *h) {
         for (uint32_t i = 0; i < h->n_drains; i++)
                 xsched_queue_drained(q->xq);
         if (h->n_done > 0)
-                xsched_queue_complete(q->xq, h->n_done, device_ns);
+                xsched_queue_complete(q->xq, h->n_done, each_ns * h->n_done);
         opencl_bound_progress(q);
         (void) pthread_mutex_lock(&q->lock);
 }
 
-static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds) {
+static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited) {
         (void) pthread_mutex_lock(&q->lock);
         q->known_seq = MAX(q->known_seq, seq);
+        q->waited |= waited;
         if (q->harvesting) {
                 q->again = true;
                 (void) pthread_mutex_unlock(&q->lock);
@@ -364,6 +395,7 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds) {
                         more = harvest_batch(q, &skip, &h);
                 harvest_report(q, &h);
                 q->looked_ns = n_in_flight(q) > 0 ? now_ns() : 0;
+                q->waited = false;
                 sentinels_arm(q);
         } while (q->again);
         q->harvesting = false;
@@ -372,11 +404,11 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds) {
 
 void opencl_harvest(OpenclQueue *q, uint64_t seq) {
         if (atomic_load(&q->n_tracked) > 0)
-                harvest(q, seq, SIZE_MAX);
+                harvest(q, seq, SIZE_MAX, false);
 }
 
 void opencl_harvest_some(OpenclQueue *q) {
-        harvest(q, 0, LAUNCH_ROUNDS);
+        harvest(q, 0, LAUNCH_ROUNDS, false);
 }
 
 uint64_t opencl_last_seq(OpenclQueue *q) {
@@ -388,12 +420,25 @@ uint64_t opencl_last_seq(OpenclQueue *q) {
         return seq;
 }
 
-void opencl_harvest_event(cl_event event) {
+uint64_t opencl_before_wait(OpenclQueue *q) {
+        if (atomic_load(&q->n_tracked) == 0)
+                return 0;
+        if (!q->callbacks_prompt)
+                opencl_harvest_some(q);
+        return opencl_last_seq(q);
+}
+
+void opencl_after_wait(OpenclQueue *q, uint64_t seq) {
+        if (atomic_load(&q->n_tracked) > 0)
+                harvest(q, seq, SIZE_MAX, seq != 0);
+}
+
+void opencl_harvest_event(cl_event event, bool waited) {
         _cleanup_(opencl_queue_unrefp)
         OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t = {};
         if (q && opencl_track_find(q, event, &t))
-                opencl_harvest(q, t.seq);
+                harvest(q, t.seq, SIZE_MAX, waited);
 }
 
 bool opencl_event_is_tracked(cl_event event) {

@@ -277,6 +277,11 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
 }
 
 _public_
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        return gate_limit_for(&q->gate, each_ns);
+}
+
+_public_
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return gate_lead(&q->gate);
 }

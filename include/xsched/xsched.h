@@ -83,7 +83,9 @@ int xsched_queue_begin_nowait(XschedQueue *q);
 
 /* The same for a launch that would be one too many: in between, wait(userdata) is called, which returns when there is room for it, or
  * when it gives up waiting. From the call on the queue counts as busy, so that it does not lose its turn each time that its last
- * launch completes and the next is on its way. When nothing is tracked, wait() is not called. It must not launch on this queue. */
+ * launch completes and the next is on its way. While the queue is held then, and has
+ * something in flight, it is called again from time to time, for a caller that learns of completions by looking. When nothing is tracked, wait()
+ * is not called. It must not launch on this queue. */
 int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata);
 
 /* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if unknown. */
@@ -95,6 +97,10 @@ void xsched_queue_drained(XschedQueue *q);
 /* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has as many in flight waits for its
  * oldest before it submits the next, best by xsched_queue_begin_bounded(). */
 uint32_t xsched_queue_limit(XschedQueue *q);
+
+/* The same for a caller that knows its launches better than by their mean: `each_ns` is what each of those in flight, and the next one,
+ * takes on the device; 0: that is not known. */
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns);
 
 /* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next, so that the
  * device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be ignores it. */

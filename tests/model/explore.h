@@ -313,7 +313,7 @@ static void client_launch_at_gate(void) {
 
         if (page_slot_begin_wait(&w.slot))
                 notify();
-        while ((why = page_slot_wait(&w.header, &w.slot, &w.escape)) == PAGE_WAIT_AGAIN)
+        while ((why = page_slot_wait(&w.header, &w.slot, &w.escape, NSEC_INFINITY)) == PAGE_WAIT_AGAIN)
                 ;
         page_slot_end_wait(&w.slot);
         w.expired += why == PAGE_WAIT_EXPIRED;

@@ -72,7 +72,7 @@ static void client_launches_and_waits_broken(void) {
                 return;
         }
         atomic_fetch_add_explicit(&w.slot.waiters, 1, memory_order_seq_cst);
-        while (page_slot_wait(&w.header, &w.slot, &w.escape) == PAGE_WAIT_AGAIN)
+        while (page_slot_wait(&w.header, &w.slot, &w.escape, NSEC_INFINITY) == PAGE_WAIT_AGAIN)
                 ;
         page_slot_end_wait(&w.slot);
         w.in_flight++;

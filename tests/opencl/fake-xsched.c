@@ -307,6 +307,11 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
 }
 
 _public_
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        return xsched_queue_limit(q);
+}
+
+_public_
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
 }

@@ -434,10 +434,23 @@ uint32_t xsched_queue_limit(XschedQueue *q) {
         return library.track ? library.limit : 0;
 }
 
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        library.each_ns = each_ns;
+        if (!library.track)
+                return 0;
+        return library.budget_ns > 0 && each_ns > 0
+                        ? (uint32_t) MAX(library.budget_ns / each_ns, (uint64_t) library.limit)
+                        : library.limit;
+}
+
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
 }
 
 void xsched_queue_boost(XschedQueue *q) {
         library.boosts++;
+}
+
+int xsched_queue_get_state(XschedQueue *q) {
+        return library.held ? XSCHED_QUEUE_HELD : 0;
 }

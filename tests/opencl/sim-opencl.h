@@ -76,8 +76,9 @@ struct XschedQueue {
 };
 
 typedef struct FakeLibrary {
-        bool track;
+        bool track, held;
         uint32_t limit;
+        uint64_t budget_ns, each_ns; /* each_ns: what was asked last */
         int launches, nowait, completed, drained, boosts, queues_alive;
         uint64_t device_ns;
         XschedQueue *last; /* made */

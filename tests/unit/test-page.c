@@ -274,14 +274,14 @@ static void test_wait_without_waiting(void **state) {
         _Atomic uint32_t escape = 0;
 
         errno = ENOTUNIQ;
-        assert_int_equal(page_slot_wait(f->client.header, s, &escape), PAGE_WAIT_RUN);
+        assert_int_equal(page_slot_wait(f->client.header, s, &escape, NSEC_INFINITY), PAGE_WAIT_RUN);
         fake_verdict(f, 0, VERDICT_HOLD); /* no lease was ever written */
-        assert_int_equal(page_slot_wait(f->client.header, s, NULL), PAGE_WAIT_EXPIRED);
+        assert_int_equal(page_slot_wait(f->client.header, s, NULL, NSEC_INFINITY), PAGE_WAIT_EXPIRED);
         page_set_lease(f->page.header, now_ns() - 1);
-        assert_int_equal(page_slot_wait(f->client.header, s, NULL), PAGE_WAIT_EXPIRED);
+        assert_int_equal(page_slot_wait(f->client.header, s, NULL, NSEC_INFINITY), PAGE_WAIT_EXPIRED);
         page_set_lease(f->page.header, NSEC_INFINITY);
         atomic_store(&escape, 1);
-        assert_int_equal(page_slot_wait(f->client.header, s, &escape), PAGE_WAIT_RUN);
+        assert_int_equal(page_slot_wait(f->client.header, s, &escape, NSEC_INFINITY), PAGE_WAIT_RUN);
         assert_int_equal(errno, ENOTUNIQ);
         assert_int_equal(atomic_load(&s->waiters), 0);
 }
@@ -299,7 +299,7 @@ static void *waiter_main(void *p) {
         PageSlot *s = page_slot(&w->f->client, w->slot);
 
         (void) page_slot_begin_wait(s);
-        while ((w->why = page_slot_wait(w->f->client.header, s, NULL)) == PAGE_WAIT_AGAIN)
+        while ((w->why = page_slot_wait(w->f->client.header, s, NULL, NSEC_INFINITY)) == PAGE_WAIT_AGAIN)
                 ;
         page_slot_end_wait(s);
         w->at_ns = now_ns();
@@ -427,7 +427,7 @@ typedef struct EscapeWaiter {
 static void *escape_waiter_main(void *p) {
         EscapeWaiter *w = p;
 
-        while (page_slot_wait(w->f->client.header, page_slot(&w->f->client, 0), w->escape) ==
+        while (page_slot_wait(w->f->client.header, page_slot(&w->f->client, 0), w->escape, NSEC_INFINITY) ==
                         PAGE_WAIT_AGAIN)
                 ;
         return NULL;

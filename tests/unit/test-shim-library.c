@@ -50,6 +50,7 @@ static void test_exports(void **state) {
                         "xsched_queue_complete",
                         "xsched_queue_drained",
                         "xsched_queue_limit",
+                        "xsched_queue_limit_for",
                         "xsched_queue_lead",
                         "xsched_queue_boost",
                         "xsched_get_counters",
