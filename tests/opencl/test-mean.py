@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""MeanUSec of queues is what launches take on the device, whatever the program does around them
+
+The yardstick is of the same launches: the program's own queue has profiling enabled, and it says what it was from start to end of each. The layer
+does not use that. What else the machine does counts in both; and that the layer changes nothing about the kernels themselves is seen
+by the same program without it.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import mix
+from harness import *
+
+QUEUE = "org.xsched.Scheduler.Queue"
+SECONDS = 1.5
+WARM_UP = 0.3
+PERCENT = 0.01
+
+
+class Timed:
+    def __init__(self, case, how, *lengths, layer=True):
+        env = {**os.environ, "XSCHED_BUS_ADDRESS": case.bus.address, "POCL_MAX_PTHREAD_COUNT": "1"}
+        if layer:
+            env["OPENCL_LAYERS"] = os.environ["XSCHED_LAYER"]
+        self.case = case
+        self.process = subprocess.Popen([os.environ["TEST_TIMED"], how, *map(str, lengths)], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        case.addCleanup(self.end)
+        mix.go_first(self.process.pid)
+        case.assertEqual(self.process.stdout.readline(), "ready\n")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.case.assertEqual(self.process.wait(DEADLINE), 0)
+        self.process.stdout.close()
+
+    def run(self, seconds):
+        """The device's (mean, median), in microseconds."""
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        mean, median, n = map(int, self.process.stdout.readline().split())
+        self.case.assertGreater(n, 1)
+        return mean / 1000, median / 1000
+
+
+class Mean(Case):
+    config = "[Scheduler]\nAccounting=exact\n"
+
+    def measure(self, programs):
+        """What each says of its launches, and what their queues' MeanUSec was meanwhile."""
+        said, seen = [None] * len(programs), [[] for _ in programs]
+
+        def work(i):
+            programs[i].run(WARM_UP)
+            said[i] = programs[i].run(SECONDS)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(programs))]
+        for t in threads:
+            t.start()
+        paths = [self.path_of(p.process.pid) for p in programs]
+        time.sleep(WARM_UP)  # how long they run is their own matter: nothing is asserted of this
+        while any(t.is_alive() for t in threads):
+            for i, path in enumerate(paths):
+                mean = self.get("MeanUSec", path, QUEUE)
+                if threads[i].is_alive() and mean > 0:
+                    seen[i].append(mean)
+            time.sleep(0.002)
+        for t in threads:
+            t.join()
+        return [(*said[i], seen[i]) for i in range(len(programs))]
+
+    def path_of(self, pid):
+        found = []
+
+        def look():
+            state = json.loads(self.call("Describe"))
+            for c in state["clients"]:
+                if c["pid"] == pid:
+                    found[:] = [f"{PATH}/queue/{q['id']}" for q in state["queues"] if q["client"] == c["id"]]
+            return bool(found)
+
+        until(look, "its queue is registered")
+        return found[0]
+
+    def check(self, what, measured, mixed=False):
+        """Of launches of one length the medians are compared, which a kernel that was interrupted does not move; of several, the means, and most of
+        those are read while a long one runs, after a short one: half of one launch's weight in the mean is not ours."""
+        mean, median, seen = measured
+        self.assertGreater(len(seen), 10, what)
+        said, seen = (mean, statistics.fmean(seen)) if mixed else (median, statistics.median(seen))
+        print(f"{what}: {said:.1f} us by the device, MeanUSec {seen:.1f}", file=sys.stderr)
+        self.assertAlmostEqual(seen / said, 1, delta=10 * PERCENT + (1 / 16 if mixed else 0), msg=what)
+
+    def test_alone(self):
+        for how in ("sync", "deep"):
+            for usec in (20, 100, 1000, 20000):
+                self.check(f"{how} {usec} us alone", self.measure([Timed(self, how, usec)])[0])
+
+    def test_contended(self):
+        for how in ("sync", "deep"):
+            for usec in (20, 1000):
+                programs = [Timed(self, how, usec), Timed(self, how, usec)]
+                for pair in self.measure(programs):
+                    self.check(f"{how} {usec} us beside another", pair)
+                for p in programs:
+                    p.end()
+
+    def test_mixed(self):
+        """Two kinds in one queue: the mean of all."""
+        self.check("50 us and 1 ms, deep", self.measure([Timed(self, "deep", 50, 1000)])[0], mixed=True)
+
+    def test_the_layer_changes_nothing(self):
+        """As long with it as without, by the program's own account."""
+        plain = Timed(self, "sync", 1000, layer=False).run(SECONDS)[1]
+        self.assertAlmostEqual(Timed(self, "sync", 1000).run(SECONDS)[1] / plain, 1, delta=10 * PERCENT)
+
+
+if __name__ == "__main__":
+    main()
