@@ -28,11 +28,10 @@ typedef struct RecordAnswer {
         AnswerName *names; /* uthash, in the order of their places */
 } RecordAnswer;
 
-static RecordAnswer *record_answer_free(RecordAnswer *a) {
+static void record_answer_free(void *userdata) {
+        RecordAnswer *a = userdata;
         AnswerName *n, *tmp;
 
-        if (!a)
-                return NULL;
         HASH_ITER(hh, a->names, n, tmp) {
                 HASH_DEL(a->names, n);
                 free(n);
@@ -43,12 +42,6 @@ static RecordAnswer *record_answer_free(RecordAnswer *a) {
         sd_bus_message_unref(a->reply);
         sd_bus_message_unref(a->message);
         free(a);
-        return NULL;
-}
-DEFINE_TRIVIAL_CLEANUP_FUNC(RecordAnswer *, record_answer_free);
-
-static void free_answer(void *userdata) {
-        (void) record_answer_free(userdata);
 }
 
 /* The others are the first. */
@@ -165,5 +158,5 @@ int method_get_record(sd_bus_message *message, void *userdata, sd_bus_error *err
                         .message = sd_bus_message_ref(message),
                         .since_us = since_us,
         };
-        return call_go_on(m, message, &(CallWork){step, free_answer, a});
+        return call_go_on(m, message, &(CallWork){step, record_answer_free, a});
 }

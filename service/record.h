@@ -14,6 +14,7 @@
  * with the group first that ran and waited longest; the rest is summed up per device, as others. So it is with groups beyond
  * RECORD_USER_GROUPS_MAX of a user in a frame, with names beyond RECORD_USER_NAMES_MAX of a user in the whole record, and with names that
  * are too long. Nothing is left out of the sums. Of devices there are RECORD_DEVICES_MAX in a frame, users taking turns likewise; the rest is left out.
+ * All of it is some 8 MiB at the very most.
  *
  * Pure.
  */

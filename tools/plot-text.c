@@ -33,16 +33,18 @@ static double get_wait(const PlotCell *c, size_t which) {
 
 /* A character for each bin. What is not nothing is seen. */
 static char *draw(const Plot *p, const PlotDevice *d, get_t get, size_t which, double full) {
-        static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
-                                 *const ascii[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+        enum { LEVELS = 8 };
+        static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+                                                 *const ascii[LEVELS + 1] = {" ", ".", ":", "-", "=", "+",
+                                                                 "*", "#", "@"};
         const char *const *levels = streq(nl_langinfo(CODESET), "UTF-8") ? blocks : ascii;
         char *text = malloc(p->n_bins * 4 + 2), *end = text;
 
         if (!text)
                 return NULL;
         for (size_t i = 0; i < p->n_bins; i++) {
-                double v = get(d->bins + i, which) / full * (ELEMENTSOF(blocks) - 1);
-                size_t level = v >= ELEMENTSOF(blocks) - 1 ? ELEMENTSOF(blocks) - 1 : (size_t) (v + 0.5);
+                double v = get(d->bins + i, which) / full * LEVELS;
+                size_t level = v >= LEVELS ? LEVELS : (size_t) (v + 0.5);
 
                 end = stpcpy(end, levels[v > 0.01 ? MAX(level, (size_t) 1) : 0]);
         }

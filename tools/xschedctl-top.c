@@ -136,6 +136,9 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
                         .preempted = rate(t, group, before, "NPreempted"),
                         .first_client = t->n_members,
         };
+        /* What is a part is told when it is over, which may be in the next look. */
+        u->drain = MIN(u->drain, u->wait);
+        u->service = MIN(u->service, u->wait - u->drain);
         SNAPSHOT_FOREACH(client, &t->now, OBJECT_CLIENT) {
                 Usage *m = t->members + t->n_members;
 
