@@ -109,6 +109,26 @@ void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *r
         *ret = m;
 }
 
+GpuVendor gpu_metrics_vendor(const char *root, const PciAddress *a) {
+        _cleanup_(fclosep)
+        FILE *f = NULL;
+        char path[PATH_MAX], text[32];
+
+        int n = snprintf(path, sizeof(path),
+                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32
+                        "/vendor",
+                        root, a->domain, a->bus, a->device, a->function);
+        if (n < 0 || (size_t) n >= sizeof(path))
+                return GPU_VENDOR_UNKNOWN;
+        f = fopen(path, "re");
+        if (!f || !fgets(text, sizeof(text), f))
+                return GPU_VENDOR_UNKNOWN;
+        text[strcspn(text, "\n")] = '\0';
+        return streq(text, "0x1002")            ? GPU_VENDOR_AMD
+                        : streq(text, "0x10de") ? GPU_VENDOR_NVIDIA
+                                                : GPU_VENDOR_UNKNOWN;
+}
+
 /* --- as text --- */
 
 void gpu_metrics_print(FILE *f, const GpuMetrics *m, const char *source) {

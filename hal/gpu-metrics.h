@@ -4,10 +4,10 @@
 /*
  * What a GPU does just now: use, memory, temperature, power
  *
- * Two sources: rocm_smi_lib, which knows what each generation and driver calls these things, and amdgpu's own files in sysfs. The library
- * is looked for at run time, by its name: a machine without it is served as well as sysfs can, and packages need not depend on it. It prints,
- * takes locks that it shares with other processes, waits for them, and throws: so nothing but xsched-metrics calls it, a process that lives as
- * long as one measurement.
+ * Of AMD GPUs two sources: rocm_smi_lib, which knows what each generation and driver calls these things, and amdgpu's own files in sysfs. Of
+ * NVIDIA's one, NVML. The libraries are looked for at run time, by their names: a machine without them is served as well as sysfs can, and packages
+ * need not depend on them. They print, take locks that they share with other processes, wait for them, and throw: so nothing but xsched-metrics
+ * calls them, a process that lives as long as one measurement.
  *
  * libhsakmt is not asked, because it would have to open /dev/kfd, which makes the caller a client of the driver, and tells of the topology
  * nothing that hal/kfd-topology.h does not read in the same place.
@@ -49,6 +49,17 @@ void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *r
 /* From rocm_smi_lib. *ret_source says where from, or why not: both are fit for people. 0; -EOPNOTSUPP: not built in; -ENOENT: there is
  * no such library; -ELIBBAD: it is not as we know it; -EIO: it found no GPU or failed; -ENODEV: not this one. */
 int gpu_metrics_read_rocm_smi(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
+
+/* From NVML; likewise. */
+int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
+
+/* Who made it, by sysfs below `root`. */
+typedef enum GpuVendor {
+        GPU_VENDOR_UNKNOWN,
+        GPU_VENDOR_AMD,
+        GPU_VENDOR_NVIDIA,
+} GpuVendor;
+GpuVendor gpu_metrics_vendor(const char *root, const PciAddress *a);
 
 /* As lines of KEY=VALUE. Reading checks every value, and passes over keys that it does not know. */
 void gpu_metrics_print(FILE *f, const GpuMetrics *m, const char *source);

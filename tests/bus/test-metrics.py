@@ -17,6 +17,7 @@ OTHER_ID = "pci:0001:02:00.0"
 SYSFS = {"gpu_busy_percent": "12", "mem_info_vram_total": "1000", "mem_info_vram_used": "10", "hwmon/hwmon0/temp1_input": "40000",
          "hwmon/hwmon0/power1_average": "50000000"}
 OF_SYSFS = {"Utilisation": 12, "VRAMTotal": 1000, "VRAMUsed": 10, "Temperature": 40.0, "Power": 50.0}
+OF_NVML = {"Utilisation": 83, "VRAMTotal": 141 << 30, "VRAMUsed": 41 << 30, "Temperature": 47.0, "Power": 312.456}
 OF_LIBRARY = {"Utilisation": 37, "VRAMTotal": 64 << 30, "VRAMUsed": 5 << 30, "Temperature": 61.5, "Power": 212.5}
 STANDARD = "org.freedesktop.DBus.Error."
 
@@ -24,7 +25,7 @@ STANDARD = "org.freedesktop.DBus.Error."
 SCRIPT = """#!/bin/sh
 echo $$ >>{d}/started
 [ ! -p {d}/gate ] || read -r _ <{d}/gate
-FAKE_ROCM_SMI=$(cat {d}/mode) LD_LIBRARY_PATH=$(cat {d}/path) exec {program} --root={d}/root "$@"
+FAKE_ROCM_SMI=$(cat {d}/mode) FAKE_NVML=$(cat {d}/mode) LD_LIBRARY_PATH=$(cat {d}/path) exec {program} --root={d}/root "$@"
 """
 
 
@@ -38,6 +39,7 @@ class Metrics(Case):
         # Files that are no libraries end the search: this machine may have the real one.
         for version in (1, 5, 6, 7):
             self.put(f"none/librocm_smi64.so.{version}", "")
+        self.put("none/libnvidia-ml.so.1", "")
         self.use(path=f"{self.scratch}/none")
         os.environ["XSCHED_METRICS"] = f"{self.scratch}/script"
         super().setUp()
@@ -143,6 +145,50 @@ class Metrics(Case):
         self.assertEqual(self.get("NClients"), 1)
         self.assert_error(STANDARD + "Timeout", self.c.reply, serial)
         until(lambda: not os.path.exists(f"/proc/{self.started()[0]}"))
+
+    def use_nvml(self, mode="", vendor="0x10de"):
+        """NVIDIA's library, and none of AMD's."""
+        self.use(mode=mode, path=f"{os.environ['FAKE_NVML_DIR']}:{self.scratch}/none")
+        if vendor:
+            self.put("root/sys/bus/pci/devices/0000:65:00.0/vendor", vendor + "\n")
+
+    def test_nvml(self):
+        self.use_nvml()
+        self.check(self.measure(), "nvml (libnvidia-ml.so.1)", OF_NVML)
+
+    def test_nvml_of_a_device_whose_maker_is_not_known(self):
+        self.use_nvml(vendor=None)
+        self.check(self.measure(), "nvml (libnvidia-ml.so.1)", OF_NVML)
+
+    def test_nvml_is_not_asked_of_others(self):
+        self.use_nvml(vendor="0x1002")
+        self.check(self.measure(), "sysfs; rocm-smi: not found", {})
+
+    def test_rocm_smi_is_not_asked_of_nvidia(self):
+        self.use_nvml()
+        self.use(path=f"{os.environ['FAKE_ROCM_SMI_DIR']}:{self.scratch}/none")
+        self.check(self.measure(), "sysfs; nvml: not found", {})
+
+    def test_nvml_fails(self):
+        self.use_nvml("init")
+        self.check(self.measure(), "sysfs; nvml: failed", {})
+
+    def test_nvml_knows_nothing(self):
+        self.use_nvml("nothing")
+        self.check(self.measure(), "nvml (libnvidia-ml.so.1)", {})
+
+    def test_nvml_does_not_know_the_device(self):
+        self.client.queue("pci:0000:99:00.0")
+        self.put("root/sys/bus/pci/devices/0000:99:00.0/vendor", "0x10de\n")
+        self.use_nvml()
+        self.check(self.measure("pci:0000:99:00.0"), "sysfs; nvml: does not know this device", {})
+
+    def test_another_library_by_the_name_of_nvml(self):
+        os.makedirs(f"{self.scratch}/other")
+        os.symlink(os.environ["LIBXSCHED"], f"{self.scratch}/other/libnvidia-ml.so.1")
+        self.use_nvml()
+        self.use(path=f"{self.scratch}/other:{self.scratch}/none")
+        self.check(self.measure(), "sysfs; nvml: of another kind than known", {})
 
     def test_several_ask_at_once(self):
         self.use()

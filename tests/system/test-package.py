@@ -65,6 +65,8 @@ class Package(Case):
         self.assertEqual([m["MESSAGE"] for m in journal() if "Failed to" in str(m["MESSAGE"]) and "xsched" in str(m)], [])
         self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
         self.assertEqual(run("xschedctl", "--no-legend", "list-clients"), "")
+        self.assertEqual((show("xsched-exporter.socket", "UnitFileState"), show("xsched-exporter.socket", "ActiveState")), ("enabled", "active"))
+        self.assertIn("\nxsched_up 1\n", run("curl", "--silent", "http://localhost:10371/metrics"))
         self.assertEqual(run("stat", "-c", "%U %a", "/var/lib/xsched").strip(), "xsched 700")
         self.assertEqual(dpkg("--verify", *NAMES), "")
         for example in glob.glob("/usr/share/doc/xsched/examples/*"):

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What a GPU does just now, from NVML, the library of NVIDIA's driver
+ *
+ * It comes with the driver, in the driver's version, and keeps its interface. What we call is declared here, so that nothing of NVIDIA's is
+ * needed to build. It opens the driver's device files.
+ */
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/macro.h"
+#include "hal/gpu-metrics.h"
+
+#define SONAME "libnvidia-ml.so.1"
+
+enum {
+        NVML_SUCCESS = 0,
+        NVML_TEMPERATURE_GPU = 0,
+};
+
+typedef struct Utilisation {
+        unsigned gpu, memory; /* percent */
+} Utilisation;
+
+typedef struct Memory {
+        unsigned long long total, free, used; /* bytes */
+} Memory;
+
+typedef struct Library {
+        int (*init)(void);
+        int (*shut_down)(void);
+        int (*handle)(const char *bus_id, void **device);
+        int (*utilisation)(void *device, Utilisation *u);
+        int (*memory)(void *device, Memory *m);
+        int (*temperature)(void *device, int sensor, unsigned *degrees);
+        int (*power)(void *device, unsigned *milliwatts);
+} Library;
+
+static const struct {
+        const char *name;
+        size_t offset;
+} symbols[] = {
+                {"nvmlInit_v2", offsetof(Library, init)},
+                {"nvmlShutdown", offsetof(Library, shut_down)},
+                {"nvmlDeviceGetHandleByPciBusId_v2", offsetof(Library, handle)},
+                {"nvmlDeviceGetUtilizationRates", offsetof(Library, utilisation)},
+                {"nvmlDeviceGetMemoryInfo", offsetof(Library, memory)},
+                {"nvmlDeviceGetTemperature", offsetof(Library, temperature)},
+                {"nvmlDeviceGetPowerUsage", offsetof(Library, power)},
+};
+
+/* It stays loaded: this process ends soon. */
+static int library_open(Library *ret) {
+        void *handle = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+        Library l;
+
+        if (!handle)
+                return -ENOENT;
+        for (size_t i = 0; i < ELEMENTSOF(symbols); i++) {
+                void *symbol = dlsym(handle, symbols[i].name);
+                if (!symbol)
+                        return -ELIBBAD;
+                memcpy((char *) &l + symbols[i].offset, &symbol, sizeof(symbol));
+        }
+        *ret = l;
+        return 0;
+}
+
+static void read_device(const Library *l, void *device, GpuMetrics *m) {
+        Utilisation u;
+        Memory memory;
+        unsigned v;
+
+        if (l->utilisation(device, &u) == NVML_SUCCESS && u.gpu <= 100)
+                m->utilisation = u.gpu;
+        if (l->memory(device, &memory) == NVML_SUCCESS) {
+                m->vram_total = memory.total;
+                m->vram_used = memory.used;
+        }
+        if (l->temperature(device, NVML_TEMPERATURE_GPU, &v) == NVML_SUCCESS && v < INT32_MAX / 1000)
+                m->temperature_mc = (int32_t) v * 1000;
+        if (l->power(device, &v) == NVML_SUCCESS)
+                m->power_uw = (uint64_t) v * 1000;
+}
+
+static const char *problem(int r) {
+        switch (r) {
+        case -ENOENT:
+                return "not found";
+        case -ELIBBAD:
+                return "of another kind than known";
+        case -ENODEV:
+                return "does not know this device";
+        default:
+                return "failed";
+        }
+}
+
+static int read_library(const PciAddress *a, GpuMetrics *ret) {
+        GpuMetrics m = GPU_METRICS_NULL;
+        char bus_id[32];
+        void *device;
+        Library l;
+
+        int r = library_open(&l);
+        if (r < 0)
+                return r;
+        if (l.init() != NVML_SUCCESS)
+                return -EIO;
+        (void) snprintf(bus_id, sizeof(bus_id), "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32,
+                        a->domain, a->bus & 0xff, a->device & 0xff, a->function & 0xf);
+        if (l.handle(bus_id, &device) == NVML_SUCCESS)
+                read_device(&l, device, &m);
+        else
+                r = -ENODEV;
+        (void) l.shut_down();
+        if (r >= 0)
+                *ret = m;
+        return r;
+}
+
+int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]) {
+        int r = read_library(a, ret);
+
+        if (r < 0)
+                (void) snprintf(ret_source, 96, "nvml: %s", problem(r));
+        else
+                (void) snprintf(ret_source, 96, "nvml (" SONAME ")");
+        return r;
+}

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""xsched-exporter under systemd: started by its socket, ended when nobody asks, before a service that comes and goes, with scrapers that mean no
+good, behind a socket in the file system, and as a text file."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import inside
+from inside import Case, drop_in, run, show, until
+
+sys.path.insert(0, "/mnt/source/tests/lib")
+from processes import rss_kb
+from scraper import ACCEPT, Metrics, scrape
+
+PORT = 10371
+SOCKET, SERVICE = "xsched-exporter.socket", "xsched-exporter.service"
+LIFE = 15  # HTTP_LIFE_NS
+NOBODY = 65534
+
+# Opens connections as nobody, says what it was told to on each, and holds them until it is killed.
+HOSTILE = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+all = []
+for i in range(int(sys.argv[1])):
+    s = socket.create_connection(("127.0.0.1", 10371))
+    s.sendall(sys.argv[2].encode())
+    all.append(s)
+    if i % 64 == 63:
+        print("on", flush=True)
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+class Exporter(Case):
+    def setUp(self):
+        super().setUp()
+        run("systemctl", "start", SOCKET)
+
+    def tearDown(self):
+        run("rm", "-rf", f"/run/systemd/system/{SOCKET}.d", f"/run/systemd/system/{SERVICE}.d")
+        run("systemctl", "daemon-reload")
+        run("systemctl", "stop", SOCKET, SERVICE)
+        super().tearDown()
+
+    def fresh(self, condition):
+        """An answer for which it holds: one is a second old at most."""
+        return until(lambda: (lambda m: m if condition(m) else None)(scrape(PORT)), "an answer")
+
+    def test_started_by_its_socket(self):
+        run("systemctl", "enable", SOCKET)
+        self.assertEqual(run("systemctl", "is-enabled", SOCKET).strip(), "enabled")
+        self.assertEqual(show(SERVICE, "ActiveState"), "inactive")
+        c = self.client()
+        m = scrape(PORT, ACCEPT)
+        self.assertEqual((m.value("xsched_up"), m.value("xsched_clients")), (1, 1))
+        (labels, _), = m.all("xsched_group_queues")
+        self.assertEqual((labels["unit"], labels["group"].rsplit("/", 1)[1]), (c.unit, c.unit))
+        self.assertEqual(show(SERVICE, "ActiveState"), "active")
+        with open(f"/proc/{show(SERVICE, 'MainPID')}/status", encoding="utf-8") as f:
+            status = f.read()
+        uid = int(re.search(r"(?m)^Uid:\t(\d+)\t", status)[1])
+        self.assertEqual(uid, int(run("id", "-u", "xsched-exporter")))
+        self.assertNotEqual(uid, int(run("id", "-u", "xsched")))  # who is that may do everything
+        self.assertIn("CapEff:\t0000000000000000\n", status)
+        self.assertIn("NoNewPrivs:\t1\n", status)
+        run("systemctl", "disable", SOCKET)
+
+    def test_only_this_machine(self):
+        listening = run("systemctl", "show", "-P", "Listen", SOCKET)
+        self.assertIn(f"127.0.0.1:{PORT}", listening)
+        with self.assertRaises(OSError):
+            socket.create_connection(("127.0.0.2", PORT), timeout=5)
+
+    def test_the_service_goes_and_comes(self):
+        """It is not started by being asked, also where the bus could."""
+        run("systemctl", "enable", "xsched")
+        self.fresh(lambda m: m.value("xsched_up") == 1)
+        pid = show(SERVICE, "MainPID")
+        run("systemctl", "stop", "xsched")
+        self.fresh(lambda m: m.value("xsched_up") == 0)
+        self.assertEqual(show("xsched", "ActiveState"), "inactive")
+        run("systemctl", "start", "xsched")
+        self.fresh(lambda m: m.value("xsched_up") == 1)
+        c = self.client()
+        run("systemctl", "restart", "xsched")
+        m = self.fresh(lambda m: m.value("xsched_up") == 1 and m.value("xsched_clients") == 1)
+        self.assertEqual([l["unit"] for l, _ in m.all("xsched_group_queues")], [c.unit])
+        self.assertEqual(show(SERVICE, "MainPID"), pid)
+        run("systemctl", "disable", "xsched")
+
+    def test_ends_when_nobody_asks(self):
+        drop_in(SERVICE, "idle", "[Service]\nExecStart=\nExecStart=/usr/bin/xsched-exporter --idle-timeout=200ms\n")
+        for _ in range(3):
+            self.assertEqual(scrape(PORT).value("xsched_up"), 1)
+            until(lambda: show(SERVICE, "ActiveState") == "inactive", "it to end")
+            self.assertEqual((show(SERVICE, "Result"), show(SERVICE, "NRestarts"), show(SOCKET, "ActiveState")), ("success", "0", "active"))
+
+    def hostile(self, n, text):
+        p = subprocess.Popen([sys.executable, "-c", HOSTILE, str(n), text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+        def end():
+            p.kill()
+            p.communicate()
+        self.addCleanup(end)
+        self.assertEqual(p.stdout.readline(), "on\n")
+        return p
+
+    def test_scrapers_that_mean_no_good(self):
+        """As another user, with far more connections than there is room for: whoever scrapes is served, and the scheduler does not notice."""
+        c = self.client()
+        self.assertEqual(scrape(PORT).value("xsched_up"), 1)
+        pid = show(SERVICE, "MainPID")
+        before = rss_kb(pid)
+        for text in ("", "GET /metrics HTTP/1.1\r\nX: ", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /" + "x" * 30000):
+            self.hostile(320, text)
+            for _ in range(3):
+                self.assertEqual(scrape(PORT, timeout=LIFE).value("xsched_up"), 1)
+            self.assertEqual(c.ask("run 1"), "ran")
+        self.assertEqual(show(SERVICE, "MainPID"), pid)
+        self.assertLess(rss_kb(pid) - before, 8 * 1024)
+
+    def test_a_flood_of_scrapes_is_few_questions(self):
+        """What the service does for them is bounded by time, not by how many they are."""
+        nobody = subprocess.Popen(
+            ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", sys.executable, "-c",
+             "import http.client, itertools\n"
+             "for i in itertools.count():\n"
+             f"    c = http.client.HTTPConnection('127.0.0.1', {PORT}); c.request('GET', '/metrics'); c.getresponse().read(); c.close()\n"
+             "    if i % 50 == 49: print(i, flush=True)\n"],
+            stdout=subprocess.PIPE, text=True)
+        try:
+            monitor = inside.dbus.Connection(inside.SYSTEM_BUS)
+            self.addCleanup(monitor.close)
+            monitor.monitor("member='ListStatistics'", "member='ListPolicies'")
+            n_scrapes, n_asked, rounds = 0, 0, 0
+            while rounds < 3 or n_scrapes < 200:
+                n_scrapes = int(nobody.stdout.readline())
+                rounds += 1
+            self.call("ListPolicies")
+            while (m := monitor.next_message()).member != "ListPolicies":
+                n_asked += m.member == "ListStatistics"
+            self.assertLess(n_asked * 10, n_scrapes)
+        finally:
+            nobody.kill()
+            nobody.communicate()
+
+    def test_a_socket_for_fewer(self):
+        path = "/run/xsched-exporter.socket"
+        run("systemctl", "stop", SOCKET)
+        drop_in(SOCKET, "unix", f"[Socket]\nListenStream=\nListenStream={path}\nSocketMode=0660\nSocketGroup=daemon\n")
+        run("systemctl", "start", SOCKET)
+        self.assertEqual(scrape(path).value("xsched_up"), 1)
+        with self.assertRaises(OSError):
+            socket.create_connection(("127.0.0.1", PORT), timeout=5)
+        fetch = ["curl", "--silent", "--unix-socket", path, "http://localhost/metrics"]
+        refused = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", *fetch], capture_output=True, check=False)
+        self.assertEqual((refused.returncode != 0, refused.stdout), (True, b""))
+        member = run("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--groups", str(int(run("getent", "group", "daemon").split(":")[2])), *fetch)
+        self.assertEqual(Metrics(member).value("xsched_up"), 1)
+
+    def test_textfile(self):
+        """By anybody who may write there; whatever the service does meanwhile."""
+        os.makedirs("/run/textfile", exist_ok=True)
+        os.chmod("/run/textfile", 0o777)
+        write = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "xsched-exporter", "--textfile=/run/textfile/xsched.prom"]
+        for expected, verb in ((1, "start"), (0, "stop"), (1, "start")):
+            run("systemctl", verb, "xsched")
+            run(*write)
+            with open("/run/textfile/xsched.prom", encoding="utf-8") as f:
+                self.assertEqual(Metrics(f.read()).value("xsched_up"), expected)
+        self.assertEqual(os.listdir("/run/textfile"), ["xsched.prom"])
+
+    def test_units_are_valid(self):
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", SERVICE, SOCKET], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+        run("systemd-analyze", "security", "--no-pager", "--threshold=10", SERVICE)
+        self.assertEqual([m["MESSAGE"] for m in inside.journal("-p", "warning", f"_SYSTEMD_UNIT={SERVICE}")], [])
+
+
+if __name__ == "__main__":
+    inside.main()
