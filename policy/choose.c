@@ -22,6 +22,8 @@
  *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers only.
  *             There is one such candidate, of the highest tier and of those the last to give up, since a wait for it
  *             covers a wait for the others. Nothing renews the wait but running again.
+ *   keep      Among equals a place is kept for who has just become idle, by leaving him in his queue: keep.h. Who loses it so leaves, and is decided
+ *             again.
  *   owe       Who has been held for starve_ns, and is stopped by no maximum, is starved. One of the starved, which one is said in floor.h, is
  *             granted beside the chosen ones for starve_run_ns, or until it is idle. The next turn is not before starve_ns after this
  *             one began. So all turns together cost starve_run_ns/starve_ns of the device, and what a party gets of them does not
@@ -29,8 +31,8 @@
  *             part of a share, and an entity that has lived on them must not find itself in debt when its tier comes up.
  *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier lists
  *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
- *             the tier is; a new highest tier displaces them all, once. Without the bound a tier of n idle entities
- *             would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
+ *             the tier is; a new highest tier displaces them all, once, and so does the first of several equals that contend. Without the
+ *             bound a tier of n idle entities would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
  *             stops are left out.
  *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn of each kind +
  *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
@@ -45,10 +47,10 @@
  * in use says that somebody's slice counts, when a quota may be used up, when a period ends that somebody waits for, and when a node
  * is due. If all that are ready are chosen and below no maximum, none of these is there, and the answer is never.
  *
- * Time. Usage is accounted in full, by the verdict last reported, and charged to fair time, maxima and minima, also when we are asked
- * later than we wanted: whoever was granted ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness is the absence of
- * our caller (a stopped service), in which no verdict meant anything, and it would be unfair to charge more of it than a slice to whoever
- * was granted when it began.
+ * Time. Usage is accounted in full, and charged to fair time, maxima and minima, also when we are asked later than we wanted: whoever
+ * was granted, or drained, ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness is the absence of our caller (a stopped
+ * service), in which no verdict meant anything, and it would be unfair to charge more of it than a slice to whoever was granted when it
+ * began. What is blocked by a tail (drain.h) is charged nothing until that is over.
  *
  * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the paths of
  * the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set of eight words. A node
@@ -57,7 +59,9 @@
 
 #include <utlist.h>
 
+#include "drain.h"
 #include "floor.h"
+#include "keep.h"
 #include "node.h"
 
 static void tier_set_put(TierSet *s, size_t i, bool in) {
@@ -96,13 +100,15 @@ static void fair_advance_tree(FairQueue *q, uint32_t slots, uint64_t ns) {
 
         fair_queue_advance(q, slots, ns);
         DL_FOREACH(q->running, n)
-                if (n->below)
+                if (n->below && n->used > n->blocked)
                         fair_advance_tree(n->below, n->used, ns);
 }
 
 /* It ran inside its branch, and those above count it. */
 static void turn_advance(Policy *p, uint64_t ns) {
-        if (p->turn->fair.used == 0)
+        const FairNode *runner = p->turn->fair.running;
+
+        if (!runner || runner->used == runner->blocked)
                 return;
         fair_advance_tree(&p->turn->fair, 1, ns);
         for (Branch *b = p->turn; b->parent; b = b->parent)
@@ -113,31 +119,48 @@ static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
-                node_charge(e->node, from_ns, ns, true);
-        if (p->owed && !p->owed->chosen)
-                node_charge(p->owed->node, from_ns, ns, false);
+                if (!e->blocked)
+                        node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
+        if (p->owed && !p->owed->chosen && !p->owed->blocked)
+                node_charge(p->owed->node, from_ns, ns, NODE_OWED);
         DL_FOREACH2(p->chosen, e, chosen_next)
                 node_check_quotas(e->node);
         if (p->owed)
                 node_check_quotas(p->owed->node);
 }
 
-void tree_advance(Policy *p, uint64_t now_ns) {
-        uint64_t from_ns = p->now_ns, until = now_ns;
+/* Time passes, under what holds now; of it the part up to `charged_ns` is charged to somebody. */
+static void tree_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
+        uint64_t from_ns = p->now_ns, ns = ns_sub(MIN(to_ns, charged_ns), from_ns);
 
-        if (now_ns <= p->now_ns)
+        if (to_ns <= from_ns)
                 return;
-        p->usage = tree_usage_at(p, now_ns);
-        p->now_ns = now_ns;
-        if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
-                until = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
-        if (until <= from_ns)
+        tree_account(p, to_ns);
+        p->now_ns = to_ns;
+        if (ns == 0)
                 return;
+        tree_block(p);
         if (p->active)
-                fair_advance_tree(&p->active->root.fair, p->slots, until - from_ns);
+                fair_advance_tree(&p->active->root.fair, p->slots, ns);
         if (p->turn)
-                turn_advance(p, until - from_ns);
-        tree_charge(p, from_ns, until - from_ns);
+                turn_advance(p, ns);
+        tree_charge_tails(p, from_ns, ns);
+        tree_charge(p, from_ns, ns);
+        tree_unblock(p);
+}
+
+void tree_advance(Policy *p, uint64_t now_ns) {
+        uint64_t charged_ns = now_ns;
+
+        if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
+                charged_ns = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
+        while (tree_next_drain_end(p) <= now_ns) {
+                PolicyEntity *e = p->draining;
+
+                tree_step(p, e->drain_until_ns, charged_ns);
+                entity_drain_end(e);
+        }
+        tree_step(p, now_ns, charged_ns);
 }
 
 /* --- choose --- */
@@ -295,6 +318,11 @@ static void tree_owe(Policy *p) {
 
 /* --- advance --- */
 
+/* Those who have the places of their tier are not to find others' launches in their turns. */
+static bool tier_is_taken(const Policy *p, const Tier *t) {
+        return p->active == t && t->root.fair.used >= p->slots && p->now_ns < t->contended_until_ns;
+}
+
 /* The idle entities of the highest tier, the most recent ones where there are many. */
 static void tree_choose_advance(Policy *p) {
         const Tier *highest = tree_highest(p, &p->registered);
@@ -303,7 +331,7 @@ static void tree_choose_advance(Policy *p) {
 
         while (p->n_advanced > 0)
                 p->advanced[--p->n_advanced]->advanced = false;
-        if (!highest)
+        if (!highest || tier_is_taken(p, highest))
                 return;
         DL_FOREACH2(highest->idle, e, idle_next) {
                 if (n++ >= POLICY_ADVANCE_MAX)
@@ -326,7 +354,7 @@ static bool entity_may_run(const PolicyEntity *e) {
 
         if (e->ready)
                 return e->chosen || e == p->owed;
-        return e->advanced || entity_is_last(e) || (e == p->linger && p->lingering);
+        return e->kept || e->advanced || entity_is_last(e) || (e == p->linger && p->lingering);
 }
 
 /* Those above have a claim against it, its equals for as long as they contend, and minima and maxima always. */
@@ -356,12 +384,14 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
         entity_account(e);
         if (e->grant.verdict != g.verdict) {
                 if (g.verdict == VERDICT_RUN) {
+                        entity_drain_end(e);
                         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
                         entity_hold_end(e);
                 } else {
                         DL_DELETE2(p->granted, e, granted_prev, granted_next);
                         if (e->ready) {
                                 entity_hold_begin(e);
+                                entity_drain_begin(e);
                                 e->usage.n_preempted++;
                         }
                 }
@@ -371,6 +401,7 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
 }
 
 static void entity_run(PolicyEntity *e) {
+        e->by_floor = e == e->policy->owed && !e->chosen;
         entity_report(e,
                         (PolicyGrant){
                                         .verdict = VERDICT_RUN,
@@ -424,9 +455,12 @@ static uint64_t fair_left_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) 
 static uint64_t tree_quota_left(const Policy *p) {
         const PolicyEntity *e;
         uint32_t extra = p->owed ? 1 : 0;
-        uint64_t left = p->owed ? node_quota_left(p->owed->node, extra) : NSEC_INFINITY;
+        uint64_t left = p->owed && !p->owed->blocked ? node_quota_left(p->owed->node, extra) : NSEC_INFINITY;
 
         DL_FOREACH2(p->chosen, e, chosen_next) {
+                if (e->blocked || e->kept)
+                        continue;
+
                 uint64_t t = node_quota_left(e->node, extra);
 
                 left = MIN(left, t);
@@ -455,8 +489,10 @@ static uint64_t tree_next_owed(const Policy *p) {
 }
 
 static uint64_t tree_next(Policy *p) {
-        uint64_t left = tree_quota_left(p), slice_ns = p->config.timeslice_ns, next, t;
+        uint64_t left, slice_ns = p->config.timeslice_ns, next, t;
 
+        tree_block(p);
+        left = tree_quota_left(p);
         if (p->active) {
                 t = fair_left_tree(&p->active->root.fair, p->slots, slice_ns);
                 left = MIN(left, t);
@@ -465,9 +501,16 @@ static uint64_t tree_next(Policy *p) {
                 t = fair_left_tree(&p->turn->fair, 1, slice_ns);
                 left = MIN(left, t);
         }
+        tree_unblock(p);
         next = ns_add(p->now_ns, left);
         if (p->lingering)
                 next = MIN(next, p->linger_until_ns);
+        t = tree_next_keep_end(p);
+        next = MIN(next, t);
+        if (tree_n_blocked(p) > 0) {
+                t = tree_next_drain_end(p);
+                next = MIN(next, t);
+        }
         t = tree_next_turn(p);
         next = MIN(next, t);
         t = tree_next_refill(p);
@@ -476,13 +519,21 @@ static uint64_t tree_next(Policy *p) {
         return MIN(next, t);
 }
 
+/* Who loses the place that was kept for it leaves, and then others may compete differently. Ends: each turn has one less. */
+static void tree_decide(Policy *p) {
+        (void) tree_review_kept(p);
+        do {
+                tree_continue_turn(p);
+                tree_choose(p);
+                if (tree_begin_turn(p))
+                        tree_choose(p);
+        } while (tree_drop_kept(p) || tree_review_kept(p));
+}
+
 uint64_t tree_dispatch(Policy *p, uint64_t now_ns) {
         tree_advance(p, now_ns);
         tree_refill(p);
-        tree_continue_turn(p);
-        tree_choose(p);
-        if (tree_begin_turn(p))
-                tree_choose(p);
+        tree_decide(p);
         tree_note_contention(p);
         tree_owe(p);
         tree_choose_advance(p);

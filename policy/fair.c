@@ -61,6 +61,12 @@ static int64_t fair_lag_max(const FairNode *n, uint64_t slice_ns) {
         return (int64_t) fair_cost(slice_ns, n->weight, FAIR_LAG_SLICES);
 }
 
+static int64_t fair_debt_max(const FairNode *n, uint64_t slice_ns) {
+        int64_t lag = fair_lag_max(n, slice_ns), debt = (int64_t) fair_cost(FAIR_DEBT_MAX, n->weight, 1);
+
+        return MAX(lag, debt);
+}
+
 /* V, rounded down. Moves the origin there, which keeps the sum small. */
 static uint64_t fair_queue_vtime(FairQueue *q) {
         if (q->weight > 0) {
@@ -77,11 +83,15 @@ static uint64_t fair_queue_vtime(FairQueue *q) {
 static void fair_queue_add(FairQueue *q, const FairNode *n) {
         q->sum += (fair_wide_t) n->weight * fair_ahead(n->vtime, q->origin);
         q->weight += n->weight;
+        q->squares += (uint64_t) n->weight * n->weight;
+        q->n_here++;
 }
 
 static void fair_queue_subtract(FairQueue *q, const FairNode *n) {
         q->sum -= (fair_wide_t) n->weight * fair_ahead(n->vtime, q->origin);
         q->weight -= n->weight;
+        q->squares -= (uint64_t) n->weight * n->weight;
+        q->n_here--;
 }
 
 /* Its virtual time and its deadline stand still while it is in the tree. */
@@ -189,7 +199,7 @@ void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns) {
         fair_queue_use(q, n, 0);
         q->places -= n->places;
         fair_queue_subtract(q, n);
-        n->lag = CLAMP(lag, -most, most);
+        n->lag = CLAMP(lag, -fair_debt_max(n, slice_ns), most);
         fair_queue_remember(q, n);
 }
 
@@ -224,6 +234,30 @@ void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns
         n->vtime += (uint64_t) cost;
         q->sum += (fair_wide_t) n->weight * cost;
         fair_queue_put(q, n);
+}
+
+void fair_queue_charge_tail(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns) {
+        int64_t cost = (int64_t) fair_cost(ns, n->weight, 1);
+
+        if (n->state == FAIR_REMEMBERED)
+                fair_queue_charge_away(q, n, cost, fair_debt_max(n, slice_ns));
+        if (n->state != FAIR_HERE)
+                return;
+        fair_queue_take(q, n);
+        n->vtime += (uint64_t) cost;
+        q->sum += (fair_wide_t) n->weight * cost;
+        fair_queue_put(q, n);
+}
+
+int64_t fair_queue_lag(FairQueue *q, const FairNode *n) {
+        return (int64_t) ((fair_wide_t) fair_ahead(fair_queue_vtime(q), n->vtime) * n->weight /
+                        (fair_wide_t) FAIR_SCALE);
+}
+
+/* The square of a sum is n times the sum of the squares for equal ones only. */
+bool fair_queue_is_even(const FairQueue *q) {
+        return (fair_wide_t) q->weight * (fair_wide_t) q->weight ==
+                        (fair_wide_t) q->n_here * (fair_wide_t) q->squares;
 }
 
 void fair_node_move(FairNode *n, FairQueue *from, FairQueue *to) {
@@ -284,12 +318,14 @@ void fair_queue_advance(FairQueue *q, uint32_t slots, uint64_t ns) {
 
         q->clock_ns += ns;
         DL_FOREACH(q->running, n) {
-                n->left_ns = ns_sub(n->left_ns, ns * n->used);
-                if (!fair_queue_is_contended(q))
+                uint32_t used = n->used - n->blocked;
+
+                n->left_ns = ns_sub(n->left_ns, ns * used);
+                if (!fair_queue_is_contended(q) || used == 0)
                         continue;
 
                 uint64_t d = n->full ? fair_cost(ns, full.weight_left, full.slots_left)
-                                     : fair_cost(ns, n->weight, n->used);
+                                     : fair_cost(ns, n->weight, used);
                 n->vtime += d;
                 q->sum += (fair_wide_t) n->weight * d;
         }
@@ -470,15 +506,22 @@ uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairFull full = fair_queue_find_full(q, slots);
         const FairNode *n;
         uint64_t left = NSEC_INFINITY, eligible;
+        bool moves = false;
 
         if (!fair_queue_is_contended(q))
                 return NSEC_INFINITY;
-        DL_FOREACH(q->running, n)
-                if (!n->full) {
-                        uint64_t t = DIV_ROUND_UP(n->left_ns, n->used);
+        DL_FOREACH(q->running, n) {
+                uint32_t used = n->used - n->blocked;
+
+                moves = moves || used > 0;
+                if (!n->full && used > 0) {
+                        uint64_t t = DIV_ROUND_UP(n->left_ns, used);
 
                         left = MIN(left, t);
                 }
+        }
+        if (!moves)
+                return NSEC_INFINITY;
         if (fair_queue_eligible(q, slice_ns))
                 return left;
         eligible = fair_queue_until_eligible(q, &full);

@@ -26,7 +26,8 @@
  * so that V does not feel it go or come, and those that stay are not charged for what it leaves behind. Time away
  * earns nothing, since V may move on but the lag does not; and leaving washes away no debt. Lag is kept up to
  * FAIR_LAG_SLICES slices of the node's own, for FAIR_MEMORY_SLICES slices of the queue's run time, and for the latest
- * FAIR_REMEMBER_MAX nodes: that is the most that sleepers can ever claim from those that stayed.
+ * FAIR_REMEMBER_MAX nodes: that is the most that sleepers can ever claim from those that stayed. A debt is kept up to FAIR_DEBT_MAX: a
+ * launch may be longer than any slice.
  *
  * Several slots. A node cannot run on two, so its weight counts for at most one: runners whose weight is worth more than an
  * equal part of the slots that heavier ones leave are `full`. They keep their slot, and advance with the mean of the
@@ -54,6 +55,7 @@
 #define FAIR_LAG_SLICES    2U
 #define FAIR_MEMORY_SLICES 16U
 #define FAIR_REMEMBER_MAX  64U
+#define FAIR_DEBT_MAX      UINT64_C(1000000000) /* ns */
 #define FAIR_STEP_MAX                                                                                       \
         (UINT64_C(1) << 48) /* ns; a single step beyond three days is no run time of anybody's */
 
@@ -74,6 +76,7 @@ struct FairNode {
         FairState state;
         FairQueue *below; /* what it stands for; NULL: for itself */
         uint32_t places, used;
+        uint32_t blocked; /* of `used`: places that are not free yet, in which it does not run. The caller's to set and to take back */
         bool full; /* running, and worth all its places */
         uint32_t weight;
         uint64_t vtime;
@@ -91,7 +94,9 @@ struct FairQueue {
         uint32_t places, used; /* of all that are here */
         FairNode *away;        /* remembered, the longest away first */
         uint32_t n_away;
-        uint64_t weight;   /* of all, waiting and running */
+        uint64_t n_here;   /* nodes, waiting and running */
+        uint64_t weight;   /* of all of them */
+        uint64_t squares;  /* of their weights, added up */
         uint64_t origin;   /* V is origin + sum / weight */
         fair_wide_t sum;   /* of weight * (vtime - origin), less the weight * lag of those remembered */
         uint64_t clock_ns; /* advanced in all */
@@ -113,6 +118,15 @@ void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places);
 /* It has run for that long without having been chosen, whether it is here or not. Never gets further ahead than what can be
  * remembered. */
 void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
+
+/* The same for a time that it has certainly had, however long: what a launch took that was begun in time. */
+void fair_queue_charge_tail(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
+
+/* Here: the run time that it is owed, negative where it has had too much. */
+int64_t fair_queue_lag(FairQueue *q, const FairNode *n);
+
+/* All that are here have the same weight. */
+bool fair_queue_is_even(const FairQueue *q);
 
 /* Away: owed nothing any more. Before a node is freed. */
 void fair_queue_forget(FairQueue *q, FairNode *n);

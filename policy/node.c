@@ -269,11 +269,11 @@ void node_count_chosen(PolicyNode *n, bool chosen) {
         }
 }
 
-void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, bool chosen) {
+void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use) {
         for (; n; n = n->parent) {
-                if (quota_is_limited(&n->quota))
+                if (use != NODE_KEPT && quota_is_limited(&n->quota))
                         quota_charge(&n->quota, from_ns, ns);
-                if (chosen && n->guarantee.percent > 0)
+                if (use != NODE_OWED && n->guarantee.percent > 0)
                         guarantee_charge(&n->guarantee, ns, n->policy->now_ns);
         }
 }

@@ -49,9 +49,14 @@ bool node_is_limited(const PolicyNode *n);
 /* The highest branch with something that could run; NULL when there is none. */
 Branch *node_highest(const PolicyNode *n);
 
-/* One place was used below it from then on, for so long. Maxima and minima count it up to the root; `chosen`: not by a turn of the
- * floor, which is no part of a minimum. */
-void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, bool chosen);
+typedef enum NodeUse {
+        NODE_RAN,
+        NODE_OWED, /* ran by a turn of the floor, which is no part of a minimum */
+        NODE_KEPT, /* was kept for it, which a maximum does not count */
+} NodeUse;
+
+/* One place was used below it from then on, for so long. Maxima and minima count it up to the root. */
+void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use);
 
 /* Stops those up to the root that have used up their quotas. */
 void node_check_quotas(PolicyNode *n);

@@ -20,15 +20,23 @@
  * Contract, checked by the property tests for every policy:
  *   - among READY entities, those with VERDICT_RUN are at most `concurrency` (plus those that the starvation floor lets
  *     in), and never of two priority tiers at once, but for one turn of a node that its minimum is owed;
- *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs (but for an
- *     anticipation window, see PolicyConfig.linger_ns);
+ *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs, or the device is kept for somebody who
+ *     ran and became idle at most linger_ns ago: from lower tiers, or from others of its own where their weights differ or it is owed more than
+ *     a slice (keep.h). Where all weights are equal and nobody is owed so much, equals are not kept waiting;
  *   - nobody runs who is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
- *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier; whoever ran last keeps its grant while
+ *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier, and not while all places have somebody of it, and others of it wanted
+ *     them shortly before: their launches are not to land in his turn. Whoever ran last keeps its grant while
  *     it is idle and nobody else is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
  *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;
  *   - an entity that is alone on the device, and below no maximum, is granted without a threshold.
+ *
+ * Time. An entity's run time is the time in which the device had its work: while it is ready and granted, and nobody's launches from before are in
+ * its way; and after a hold, until what it had launched is over, which the caller says with entity_drained() (drain.h says what becomes of
+ * who is never said to have drained). Fair time, maxima and minima count that, and never what a verdict said. What a device is kept
+ * for somebody is a part of his share, though not of his run time. Events carry the time at which they happened, which may be before
+ * that of the call: what has been decided meanwhile stands, and `now_ns` is taken for the latest known time where it lies before that.
  *
  * Thread safety: none; one instance belongs to one thread.
  */
@@ -112,7 +120,7 @@ typedef struct PolicyConfig {
                                   * the floor costs starve_run_ns/starve_ns of the device and no more; 0: no
                                   * floor */
         uint64_t linger_ns; /* at most this long a device is kept for an entity that has just become idle and whose
-                                  * recent gaps were shorter; 0 turns anticipation off */
+                                  * recent gaps were shorter, from lower tiers and from equals; 0 turns anticipation off */
         uint32_t threshold; /* default in-flight bound of entities that others have a claim against */
 } PolicyConfig;
 
@@ -187,7 +195,8 @@ typedef struct PolicyOps {
         int (*entity_move)(PolicyEntity *e, PolicyNode *to, uint64_t now_ns); /* NULL: to the root */
         void (*entity_ready)(PolicyEntity *e, uint64_t now_ns);               /* idempotent */
         void (*entity_idle)(PolicyEntity *e, uint64_t now_ns);                /* idempotent */
-        void (*entity_drained)(PolicyEntity *e, uint64_t now_ns);             /* idempotent */
+        void (*entity_drained)(PolicyEntity *e,
+                        uint64_t now_ns); /* idempotent: all that it had in flight when it was held is over */
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
         bool (*entity_wait)(const PolicyEntity *e, PolicyWait *ret); /* false: it does not wait */
 

@@ -11,7 +11,9 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "drain.h"
 #include "floor.h"
+#include "keep.h"
 #include "node.h"
 
 static void entity_idle_begin(PolicyEntity *e) {
@@ -22,13 +24,12 @@ static void entity_idle_end(PolicyEntity *e) {
         DL_DELETE2(e->branch->tier->idle, e, idle_prev, idle_next);
 }
 
-/* Into the fair queues, and out of them. */
-static void entity_join(PolicyEntity *e) {
+void entity_join(PolicyEntity *e) {
         fair_queue_join(&e->branch->fair, &e->fair, 1, e->policy->config.timeslice_ns);
         branch_changed(e->branch);
 }
 
-static void entity_leave(PolicyEntity *e) {
+void entity_leave(PolicyEntity *e) {
         fair_queue_leave(&e->branch->fair, &e->fair, e->policy->config.timeslice_ns);
         branch_changed(e->branch);
 }
@@ -116,7 +117,10 @@ static void tree_entity_ready(PolicyEntity *e, uint64_t now_ns) {
                 gaps_learn(&e->gaps, ns_sub(p->now_ns, e->idle_since_ns));
         if (e->grant.verdict == VERDICT_HOLD)
                 entity_hold_begin(e);
-        entity_join(e);
+        if (e->kept)
+                entity_keep_back(e);
+        else
+                entity_join(e);
 }
 
 /* The best candidate is in the highest tier, and among equals the one that may be back last. */
@@ -141,11 +145,11 @@ static void tree_entity_idle(PolicyEntity *e, uint64_t now_ns) {
         if (!e->ready)
                 return;
 
+        entity_drain_end(e);
         entity_account(e);
         e->ready = false;
         e->idle_since_ns = p->now_ns;
         p->n_ready--;
-        entity_unchoose(e);
         if (p->owed == e)
                 p->owed = NULL;
         if (e->grant.verdict == VERDICT_HOLD)
@@ -154,8 +158,11 @@ static void tree_entity_idle(PolicyEntity *e, uint64_t now_ns) {
                 p->last = e;
                 tree_consider_linger(p, e);
         }
-        entity_leave(e);
         entity_idle_begin(e);
+        if (entity_keep_begin(e))
+                return;
+        entity_unchoose(e);
+        entity_leave(e);
 }
 
 static void tree_forget_advance(Policy *p, const PolicyEntity *e) {
@@ -170,6 +177,7 @@ static PolicyEntity *tree_entity_free(PolicyEntity *e, uint64_t now_ns) {
         Policy *p = e->policy;
 
         tree_entity_idle(e, now_ns);
+        entity_keep_end(e);
         entity_idle_end(e);
         fair_queue_forget(&e->branch->fair, &e->fair);
         tree_forget_advance(p, e);
@@ -204,6 +212,7 @@ static void entity_change_floor(PolicyEntity *e, Floor *to) {
 static void entity_change_branch(PolicyEntity *e, Branch *to) {
         Branch *from = e->branch;
 
+        entity_keep_end(e);
         entity_unchoose(e);
         if (e->ready)
                 entity_leave(e);
@@ -276,6 +285,7 @@ static int tree_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
 /* What it had in flight when it was held is over. */
 static void tree_entity_drained(PolicyEntity *e, uint64_t now_ns) {
         tree_advance(e->policy, now_ns);
+        entity_drain_end(e);
 }
 
 static void tree_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret) {
@@ -389,11 +399,14 @@ static Policy *tree_free(Policy *p) {
 
 static int tree_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns) {
         PolicyNode *n;
+        PolicyEntity *e;
 
         if (!config_is_valid(config))
                 return -EINVAL;
 
         tree_advance(p, now_ns);
+        DL_FOREACH2(p->draining, e, draining_next)
+                entity_account(e);
         p->config = *config;
         DL_FOREACH2(p->guarantees, n, guarantee_next)
                 node_configure_turns(n);
@@ -404,6 +417,8 @@ static int tree_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns
         if (p->linger)
                 p->linger_until_ns =
                                 MIN(p->linger_until_ns, ns_add(p->linger->idle_since_ns, config->linger_ns));
+        DL_FOREACH2(p->kept, e, kept_next)
+                e->kept_until_ns = MIN(e->kept_until_ns, ns_add(e->idle_since_ns, config->linger_ns));
         return 0;
 }
 

@@ -111,6 +111,17 @@ struct PolicyEntity {
         bool advanced;     /* idle, and one of Policy.advanced */
         PolicyGrant grant; /* last reported */
 
+        bool kept; /* idle, and has its place still: keep.h */
+        uint64_t kept_until_ns;
+        bool behind; /* was owed more than a slice, and has not had it yet */
+        PolicyEntity *kept_prev, *kept_next;
+
+        bool draining; /* ready, and what it launched before it was held may run on: drain.h */
+        uint64_t drain_until_ns;
+        bool by_floor; /* it was let go by a turn of the floor */
+        bool blocked;  /* marked by tree_block() */
+        PolicyEntity *draining_prev, *draining_next;
+
         bool held; /* ready with VERDICT_HOLD, and on the floor's list */
         PolicyEntity *held_prev, *held_next;
         PolicyEntity *idle_prev, *idle_next;
@@ -146,6 +157,10 @@ struct Policy {
         PolicyEntity *advanced[POLICY_ADVANCE_MAX];
         size_t n_advanced;
         PolicyEntity *last; /* ran last, and is idle */
+
+        PolicyEntity *draining; /* the longest held first */
+        size_t n_draining;
+        PolicyEntity *kept;
 
         Avl due;                /* nodes that their minimum may be owed, the first due first */
         PolicyNode *guaranteed; /* has its turn now, */
@@ -190,6 +205,15 @@ PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
 
 /* What the device's time comes to at any time. */
 PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns);
+
+/* Everything up to then is accounted, under what holds now. */
+void tree_account(Policy *p, uint64_t until_ns);
+
+/* --- tree.c --- */
+
+/* Into the fair queues, and out of them. */
+void entity_join(PolicyEntity *e);
+void entity_leave(PolicyEntity *e);
 
 /* --- choose.c again --- */
 

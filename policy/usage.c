@@ -2,21 +2,40 @@
 
 /*
  * Accounting: whose time it was, entity by entity, and of the device as a whole
+ *
+ * Those whose time may change its kind without an event of their own are in short lists: the granted, those that drain, the ones that the device is kept
+ * for. They are settled at every step of time; all others when their own state changes.
  */
 
 #include <utlist.h>
 
+#include "drain.h"
+#include "keep.h"
 #include "node.h"
+
+static bool entity_is_kept_for(const PolicyEntity *e) {
+        const Policy *p = e->policy;
+
+        return (e->kept || (p->lingering && p->linger == e)) && tree_is_wanted(p);
+}
 
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
         PolicyUsage u = e->usage;
+        uint64_t ns = ns_sub(now_ns, e->accounted_ns);
 
-        if (!e->ready)
+        if (ns == 0)
                 return u;
+        if (!e->ready) {
+                u.kept_ns += entity_is_kept_for(e) ? ns : 0;
+                return u;
+        }
+        if (e->grant.verdict == VERDICT_RUN ? !entity_is_blocked(e) : entity_has_tail(e)) {
+                u.run_ns += ns;
+                return u;
+        }
+        u.wait_ns += ns;
         if (e->grant.verdict == VERDICT_RUN)
-                u.run_ns += ns_sub(now_ns, e->accounted_ns);
-        else
-                u.wait_ns += ns_sub(now_ns, e->accounted_ns);
+                u.drain_wait_ns += ns;
         return u;
 }
 
@@ -25,14 +44,13 @@ void entity_account(PolicyEntity *e) {
         e->accounted_ns = e->policy->now_ns;
 }
 
-/* Whoever is granted is in one short list. */
 static bool tree_is_busy(const Policy *p) {
         const PolicyEntity *e;
 
         DL_FOREACH2(p->granted, e, granted_next)
                 if (e->ready)
                         return true;
-        return false;
+        return p->draining;
 }
 
 PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns) {
@@ -43,9 +61,26 @@ PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns) {
                 return u;
         if (tree_is_busy(p))
                 u.busy_ns += ns;
-        else if (tree_highest((Policy *) p, &p->with_places))
+        else if (tree_is_wanted(p))
                 u.kept_ns += ns;
         else
                 u.idle_ns += ns;
         return u;
+}
+
+static void entity_settle(PolicyEntity *e, uint64_t until_ns) {
+        e->usage = entity_usage_at(e, until_ns);
+        e->accounted_ns = until_ns;
+}
+
+/* Who waits to drain is settled when it moves up. */
+void tree_account(Policy *p, uint64_t until_ns) {
+        PolicyEntity *e;
+        size_t n = p->config.concurrency;
+
+        p->usage = tree_usage_at(p, until_ns);
+        DL_FOREACH2(p->granted, e, granted_next)
+                entity_settle(e, until_ns);
+        for (e = p->draining; e && n > 0; e = e->draining_next, n--)
+                entity_settle(e, until_ns);
 }

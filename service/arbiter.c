@@ -9,6 +9,7 @@
 #include "arbiter.h"
 #include "crowd.h"
 #include "decision.h"
+#include "edges.h"
 #include "freeze.h"
 #include "gang.h"
 #include "group-totals.h"
@@ -16,6 +17,7 @@
 #include "overdue.h"
 #include "privileged.h"
 #include "recorder.h"
+#include "tail.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
@@ -74,7 +76,7 @@ static uint32_t wanted_watch(const Queue *q) {
                         return 0;
                 _fallthrough_;
         default:
-                return PAGE_WATCH_READY | PAGE_WATCH_IDLE;
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
         }
 }
 
@@ -97,7 +99,7 @@ static SlotWords wanted_words(const Queue *q) {
         return w;
 }
 
-static void queue_set_ready(Queue *q, bool ready) {
+void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         q->device->account.edges += ready != q->ready;
         if (ready && !q->ready && q->entity) {
                 ladder_ready_while_held(q->entity);
@@ -105,7 +107,10 @@ static void queue_set_ready(Queue *q, bool ready) {
         }
         q->ready = ready;
         queue_note_wait(q);
-        entity_update_queue(q);
+        arbiter_note_cause(q->device, at);
+        entity_update_queue_at(q, at);
+        if (!ready)
+                tail_end(q, at);
 }
 
 static void entity_note_held(Entity *e) {
@@ -123,7 +128,7 @@ static void sync_watch(Queue *q) {
 
         /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
         if (q->device->state == DEVICE_ALONE && watch == 0)
-                queue_set_ready(q, false);
+                arbiter_queue_ready(q, false, now_ns());
         if (watch == q->written.watch)
                 return;
         q->written.watch = watch;
@@ -132,7 +137,8 @@ static void sync_watch(Queue *q) {
                 return;
         if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
                 client_notify(q->client);
-        queue_set_ready(q, outstanding != 0);
+        q->seen_ns = now_ns();
+        arbiter_queue_ready(q, outstanding != 0, q->seen_ns);
 }
 
 static void write_level(Queue *q, uint32_t level, bool is_order) {
@@ -156,6 +162,10 @@ static void write_verdict(Queue *q, Verdict v) {
                 crowd_end(&t);
         }
         q->holds = v == VERDICT_HOLD;
+        if (q->holds)
+                tail_begin(q);
+        else
+                tail_end(q, now_ns());
         queue_note_wait(q);
         q->manager->n_verdicts++;
         q->manager->verdict_at = now_ns();
@@ -272,17 +282,29 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 
         if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
                 preempted(d, e);
+        if (e->told_ready && e->grant.verdict == VERDICT_RUN)
+                e->tail_awaited = grant->verdict == VERDICT_HOLD;
         e->grant = *grant;
         arbiter_entity_changed(e);
 }
 
-static void write_changed(Device *d) {
+/* It goes on now: since it could have, it has waited for us. */
+static void note_service_wait(Entity *e, uint64_t cause, uint64_t now) {
+        if (e->held_since == 0 || !e->told_ready || e->grant.verdict == VERDICT_HOLD)
+                return;
+        e->service_wait_ns += ns_sub(now, MAX(cause, e->ready_at));
+}
+
+static void write_changed(Device *d, uint64_t cause) {
         Entity *e, *tmp;
 
         LL_FOREACH2(d->changed, e, changed_next)
         write_entity(e, VERDICT_HOLD);
         ladder_flush(d->manager); /* they have the longest way */
+        LL_FOREACH2(d->changed, e, changed_next)
+        tail_settle(e, now_ns());
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
+                note_service_wait(e, cause, now_ns());
                 write_entity(e, VERDICT_RUN);
                 if (d->preempted && e->told_ready && e->grant.verdict == VERDICT_RUN)
                         d->preempted_by = e;
@@ -378,6 +400,11 @@ static void queue_set_stalled(Queue *q, bool stalled) {
         entity_update_queue(q);
 }
 
+void arbiter_queue_goes_on(Queue *q) {
+        if (q->stalled)
+                queue_set_stalled(q, false);
+}
+
 static void queue_check_stall(Queue *q) {
         uint64_t progress = atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed) +
                         atomic_load_explicit(&q->page_slot->completed, memory_order_relaxed);
@@ -426,6 +453,8 @@ static void device_review(Device *d, uint64_t now) {
                 if (ladder_review(e, now))
                         arbiter_entity_changed(e);
                 overdue_look(e, now);
+                tail_review(e, now);
+                d->review_at = MIN(d->review_at, e->tail_look_at);
                 d->review_at = MIN(d->review_at, e->review_at);
                 d->review_at = MIN(d->review_at, e->overdue.look_at);
         }
@@ -453,6 +482,7 @@ static int on_device_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         Device *d = userdata;
 
         d->timer_at = NSEC_INFINITY;
+        arbiter_note_cause(d, d->dispatch_at);
         arbiter_touch(d);
         arbiter_flush(d->manager);
         return 0;
@@ -468,6 +498,10 @@ int arbiter_device_init(Device *d) {
         return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
 }
 
+void arbiter_note_cause(Device *d, uint64_t at) {
+        d->cause_at = MIN(d->cause_at, at);
+}
+
 static void device_turn(Device *d) {
         uint64_t now = now_ns();
 
@@ -475,7 +509,8 @@ static void device_turn(Device *d) {
         device_settle(d, now);
 
         now = now_ns();
-        uint64_t at = d->ops->dispatch(d->policy, now);
+        uint64_t cause = MIN(d->cause_at, now), at = d->ops->dispatch(d->policy, now);
+        d->cause_at = NSEC_INFINITY;
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
         account_turn(d, now);
@@ -487,7 +522,7 @@ static void device_turn(Device *d) {
                 write_device(d, VERDICT_HOLD);
                 write_device(d, VERDICT_RUN);
         }
-        write_changed(d);
+        write_changed(d, cause);
         device_arm(d);
 }
 
@@ -538,32 +573,6 @@ void arbiter_flush(Manager *m) {
 
 /* --- edges --- */
 
-static void queue_look_boost(Queue *q, bool ready) {
-        bool boosted = ready && atomic_load_explicit(&q->page_slot->boost, memory_order_relaxed) != 0;
-
-        if (boosted == q->boosted)
-                return;
-        q->boosted = boosted;
-        (void) queue_settings_changed(q);
-}
-
-static void queue_look(Queue *q) {
-        if (q->written.watch == 0 && q->device->state != DEVICE_SOLE)
-                return; /* it is looked at when the watch begins */
-
-        uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
-        bool ready = outstanding != 0;
-        if (q->own || q->boosted)
-                queue_look_boost(q, ready);
-        if (q->stalled)
-                queue_set_stalled(q, false);
-        if (ready == q->ready)
-                return;
-        if (ready)
-                decision_note_edge(q);
-        queue_set_ready(q, ready);
-}
-
 unsigned arbiter_client_woke(Client *c) {
         unsigned n = 0;
 
@@ -576,7 +585,7 @@ unsigned arbiter_client_woke(Client *c) {
                         if (!q)
                                 continue;
                         n++;
-                        queue_look(q);
+                        edge_look(q);
                 }
         }
         c->n_edges += n;

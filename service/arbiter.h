@@ -66,6 +66,13 @@ void arbiter_sync_device(Device *d);
 /* The slot is about to be given back: it runs, without bounds and unwatched. */
 void arbiter_release_queue(Queue *q);
 
+/* edges.c: a queue has become ready, or idle, at that time; one whose process had stopped goes on. */
+void arbiter_queue_ready(Queue *q, bool ready, uint64_t at);
+void arbiter_queue_goes_on(Queue *q);
+
+/* What the device's next decision follows from happened then. */
+void arbiter_note_cause(Device *d, uint64_t at);
+
 /* lease.c: a slot of the client begins or ceases to be held. */
 int lease_init(Manager *m);
 void lease_begin(Client *c);

@@ -183,6 +183,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .backend = strdup(strempty(backend)),
                         .timer_at = NSEC_INFINITY,
                         .dispatch_at = NSEC_INFINITY,
+                        .cause_at = NSEC_INFINITY,
                         .settle_at = NSEC_INFINITY,
                         .probe_at = NSEC_INFINITY,
                         .stall_at = NSEC_INFINITY,

@@ -62,8 +62,9 @@ struct Device {
         sd_event_source *timer;
         uint64_t timer_at;    /* NSEC_INFINITY: off */
         uint64_t dispatch_at; /* when the policy wants to be asked again */
-        uint64_t settle_at;   /* when the state may become quiet or sole */
-        uint64_t probe_at;    /* when the sole entity is looked at again, while others are held for it */
+        uint64_t cause_at; /* what the next decision follows from: the earliest of what has happened since the last; NSEC_INFINITY: nothing */
+        uint64_t settle_at; /* when the state may become quiet or sole */
+        uint64_t probe_at;  /* when the sole entity is looked at again, while others are held for it */
 
         uint64_t review_at; /* when the choice of a hold's level is to be made anew: at the earliest of all entities */
         Costs costs; /* what the votes come to */

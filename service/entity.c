@@ -15,6 +15,7 @@
 #include "party.h"
 #include "recorder.h"
 #include "share.h"
+#include "tail.h"
 #include "tally.h"
 #include "user.h"
 
@@ -47,6 +48,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .settings = *settings,
                         .review_at = NSEC_INFINITY,
                         .overdue = {.look_at = NSEC_INFINITY},
+                        .tail_look_at = NSEC_INFINITY,
         };
         int r = tally_join(e);
         if (r < 0)
@@ -110,7 +112,7 @@ static void entity_leave_policy(Entity *e) {
                 return;
         if (e->told_ready)
                 d->n_ready--;
-        e->told_ready = false;
+        e->told_ready = e->tail_awaited = false;
 
         uint64_t now = now_ns();
         PolicyUsage u;
@@ -180,7 +182,7 @@ Entity *entity_free(Entity *e) {
 }
 
 /* Brings the policy's view of the entity in line with its counts. */
-static void entity_update(Entity *e) {
+static void entity_update(Entity *e, uint64_t at) {
         Device *d = e->device;
 
         if (e->n_active == 0) {
@@ -201,10 +203,12 @@ static void entity_update(Entity *e) {
                         d->last_ready = e;
                         d->settle_at = NSEC_INFINITY;
                 }
-                d->ops->entity_ready(e->policy, now_ns());
+                e->ready_at = at;
+                d->ops->entity_ready(e->policy, at);
         } else {
                 d->n_ready--;
-                d->ops->entity_idle(e->policy, now_ns());
+                e->tail_awaited = false;
+                d->ops->entity_idle(e->policy, at);
         }
         arbiter_touch(d);
 }
@@ -217,6 +221,10 @@ static void entity_count(Entity *e, Queue *q, bool active, bool ready) {
 }
 
 void entity_update_queue(Queue *q) {
+        entity_update_queue_at(q, now_ns());
+}
+
+void entity_update_queue_at(Queue *q, uint64_t at) {
         if (!q->entity)
                 return;
 
@@ -225,7 +233,7 @@ void entity_update_queue(Queue *q) {
         if (active == q->counted_active && ready == q->counted_ready)
                 return;
         entity_count(q->entity, q, active, ready);
-        entity_update(q->entity);
+        entity_update(q->entity, at);
 }
 
 void entity_take_queue(Entity *e, Queue *q) {
@@ -234,6 +242,7 @@ void entity_take_queue(Entity *e, Queue *q) {
         if (old == e)
                 return;
         if (old) {
+                tail_leave(q);
                 entity_count(old, q, false, false);
                 DL_DELETE2(old->queues, q, entity_prev, entity_next);
                 old->n_queues--;
@@ -244,13 +253,14 @@ void entity_take_queue(Entity *e, Queue *q) {
                 e->n_queues++;
                 q->entity = e;
                 ladder_reconsider(e);
+                tail_join(q);
                 entity_update_queue(q);
                 arbiter_touch(e->device);
         }
         if (old && old->n_queues == 0)
                 entity_free(old);
         else if (old)
-                entity_update(old);
+                entity_update(old, now_ns());
 }
 
 void entity_configure(Entity *e, const PolicySettings *settings) {

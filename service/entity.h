@@ -48,6 +48,7 @@ struct Entity {
         Share *share; /* with `policy` */
         bool limited; /* a Max= counts for it; counted in the device */
         bool told_ready;
+        uint64_t ready_at; /* since then */
         PolicyGrant grant; /* the policy's last word */
         bool changed;      /* on the device's list of changed grants */
         GangVerdict gang;
@@ -56,6 +57,12 @@ struct Entity {
         uint64_t held_since;     /* 0: it is not */
         uint64_t review_at;      /* when the choice is made anew */
         Entity *changed_next;
+
+        /* tail.h */
+        unsigned n_tails;      /* of its queues */
+        bool tail_awaited;     /* the policy is to be told when there are none */
+        uint64_t tail_look_at; /* NSEC_INFINITY: not */
+        uint64_t tail_look_ns;
 
         struct {
                 bool held, is;
@@ -104,6 +111,7 @@ void entities_note_limits(Device *d);
 
 /* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
 void entity_update_queue(Queue *q);
+void entity_update_queue_at(Queue *q, uint64_t at);
 
 /* Run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);

@@ -24,6 +24,7 @@
 #include "log.h"
 #include "messages.h"
 #include "privileged.h"
+#include "tail.h"
 
 #define RUNTIME_DIR "/run/xschedd"
 #define HOLDER_NAME "xsched-holder"
@@ -267,6 +268,8 @@ static void pc_take_reply(PrivilegedClient *pc, const HolderReply *m) {
         if (m->state == KFD_TARGET_HELD && pc->wanted) {
                 pc->error = 0;
                 pc_set_state(pc, PRIVILEGED_HELD);
+                if (pc->client)
+                        tail_end_of(pc->client);
         } else if (m->state == KFD_TARGET_RUNNING) {
                 if (m->error < 0 && pc->wanted)
                         pc_failed(pc, m->error);

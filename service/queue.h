@@ -54,6 +54,8 @@ struct Queue {
         struct {
                 uint32_t threshold, budget_us, lead_us, watch, level;
         } written;
+        uint64_t seen_ns;        /* when the slot was last looked at */
+        bool tail;               /* it was held, and has something in flight still: tail.h */
         bool holds;              /* the word says hold */
         uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
         uint64_t waited_ns;      /* what it had waited at least when that ended */

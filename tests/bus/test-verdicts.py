@@ -217,7 +217,9 @@ class Floor(Case):
         high.edge(1)
         for _ in range(3):
             until(lambda: low.held, nap=0.0005)
+            low.wait_at_gate(1)  # what it launched in its turn has ended: it is charged until then
             until(lambda: not low.held, "the low one has its turn", nap=0.0005)
+            low.wait_at_gate(0)
         group = self.call("GetGroup", "s", low.raw.get("Group"))
         until(lambda: self.get("RunUSec", group, GROUP) > 0)
         self.assertGreater(self.get("WaitUSec", group, GROUP), self.get("RunUSec", group, GROUP))

@@ -86,6 +86,14 @@ void finish(Queue *q) {
         arbiter_flush(q->manager);
 }
 
+void drain(Queue *q) {
+        atomic_store(&q->page_slot->waiters, atomic_load(&q->page_slot->outstanding));
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        atomic_store(&q->page_slot->waiters, 0);
+        arbiter_flush(q->manager);
+}
+
 bool held(const Queue *q) {
         bool hold = atomic_load(&q->page_slot->verdict) & PAGE_VERDICT_HOLD;
 

@@ -23,6 +23,9 @@ Queue *queue(Process *p, const char *device, int hint);
 /* What a shim does around one launch. */
 void begin(Queue *q);
 void finish(Queue *q);
+
+/* What it had in flight when it was held is over, and it waits at the gate with the rest. */
+void drain(Queue *q);
 /* As the gate sees it. */
 bool held(const Queue *q);
 uint32_t watch(const Queue *q);

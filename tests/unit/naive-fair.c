@@ -79,6 +79,54 @@ static int64_t most_lag(const PolicyNode *n, const Member *m) {
         return (int64_t) as_v(n->p->config.timeslice_ns, m->weight, 2);
 }
 
+static int64_t most_debt(const PolicyNode *n, const Member *m) {
+        int64_t lag = most_lag(n, m), debt = (int64_t) as_v(NSEC_PER_SEC, m->weight, 1);
+
+        return MAX(lag, debt);
+}
+
+int64_t naive_lag(PolicyNode *n, int tier, const Member *m) {
+        return (int64_t) ((wide_t) (int64_t) (v_of(n, tier) - m->v) * m->weight / SCALE);
+}
+
+bool naive_is_even(const PolicyNode *n, int tier) {
+        Below b = naive_below(n, tier);
+        uint32_t weight = 0;
+
+        for (size_t i = 0; i < b.n; i++) {
+                if (!b.m[i]->here)
+                        continue;
+                if (weight != 0 && b.m[i]->weight != weight)
+                        return false;
+                weight = b.m[i]->weight;
+        }
+        return true;
+}
+
+/* What has a turn of its own uses no place above. */
+static bool uses_place(const PolicyEntity *e, const Member *m) {
+        const Policy *p = e->p;
+
+        if (m->e)
+                return m->e == e;
+        for (const PolicyNode *n = e->node; n; n = n->parent) {
+                if (n == p->guaranteed && e->tier == p->turn)
+                        return false;
+                if (n == m->node)
+                        return true;
+        }
+        return false;
+}
+
+uint32_t naive_n_blocked(const Member *m, int tier) {
+        const Policy *p = m->e ? m->e->p : m->node->p;
+        uint32_t n = 0;
+
+        FOR_EACH(p, e)
+                n += e->blocked && e->chosen && e->tier == tier && uses_place(e, m);
+        return n;
+}
+
 static bool wants(const Member *m) {
         return m->here && m->used < m->places;
 }
@@ -227,7 +275,7 @@ void naive_remember(PolicyNode *n, int tier, Member *m) {
 void naive_leave(PolicyNode *n, int tier, Member *m) {
         int64_t most = most_lag(n, m), lag = (int64_t) (v_of(n, tier) - m->v);
 
-        m->lag = CLAMP(lag, -most, most);
+        m->lag = CLAMP(lag, -most_debt(n, m), most);
         m->here = false;
         m->used = 0;
         naive_remember(n, tier, m);
@@ -263,6 +311,19 @@ void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns) {
         }
 }
 
+void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns) {
+        int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_debt(n, m);
+
+        if (m->here) {
+                m->v += (uint64_t) cost;
+                if (m->used > 0)
+                        m->run_order = n->p->order++;
+                else
+                        place(n, m);
+        } else if (m->remembered && m->lag > -most)
+                m->lag = MAX(m->lag - cost, -most);
+}
+
 void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns) {
         Below r = naive_runners(n, tier);
         Full f = find_full(n, tier, slots);
@@ -271,10 +332,13 @@ void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns) {
         n->clock[tier] += ns;
         for (size_t i = 0; i < r.n; i++) {
                 Member *m = r.m[i];
+                uint32_t used = m->used - naive_n_blocked(m, tier);
 
-                m->left = ns_sub(m->left, ns * m->used);
+                if (used == 0)
+                        continue;
+                m->left = ns_sub(m->left, ns * used);
                 if (contended)
-                        m->v += f.full[i] ? as_v(ns, f.weight, f.slots) : as_v(ns, m->weight, m->used);
+                        m->v += f.full[i] ? as_v(ns, f.weight, f.slots) : as_v(ns, m->weight, used);
                 if (m->node)
                         naive_advance(m->node, tier, m->used, ns);
         }
@@ -361,15 +425,22 @@ static uint64_t left_here(PolicyNode *n, int tier, uint32_t slots) {
         Full f = find_full(n, tier, slots);
         uint64_t left = NSEC_INFINITY, reach = NSEC_INFINITY;
         const Member *least = NULL;
+        bool moves = false;
 
         if (n_used(n, tier) == naive_places(n, tier))
                 return NSEC_INFINITY;
-        for (size_t i = 0; i < r.n; i++)
-                if (!f.full[i]) {
-                        uint64_t t = (r.m[i]->left + r.m[i]->used - 1) / r.m[i]->used;
+        for (size_t i = 0; i < r.n; i++) {
+                uint64_t used = r.m[i]->used - naive_n_blocked(r.m[i], tier);
+
+                moves = moves || used > 0;
+                if (!f.full[i] && used > 0) {
+                        uint64_t t = (r.m[i]->left + used - 1) / used;
 
                         left = MIN(left, t);
                 }
+        }
+        if (!moves)
+                return NSEC_INFINITY;
         if (first_waiting(n, tier, false))
                 return left;
         for (size_t i = 0; i < b.n; i++) {

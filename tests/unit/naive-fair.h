@@ -64,12 +64,13 @@ struct PolicyEntity {
         PolicyParty party;
         Member m;
         bool ready, was_ready, chosen;
+        bool kept, behind, draining, by_floor, blocked;
+        uint64_t kept_until, kept_order, drain_until, drain_order;
         uint64_t chosen_order, held_order, grant_order, idle_order;
-        uint64_t held_since, idle_since, accounted;
+        uint64_t held_since, idle_since;
         uint64_t gaps[NAIVE_GAPS]; /* the latest last */
         size_t n_gaps;
         PolicyGrant grant;
-        PolicyUsage usage;
 };
 
 struct Policy {
@@ -118,6 +119,12 @@ void naive_leave(PolicyNode *n, int tier, Member *m);
 void naive_remember(PolicyNode *n, int tier, Member *m);
 void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight);
 void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns);
+void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns);
+int64_t naive_lag(PolicyNode *n, int tier, const Member *m);
+bool naive_is_even(const PolicyNode *n, int tier);
+
+/* How many of the places that it uses are not free yet. */
+uint32_t naive_n_blocked(const Member *m, int tier);
 
 /* The same for everything below that runs. */
 void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns);
@@ -140,15 +147,30 @@ int naive_highest_of(const PolicyNode *n);
 void naive_continue_turn(Policy *p);
 PolicyNode *naive_first_due(const Policy *p);
 bool naive_begin_turn(Policy *p);
+bool naive_has_turn(const PolicyEntity *e); /* below the node whose turn it is */
 void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
-/* The time that an entity ran, to all nodes that it is in. What it was chosen for also comes off the credit of their guarantees. */
-void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen);
+/* Time that an entity ran (or was kept for), to all nodes that it is in. What it was chosen for also comes off the credit of their guarantees. */
+void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, bool chosen);
+size_t naive_n_ready(const Policy *p);
 void naive_check_quotas(PolicyEntity *e);
+uint64_t naive_quota_left(const Policy *p); /* until one may be used up by those who run */
 
 /* --- naive-keep.c --- */
 
 /* The gap that would have been best to wait for. */
 uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit);
+
+bool naive_keep_begin(PolicyEntity *e);
+void naive_keep_end(PolicyEntity *e);
+bool naive_review_kept(Policy *p);
+bool naive_drop_kept(Policy *p);
+uint64_t naive_next_keep_end(const Policy *p);
+
+/* Tails: those that have the device now, and who waits for them. */
+void naive_drain_begin(PolicyEntity *e);
+PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
+void naive_note_blocked(Policy *p);
+void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
 
 /* --- naive-floor.c --- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle's patience: how long the device is kept for whom
+ * The oracle's patience: how long the device is kept for whom, and how long it is still somebody's who was held
  */
 
 #include "naive-fair.h"
@@ -28,4 +28,164 @@ uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit) {
                 }
         }
         return wait;
+}
+
+/* --- kept --- */
+
+static PolicyEntity *next_kept(const Policy *p, uint64_t after) {
+        PolicyEntity *best = NULL;
+
+        FOR_EACH(p, e)
+                if (e->kept && e->kept_order > after && (!best || e->kept_order < best->kept_order))
+                        best = e;
+        return best;
+}
+
+bool naive_keep_begin(PolicyEntity *e) {
+        Policy *p = e->p;
+        uint64_t wait = naive_worth_waiting(e, p->config.linger_ns);
+
+        if (!e->chosen || e->grant.verdict == VERDICT_HOLD || wait == 0)
+                return false;
+        e->kept = true;
+        e->kept_until = p->now + wait;
+        e->kept_order = ++p->order;
+        return true;
+}
+
+void naive_keep_end(PolicyEntity *e) {
+        if (!e->kept)
+                return;
+        e->kept = e->chosen = false;
+        FOR_EACH_NODE(e->p, n)
+        naive_list_due(n, false);
+        naive_leave(e->node, e->tier, &e->m);
+        naive_fit_up(e->node, e->tier);
+}
+
+static bool is_worth_keeping(PolicyEntity *e) {
+        const Policy *p = e->p;
+        const Member *m = &e->m;
+
+        for (PolicyNode *n = e->node; n; m = &n->in[e->tier], n = n->parent) {
+                if (naive_places(n, e->tier) > m->places) {
+                        int64_t lag = naive_lag(n, e->tier, m);
+
+                        e->behind = lag > (int64_t) p->config.timeslice_ns || (e->behind && lag > 0);
+                        return e->behind || !naive_is_even(n, e->tier);
+                }
+                if (n == p->guaranteed && e->tier == p->turn)
+                        return true;
+        }
+        return naive_n_ready(p) == 0;
+}
+
+bool naive_review_kept(Policy *p) {
+        PolicyEntity *e;
+        bool any = false;
+
+        for (uint64_t after = 0; (e = next_kept(p, after));) {
+                after = e->kept_order;
+                if (p->now < e->kept_until && !naive_is_stopped(e->node) && is_worth_keeping(e))
+                        continue;
+                naive_keep_end(e);
+                any = true;
+                after = 0;
+        }
+        return any;
+}
+
+bool naive_drop_kept(Policy *p) {
+        bool any = false;
+        PolicyEntity *e;
+
+        for (uint64_t after = 0; (e = next_kept(p, after));) {
+                after = e->kept_order;
+                if (e->chosen)
+                        continue;
+                naive_keep_end(e);
+                any = true;
+        }
+        return any;
+}
+
+static bool is_wanted(const Policy *p) {
+        size_t places = p->guaranteed ? naive_places(p->guaranteed, p->turn) : 0, chosen = 0;
+        bool counted[NAIVE_TIERS] = {};
+
+        FOR_EACH(p, e) {
+                if (!counted[e->tier])
+                        places += naive_places(&p->root, e->tier);
+                counted[e->tier] = true;
+                chosen += e->chosen;
+        }
+        return places > chosen;
+}
+
+uint64_t naive_next_keep_end(const Policy *p) {
+        uint64_t next = NSEC_INFINITY;
+
+        if (!is_wanted(p))
+                return next;
+        FOR_EACH(p, e)
+                if (e->kept)
+                        next = MIN(next, e->kept_until);
+        return next;
+}
+
+/* --- tails --- */
+
+void naive_drain_begin(PolicyEntity *e) {
+        e->draining = true;
+        e->drain_until = e->p->now + NSEC_PER_SEC;
+        e->drain_order = e->p->order++;
+}
+
+PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after) {
+        PolicyEntity *best = NULL;
+
+        FOR_EACH(p, e)
+                if (e->draining && (!after || e->drain_order > after->drain_order) &&
+                                (!best || e->drain_order < best->drain_order))
+                        best = e;
+        return best;
+}
+
+/* One more is blocked, the latest granted first, for as long as there are more than places. */
+void naive_note_blocked(Policy *p) {
+        size_t tails = 0, n = 0, blocked;
+
+        FOR_EACH(p, e) {
+                tails += e->draining;
+                n += e->ready && e->grant.verdict == VERDICT_RUN;
+                e->blocked = false;
+        }
+        tails = MIN(tails, (size_t) p->config.concurrency);
+        n += tails;
+        for (blocked = n > p->config.concurrency ? MIN(n - p->config.concurrency, tails) : 0; blocked > 0;
+                        blocked--) {
+                PolicyEntity *latest = NULL;
+
+                FOR_EACH(p, e)
+                        if (e->ready && e->grant.verdict == VERDICT_RUN && !e->blocked &&
+                                        (!latest || e->grant_order > latest->grant_order))
+                                latest = e;
+                latest->blocked = true;
+        }
+}
+
+void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns) {
+        PolicyEntity *e = NULL;
+
+        for (uint32_t i = 0; i < p->config.concurrency && (e = naive_next_drainer(p, e)); i++) {
+                if (!e->by_floor) {
+                        naive_charge_tail(e->node, e->tier, &e->m, ns);
+                        for (PolicyNode *n = e->node; n->parent; n = n->parent)
+                                naive_charge_tail(n->parent, e->tier, &n->in[e->tier], ns);
+                }
+                naive_charge_above(e, from, ns, true, !e->by_floor);
+        }
+        e = NULL;
+        for (uint32_t i = 0; i < p->config.concurrency && (e = naive_next_drainer(p, e)); i++)
+                naive_check_quotas(e);
 }

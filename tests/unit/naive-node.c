@@ -238,11 +238,17 @@ bool naive_begin_turn(Policy *p) {
         return false;
 }
 
+bool naive_has_turn(const PolicyEntity *e) {
+        const Policy *p = e->p;
+
+        return p->guaranteed && e->tier == p->turn && is_below(e->node, p->guaranteed);
+}
+
 /* --- budgets --- */
 
-void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool chosen) {
+void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, bool chosen) {
         for (PolicyNode *n = e->node; n->parent; n = n->parent) {
-                if (n->quota > 0) {
+                if (ran && n->quota > 0) {
                         uint64_t first;
 
                         roll(n, from);
@@ -298,4 +304,22 @@ void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s) {
         naive_list_due(n, true);
         if (p->guaranteed == n && n->settings.min == 0)
                 set_turn(p, NULL, -1);
+}
+
+uint64_t naive_quota_left(const Policy *p) {
+        uint64_t left = NSEC_INFINITY;
+
+        FOR_EACH(p, e) {
+                if ((!e->chosen && e != p->owed) || e->blocked || e->kept)
+                        continue;
+                for (PolicyNode *n = e->node; n->parent; n = n->parent) {
+                        size_t runners = naive_n_chosen(n) + (p->owed ? 1 : 0);
+
+                        if (n->quota == 0 || naive_is_spent(n))
+                                continue;
+                        uint64_t t = (n->quota - n->used + runners - 1) / runners;
+                        left = MIN(left, t);
+                }
+        }
+        return left;
 }

@@ -16,26 +16,6 @@
 
 #define RECENT_NS (100 * NSEC_PER_MSEC) /* equals that contended less long ago keep their thresholds */
 
-uint64_t random_next(Random *r) {
-        uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64: any seed is a good one */
-
-        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-        return z ^ (z >> 31);
-}
-
-uint64_t random_range(Random *r, uint64_t lo, uint64_t hi) {
-        return lo + random_next(r) % (hi - lo + 1);
-}
-
-uint64_t random_log(Random *r, uint64_t lo, uint64_t hi) {
-        uint64_t top = lo;
-
-        while (top < hi && random_range(r, 0, 7) != 0)
-                top = MIN(top * 2, hi);
-        return random_range(r, lo, top);
-}
-
 void harness_check(const Harness *h, bool ok, const char *what, int line) {
         if (ok)
                 return;
@@ -53,6 +33,15 @@ static void harness_on_grant(void *owner, const PolicyGrant *g, void *userdata) 
         CHECK(h, h->n_got < ELEMENTSOF(h->got));
         h->got[h->n_got++] = (HarnessGrant){.job = j, .grant = *g};
 
+        if (g->verdict != j->grant.verdict) {
+                j->drain_order = 0;
+                if (g->verdict == VERDICT_RUN)
+                        j->grant_order = ++h->order;
+                else if (j->ready) {
+                        j->drain_order = ++h->order;
+                        j->drain_until_ns = h->now_ns + NSEC_PER_SEC;
+                }
+        }
         if (j->ready && g->verdict != j->grant.verdict) {
                 if (g->verdict == VERDICT_RUN) {
                         j->waited_ns = h->now_ns - j->held_since_ns;
@@ -114,64 +103,6 @@ static PolicySettings in_range(PolicySettings s) {
         return s;
 }
 
-/* --- nodes --- */
-
-HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s) {
-        HarnessNode *n = calloc(1, sizeof(*n));
-
-        assert_non_null(n);
-        CHECK(h, h->n_nodes < HARNESS_NODES_MAX);
-        *n = (HarnessNode){.h = h, .parent = parent, .settings = s};
-        CHECK(h, h->ops->node_new(h->policy, parent ? parent->node : NULL, &s, h->now_ns, &n->node) == 0);
-        if (h->oracle)
-                CHECK(h,
-                                policy_naive_ops.node_new(h->oracle, parent ? parent->twin : NULL, &s,
-                                                h->now_ns, &n->twin) == 0);
-        h->nodes[h->n_nodes++] = n;
-        return n;
-}
-
-bool harness_node_is_empty(const HarnessNode *n) {
-        const Harness *h = n->h;
-
-        for (size_t i = 0; i < h->n; i++)
-                if (h->jobs[i]->node == n)
-                        return false;
-        for (size_t i = 0; i < h->n_nodes; i++)
-                if (h->nodes[i]->parent == n)
-                        return false;
-        return true;
-}
-
-void harness_remove_node(HarnessNode *n) {
-        Harness *h = n->h;
-
-        CHECK(h, !h->ops->node_free(n->node, h->now_ns));
-        if (h->oracle)
-                policy_naive_ops.node_free(n->twin, h->now_ns);
-        for (size_t i = 0; i < h->n_nodes; i++)
-                if (h->nodes[i] == n)
-                        h->nodes[i] = h->nodes[--h->n_nodes];
-        free(n);
-}
-
-void harness_set_node(HarnessNode *n, PolicyNodeSettings s) {
-        Harness *h = n->h;
-
-        h->ops->node_configure(n->node, &s, h->now_ns);
-        if (h->oracle)
-                policy_naive_ops.node_configure(n->twin, &s, h->now_ns);
-        n->settings = s;
-}
-
-unsigned harness_node_depth(const HarnessNode *n) {
-        unsigned depth = 0;
-
-        for (; n; n = n->parent)
-                depth++;
-        return depth;
-}
-
 static bool job_is_limited(const Job *j) {
         for (const HarnessNode *n = j->node; n; n = n->parent)
                 if (n->settings.max > 0)
@@ -215,6 +146,7 @@ Job *harness_add_below(Harness *h, HarnessNode *node, PolicySettings s) {
                         .settings = in_range(s),
                         .idle_since_ns = NSEC_INFINITY,
                         .idle_from_run_ns = NSEC_INFINITY,
+                        .grant_order = ++h->order,
         };
         CHECK(h, h->ops->entity_new(h->policy, node ? node->node : NULL, j, &s, h->now_ns, &j->entity) == 0);
         if (h->oracle)
@@ -278,8 +210,18 @@ void harness_idle(Job *j) {
                         j->idle_from_run_ns = h->now_ns;
         }
         j->ready = false;
+        j->drain_order = 0;
         if (h->owed == j)
                 h->owed = NULL;
+}
+
+void harness_drained(Job *j) {
+        Harness *h = j->h;
+
+        h->ops->entity_drained(j->entity, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_drained(j->twin, h->now_ns);
+        j->drain_order = 0;
 }
 
 void harness_set(Job *j, PolicySettings s) {
@@ -306,23 +248,10 @@ void harness_configure(Harness *h, const PolicyConfig *config) {
 }
 
 void harness_pass(Harness *h, uint64_t ns) {
-        h->now_ns += ns;
-        if (h->now_ns > h->wake_ns)
+        if (h->now_ns + ns > h->wake_ns)
                 h->late = true;
-        for (size_t i = 0; i < h->n; i++) {
-                Job *j = h->jobs[i];
-
-                if (!j->ready)
-                        continue;
-                j->ready_ns += ns;
-                if (j->grant.verdict == VERDICT_HOLD) {
-                        j->usage.wait_ns += ns;
-                        continue;
-                }
-                j->usage.run_ns += ns;
-                for (HarnessNode *n = j->node; n; n = n->parent)
-                        n->run_ns += ns;
-        }
+        harness_account(h, ns);
+        h->now_ns += ns;
 }
 
 void harness_run(Harness *h, uint64_t ns) {
@@ -356,17 +285,26 @@ static size_t count_ready(const Harness *h, int priority, bool running_only) {
         return n;
 }
 
-/* The device is kept empty: for whom? Somebody above who ran, and stopped at most linger_ns ago. */
-static bool may_linger(const Harness *h, int top) {
-        for (size_t i = 0; i < h->n; i++) {
-                const Job *j = h->jobs[i];
+/* A place is kept empty, and may be for this one: who ran, and stopped at most linger_ns ago. */
+static bool may_be_kept(const Harness *h, const Job *j) {
+        return !j->ready && j->idle_from_run_ns != NSEC_INFINITY && j->grant.verdict == VERDICT_RUN &&
+                        (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns);
+}
 
-                if (!j->ready && j->settings.priority > top && j->idle_from_run_ns != NSEC_INFINITY &&
-                                j->grant.verdict == VERDICT_RUN &&
-                                (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns))
-                        return true;
+/* How many of that tier, or those above it, may be. */
+static size_t count_kept(const Harness *h, int priority, bool above) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < h->n; i++) {
+                int p = h->jobs[i]->settings.priority;
+
+                n += may_be_kept(h, h->jobs[i]) && (above ? p > priority : p == priority);
         }
-        return false;
+        return n;
+}
+
+static bool may_linger(const Harness *h, int top) {
+        return count_kept(h, top, true) > 0;
 }
 
 /* A turn that the floor owes: only after starve_ns of waiting, for starve_run_ns, and once per starve_ns. */
@@ -424,9 +362,13 @@ static void check_running(Harness *h) {
                                                         h->jobs[i]->waited_ns >= h->config.starve_ns);
                 CHECK(h, found);
         }
-        /* Work-conserving. An owed turn of the lingered-over tier can stand beside an otherwise empty device, and a turn
+        /* Work-conserving, but for places that are kept. An owed turn of the lingered-over tier can stand beside an otherwise empty device, and a turn
          * of a lower tier's minimum in place of one of the highest. */
-        if (n_running < should &&
+        size_t n_kept = count_kept(h, top, false) +
+                        (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
+        if (n_running < should && n_kept > 0 && n_running + n_kept + n_owed + (guaranteed != NULL) >= should)
+                h->seen.n_kept++;
+        else if (n_running < should &&
                         !(minima && n_running + 1 == should &&
                                         n_running + n_owed + (guaranteed != NULL) >= should)) {
                 CHECK(h, n_running + n_owed <= (minima ? 2U : 1U) && may_linger(h, top));
@@ -436,10 +378,34 @@ static void check_running(Harness *h) {
         h->seen.n_contended += n_top > h->config.concurrency;
 }
 
+static void note_contention(Harness *h) {
+        int highest = highest_priority(h, false);
+
+        if (highest != h->highest) {
+                h->contended_ns = 0;
+                h->highest_since_ns = h->now_ns;
+        }
+        h->highest = highest;
+        if (count_ready(h, highest, false) > h->config.concurrency)
+                h->contended_ns = h->now_ns;
+        /* Whether a place is kept nobody can see who does not look inside. */
+        if (count_ready(h, highest, false) + count_kept(h, highest, false) > h->config.concurrency)
+                h->may_be_contended_ns = h->now_ns;
+}
+
+/* All places of the tier have somebody, for whom one may be kept, and others wanted them shortly before, or the tier was not the highest. */
+static bool is_taken(const Harness *h, int tier) {
+        size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_has(h, false);
+
+        return n >= h->config.concurrency &&
+                        h->now_ns < MAX(h->may_be_contended_ns, h->highest_since_ns) + RECENT_NS;
+}
+
 static void check_idle(Harness *h) {
         int highest = highest_priority(h, false), top = highest_priority(h, true);
         bool nobody_ready = top < POLICY_PRIORITY_MIN;
-        size_t n_idle = 0, n_advanced = 0, n_others = 0;
+        size_t n_idle = 0, n_advanced = 0, n_others = 0,
+               n_kept = count_kept(h, POLICY_PRIORITY_MIN - 1, true);
 
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
@@ -452,14 +418,20 @@ static void check_idle(Harness *h) {
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
-                        CHECK(h, nobody_ready || j->settings.priority > top || harness_has(h, true));
+                        CHECK(h,
+                                        nobody_ready || j->settings.priority > top || may_be_kept(h, j) ||
+                                                        harness_has(h, true));
                 }
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
 
-        /* One more of them may be granted as the last runner, or as the one lingered for. */
-        CHECK(h, harness_has(h, true) || n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
-        CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1);
+        /* One more of them may be granted as the last runner, or as the one lingered for; and as many as there are places, because they
+         * are kept for them. */
+        n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
+        CHECK(h,
+                        harness_has(h, true) || is_taken(h, highest) ||
+                                        n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
+        CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
 }
 
 static void check_thresholds(Harness *h) {
@@ -467,13 +439,6 @@ static void check_thresholds(Harness *h) {
         size_t n_highest = 0;
         bool minima = harness_has(h, false), maxima = harness_has(h, true);
 
-        if (highest != h->highest) {
-                h->contended_ns = 0;
-                h->highest_since_ns = h->now_ns;
-        }
-        h->highest = highest;
-        if (count_ready(h, highest, false) > h->config.concurrency)
-                h->contended_ns = h->now_ns;
         for (size_t i = 0; i < h->n; i++)
                 n_highest += h->jobs[i]->settings.priority == highest;
 
@@ -492,7 +457,8 @@ static void check_thresholds(Harness *h) {
                         CHECK(h, j->grant.threshold == 0);
                 else if (h->now_ns < h->contended_ns + RECENT_NS)
                         CHECK(h, j->grant.threshold == own);
-                else if (h->now_ns >= h->highest_since_ns + RECENT_NS)
+                else if (h->now_ns >= h->highest_since_ns + RECENT_NS &&
+                                h->now_ns >= h->may_be_contended_ns + RECENT_NS)
                         CHECK(h, j->grant.threshold == 0);
         }
 }
@@ -505,24 +471,11 @@ static void check_wake(const Harness *h) {
         for (size_t i = 0; i < h->n; i++)
                 n_ready += h->jobs[i]->ready;
         CHECK(h, h->wake_ns > h->now_ns);
-        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top) &&
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top - 1) &&
                         !harness_has(h, true))
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
         if (n_ready > 0 && count_ready(h, top, true) == 0)
                 CHECK(h, h->wake_ns != NSEC_INFINITY);
-}
-
-static void check_usage(const Harness *h) {
-        for (size_t i = 0; i < h->n; i++) {
-                const Job *j = h->jobs[i];
-                PolicyUsage u;
-
-                h->ops->entity_usage(j->entity, h->now_ns, &u);
-                CHECK(h, u.run_ns == j->usage.run_ns);
-                CHECK(h, u.wait_ns == j->usage.wait_ns);
-                CHECK(h, u.n_preempted == j->usage.n_preempted);
-                CHECK(h, u.run_ns + u.wait_ns == j->ready_ns);
-        }
 }
 
 /* Nobody waits for ever, whatever others have. */
@@ -550,12 +503,10 @@ static void check_oracle(const Harness *h) {
 }
 
 static size_t grants_bound(const Harness *h) {
-        return 2 * ((size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 4) + h->n_new;
+        return 2 * (2 * (size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 4) + h->n_new;
 }
 
-void harness_dispatch(Harness *h) {
-        h->step++;
-        h->n_got = h->n_want = 0;
+static void dispatch_both(Harness *h) {
         h->wake_ns = h->ops->dispatch(h->policy, h->now_ns);
         if (h->oracle) {
                 uint64_t wake_ns = policy_naive_ops.dispatch(h->oracle, h->now_ns);
@@ -563,16 +514,39 @@ void harness_dispatch(Harness *h) {
                 check_oracle(h);
                 CHECK(h, h->wake_ns == wake_ns);
         }
+}
+
+/* Where nothing is said of tails, there are none. */
+static bool end_tails(Harness *h) {
+        bool any = false;
+
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i]->drain_order > 0) {
+                        h->seen.n_tails++;
+                        if (!h->tails)
+                                harness_drained(h->jobs[i]);
+                        any = true;
+                }
+        return any && !h->tails;
+}
+
+void harness_dispatch(Harness *h) {
+        h->step++;
+        h->n_got = h->n_want = 0;
+        do
+                dispatch_both(h);
+        while (end_tails(h));
         h->seen.n_dispatched++;
         h->seen.n_grants += h->n_got;
         if (!h->reconfigured)
                 CHECK(h, h->n_got <= grants_bound(h));
         h->n_new = 0;
         check_running(h);
+        note_contention(h);
         check_idle(h);
         check_thresholds(h);
         check_wake(h);
-        check_usage(h);
+        harness_check_usage(h);
         check_bounded_wait(h);
 
         /* Asking again at once changes nothing. */

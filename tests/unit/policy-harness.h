@@ -55,6 +55,9 @@ typedef struct Job {
         uint64_t waited_ns;        /* what it had waited when that happened */
         uint64_t idle_since_ns;    /* NSEC_INFINITY: never ready */
         uint64_t idle_from_run_ns; /* last time it became idle while granted; NSEC_INFINITY: never */
+        uint64_t grant_order;      /* of the last change to run, the later the higher */
+        uint64_t drain_order;      /* the same of the hold that it drains since; 0: it does not */
+        uint64_t drain_until_ns;   /* when that counts no longer */
         uint64_t ready_ns;         /* what it should be accounted: all of it, ... */
         PolicyUsage usage;         /* ... and its parts */
 } Job;
@@ -81,7 +84,7 @@ typedef struct HarnessFloor {
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
-                        n_stopped, n_guaranteed;
+                        n_stopped, n_guaranteed, n_kept, n_tails;
 } HarnessSeen;
 
 struct Harness {
@@ -101,10 +104,15 @@ struct Harness {
         bool reconfigured; /* times were changed under way: likewise */
         int highest;       /* priority registered */
         uint64_t highest_since_ns;
-        uint64_t contended_ns; /* when more than `concurrency` of them were last ready */
+        uint64_t may_be_contended_ns; /* the same, if those that a place may be kept for counted */
+        uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
         HarnessFloor *floors;
         size_t n_floors;
         bool floors_changed;
+
+        bool tails;     /* what is held drains when harness_drained() says so, and not at once */
+        uint64_t order; /* of what happened to jobs */
+        PolicyDeviceUsage usage;
         const Job *owed;
         uint64_t owed_since_ns;
         HarnessSeen seen;
@@ -128,6 +136,7 @@ unsigned harness_node_depth(const HarnessNode *n); /* 0: NULL, the root */
 void harness_remove(Job *j);
 void harness_ready(Job *j);
 void harness_idle(Job *j);
+void harness_drained(Job *j);
 void harness_set(Job *j, PolicySettings s);
 void harness_configure(Harness *h, const PolicyConfig *config);
 
@@ -136,6 +145,10 @@ void harness_dispatch(Harness *h);
 /* Counts who is beside whom; the longest that anybody may be held, by that. */
 void harness_note_floors(Harness *h);
 uint64_t harness_longest_wait(Harness *h, const Job *j);
+
+/* policy-harness-usage.c: what the time up to then comes to, and that the policy says the same. */
+void harness_account(Harness *h, uint64_t ns);
+void harness_check_usage(const Harness *h);
 
 /* Moves time, without asking the policy. */
 void harness_pass(Harness *h, uint64_t ns);

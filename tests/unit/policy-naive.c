@@ -29,35 +29,50 @@ static PolicyEntity *next_chosen(const Policy *p, const PolicyEntity *after) {
 static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
         if (p->active >= 0)
                 naive_advance(&p->root, p->active, p->slots, ns);
-        if (p->guaranteed && naive_runners(p->guaranteed, p->turn).n > 0) {
-                naive_advance(p->guaranteed, p->turn, 1, ns);
-                for (PolicyNode *n = p->guaranteed; n->parent; n = n->parent)
-                        naive_charge(n->parent, p->turn, &n->in[p->turn], ns);
+        if (p->guaranteed) {
+                Below r = naive_runners(p->guaranteed, p->turn);
+
+                if (r.n > 0 && naive_n_blocked(r.m[0], p->turn) < r.m[0]->used) {
+                        naive_advance(p->guaranteed, p->turn, 1, ns);
+                        for (PolicyNode *n = p->guaranteed; n->parent; n = n->parent)
+                                naive_charge(n->parent, p->turn, &n->in[p->turn], ns);
+                }
         }
+        naive_charge_tails(p, from, ns);
         FOR_EACH_CHOSEN(p, e)
-        naive_charge_above(e, from, ns, true);
-        if (p->owed && !p->owed->chosen)
-                naive_charge_above(p->owed, from, ns, false);
+        if (!e->blocked)
+                naive_charge_above(e, from, ns, !e->kept, true);
+        if (p->owed && !p->owed->chosen && !p->owed->blocked)
+                naive_charge_above(p->owed, from, ns, true, false);
         FOR_EACH_CHOSEN(p, e)
         naive_check_quotas(e);
         if (p->owed)
                 naive_check_quotas(p->owed);
 }
 
-static void advance(Policy *p, uint64_t now) {
-        uint64_t until = now, from = p->now;
+static void step(Policy *p, uint64_t to, uint64_t charged) {
+        uint64_t from = p->now, until = MIN(to, charged);
 
-        if (ns_sub(now, p->wake) > POLICY_LATE_MAX)
-                until = MIN(now, ns_add(p->wake, p->config.timeslice_ns));
-
-        if (now <= p->now)
+        if (to <= from)
                 return;
         FOR_EACH_NODE(p, n)
         if (n->wanting && n->settings.min > 0)
-                naive_add_credit(n, (int64_t) (MIN(now - from, UINT64_C(1) << 48) * n->settings.min));
-        p->now = now;
+                naive_add_credit(n, (int64_t) (MIN(to - from, UINT64_C(1) << 48) * n->settings.min));
+        p->now = to;
+        naive_note_blocked(p);
         if (until > from)
                 charge_all(p, from, until - from);
+}
+
+static void advance(Policy *p, uint64_t now) {
+        uint64_t charged = now;
+
+        if (ns_sub(now, p->wake) > POLICY_LATE_MAX)
+                charged = MIN(now, ns_add(p->wake, p->config.timeslice_ns));
+        for (PolicyEntity *e; (e = naive_next_drainer(p, NULL)) && e->drain_until <= now;
+                        e->draining = false)
+                step(p, e->drain_until, charged);
+        step(p, now, charged);
 }
 
 static void refill(Policy *p) {
@@ -77,7 +92,7 @@ static void refill(Policy *p) {
 
 /* --- decisions --- */
 
-static size_t n_ready(const Policy *p) {
+size_t naive_n_ready(const Policy *p) {
         size_t n = 0;
 
         FOR_EACH(p, e)
@@ -144,8 +159,12 @@ static void owe(Policy *p) {
 
 /* Idle, of the highest tier, and fewer than POLICY_ADVANCE_MAX such are more recent. */
 static bool advanced(const PolicyEntity *e) {
-        size_t before = 0;
+        size_t before = 0, taken = 0;
 
+        FOR_EACH(e->p, o)
+                taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
+        if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
+                return false;
         if (e->ready || e->tier != highest(e->p) || naive_is_stopped(e->node))
                 return false;
         FOR_EACH(e->p, o)
@@ -154,7 +173,7 @@ static bool advanced(const PolicyEntity *e) {
 }
 
 static bool is_last(const PolicyEntity *e) {
-        return e->p->last == e && n_ready(e->p) == 0 && !naive_is_stopped(e->node);
+        return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node);
 }
 
 static bool may_run(const PolicyEntity *e) {
@@ -162,22 +181,7 @@ static bool may_run(const PolicyEntity *e) {
 
         if (e->ready)
                 return e->chosen || p->owed == e;
-        return advanced(e) || is_last(e) || (p->lingering && p->linger == e);
-}
-
-static PolicyUsage usage_at(const PolicyEntity *e, uint64_t now) {
-        PolicyUsage u = e->usage;
-
-        if (e->ready && e->grant.verdict == VERDICT_RUN)
-                u.run_ns += ns_sub(now, e->accounted);
-        else if (e->ready)
-                u.wait_ns += ns_sub(now, e->accounted);
-        return u;
-}
-
-static void account(PolicyEntity *e) {
-        e->usage = usage_at(e, e->p->now);
-        e->accounted = e->p->now;
+        return e->kept || advanced(e) || is_last(e) || (p->lingering && p->linger == e);
 }
 
 static void report(PolicyEntity *e, Verdict v) {
@@ -186,6 +190,8 @@ static void report(PolicyEntity *e, Verdict v) {
         size_t n_equals = 0;
         bool guarantees = false;
 
+        if (v == VERDICT_RUN)
+                e->by_floor = p->owed == e && !e->chosen;
         FOR_EACH(p, o)
                 n_equals += o->tier == e->tier;
         FOR_EACH_NODE(p, n)
@@ -196,13 +202,13 @@ static void report(PolicyEntity *e, Verdict v) {
                 g.threshold = 0;
         if (g.verdict == e->grant.verdict && g.threshold == e->grant.threshold)
                 return;
-        account(e);
-        if (v != e->grant.verdict && v == VERDICT_RUN)
+        if (v != e->grant.verdict && v == VERDICT_RUN) {
+                e->draining = false;
                 e->grant_order = p->order++;
-        else if (v != e->grant.verdict && e->ready) {
+        } else if (v != e->grant.verdict && e->ready) {
+                naive_drain_begin(e);
                 e->held_order = p->order++;
                 e->held_since = p->now;
-                e->usage.n_preempted++;
         }
         e->grant = g;
         p->callbacks.grant(e->owner, &g, p->callbacks.userdata);
@@ -247,31 +253,20 @@ static void report_all(Policy *p) {
 
 /* --- when to be asked again --- */
 
-static uint64_t quota_left(const Policy *p) {
-        uint64_t left = NSEC_INFINITY;
-
-        FOR_EACH(p, e) {
-                if (!e->chosen && e != p->owed)
-                        continue;
-                for (PolicyNode *n = e->node; n->parent; n = n->parent) {
-                        size_t runners = naive_n_chosen(n) + (p->owed ? 1 : 0);
-
-                        if (n->quota == 0 || naive_is_spent(n))
-                                continue;
-                        uint64_t t = (n->quota - n->used + runners - 1) / runners;
-                        left = MIN(left, t);
-                }
-        }
-        return left;
-}
-
 static uint64_t next_time(Policy *p) {
-        uint64_t next = NSEC_INFINITY, t = quota_left(p);
+        naive_note_blocked(p);
+
+        uint64_t next = NSEC_INFINITY, t = naive_quota_left(p);
         const PolicyNode *due = naive_first_due(p);
 
         next = ns_add(p->now, t);
         if (p->lingering)
                 next = MIN(next, p->linger_until);
+        t = naive_next_keep_end(p);
+        next = MIN(next, t);
+        FOR_EACH(p, e)
+                if (e->blocked)
+                        next = MIN(next, naive_next_drainer(p, NULL)->drain_until);
         if (p->active >= 0) {
                 t = ns_add(p->now, naive_left(&p->root, p->active, p->slots));
                 next = MIN(next, t);
@@ -300,10 +295,13 @@ static uint64_t next_time(Policy *p) {
 static uint64_t naive_dispatch(Policy *p, uint64_t now) {
         advance(p, now);
         refill(p);
-        naive_continue_turn(p);
-        choose(p);
-        if (naive_begin_turn(p))
+        (void) naive_review_kept(p);
+        do {
+                naive_continue_turn(p);
                 choose(p);
+                if (naive_begin_turn(p))
+                        choose(p);
+        } while (naive_drop_kept(p) || naive_review_kept(p));
         note_contention(p);
         owe(p);
         report_all(p);
@@ -334,7 +332,6 @@ static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const Poli
         e->m.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         e->threshold = s->threshold;
         e->party = s->party;
-        e->accounted = p->now;
         e->grant_order = p->order++;
         e->idle_order = p->order++;
         p->all[p->n++] = e;
@@ -349,7 +346,6 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         advance(p, now);
         if (e->ready)
                 return;
-        account(e);
         e->ready = true;
         p->last = NULL;
         p->linger = p->linger == e ? NULL : p->linger;
@@ -363,8 +359,11 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 e->held_order = p->order++;
                 e->held_since = p->now;
         }
-        naive_join(e->node, e->tier, &e->m, 1);
-        naive_fit_up(e->node, e->tier);
+        if (!e->kept) {
+                naive_join(e->node, e->tier, &e->m, 1);
+                naive_fit_up(e->node, e->tier);
+        }
+        e->kept = false;
 }
 
 static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
@@ -373,15 +372,17 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         advance(p, now);
         if (!e->ready)
                 return;
-        account(e);
-        e->ready = e->chosen = false;
+        e->ready = e->draining = false;
         e->idle_since = p->now;
         e->idle_order = p->order++;
         p->owed = p->owed == e ? NULL : p->owed;
-        FOR_EACH_NODE(p, n)
-        naive_list_due(n, false);
-        naive_leave(e->node, e->tier, &e->m);
-        naive_fit_up(e->node, e->tier);
+        if (!naive_keep_begin(e)) {
+                e->chosen = false;
+                FOR_EACH_NODE(p, n)
+                naive_list_due(n, false);
+                naive_leave(e->node, e->tier, &e->m);
+                naive_fit_up(e->node, e->tier);
+        }
         if (e->grant.verdict == VERDICT_HOLD)
                 return;
 
@@ -401,6 +402,7 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
         Policy *p = e->p;
 
         naive_entity_idle(e, now);
+        naive_keep_end(e);
         p->last = p->last == e ? NULL : p->last;
         p->linger = p->linger == e ? NULL : p->linger;
         for (size_t i = 0; i < p->n; i++)
@@ -416,6 +418,7 @@ static void change(PolicyEntity *e, PolicyNode *node, int tier) {
         Policy *p = e->p;
         bool ready = e->ready;
 
+        naive_keep_end(e);
         e->chosen = false;
         FOR_EACH_NODE(p, n)
         naive_list_due(n, false);
@@ -465,15 +468,16 @@ static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
 
 static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
         advance(e->p, now);
+        e->draining = false;
 }
 
-/* The harness counts that for itself. */
+/* The harness counts these for itself. */
 static void naive_device_usage(const Policy *p, uint64_t now, PolicyDeviceUsage *ret) {
         *ret = (PolicyDeviceUsage){};
 }
 
 static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage *ret) {
-        *ret = usage_at(e, now);
+        *ret = (PolicyUsage){};
 }
 
 static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now) {
@@ -559,6 +563,12 @@ static int naive_configure(Policy *p, const PolicyConfig *config, uint64_t now) 
 
                 p->linger_until = MIN(p->linger_until, t);
         }
+        FOR_EACH(p, e)
+                if (e->kept) {
+                        uint64_t t = ns_add(e->idle_since, config->linger_ns);
+
+                        e->kept_until = MIN(e->kept_until, t);
+                }
         return 0;
 }
 

@@ -43,8 +43,8 @@ static void test_priority(void **state) {
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
         Queue *h = queue(&high, "d", 0), *l = queue(&low, "d", 0);
 
-        assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
-        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
+        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
         begin(l);
         assert_false(held(l));
         assert_false(held(h)); /* in advance */
@@ -107,7 +107,7 @@ static void test_bursts(void **state) {
                 finish(h);
                 settle(m, d);
                 assert_int_equal(d->state, DEVICE_QUIET);
-                assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+                assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
                 assert_false(held(l)); /* in a pause anybody may come */
         }
 
@@ -115,7 +115,7 @@ static void test_bursts(void **state) {
         settle(m, d);
         assert_int_equal(d->state, DEVICE_SOLE);
         assert_int_equal(watch(h), 0);
-        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE);
+        assert_int_equal(watch(l), PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
         assert_true(held(l));
         check(m);
         leave(&high);

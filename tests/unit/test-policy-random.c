@@ -29,7 +29,7 @@ typedef struct Scenario {
         uint64_t pass_max_ns;
         size_t nodes_max;
         unsigned n_parties;
-        bool maxima, minima;
+        bool maxima, minima, tails;
 } Scenario;
 
 /* One draw a statement: initialisers may be evaluated in any order, and a seed must mean the same with every compiler. */
@@ -120,7 +120,9 @@ static void random_event(Random *r, Harness *h, const Scenario *s) {
                 PolicyConfig c = random_config(r);
 
                 harness_configure(h, &c);
-        } else if (what < 60)
+        } else if (what < 24 && s->tails)
+                harness_drained(random_job(r, h));
+        else if (what < 60)
                 harness_ready(random_job(r, h));
         else
                 harness_idle(random_job(r, h));
@@ -149,10 +151,13 @@ static HarnessSeen run_scenario(uint64_t seed) {
         s.n_parties = random_chance(&r, 40) ? 1 : (unsigned) random_range(&r, 2, 4);
         s.maxima = random_chance(&r, 50);
         s.minima = random_chance(&r, 50);
+        s.tails = random_chance(&r, 50);
 
         PolicyConfig c = random_config(&r);
         _cleanup_(harness_freep)
         Harness *h = harness_new(&c, true, seed);
+
+        h->tails = s.tails;
 
         for (size_t i = 0; i < STEPS; i++) {
                 for (uint64_t n = random_log(&r, 1, 4); n > 0; n--) {
@@ -186,12 +191,15 @@ static void test_random(void **state) {
                 all.n_many_idle += s.n_many_idle;
                 all.n_stopped += s.n_stopped;
                 all.n_guaranteed += s.n_guaranteed;
+                all.n_kept += s.n_kept;
+                all.n_tails += s.n_tails;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
                       ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64
-                      ", stopped %" PRIu64 ", guaranteed %" PRIu64 "\n",
+                      ", stopped %" PRIu64 ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered,
-                        all.n_contended, all.n_many_idle, all.n_stopped, all.n_guaranteed);
+                        all.n_contended, all.n_many_idle, all.n_stopped, all.n_guaranteed, all.n_kept,
+                        all.n_tails);
         assert_true(all.n_preempted > SCENARIOS);
         assert_true(all.n_owed > SCENARIOS);
         assert_true(all.n_lingered > SCENARIOS);
@@ -199,6 +207,8 @@ static void test_random(void **state) {
         assert_true(all.n_many_idle > SCENARIOS);
         assert_true(all.n_stopped > SCENARIOS);
         assert_true(all.n_guaranteed > SCENARIOS / 2);
+        assert_true(all.n_kept > SCENARIOS / 2);
+        assert_true(all.n_tails > SCENARIOS);
 }
 
 int main(int argc, char *argv[]) {

@@ -114,6 +114,8 @@ static void test_sleepers(void **state) {
                 PolicyConfig c = no_floor(slots, random_log(&r, 500000, 5 * NSEC_PER_MSEC));
                 uint64_t ns = 4 * NSEC_PER_SEC;
                 Device d = {.n = random_range(&r, 2, 8)};
+
+                c.linger_ns = 0; /* the fluid device is kept for nobody */
                 const Worker *busy = NULL;
 
                 for (size_t i = 0; i < d.n; i++)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Tails: what runs on after a verdict turned to hold
+ *
+ * A hold stops launches and not what was launched. So an entity whose grant turns to hold while it has work is draining: the
+ * device is still its own until the caller says that what it had in flight is over (entity_drained()), or it is idle, granted again,
+ * or freed. Whoever was granted in its place waits behind it as on the device itself, first come, first served, and is charged from
+ * its own start; the time until then is the drainer's, in fair time, in maxima and minima, and in its usage.
+ *
+ * Places. Of several that drain as many have the device as there are places, the longest held first. Those behind whom nothing is free
+ * are the most recently granted: they are `blocked`.
+ *
+ * Bound. Who does not say that it has drained is charged for DRAIN_MAX_NS, and those who were granted meanwhile from then on. A kernel of that length would
+ * cost them as much. What it was charged is a debt, which neither waiting nor going away for a moment washes off.
+ *
+ * Cost: O(concurrency) on top of what an event costs, and for each that drains, O(log n) a level.
+ */
+
+#include "tree.h"
+
+#define DRAIN_MAX_NS (1 * NSEC_PER_SEC)
+
+/* Its grant turns to hold while it is ready; and its tail is over (or there was none). */
+void entity_drain_begin(PolicyEntity *e);
+void entity_drain_end(PolicyEntity *e);
+
+/* The device has its tail now. */
+bool entity_has_tail(const PolicyEntity *e);
+
+/* How many of those that are granted and ready wait for tails. They are the first that are ready in Policy.granted. */
+size_t tree_n_blocked(const Policy *p);
+bool entity_is_blocked(const PolicyEntity *e);
+
+/* Marks them on the way up, so that fair time passes them over; and takes the marks off. */
+void tree_block(Policy *p);
+void tree_unblock(Policy *p);
+
+/* The tails used their places from then on, for so long. */
+void tree_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns);
+
+/* When the first tail counts no longer; NSEC_INFINITY when nobody drains. */
+uint64_t tree_next_drain_end(const Policy *p);

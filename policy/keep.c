@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Keeping the device among equals; the rules and their reasons stand in keep.h.
+ */
+
+#include <utlist.h>
+
+#include "keep.h"
+#include "node.h"
+
+bool entity_keep_begin(PolicyEntity *e) {
+        Policy *p = e->policy;
+        uint64_t wait_ns = gaps_worth_waiting(&e->gaps, p->config.linger_ns);
+
+        if (!e->chosen || e->grant.verdict != VERDICT_RUN || wait_ns == 0)
+                return false;
+        e->kept = true;
+        e->kept_until_ns = ns_add(p->now_ns, wait_ns);
+        DL_APPEND2(p->kept, e, kept_prev, kept_next);
+        return true;
+}
+
+void entity_keep_back(PolicyEntity *e) {
+        e->kept = false;
+        DL_DELETE2(e->policy->kept, e, kept_prev, kept_next);
+}
+
+void entity_keep_end(PolicyEntity *e) {
+        if (!e->kept)
+                return;
+        entity_account(e);
+        entity_keep_back(e);
+        entity_unchoose(e);
+        entity_leave(e);
+}
+
+/* The weights say who loses; among equal ones, so does what it is owed. */
+static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) {
+        int64_t lag = fair_queue_lag(q, n);
+
+        if (lag > (int64_t) e->policy->config.timeslice_ns)
+                e->behind = true;
+        else if (lag <= 0)
+                e->behind = false;
+        return e->behind || !fair_queue_is_even(q);
+}
+
+static bool entity_is_worth_keeping(PolicyEntity *e) {
+        Policy *p = e->policy;
+        const FairNode *n = &e->fair;
+
+        for (Branch *b = e->branch; b; n = &b->self, b = b->parent) {
+                if (b->fair.places > n->places)
+                        return entity_would_lose(e, &b->fair, n);
+                if (b == p->turn)
+                        return true;
+        }
+        return p->n_ready ==
+                        0; /* nobody wants it; where lower tiers do, they are kept from it, or not, by `linger` */
+}
+
+/* One that leaves may have been the reason to keep another. */
+bool tree_review_kept(Policy *p) {
+        PolicyEntity *e = p->kept;
+        bool any = false;
+
+        while (e)
+                if (p->now_ns >= e->kept_until_ns || node_is_stopped(e->node) ||
+                                !entity_is_worth_keeping(e)) {
+                        entity_keep_end(e);
+                        any = true;
+                        e = p->kept;
+                } else
+                        e = e->kept_next;
+        return any;
+}
+
+bool tree_drop_kept(Policy *p) {
+        PolicyEntity *e, *next;
+        bool any = false;
+
+        DL_FOREACH_SAFE2(p->kept, e, next, kept_next)
+                if (!e->chosen) {
+                        entity_keep_end(e);
+                        any = true;
+                }
+        return any;
+}
+
+uint64_t tree_next_keep_end(const Policy *p) {
+        uint64_t next = NSEC_INFINITY;
+        const PolicyEntity *e;
+
+        if (!p->kept || !tree_is_wanted(p))
+                return NSEC_INFINITY;
+        DL_FOREACH2(p->kept, e, kept_next)
+                next = MIN(next, e->kept_until_ns);
+        return next;
+}
+
+bool tree_is_wanted(const Policy *p) {
+        uint32_t places = p->root.places + (p->turn ? p->turn->fair.places : 0);
+
+        return places > p->root.n_chosen;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Tails
+ */
+
+#include <utlist.h>
+
+#include "client.h"
+#include "ladder.h"
+#include "tail.h"
+
+/* Between two looks at what a driver was told, at first; then twice that. */
+#define TAIL_LOOK_NS (50 * NSEC_PER_USEC)
+
+static void entity_tails_end(Entity *e, uint64_t at) {
+        e->tail_look_at = NSEC_INFINITY;
+        if (!e->policy || !e->tail_awaited)
+                return;
+        e->tail_awaited = false;
+        e->device->ops->entity_drained(e->policy, at);
+        arbiter_note_cause(e->device, at);
+        arbiter_touch(e->device);
+}
+
+void tail_begin(Queue *q) {
+        if (q->tail || !q->entity || page_slot_read_in_flight(q->page_slot) == 0)
+                return;
+        q->tail = true;
+        q->entity->n_tails++;
+}
+
+void tail_end(Queue *q, uint64_t at) {
+        if (!q->tail)
+                return;
+        q->tail = false;
+        if (--q->entity->n_tails == 0)
+                entity_tails_end(q->entity, at);
+}
+
+void tail_end_of(Client *c) {
+        uint64_t now = now_ns();
+
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        tail_end(c->slots[i], now);
+}
+
+void tail_look(Queue *q, uint64_t at) {
+        if (q->tail && page_slot_read_in_flight(q->page_slot) == 0)
+                tail_end(q, at);
+}
+
+void tail_join(Queue *q) {
+        if (q->holds)
+                tail_begin(q);
+}
+
+void tail_leave(Queue *q) {
+        tail_end(q, now_ns());
+}
+
+/* Nobody says when a driver has done what it was told; how long that takes is known. */
+static void look_later(Entity *e, uint64_t now) {
+        e->tail_look_at = now + e->tail_look_ns;
+        e->tail_look_ns = MIN(2 * e->tail_look_ns, (uint64_t) LADDER_IGNORED_NS);
+        e->device->review_at = MIN(e->device->review_at, e->tail_look_at);
+}
+
+void tail_settle(Entity *e, uint64_t now) {
+        if (!e->policy || !e->tail_awaited)
+                return;
+        if (e->n_tails == 0 || e->grant.verdict != VERDICT_HOLD) {
+                entity_tails_end(e, now);
+                return;
+        }
+        if (e->choice.level < LEVEL_DEQUEUE || e->tail_look_at != NSEC_INFINITY)
+                return;
+        e->tail_look_ns = MAX(e->device->costs.hold_ns, (uint64_t) TAIL_LOOK_NS);
+        look_later(e, now);
+}
+
+void tail_review(Entity *e, uint64_t now) {
+        Queue *q, *tmp;
+
+        if (now < e->tail_look_at)
+                return;
+        e->tail_look_at = NSEC_INFINITY;
+        DL_FOREACH_SAFE2(e->queues, q, tmp, entity_next)
+                if (q->tail && ladder_queue_is_off(q))
+                        tail_end(q, now);
+        if (e->n_tails > 0 && e->tail_awaited)
+                look_later(e, now);
+}

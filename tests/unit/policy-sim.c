@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The simulated machine; see policy-sim.h.
+ */
+
+#include <assert.h>
+
+#include "policy-sim.h"
+
+#define UNBOUNDED 64U /* launches in flight that a program leaves it at by itself */
+
+static uint32_t in_flight(const SimTenant *t) {
+        return t->outstanding - t->waiters;
+}
+
+/* Launches between two waits for the end. */
+static uint32_t tenant_burst(const SimTenant *t) {
+        uint64_t n = t->pattern == SIM_BURST ? SIM_BURST_NS / t->kernel_ns : 1;
+
+        return (uint32_t) MAX(n, UINT64_C(1));
+}
+
+/* --- edges --- */
+
+static void mark_dirty(Sim *s, SimTenant *t) {
+        if (!s->watched)
+                return;
+        t->dirty = true;
+        s->service_ns = MIN(s->service_ns, s->now_ns + s->latencies.edge_ns);
+}
+
+/* --- the device --- */
+
+static void device_begin(Sim *s) {
+        SimTenant *t = s->tenants + s->ring[s->head % SIM_RING];
+
+        s->end_ns = s->now_ns + t->kernel_ns;
+        if (s->last != s->ring[s->head % SIM_RING])
+                s->n_switches++;
+        s->last = s->ring[s->head % SIM_RING];
+}
+
+static void device_submit(Sim *s, const SimTenant *t) {
+        assert(s->tail - s->head < SIM_RING);
+        s->ring[s->tail++ % SIM_RING] = (uint8_t) (t - s->tenants);
+        if (s->tail - s->head == 1)
+                device_begin(s);
+}
+
+static uint32_t tenant_bound(const Sim *s, const SimTenant *t) {
+        if (t->threshold == 0)
+                return UNBOUNDED;
+        uint64_t fits = s->budget_ns / t->kernel_ns;
+
+        fits = MIN(fits, (uint64_t) 4000);
+        return MAX(t->threshold, (uint32_t) fits);
+}
+
+static void device_end(Sim *s) {
+        SimTenant *t = s->tenants + s->ring[s->head++ % SIM_RING];
+
+        t->outstanding--;
+        t->n_done++;
+        t->device_ns += t->kernel_ns;
+        if (in_flight(t) == 0) {
+                t->drained_ns = s->now_ns;
+                t->busy_ns += s->now_ns - t->launched_ns;
+                if (t->outstanding == 0 || t->verdict == VERDICT_HOLD)
+                        mark_dirty(s, t);
+        }
+        if (t->wait == SIM_FOR_ROOM && in_flight(t) < tenant_bound(s, t))
+                t->at_ns = MIN(t->at_ns, s->now_ns + s->latencies.room_ns);
+        if (t->wait == SIM_FOR_END && t->outstanding == 0)
+                t->at_ns = s->now_ns + s->latencies.gap_ns;
+        if (s->head < s->tail)
+                device_begin(s);
+        else
+                s->end_ns = NSEC_INFINITY;
+}
+
+/* --- programs --- */
+
+static void tenant_wait(Sim *s, SimTenant *t, SimWait why) {
+        t->waiters++;
+        t->wait = why;
+        t->at_ns = NSEC_INFINITY;
+        if (in_flight(t) == 0 && t->verdict == VERDICT_HOLD)
+                mark_dirty(s, t);
+}
+
+static void tenant_launch(Sim *s, SimTenant *t) {
+        if (t->wait == SIM_AT_GATE || t->wait == SIM_FOR_ROOM)
+                t->waiters--;
+        if (!t->counted && t->outstanding++ == 0) {
+                t->ready_since_ns = s->now_ns;
+                mark_dirty(s, t);
+        }
+        t->counted = true;
+        if (t->verdict == VERDICT_HOLD) {
+                tenant_wait(s, t, SIM_AT_GATE);
+                return;
+        }
+        if (in_flight(t) > tenant_bound(s, t)) { /* itself counted */
+                tenant_wait(s, t, SIM_FOR_ROOM);
+                return;
+        }
+        t->counted = false;
+        if (in_flight(t) == 1)
+                t->launched_ns = s->now_ns;
+        device_submit(s, t);
+        t->wait = SIM_RUNS;
+        t->at_ns = s->now_ns + s->latencies.launch_ns;
+        if (t->pattern == SIM_DEEP)
+                return;
+        if (t->burst_left > 0)
+                t->burst_left--;
+        if (t->burst_left == 0) {
+                t->wait = SIM_FOR_END;
+                t->at_ns = NSEC_INFINITY;
+                t->burst_left = tenant_burst(t);
+        }
+}
+
+/* --- the service --- */
+
+static void on_grant(void *owner, const PolicyGrant *g, void *userdata) {
+        SimTenant *t = owner;
+
+        t->grant = *g;
+        t->changed = true;
+}
+
+/* A stamp of the program's counts between what was known before and now. */
+static uint64_t believe(const Sim *s, const SimTenant *t, uint64_t stamp_ns) {
+        return CLAMP(stamp_ns, t->seen_ns, s->now_ns);
+}
+
+static void service_look(Sim *s, SimTenant *t) {
+        const PolicyOps *ops = &policy_tree_ops;
+        bool ready = t->outstanding > 0, paused = t->drained_ns > t->seen_ns && t->verdict == VERDICT_RUN;
+
+        t->dirty = false;
+        if (ready && t->told_ready && paused && t->launched_ns > t->drained_ns && in_flight(t) > 0) {
+                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
+                ops->entity_ready(t->entity, believe(s, t, t->launched_ns));
+        } else if (ready && !t->told_ready)
+                ops->entity_ready(t->entity, believe(s, t, t->ready_since_ns));
+        else if (!ready && t->told_ready)
+                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
+        else if (!ready && paused) {
+                ops->entity_ready(t->entity, believe(s, t, t->launched_ns));
+                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
+        } else if (ready && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
+                ops->entity_drained(t->entity, believe(s, t, t->drained_ns));
+        t->told_ready = ready;
+        t->seen_ns = s->now_ns;
+}
+
+static void service_write(Sim *s, SimTenant *t) {
+        bool turned = t->grant.verdict != t->verdict;
+
+        t->changed = false;
+        t->threshold = t->grant.threshold;
+        t->verdict = t->grant.verdict;
+        if (turned && t->verdict == VERDICT_RUN && t->wait == SIM_AT_GATE)
+                t->at_ns = s->now_ns + s->latencies.write_ns + s->latencies.wake_ns;
+        if (turned && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
+                policy_tree_ops.entity_drained(t->entity, s->now_ns);
+}
+
+static bool service_turn(Sim *s) {
+        uint64_t at = policy_tree_ops.dispatch(s->policy, s->now_ns);
+        bool any = false;
+
+        uint64_t soonest = s->now_ns + 20 * NSEC_PER_USEC;
+
+        s->timer_ns = at == NSEC_INFINITY ? at : MAX(at, soonest) + s->latencies.timer_ns;
+        for (size_t i = 0; i < s->n; i++)
+                if (s->tenants[i].changed) {
+                        any = any || s->tenants[i].grant.verdict == VERDICT_HOLD;
+                        service_write(s, s->tenants + i);
+                }
+        return any;
+}
+
+static void service_wake(Sim *s) {
+        s->service_ns = NSEC_INFINITY;
+        s->n_wakes++;
+        for (size_t i = 0; i < s->n; i++)
+                if (s->tenants[i].dirty)
+                        service_look(s, s->tenants + i);
+        while (service_turn(s))
+                ;
+}
+
+/* --- the machine --- */
+
+void sim_init(Sim *s) {
+        *s = (Sim){
+                        .latencies = SIM_LATENCIES_DEFAULT,
+                        .config = POLICY_CONFIG_DEFAULT,
+                        .budget_ns = 500 * NSEC_PER_USEC,
+                        .watched = true,
+                        .now_ns = NSEC_PER_SEC,
+                        .end_ns = NSEC_INFINITY,
+                        .service_ns = NSEC_INFINITY,
+                        .timer_ns = NSEC_INFINITY,
+                        .last = -1,
+        };
+}
+
+static void sim_need_policy(Sim *s) {
+        if (!s->policy &&
+                        policy_tree_ops.new(&s->config, &(PolicyCallbacks){.grant = on_grant}, &s->policy) <
+                                        0)
+                abort();
+}
+
+PolicyNode *sim_add_node(Sim *s, PolicyNode *parent, PolicyNodeSettings settings) {
+        PolicyNode *n = NULL;
+
+        sim_need_policy(s);
+        if (policy_tree_ops.node_new(s->policy, parent, &settings, s->now_ns, &n) < 0)
+                abort();
+        s->nodes[s->n_nodes++] = n;
+        return n;
+}
+
+SimTenant *sim_add(
+                Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node) {
+        SimTenant *t = s->tenants + s->n++;
+
+        *t = (SimTenant){
+                        .pattern = pattern,
+                        .kernel_ns = kernel_ns,
+                        .settings = settings,
+                        .node = node,
+                        .at_ns = s->now_ns + s->n * 7 * NSEC_PER_USEC,
+                        .seen_ns = s->now_ns,
+        };
+        t->burst_left = tenant_burst(t);
+        if (!s->watched)
+                return t;
+        sim_need_policy(s);
+        if (policy_tree_ops.entity_new(s->policy, node, t, &settings, s->now_ns, &t->entity) < 0)
+                abort();
+        return t;
+}
+
+void sim_run(Sim *s, uint64_t ns) {
+        uint64_t end = s->now_ns + ns;
+
+        for (;;) {
+                uint64_t next = MIN(s->end_ns, s->service_ns);
+                SimTenant *first = NULL;
+
+                next = MIN(next, s->timer_ns);
+                for (size_t i = 0; i < s->n; i++)
+                        if (s->tenants[i].at_ns < next) {
+                                first = s->tenants + i;
+                                next = first->at_ns;
+                        }
+                if (next >= end)
+                        break;
+                s->now_ns = next;
+                if (first)
+                        tenant_launch(s, first);
+                else if (next == s->end_ns)
+                        device_end(s);
+                else {
+                        s->timer_ns = next == s->timer_ns ? NSEC_INFINITY : s->timer_ns;
+                        service_wake(s);
+                }
+        }
+        s->now_ns = end;
+        if (s->policy)
+                policy_tree_ops.device_usage(s->policy, s->now_ns, &s->usage);
+}
+
+PolicyUsage sim_usage(const Sim *s, const SimTenant *t) {
+        PolicyUsage u;
+
+        policy_tree_ops.entity_usage(t->entity, s->now_ns, &u);
+        return u;
+}
+
+void sim_done(Sim *s) {
+        for (size_t i = 0; i < s->n; i++)
+                if (s->tenants[i].entity)
+                        policy_tree_ops.entity_free(s->tenants[i].entity, s->now_ns);
+        while (s->n_nodes > 0)
+                policy_tree_ops.node_free(s->nodes[--s->n_nodes], s->now_ns);
+        if (s->policy)
+                policy_tree_ops.free(s->policy);
+}
+
+uint64_t sim_alone(SimPattern pattern, uint64_t kernel_ns, const SimLatencies *l, uint64_t ns) {
+        static Sim s;
+
+        sim_init(&s);
+        s.latencies = *l;
+        s.watched = false;
+        (void) sim_add(&s, pattern, kernel_ns, POLICY_SETTINGS_DEFAULT, NULL);
+        sim_run(&s, ns);
+        return s.tenants[0].n_done;
+}

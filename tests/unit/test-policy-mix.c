@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Shares by what the device did, for every mix of kernels and programs, in virtual time
+ *
+ * What a tenant gets is what it got done, as a part of what it would have done alone in the same time; it is compared with what its weight asks
+ * for. What is accounted is compared with what the device worked for it. MIX_VERBOSE=1 prints every row.
+ */
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "policy-sim.h"
+
+#define USEC NSEC_PER_USEC
+#define MSEC NSEC_PER_MSEC
+
+/* Before there is contention nothing is bounded: what was launched then is let go by. */
+#define WARM_UP   (1 * NSEC_PER_SEC)
+#define RUN       (10 * NSEC_PER_SEC)
+#define TOLERANCE 0.03
+
+typedef struct Kind {
+        const char *name;
+        SimPattern pattern;
+        uint64_t kernel_ns;
+} Kind;
+
+static const Kind kinds[] = {
+                {"5us deep", SIM_DEEP, 5 * USEC},
+                {"5us bursts", SIM_BURST, 5 * USEC},
+                {"5us sync", SIM_SYNC, 5 * USEC},
+                {"0.1ms deep", SIM_DEEP, 100 * USEC},
+                {"0.1ms bursts", SIM_BURST, 100 * USEC},
+                {"0.1ms sync", SIM_SYNC, 100 * USEC},
+                {"1.2ms deep", SIM_DEEP, 1200 * USEC},
+                {"1.2ms bursts", SIM_BURST, 1200 * USEC},
+                {"1.2ms sync", SIM_SYNC, 1200 * USEC},
+                {"10ms deep", SIM_DEEP, 10 * MSEC},
+                {"10ms bursts", SIM_BURST, 10 * MSEC},
+                {"10ms sync", SIM_SYNC, 10 * MSEC},
+};
+
+static Sim sim;
+
+typedef struct Row {
+        const Kind *kind;
+        SimTenant *t;
+        double asked; /* 0: nothing is */
+        double got, accounted;
+} Row;
+
+static double alone_per_sec(const Kind *k) {
+        static double known[ELEMENTSOF(kinds)];
+        double *n = known + (k - kinds);
+
+        if (*n == 0) {
+                uint64_t done = sim_alone(k->pattern, k->kernel_ns, &sim.latencies, 2 * NSEC_PER_SEC);
+                *n = (double) done / 2;
+        }
+        return *n;
+}
+
+static Row row(const Kind *k, PolicySettings s, PolicyNode *n, double asked) {
+        return (Row){.kind = k, .t = sim_add(&sim, k->pattern, k->kernel_ns, s, n), .asked = asked};
+}
+
+static Row weighted(const Kind *k, uint32_t weight, PolicyNode *n, double asked) {
+        return row(k, (PolicySettings){.weight = weight}, n, asked);
+}
+
+static void measure(Row *rows, size_t n, uint64_t ns) {
+        uint64_t done[SIM_TENANTS_MAX], device_ns[SIM_TENANTS_MAX], run_ns[SIM_TENANTS_MAX];
+
+        sim_run(&sim, WARM_UP);
+        for (size_t i = 0; i < n; i++) {
+                done[i] = rows[i].t->n_done;
+                device_ns[i] = rows[i].t->device_ns;
+                run_ns[i] = sim_usage(&sim, rows[i].t).run_ns;
+        }
+        sim_run(&sim, ns);
+        for (size_t i = 0; i < n; i++) {
+                Row *r = rows + i;
+                double sec = (double) ns / NSEC_PER_SEC;
+
+                r->got = (double) (r->t->n_done - done[i]) / alone_per_sec(r->kind) / sec;
+                r->accounted = (double) (sim_usage(&sim, r->t).run_ns - run_ns[i]) /
+                                (double) (r->t->device_ns - device_ns[i]);
+        }
+}
+
+static void print_rows(const Row *rows, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                print_message("%s%-12s asked %4.1f got %4.1f, accounted %5.1f%%", i > 0 ? "; " : "",
+                                rows[i].kind->name, 100 * rows[i].asked, 100 * rows[i].got,
+                                100 * rows[i].accounted);
+        print_message("\n");
+}
+
+/* Nobody has less than he asked for; nor more, but where all have: whose gaps the others' work fits into takes nothing from anybody. */
+static bool shares_hold(const Row *rows, size_t n, double tolerance) {
+        bool less = false, more = false, just = false;
+
+        for (size_t i = 0; i < n; i++) {
+                if (rows[i].asked == 0)
+                        continue;
+                less |= rows[i].got < rows[i].asked - tolerance;
+                more |= rows[i].got > rows[i].asked + tolerance;
+                just |= rows[i].got < rows[i].asked + tolerance;
+        }
+        return !less && !(more && just);
+}
+
+/* Times of the order of the latencies of edges cannot be told from them. */
+static bool accounts_hold(const Row *rows, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (!(rows[i].kind->pattern == SIM_SYNC &&
+                                    rows[i].kind->kernel_ns < sim.latencies.edge_ns) &&
+                                (rows[i].accounted < 1 - TOLERANCE || rows[i].accounted > 1 + TOLERANCE))
+                        return false;
+        return true;
+}
+
+static void check(Row *rows, size_t n, size_t *failed) {
+        bool ok = shares_hold(rows, n, TOLERANCE) && accounts_hold(rows, n);
+
+        if (!ok || getenv("MIX_VERBOSE"))
+                print_rows(rows, n);
+        *failed += !ok;
+}
+
+static void pairs(uint32_t heavy, uint32_t light) {
+        double part = (double) heavy / (heavy + light);
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                for (size_t j = 0; j < ELEMENTSOF(kinds); j++) {
+                        sim_init(&sim);
+                        Row rows[] = {weighted(kinds + i, heavy, NULL, part),
+                                        weighted(kinds + j, light, NULL, 1 - part)};
+
+                        measure(rows, 2, RUN);
+                        check(rows, 2, &failed);
+                        sim_done(&sim);
+                }
+        assert_int_equal(failed, 0);
+}
+
+static void test_300_to_100(void **state) {
+        pairs(300, 100);
+}
+
+static void test_900_to_100(void **state) {
+        pairs(900, 100);
+}
+
+static void test_three(void **state) {
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                sim_init(&sim);
+                Row rows[] = {weighted(kinds + i, 500, NULL, 0.5),
+                                weighted(kinds + (i + 4) % ELEMENTSOF(kinds), 300, NULL, 0.3),
+                                weighted(kinds + (i + 8) % ELEMENTSOF(kinds), 200, NULL, 0.2)};
+
+                measure(rows, 3, RUN);
+                check(rows, 3, &failed);
+                sim_done(&sim);
+        }
+        assert_int_equal(failed, 0);
+}
+
+static PolicyNode *node(PolicyNode *parent, uint32_t weight, uint32_t max, uint32_t min) {
+        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+
+        s.weight = weight;
+        s.max = max;
+        s.min = min;
+        return sim_add_node(&sim, parent, s);
+}
+
+/* 3/4 are divided as 2 to 1, by nodes of their own. */
+static void test_nested(void **state) {
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                sim_init(&sim);
+                PolicyNode *slice = node(NULL, 300, 0, 0), *a = node(slice, 200, 0, 0),
+                           *b = node(slice, 100, 0, 0), *other = node(NULL, 100, 0, 0);
+                Row rows[] = {weighted(kinds + i, 100, a, 0.5),
+                                weighted(kinds + (i + 5) % ELEMENTSOF(kinds), 100, b, 0.25),
+                                weighted(kinds + (i + 7) % ELEMENTSOF(kinds), 100, other, 0.25)};
+
+                measure(rows, 3, RUN);
+                check(rows, 3, &failed);
+                sim_done(&sim);
+        }
+        assert_int_equal(failed, 0);
+}
+
+/* By the device's time, tails included. */
+static void test_max(void **state) {
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                for (size_t j = 0; j < ELEMENTSOF(kinds); j += 3) {
+                        sim_init(&sim);
+                        PolicyNode *n = node(NULL, 100, 20, 0);
+                        Row rows[] = {weighted(kinds + i, 100, n, 0), weighted(kinds + j, 100, NULL, 0)};
+                        uint64_t before;
+
+                        sim_run(&sim, WARM_UP);
+                        before = rows[0].t->device_ns;
+                        measure(rows, 2, RUN);
+
+                        double part = (double) (rows[0].t->device_ns - before) / (double) (RUN + WARM_UP);
+                        if (part > 0.2 + TOLERANCE || getenv("MIX_VERBOSE")) {
+                                print_message("Max=20%%: %4.1f%% of the device; ", 100 * part);
+                                print_rows(rows, 2);
+                        }
+                        failed += part > 0.2 + TOLERANCE;
+                        sim_done(&sim);
+                }
+        assert_int_equal(failed, 0);
+}
+
+/* Below everybody else by priority, and 30 % all the same. */
+static void test_min(void **state) {
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                for (size_t j = 0; j < ELEMENTSOF(kinds); j += 3) {
+                        sim_init(&sim);
+                        PolicyNode *n = node(NULL, 100, 0, 30);
+                        Row rows[] = {row(kinds + i, (PolicySettings){.weight = 100, .priority = -1}, n, 0),
+                                        row(kinds + j, (PolicySettings){.weight = 100}, NULL, 0)};
+
+                        measure(rows, 2, RUN);
+                        if (rows[0].got < 0.3 - TOLERANCE || getenv("MIX_VERBOSE")) {
+                                print_message("Min=30%%: ");
+                                print_rows(rows, 2);
+                        }
+                        failed += rows[0].got < 0.3 - TOLERANCE;
+                        sim_done(&sim);
+                }
+        assert_int_equal(failed, 0);
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_300_to_100),
+                        cmocka_unit_test(test_900_to_100),
+                        cmocka_unit_test(test_three),
+                        cmocka_unit_test(test_nested),
+                        cmocka_unit_test(test_max),
+                        cmocka_unit_test(test_min),
+        };
+
+        return cmocka_run_group_tests_name("policy-mix", tests, NULL, NULL);
+}
