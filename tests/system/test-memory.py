@@ -62,19 +62,25 @@ def move(directory):
     with open(directory + "/cgroup.procs", "w") as f:
         f.write("0")
 os.mkdir(place + "/home")
-for turn in range(6):
+for turn in range(3):
     kept = []
     # Each in a cgroup of its own, with something to do, until a reading has seen all.
-    for i in range(60):
+    for i in range(90):
         name = f"{place}/mallory-{turn}-{i}-".ljust(250 + len(place), "x")
         os.mkdir(name)
+        ready, tell = os.pipe()
         kept.append((name, os.fork()))
         if kept[-1][1] == 0:
             move(name)
             r = Raw(dbus.Connection("unix:path=/run/dbus/system_bus_socket"))
             r.queue().edge(1)
+            os.write(tell, b"x")
             time.sleep(3)
             os._exit(0)
+        # One after the other: only so many may wait for the authorisation.
+        os.close(tell)
+        assert os.read(ready, 1) == b"x"
+        os.close(ready)
     for name, pid in kept:
         os.waitpid(pid, 0)
         os.rmdir(name)
@@ -142,7 +148,7 @@ class Memory(Case):
         self.assertEqual(steady.ask("stream"), "streaming")
         before = self.service_kb()
         p = self.as_mallory(CROWD, "-p", "Delegate=yes")
-        for _ in range(6):
+        for _ in range(3):
             self.assertEqual(p.stdout.readline().strip(), "done")
         p.stdin.close()
         p.wait()
