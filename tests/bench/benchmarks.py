@@ -34,6 +34,7 @@ import subprocess
 import sys
 
 from attack_table import render_attack
+from bound_table import render_bound
 from mix_table import merged, render_mix, write_plots
 from preempt_table import render_preempt
 
@@ -267,6 +268,13 @@ def run_mix(options):
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
 
 
+def run_bound(options):
+    demo = os.path.join(options.build, "tools", "demo", "xsched-demo")
+    command = ["python3", f"{HERE}/bound.py", *(["--quick"] if options.quick else []), demo]
+    data = json.loads(run(command))
+    keep(options, "bound-" + (slug(data["device"]) if data["gpu"] else "cpu"), command, data)
+
+
 def run_text(program, *arguments, session=False):
     """A benchmark that prints what people read: kept as it is. "LAYER" among the arguments is the OpenCL layer's path."""
 
@@ -286,6 +294,7 @@ def run_text(program, *arguments, session=False):
 BENCHMARKS = {
     "demo": run_demo,
     "mix": run_mix,
+    "bound": run_bound,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
@@ -512,6 +521,7 @@ LAUNCH_NOTE = (
 SECTIONS = [
     ("Tenants on one device", "", ["demo-.*"], render_demo),
     ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
+    ("What is in flight when others want the device", "", ["bound-.*"], lambda record: render_bound(record, table) + provenance(record)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
     ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], lambda record: render_preempt(record, table) + provenance(record)),
