@@ -270,7 +270,8 @@ def run_mix(options):
 
 def run_bound(options):
     demo = os.path.join(options.build, "tools", "demo", "xsched-demo")
-    command = ["python3", f"{HERE}/bound.py", *(["--quick"] if options.quick else []), demo]
+    # In a session of its own, which goes before the machine's other work as a whole.
+    command = ["setsid", "--wait", "python3", f"{HERE}/bound.py", *(["--quick"] if options.quick else []), demo]
     data = json.loads(run(command))
     keep(options, "bound-" + (slug(data["device"]) if data["gpu"] else "cpu"), command, data)
 

@@ -7,8 +7,12 @@ worst launch of the one above took beyond what it takes alone, and how much the 
 """
 
 import json
+import os
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import mix  # noqa: E402
 
 LENGTHS = (5, 20, 100, 500, 1200, 5000, 20000)  # us
 BUDGETS = (0, 100, 200, 400, 1000)  # us
@@ -32,7 +36,8 @@ def figures(phase):
 def main():
     quick = "--quick" in sys.argv
     demo = sys.argv[-1]
-    seconds, rows = (1, []) if quick else (4, [])
+    seconds, rows = (1, []) if quick else (3, [])
+    mix.go_first()
     about = {}
     for usec in LENGTHS[::3] if quick else LENGTHS:
         result, phases = play(demo, seconds, usec, "--only=alone,shared")

@@ -88,6 +88,24 @@ static void event_end(cl_event e, cl_int status) {
         (void) pthread_mutex_unlock(&lock);
 }
 
+void sim_begin(int n) {
+        cl_event e = sim.events[n];
+
+        (void) pthread_mutex_lock(&lock);
+        e->status = CL_RUNNING;
+        SimCallback *c = NULL, **at = &e->callbacks;
+        while (*at && (*at)->on != CL_RUNNING)
+                at = &(*at)->next;
+        if (*at) {
+                c = *at;
+                *at = c->next;
+        }
+        (void) pthread_mutex_unlock(&lock);
+        if (c)
+                c->function(e, CL_RUNNING, c->userdata);
+        free(c);
+}
+
 void sim_call_back(void) {
         while (late) {
                 Late *l = container_of(late, Late, callback);
@@ -155,10 +173,13 @@ static cl_int CL_API_CALL sim_clSetEventCallback(cl_event e, cl_int status,
         scribble();
         (void) pthread_mutex_lock(&lock);
         sim.n.callbacks++;
-        bool over = e->status <= CL_COMPLETE;
+        bool over = e->status <= status;
         if (!over) {
                 SimCallback *c = calloc(1, sizeof(*c));
-                *c = (SimCallback){.function = function, .userdata = userdata, .next = e->callbacks};
+                *c = (SimCallback){.function = function,
+                                .userdata = userdata,
+                                .on = status,
+                                .next = e->callbacks};
                 e->callbacks = c;
         }
         (void) pthread_mutex_unlock(&lock);
@@ -304,7 +325,7 @@ static cl_int CL_API_CALL sim_clGetDeviceInfo(
                 cl_uint type;
                 cl_char unused[17], bus, device, function;
         } amd = {.type = 1, .bus = (cl_char) 0xC1, .device = 0x1F, .function = 7};
-        const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+        const cl_device_type type = sim.is_cpu ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
         cl_platform_id p = (cl_platform_id) (void *) &platform;
         cl_device_id parent = d == sim_sub_device ? sim_device : NULL;
         static const char name[] = "Big GPU (tm) 3.5--X";
@@ -317,7 +338,7 @@ static cl_int CL_API_CALL sim_clGetDeviceInfo(
         if (what == CL_DEVICE_PARENT_DEVICE)
                 return answer(&parent, sizeof(parent), size, value, size_ret);
         if (what == CL_DEVICE_TYPE)
-                return answer(&gpu, sizeof(gpu), size, value, size_ret);
+                return answer(&type, sizeof(type), size, value, size_ret);
         if (what == 0x410F && streq_ptr(sim.pci, "khr"))
                 return answer(khr, sizeof(khr), size, value, size_ret);
         if (what == 0x4008 && streq_ptr(sim.pci, "nv"))

@@ -23,6 +23,7 @@ struct _cl_command_queue {
 typedef struct SimCallback {
         void(CL_CALLBACK *function)(cl_event, cl_int, void *);
         void *userdata;
+        cl_int on;
         struct SimCallback *next;
 } SimCallback;
 
@@ -43,6 +44,7 @@ typedef struct Sim {
         SimCounters n;
         cl_int fail_next;                      /* the next enqueue returns this */
         bool forget_failed;                    /* no callback for a command that failed, as PoCL */
+        bool is_cpu;                           /* the devices, for queues made from now on */
         bool late_callbacks;                   /* callbacks wait for sim_call_back() */
         void (*in_marker)(cl_command_queue q); /* called from inside the next enqueue of a marker */
         cl_event events[SIM_COMMANDS_MAX]; /* of the enqueues, in their order; the device's reference is in it */
@@ -57,6 +59,9 @@ void sim_reset(void);
 
 /* The runtime's functions. */
 extern const cl_icd_dispatch sim_dispatch;
+
+/* The command of enqueue `n` begins to run: who asked to be told is. Who was not told is when it ends, too late. */
+void sim_begin(int n);
 
 /* The command of enqueue `n` is over, with this status. */
 void sim_end(int n, cl_int status);

@@ -48,13 +48,15 @@ typedef struct Launcher {
         pthread_t thread;
         _Atomic bool room;
         _Atomic unsigned n_asked;
-        _Atomic int began; /* -1 while it waits, -2 after a jump until it is told to go on */
+        unsigned completes_at; /* this look finds something complete */
+        _Atomic int began;     /* -1 while it waits, -2 after a jump until it is told to go on */
 } Launcher;
 
 static void wait_for_room(void *p) {
         Launcher *l = p;
 
-        atomic_fetch_add(&l->n_asked, 1);
+        if (atomic_fetch_add(&l->n_asked, 1) + 1 == l->completes_at)
+                gate_complete(l->gate, 1, 0);
         while (!atomic_load(&l->room))
                 sched_yield();
 }
@@ -126,6 +128,29 @@ static void test_held_meanwhile(void **state) {
         assert_int_equal(fake_counted(x->f, 0), 0);
 }
 
+/* Who learns of completions by looking looks again while he is held, and what he finds is known before he goes on. */
+static void test_looks_while_held(void **state) {
+        Fixture *x = *state;
+        Launcher l;
+
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+        fake_hold(x->f, 0, NSEC_INFINITY);
+        l = (Launcher){.gate = &x->gate, .began = -1, .room = true, .completes_at = 5};
+        assert_int_equal(pthread_create(&l.thread, NULL, launcher_main, &l), 0);
+        assert_true(poll_until(page_slot_read_in_flight(x->slot) == 0));
+        assert_int_equal(atomic_load(&l.n_asked), 5);
+        assert_int_equal(atomic_load(&l.began), -1);
+        assert_true(fake_take_edge(x->f, 0));
+
+        /* Nothing is in flight any more: nobody looks. */
+        struct timespec ts = {.tv_nsec = 5000000};
+        (void) nanosleep(&ts, NULL);
+        assert_int_equal(atomic_load(&l.n_asked), 5);
+        fake_run(x->f, 0);
+        assert_int_equal(pthread_join(l.thread, NULL), 0);
+        gate_complete(&x->gate, 1, 0);
+}
+
 /* Nobody watches, or nobody may wait: nobody is asked. */
 static void test_not_asked(void **state) {
         Fixture *x = *state;
@@ -188,6 +213,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         T(test_never_idle),
                         T(test_held_meanwhile),
+                        T(test_looks_while_held),
                         T(test_not_asked),
                         T(test_jump),
         };
