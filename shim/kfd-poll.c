@@ -77,14 +77,17 @@ static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
         }
 }
 
+/* It was between the look before and this one: in the middle, as far as anybody knows. */
 static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
-        uint64_t ns = q->hal.hal.held ? 0 : ns_sub(t->now_ns, q->mark_ns);
+        uint64_t mark = atomic_load(&q->mark_ns), before = MAX(mark, q->looked_ns);
+        uint64_t end = before + ns_sub(t->now_ns, before) / 2;
+        uint64_t ns = q->hal.hal.held ? 0 : ns_sub(end, mark);
 
         atomic_fetch_sub(&q->pending, n);
         xsched_queue_complete(q->xsched, n, ns);
         if (ns > 0)
                 atomic_store(&q->mean_ns, hal_learn_cost(atomic_load(&q->mean_ns), ns / n));
-        q->mark_ns = t->now_ns;
+        q->mark_ns = end;
         t->moved = true;
 }
 
@@ -122,6 +125,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
                 queue_stop_tracking(q);
         t->moved |= read != q->seen_read;
         q->seen_read = read;
+        q->looked_ns = t->now_ns;
         t->active |= q->tracking || q->draining || atomic_load(&q->pending) > 0;
 }
 

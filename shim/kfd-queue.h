@@ -61,6 +61,7 @@ typedef struct KfdQueue {
         uint64_t drain_to;
         uint64_t seen_write;
         uint64_t seen_read;
+        uint64_t looked_ns;
         _Atomic uint64_t mark_ns; /* since when the device works on what comes to its end next */
 } KfdQueue;
 
