@@ -129,7 +129,7 @@ static int append_device(Device *d, sd_bus_message *reply) {
                 r = append_measured(d, reply);
         if (r >= 0)
                 r = end_element(reply);
-        return r < 0 ? r : (int) (2 * ELEMENT_SIZE + strlen(d->path) + strlen(d->name));
+        return r < 0 ? r : (int) (ELEMENT_SIZE + ELEMENT_SIZE + strlen(d->path) + strlen(d->name));
 }
 
 static int append_container(sd_bus_message *reply, const char *cgroup) {

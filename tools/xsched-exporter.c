@@ -15,7 +15,7 @@
 #include "tools/exporter/http.h"
 #include "tools/exporter/textfile.h"
 
-#define IDLE_DEFAULT_NS  (10 * 60 * NSEC_PER_SEC)
+#define IDLE_DEFAULT_NS  (600 * NSEC_PER_SEC)
 #define TEXTFILE_DEFAULT "/var/lib/prometheus/node-exporter/xsched.prom"
 
 typedef struct Exporter {

@@ -78,20 +78,22 @@ static void labels_that_are_long(void **state) {
         free(of_b);
         of_b = label_text(b);
         assert_int_equal(strlen(of_b), 2 * LABEL_MAX + 17);
-        assert_memory_equal(of_b + 2 * LABEL_MAX - 2, "\\\"~", 3);
+        assert_memory_equal(of_b + (size_t) 2 * LABEL_MAX - 2, "\\\"~", 3);
 }
 
 /* --- what is asked for --- */
 
 static void formats(void **state) {
+        /* As version 2.42 does. */
+        static const char of_prometheus[] =
+                        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+                        "text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         static const char *const open[] = {
                         "application/openmetrics-text",
                         "application/openmetrics-text;version=1.0.0",
                         "APPLICATION/OpenMetrics-Text; Version=1.0.0; q=0.3, text/plain;q=0.2",
                         "text/plain;q=0.5,application/openmetrics-text;q=0.5",
-                        /* of Prometheus 2.42 */
-                        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;"
-                        "version=0.0.4;q=0.5,*/*;q=0.1",
+                        of_prometheus,
                         " , ,application/openmetrics-text ; q=1.000",
         };
         static const char *const text[] = {
