@@ -6,8 +6,12 @@
 
 #include <utlist.h>
 
+#include "account-driver.h"
 #include "account.h"
 #include "arbiter.h"
+
+/* Who was seen to run for so much of a window has run. */
+#define SEEN_PART 0.1
 
 static uint64_t random_next(uint64_t *state) {
         uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -89,6 +93,8 @@ static void set_phase(Device *d, AccountPhase phase, uint64_t now) {
         a->look_ns = ACCOUNT_LOOK_NS;
         if (a->away)
                 come_back(a, now);
+        if (phase == ACCOUNT_REST)
+                account_driver_stop(d);
         d->sync = true;
 }
 
@@ -114,6 +120,11 @@ static void go_away(Device *d, Entity *e, uint64_t now) {
         a->away_estimated_ns = estimated(e, now);
         a->source = ACCOUNT_SAMPLED;
         a->at = now + away_time(a, now);
+        if (entity_accounting(e) == ACCOUNTING_AUTO) {
+                if (e->estimate.part > SEEN_PART)
+                        account_driver_seen(d, now);
+                account_driver_ask(d, e, now);
+        }
 }
 
 /* The end of a window, or of a while under watch. */
@@ -131,6 +142,7 @@ static void look(Device *d, Entity *e, uint64_t now) {
                 return;
         }
         a->source = ACCOUNT_TRACKED;
+        account_driver_stop(d);
         a->look_ns = launched ? ACCOUNT_LOOK_NS : MIN(a->look_ns * 2, ACCOUNT_LOOK_MAX_NS);
         a->at = launched || e->told_ready ? now + a->look_ns : NSEC_INFINITY;
         begin_counts(a, e, now);
@@ -157,6 +169,34 @@ static void turn_watched(Device *d, Entity *e, uint64_t now) {
         begin_counts(a, e, now);
 }
 
+/* Whether that takes the place of a window. */
+static bool turn_driver(Device *d, Entity *e, uint64_t now) {
+        DeviceAccount *a = &d->account;
+
+        if (entity_accounting(e) != ACCOUNTING_AUTO || !account_driver_counts(d))
+                return false;
+        a->source = ACCOUNT_DRIVER;
+        a->at = now + ACCOUNT_DRIVER_NS;
+        account_driver_ask(d, e, now);
+        return true;
+}
+
+void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns) {
+        DeviceAccount *a = &d->account;
+        uint64_t now = now_ns();
+
+        if (a->away != e)
+                return;
+        if (span_ns > 0) {
+                estimate_driver(&e->estimate, now, entity_counted(e, now), span_ns, ran_ns);
+                a->source = ACCOUNT_DRIVER;
+        }
+        /* It stands still: is there anything to do at all? */
+        if (!account_driver_counts(d))
+                a->at = now;
+        arbiter_touch(d);
+}
+
 void account_turn(Device *d, uint64_t now) {
         Entity *e = lone_entity(d);
         Accounting how = e ? entity_accounting(e) : ACCOUNTING_OFF;
@@ -169,6 +209,8 @@ void account_turn(Device *d, uint64_t now) {
                 a->source = ACCOUNT_NONE;
                 return;
         }
+        if (a->phase == ACCOUNT_AWAY && now >= a->at && turn_driver(d, e, now))
+                return;
         if (a->phase == ACCOUNT_REST ||
                         (a->phase == ACCOUNT_AWAY && (how == ACCOUNTING_EXACT || now >= a->at))) {
                 if (a->phase == ACCOUNT_REST)

@@ -28,6 +28,7 @@
 #define ACCOUNT_LEAD_NS     (2 * NSEC_PER_MSEC) /* what passed uncounted is drained meanwhile */
 #define ACCOUNT_WINDOW_NS   (8 * NSEC_PER_MSEC)
 #define ACCOUNT_AWAY_NS     (1 * NSEC_PER_SEC)
+#define ACCOUNT_DRIVER_NS   (1 * NSEC_PER_SEC)
 #define ACCOUNT_LOOK_NS     (100 * NSEC_PER_MSEC) /* whether watching costs too much by now */
 #define ACCOUNT_LOOK_MAX_NS (10 * NSEC_PER_SEC)
 #define ACCOUNT_LAUNCH_NS   NSEC_PER_USEC       /* what a tracked launch costs its process */
@@ -79,6 +80,9 @@ void account_forget(Entity *e, uint64_t now);
 
 /* What nobody watched, as it is estimated, put into what the policy has counted. */
 void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u);
+
+/* account-driver.h: the entity, if it is still the one that is away, ran so long of the last `span`. */
+void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns);
 
 /* How the number is made; of a group, with what is below it. */
 AccountSource account_entity_source(const Entity *e);

@@ -143,7 +143,7 @@ static const char *program(void) {
         return secure_getenv("XSCHED_METRICS") ?: XSCHED_LIBEXECDIR "/xsched-metrics";
 }
 
-static int spawn(const char *device, int output, pid_t *ret) {
+int metrics_spawn(const char *mode, const char *device, int input, int output, pid_t *ret) {
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         sigset_t none, all;
@@ -155,8 +155,11 @@ static int spawn(const char *device, int output, pid_t *ret) {
                 return -r;
         r = posix_spawnattr_init(&attributes);
         if (r == 0) {
-                char *argv[] = {(char *) program(), (char *) device, NULL};
+                char *argv[] = {(char *) program(), (char *) (mode ?: device), mode ? (char *) device : NULL,
+                                NULL};
                 r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+                if (r == 0 && input >= 0)
+                        r = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
                 if (r == 0)
                         r = posix_spawnattr_setsigmask(&attributes, &none);
                 if (r == 0)
@@ -196,7 +199,7 @@ static int start(DeviceMetrics *m) {
                 return negative_errno();
         _cleanup_close_ int theirs = ends[1];
         m->output = ends[0];
-        int r = spawn(m->device->id, theirs, &pid);
+        int r = metrics_spawn(NULL, m->device->id, -1, theirs, &pid);
         if (r >= 0)
                 r = watch(m, pid);
         if (r < 0)

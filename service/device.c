@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <utlist.h>
 
+#include "account-driver.h"
 #include "arbiter.h"
 #include "device-metrics.h"
 #include "device.h"
@@ -61,6 +62,7 @@ Device *device_free(Device *d) {
         if (d->counted)
                 user_give(m, d->uid, USER_DEVICES);
         device_metrics_free(d->metrics);
+        account_driver_free(d->account_driver);
         sd_event_source_disable_unref(d->timer);
         if (d->policy)
                 d->ops->free(d->policy);

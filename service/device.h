@@ -86,8 +86,9 @@ struct Device {
         bool counted; /* in that user's quota */
         bool gpu;     /* there is one behind it, by what sysfs says */
 
-        Tally *tallies;         /* list, by device_prev/device_next; tally.h */
-        DeviceMetrics *metrics; /* device-metrics.h; NULL until somebody asks */
+        Tally *tallies;                       /* list, by device_prev/device_next; tally.h */
+        struct AccountDriver *account_driver; /* account-driver.h; NULL until it is asked */
+        DeviceMetrics *metrics;               /* device-metrics.h; NULL until somebody asks */
 
         UT_hash_handle hh;
 };

@@ -73,8 +73,11 @@ void estimate_driver(Estimate *e, uint64_t now, uint64_t counted, uint64_t span,
         if (!e->away)
                 return;
         uint64_t away = ns_sub(now, e->away_since);
-        span = MIN(span, away);
         ran = MIN(ran, span);
+        if (span > away) { /* the rest was watched */
+                ran = part_of(ran, (double) away / (double) span);
+                span = away;
+        }
         e->floor_ns = estimate_run(e, now, counted);
         e->replaced_ns += counted - e->away_counted;
         e->estimated_ns += part_of(away - span, e->part) + ran;

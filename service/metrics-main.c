@@ -5,13 +5,19 @@
  *
  * A process of its own, because what it calls blocks, prints, and may crash: see hal/gpu-metrics.h. The answer goes to the standard output that
  * it was started with; what a library prints goes nowhere. --root=DIR has sysfs read below DIR, for tests.
+ *
+ * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input is a question, pids with spaces between;
+ * the answer is "ran SPAN RAN" (microseconds, since the question before), or "none TEXT". It ends with its input.
  */
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "common/macro.h"
-#include "hal/gpu-metrics.h"
+#include "hal/gpu-usage.h"
 
 /* Our own standard output, out of the reach of others. */
 static FILE *take_stdout(void) {
@@ -40,19 +46,91 @@ static int read_library(const char *root, const PciAddress *a, GpuMetrics *m, ch
         return q;
 }
 
+typedef struct Question {
+        char text[GPU_USAGE_PIDS_MAX * 12 + 1];
+        size_t length;
+        pid_t pids[GPU_USAGE_PIDS_MAX];
+        size_t n;
+} Question;
+
+static void parse_pids(Question *q) {
+        char *p = q->text, *end;
+
+        for (q->n = 0; q->n < ELEMENTSOF(q->pids); p = end) {
+                long pid = strtol(p, &end, 10);
+                if (end == p || pid <= 0 || pid > INT_MAX)
+                        return;
+                q->pids[q->n++] = (pid_t) pid;
+        }
+}
+
+/* > 0: a question is there; 0: not yet; < 0: there will be none. */
+static int read_question(Question *q) {
+        ssize_t n = read(STDIN_FILENO, q->text + q->length, sizeof(q->text) - 1 - q->length);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n <= 0)
+                return -EPIPE;
+        q->length += (size_t) n;
+        q->text[q->length] = '\0';
+        if (q->text[q->length - 1] != '\n')
+                return q->length < sizeof(q->text) - 1 ? 0 : -EMSGSIZE;
+        q->length = 0;
+        parse_pids(q);
+        return 1;
+}
+
+static int answer(FILE *f, GpuUsage *u, const Question *q) {
+        uint64_t span_us, ran_us;
+
+        int r = gpu_usage_read(u, q->pids, q->n, &span_us, &ran_us);
+        if (r < 0)
+                (void) fprintf(f, "none %s\n", strerror(-r));
+        else
+                (void) fprintf(f, "ran %" PRIu64 " %" PRIu64 "\n", span_us, ran_us);
+        return fflush(f) == 0 ? r : -EPIPE;
+}
+
+static int follow(FILE *f, const char *root, const PciAddress *a) {
+        struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+        Question q = {.n = 0};
+        char source[96];
+        GpuUsage *u;
+
+        int r = gpu_usage_open(root, a, &u, source);
+        (void) fprintf(f, "%s %s\n", r < 0 ? "none" : "source", source);
+        if (fflush(f) != 0 || r < 0)
+                return EXIT_FAILURE;
+        do {
+                r = poll(&fd, 1, q.n > 0 ? GPU_USAGE_SAMPLE_MS : -1);
+                if (r == 0)
+                        gpu_usage_sample(u, q.pids, q.n);
+                else
+                        r = read_question(&q);
+                if (r > 0)
+                        r = answer(f, u, &q);
+        } while (r >= 0);
+        gpu_usage_free(u);
+        return EXIT_SUCCESS;
+}
+
 int main(int argc, char *argv[]) {
         const char *root = argc > 2 ? startswith(argv[1], "--root=") : NULL;
+        bool usage = argc > 2 && streq(argv[argc - 2], "--usage");
         GpuMetrics m = GPU_METRICS_NULL, from_sysfs;
         char library[96], source[128];
         PciAddress a;
 
-        if (argc != (root ? 3 : 2) || pci_address_parse(argv[argc - 1], &a) < 0) {
+        if (argc != 2 + !!root + usage || pci_address_parse(argv[argc - 1], &a) < 0) {
                 fprintf(stderr, "xsched-metrics is started by xschedd\n");
                 return EXIT_FAILURE;
         }
         FILE *f = take_stdout();
         if (!f)
                 return EXIT_FAILURE;
+        if (usage)
+                return follow(f, strempty(root), &a);
         int r = read_library(strempty(root), &a, &m, library);
         gpu_metrics_read_sysfs(strempty(root), &a, &from_sysfs);
         gpu_metrics_complete(&m, &from_sysfs);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * How long processes have used an NVIDIA GPU, from libnvidia-ml
+ *
+ * Its header is not needed to build: what is called is declared here, and has been as it is since the library's first version that has it.
+ */
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <time.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "hal/gpu-usage.h"
+
+enum {
+        NVML_SUCCESS = 0,
+        NVML_NOT_FOUND = 6,
+        NVML_INSUFFICIENT_SIZE = 7,
+};
+
+#define SAMPLES_MAX 65536U
+#define READ_TRIES  4U
+#define SPAN_MAX_US UINT64_C(60000000)
+
+typedef struct NvmlSample {
+        unsigned pid;
+        unsigned long long timestamp;          /* us, of the time of day */
+        unsigned sm, memory, encoder, decoder; /* percent */
+} NvmlSample;
+
+typedef struct Library {
+        int (*init)(void);
+        int (*shut_down)(void);
+        int (*by_pci)(const char *id, void **device);
+        int (*process_utilization)(void *device, NvmlSample *samples, unsigned *n, unsigned long long since);
+} Library;
+
+static const struct {
+        const char *name;
+        size_t offset;
+} symbols[] = {
+                {"nvmlInit_v2", offsetof(Library, init)},
+                {"nvmlShutdown", offsetof(Library, shut_down)},
+                {"nvmlDeviceGetHandleByPciBusId_v2", offsetof(Library, by_pci)},
+                {"nvmlDeviceGetProcessUtilization", offsetof(Library, process_utilization)},
+};
+
+struct Nvml {
+        Library library;
+        void *device;
+        uint64_t since_us; /* what is newer has not been counted; 0: nothing has */
+        NvmlSample *samples;
+        unsigned n_allocated;
+};
+
+static int library_open(Library *ret) {
+        void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+
+        if (!handle)
+                return -ENOENT;
+        for (size_t i = 0; i < ELEMENTSOF(symbols); i++) {
+                void *symbol = dlsym(handle, symbols[i].name);
+                if (!symbol)
+                        return -ELIBBAD;
+                memcpy((char *) ret + symbols[i].offset, &symbol, sizeof(symbol));
+        }
+        return 0;
+}
+
+Nvml *nvml_free(Nvml *n) {
+        if (!n)
+                return NULL;
+        (void) n->library.shut_down();
+        free(n->samples);
+        free(n);
+        return NULL;
+}
+
+int nvml_open(const PciAddress *a, Nvml **ret) {
+        char id[32];
+        Library l;
+
+        int r = library_open(&l);
+        if (r < 0)
+                return r;
+        if (l.init() != NVML_SUCCESS)
+                return -EIO;
+        Nvml *n = calloc(1, sizeof(*n));
+        if (!n)
+                return -ENOMEM;
+        n->library = l;
+        (void) snprintf(id, sizeof(id), "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, a->domain,
+                        a->bus, a->device, a->function);
+        if (l.by_pci(id, &n->device) != NVML_SUCCESS) {
+                nvml_free(n);
+                return -ENODEV;
+        }
+        *ret = n;
+        return 0;
+}
+
+static uint64_t time_of_day_us(void) {
+        struct timespec ts;
+
+        (void) clock_gettime(CLOCK_REALTIME, &ts);
+        return timespec_to_ns(&ts) / NSEC_PER_USEC;
+}
+
+/* *ret_n is 0 when no process used it. */
+static int read_samples(Nvml *n, unsigned *ret_n) {
+        for (unsigned i = 0; i < READ_TRIES; i++) {
+                unsigned count = n->n_allocated;
+                int r = n->library.process_utilization(n->device, n->samples, &count, n->since_us);
+
+                if (r == NVML_SUCCESS && count <= n->n_allocated) {
+                        *ret_n = count;
+                        return 0;
+                }
+                if (r == NVML_NOT_FOUND) {
+                        *ret_n = 0;
+                        return 0;
+                }
+                if ((r != NVML_INSUFFICIENT_SIZE && r != NVML_SUCCESS) || count > SAMPLES_MAX)
+                        return -EIO;
+                NvmlSample *grown = reallocarray(n->samples, MAX(count, 16U) * 2, sizeof(*grown));
+                if (!grown)
+                        return -ENOMEM;
+                n->samples = grown;
+                n->n_allocated = MAX(count, 16U) * 2;
+        }
+        return -EIO;
+}
+
+static int compare_samples(const void *pa, const void *pb) {
+        const NvmlSample *a = pa, *b = pb;
+
+        if (a->pid != b->pid)
+                return a->pid < b->pid ? -1 : 1;
+        return (a->timestamp > b->timestamp) - (a->timestamp < b->timestamp);
+}
+
+static bool is_one_of(unsigned pid, const pid_t *pids, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if ((unsigned) pids[i] == pid)
+                        return true;
+        return false;
+}
+
+/* Each sample is for the time since the one before it. */
+static uint64_t sum_samples(const Nvml *n, unsigned count, const pid_t *pids, size_t n_pids, uint64_t now) {
+        uint64_t ran = 0, last = 0;
+
+        for (unsigned i = 0; i < count; i++) {
+                const NvmlSample *s = n->samples + i;
+                uint64_t from = i > 0 && s[-1].pid == s->pid ? last : n->since_us;
+
+                last = CLAMP((uint64_t) s->timestamp, from, now);
+                if (is_one_of(s->pid, pids, n_pids))
+                        ran += (last - from) * MIN(s->sm, 100U) / 100;
+        }
+        return ran;
+}
+
+int nvml_read(Nvml *n, const pid_t *pids, size_t n_pids, uint64_t *ret_span_us, uint64_t *ret_ran_us) {
+        uint64_t now = time_of_day_us(), newest = n->since_us;
+        unsigned count;
+
+        bool first = n->since_us == 0 || now < n->since_us || now - n->since_us > SPAN_MAX_US;
+        if (first)
+                n->since_us = newest = now;
+        int r = read_samples(n, &count);
+        if (r < 0)
+                return r;
+        if (first)
+                count = 0;
+        if (count > 0)
+                qsort(n->samples, count, sizeof(*n->samples), compare_samples);
+        for (unsigned i = 0; i < count; i++)
+                newest = CLAMP((uint64_t) n->samples[i].timestamp, newest, now);
+        uint64_t ran = sum_samples(n, count, pids, n_pids, now);
+        /* Nobody used it: up to now, then. */
+        uint64_t until = count > 0 ? newest : now;
+        *ret_span_us = until - n->since_us;
+        *ret_ran_us = MIN(ran, *ret_span_us);
+        n->since_us = until;
+        return 0;
+}

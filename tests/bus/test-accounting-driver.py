@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the driver counts of who is alone: by libnvidia-ml (a test double under its name), by KFD and fdinfo (a directory), and when it hangs, crashes or sees nothing."""
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+DEVICE_ID = "pci:0000:65:00.0"
+
+# The service starts it in the place of xsched-metrics, and shares nothing with us but the directory.
+SCRIPT = """#!/bin/sh
+[ "$1" = --usage ] && echo $$ >>{d}/started
+FAKE_NVML={d}/mode LD_LIBRARY_PATH=$(cat {d}/path) exec {program} --root={d}/root "$@"
+"""
+
+
+class Driver(Case):
+    def setUp(self):
+        self.scratch = tempfile.mkdtemp(prefix="xsched-driver-")
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.put("script", SCRIPT.format(d=self.scratch, program=os.environ["XSCHED_METRICS_PROGRAM"]))
+        os.chmod(f"{self.scratch}/script", 0o755)
+        self.put("started", "")
+        self.put("none/libnvidia-ml.so.1", "")  # this machine may have the real one
+        self.put("path", f"{self.scratch}/none")
+        os.environ["XSCHED_METRICS"] = f"{self.scratch}/script"
+        super().setUp()
+        self.p = self.program(DEVICE_ID)
+        self.group = self.call("GetGroup", "s", self.get("Group", self.call("GetClientByPID", "u", self.p.pid), CLIENT))
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.launch)
+        self.addCleanup(self.stop)
+
+    def put(self, name, text):
+        os.makedirs(os.path.dirname(f"{self.scratch}/{name}"), exist_ok=True)
+        with open(f"{self.scratch}/{name}.new", "w", encoding="utf-8") as f:
+            f.write(text)
+        os.rename(f"{self.scratch}/{name}.new", f"{self.scratch}/{name}")
+
+    def nvml(self, mode):
+        self.put("mode", mode + "\n")
+        self.put("path", os.environ["FAKE_NVML_USAGE_DIR"])
+
+    def launch(self):
+        """As fast as it can, until it is told to end."""
+        while not self.ended.is_set():
+            self.p.ask("run 20000")
+
+    def begin(self):
+        self.thread.start()
+
+    def stop(self):
+        self.ended.set()
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def ran(self):
+        return self.get("GPUTimeUSec", self.group, GROUP)
+
+    def source(self):
+        return self.get("GPUTimeSource", self.group, GROUP)
+
+    def started(self):
+        with open(f"{self.scratch}/started", encoding="utf-8") as f:
+            return [int(line) for line in f]
+
+    def share(self, seconds=4):
+        """What it is said to have run of the next seconds."""
+        since, before = time.monotonic(), self.ran()
+        time.sleep(seconds)  # as long as is measured
+        return (self.ran() - before) / 1e6 / (time.monotonic() - since)
+
+    def check_driver(self, part):
+        until(lambda: self.source() == "driver", "the driver's count")
+        before = self.ran()
+        until(lambda: self.ran() > before, "what was told too much to be made up for")
+        self.assertAlmostEqual(self.share(), part, delta=0.1)
+        self.assertEqual(self.source(), "driver")
+        self.assertEqual(len(self.started()), 1)
+
+    def check_sampled(self, n_started=1):
+        until(lambda: self.source() == "sampled" and len(self.started()) == n_started, "samples")
+        for _ in range(8):
+            before = self.ran()
+            until(lambda: self.ran() > before, "it to be counted")
+            self.assertNotEqual(self.source(), "driver")
+        self.assertEqual(len(self.started()), n_started)
+
+    def test_nvml(self):
+        self.nvml(f"40 {self.p.pid} 1 2")
+        self.begin()
+        self.check_driver(0.4)
+        tracked = self.p.process and self.get("NEdges")
+        self.assertLess(self.get("NEdges") - tracked, 10)
+
+    def test_nvml_changes(self):
+        """What it says counts, not what was seen at first."""
+        self.nvml(f"90 {self.p.pid}")
+        self.begin()
+        self.check_driver(0.9)
+        self.nvml(f"20 {self.p.pid}")
+        self.share(3)
+        self.assertAlmostEqual(self.share(), 0.2, delta=0.1)
+
+    def test_child_ends_with_the_work(self):
+        self.nvml(f"40 {self.p.pid}")
+        self.begin()
+        until(lambda: self.source() == "driver", "the driver's count")
+        self.nvml("none")
+        self.stop()
+        until(lambda: not os.path.exists(f"/proc/{self.started()[-1]}"), "the child to end")
+        ran = self.ran()
+        self.assertEqual(self.share(1), 0)
+        self.assertEqual(self.ran(), ran)
+
+    def test_hangs(self):
+        """Nobody waits for it, and it is not asked again."""
+        self.nvml("hang")
+        self.begin()
+        until(lambda: self.started(), "the child")
+        self.check_sampled()
+        until(lambda: not os.path.exists(f"/proc/{self.started()[-1]}"), "the child to be ended")
+        self.check_sampled()
+
+    def test_crashes(self):
+        self.nvml("crash")
+        self.begin()
+        self.check_sampled()
+
+    def test_refuses(self):
+        self.nvml("refuse")
+        self.begin()
+        self.check_sampled()
+
+    def test_no_library(self):
+        self.begin()
+        self.check_sampled()
+
+    def test_sees_nothing(self):
+        """Of other processes, or of another namespace: what is seen here counts."""
+        self.nvml("none")
+        self.begin()
+        self.check_sampled()
+
+    def test_kfd(self):
+        node = "root/sys/devices/virtual/kfd/kfd/topology/nodes/0"
+        self.put(f"{node}/gpu_id", "777\n")
+        self.put(f"{node}/properties", "simd_count 8\nlocation_id 25856\ndomain 0\n")
+        self.put(f"root/sys/class/kfd/kfd/proc/{self.p.pid}/stats_777/cu_occupancy", "40\n")
+        self.begin()
+        self.check_driver(1.0)
+
+    def test_not_asked_where_nobody_wants_it(self):
+        self.nvml(f"40 {self.p.pid}")
+        self.c.call(NAME, PATH, NAME, "SetPolicy", "ssta{sv}", "", "", 0, {"Accounting": ("s", "sampled")})
+        self.begin()
+        self.check_sampled(0)
+
+
+if __name__ == "__main__":
+    main()
