@@ -20,6 +20,7 @@
 
 #define ANSWER_NS  (5 * NSEC_PER_SEC)
 #define RETRY_NS   (600 * NSEC_PER_SEC)
+#define PAUSE_NS   (3 * NSEC_PER_SEC)
 #define ANSWER_MAX 256U
 
 struct AccountDriver {
@@ -29,6 +30,8 @@ struct AccountDriver {
         char answer[ANSWER_MAX];
         size_t n_answer;
         Entity *asked_about; /* NULL: no question is open */
+        uint64_t asked_at;
+        bool begins; /* what it tells then is from before */
         bool counts;
         bool sees_nothing; /* by the last answer */
         uint64_t failed_until;
@@ -51,6 +54,14 @@ static void fail(AccountDriver *a, const char *why) {
         a->failed_until = now_ns() + RETRY_NS;
 }
 
+/* Nobody asks it any more; or it should have answered. */
+static void ended(AccountDriver *a) {
+        if (a->asked_about)
+                fail(a, "its process has ended");
+        else
+                stop(a);
+}
+
 /* --- answers --- */
 
 /* "ran SPAN RAN" in microseconds, "source TEXT", or "none TEXT". */
@@ -67,6 +78,8 @@ static void take_line(AccountDriver *a, const char *line) {
         }
         Entity *e = TAKE_PTR(a->asked_about);
         a->timeout = sd_event_source_disable_unref(a->timeout);
+        if (a->begins)
+                span_us = ran_us = 0;
         a->counts = ran_us > 0 || span_us == 0;
         a->sees_nothing = !a->counts;
         account_driver_answered(a->device, e, span_us * NSEC_PER_USEC, ran_us * NSEC_PER_USEC);
@@ -81,7 +94,7 @@ static int on_output(sd_event_source *source, int fd, uint32_t revents, void *us
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n <= 0) {
-                fail(a, "its process has ended");
+                ended(a);
                 return 0;
         }
         a->n_answer += (size_t) n;
@@ -103,7 +116,7 @@ static int on_output(sd_event_source *source, int fd, uint32_t revents, void *us
 }
 
 static int on_child(sd_event_source *source, const siginfo_t *si, void *userdata) {
-        fail(userdata, "its process has ended");
+        ended(userdata);
         return 0;
 }
 
@@ -201,6 +214,8 @@ void account_driver_ask(Device *d, Entity *e, uint64_t now) {
                 fail(a, "it cannot be asked");
                 return;
         }
+        a->begins = ns_sub(now, a->asked_at) > PAUSE_NS;
+        a->asked_at = now;
         a->asked_about = e;
 }
 
@@ -211,11 +226,6 @@ bool account_driver_counts(const Device *d) {
 void account_driver_seen(Device *d, uint64_t now) {
         if (d->account_driver && d->account_driver->sees_nothing)
                 fail(d->account_driver, "it does not see what runs");
-}
-
-void account_driver_stop(Device *d) {
-        if (d->account_driver)
-                stop(d->account_driver);
 }
 
 AccountDriver *account_driver_free(AccountDriver *a) {

@@ -4,8 +4,8 @@
 /*
  * What the GPU's driver counts of who is alone (hal/gpu-usage.h)
  *
- * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It lives while somebody is away whom it is asked about, and is told
- * the pids of the entity's processes about once a second. A child that ends, says that it knows nothing, or does not answer in ANSWER_NS, is not started
+ * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It is told the pids of the entity's processes about once a second, and ends when
+ * it is not asked for a while. A child that ends, says that it knows nothing, or does not answer in ANSWER_NS, is not started
  * again for RETRY_NS, and what it was asked about is sampled. A driver that does not see what is seen to run here is treated the same way.
  */
 
@@ -22,5 +22,4 @@ bool account_driver_counts(const Device *d);
 /* It was seen to run just now: a driver that says otherwise is of no use. */
 void account_driver_seen(Device *d, uint64_t now);
 
-void account_driver_stop(Device *d);
 AccountDriver *account_driver_free(AccountDriver *a);

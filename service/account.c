@@ -21,11 +21,14 @@ static uint64_t random_next(uint64_t *state) {
         return z ^ (z >> 31);
 }
 
-/* Half to one and a half of what it is on average. */
+/* A hundred times as long as it was watched, which is longer than it should have been where the service is late; half to one and a half of that. */
 static uint64_t away_time(DeviceAccount *a, uint64_t now) {
+        uint64_t watched = ns_sub(now, a->watched_since);
+        uint64_t mean = CLAMP(watched * ACCOUNT_COST_SHARE, ACCOUNT_AWAY_NS, ACCOUNT_AWAY_MAX_NS);
+
         if (a->random == 0)
                 a->random = now;
-        return ACCOUNT_AWAY_NS / 2 + random_next(&a->random) % ACCOUNT_AWAY_NS;
+        return mean / 2 + random_next(&a->random) % mean;
 }
 
 /* --- of whom --- */
@@ -93,8 +96,6 @@ static void set_phase(Device *d, AccountPhase phase, uint64_t now) {
         a->look_ns = ACCOUNT_LOOK_NS;
         if (a->away)
                 come_back(a, now);
-        if (phase == ACCOUNT_REST)
-                account_driver_stop(d);
         d->sync = true;
 }
 
@@ -142,9 +143,9 @@ static void look(Device *d, Entity *e, uint64_t now) {
                 return;
         }
         a->source = ACCOUNT_TRACKED;
-        account_driver_stop(d);
         a->look_ns = launched ? ACCOUNT_LOOK_NS : MIN(a->look_ns * 2, ACCOUNT_LOOK_MAX_NS);
         a->at = launched || e->told_ready ? now + a->look_ns : NSEC_INFINITY;
+        a->watched_since = now; /* so far it was cheap */
         begin_counts(a, e, now);
 }
 
@@ -155,6 +156,7 @@ static void turn_watched(Device *d, Entity *e, uint64_t now) {
                 if (!e->told_ready)
                         return;
                 a->led = false;
+                a->watched_since = now;
                 a->at = now + ACCOUNT_LEAD_NS;
         }
         if (now < a->at)
@@ -217,8 +219,10 @@ void account_turn(Device *d, uint64_t now) {
                         a->source = ACCOUNT_TRACKED;
                 bool was_away = a->phase == ACCOUNT_AWAY;
                 set_phase(d, ACCOUNT_WATCHED, now);
-                if (was_away)
+                if (was_away) {
+                        a->watched_since = now;
                         a->at = now + ACCOUNT_LEAD_NS;
+                }
         }
         if (how == ACCOUNTING_EXACT) {
                 a->source = ACCOUNT_TRACKED;

@@ -8,7 +8,7 @@
  * not counted. So it is watched for its own sake, as far as Accounting= says:
  *   exact    always.
  *   sampled  while that costs it no more than ACCOUNT_COST_SHARE of its time, by the number of its launches and edges. Who launches more is away
- *            for ACCOUNT_AWAY_NS on average, and then watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in what is between. The
+ *            for ACCOUNT_AWAY_NS on average, or longer where the service was late, and then watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in what is between. The
  *            pauses are of random length, so that nobody's rhythm keeps in step with them.
  *   auto     as sampled, but the driver's count takes the place of the windows where there is one (account-driver.h).
  *   off      never.
@@ -29,6 +29,7 @@
 #define ACCOUNT_WINDOW_NS   (8 * NSEC_PER_MSEC)
 #define ACCOUNT_AWAY_NS     (1 * NSEC_PER_SEC)
 #define ACCOUNT_DRIVER_NS   (1 * NSEC_PER_SEC)
+#define ACCOUNT_AWAY_MAX_NS (60 * NSEC_PER_SEC)
 #define ACCOUNT_LOOK_NS     (100 * NSEC_PER_MSEC) /* whether watching costs too much by now */
 #define ACCOUNT_LOOK_MAX_NS (10 * NSEC_PER_SEC)
 #define ACCOUNT_LAUNCH_NS   NSEC_PER_USEC       /* what a tracked launch costs its process */
@@ -50,6 +51,7 @@ typedef struct DeviceAccount {
         AccountPhase phase;
         AccountSource source; /* how the time of the one that is alone is counted */
         Entity *away;
+        uint64_t watched_since;
         bool led;         /* the lead is over, what is watched counts */
         uint64_t at;      /* the next look; NSEC_INFINITY: none */
         uint64_t look_ns; /* ACCOUNT_LOOK_NS, and longer while nothing is launched */

@@ -7,7 +7,7 @@
  * it was started with; what a library prints goes nowhere. --root=DIR has sysfs read below DIR, for tests.
  *
  * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input is a question, pids with spaces between;
- * the answer is "ran SPAN RAN" (microseconds, since the question before), or "none TEXT". It ends with its input.
+ * the answer is "ran SPAN RAN" (microseconds, since the question before), or "none TEXT". It ends with its input, and when nobody asks any more.
  */
 
 #include <fcntl.h>
@@ -45,6 +45,10 @@ static int read_library(const char *root, const PciAddress *a, GpuMetrics *m, ch
         memcpy(source, of_nvml, sizeof(of_nvml));
         return q;
 }
+
+/* So many points are taken after a question, and then there is nobody who asks. */
+#define SAMPLES_MAX 30U
+#define IDLE_MS     10000
 
 typedef struct Question {
         char text[GPU_USAGE_PIDS_MAX * 12 + 1];
@@ -95,6 +99,7 @@ static int answer(FILE *f, GpuUsage *u, const Question *q) {
 static int follow(FILE *f, const char *root, const PciAddress *a) {
         struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
         Question q = {.n = 0};
+        unsigned n_idle = 0;
         char source[96];
         GpuUsage *u;
 
@@ -103,13 +108,17 @@ static int follow(FILE *f, const char *root, const PciAddress *a) {
         if (fflush(f) != 0 || r < 0)
                 return EXIT_FAILURE;
         do {
-                r = poll(&fd, 1, q.n > 0 ? GPU_USAGE_SAMPLE_MS : -1);
-                if (r == 0)
+                r = poll(&fd, 1, n_idle < SAMPLES_MAX ? GPU_USAGE_SAMPLE_MS : IDLE_MS);
+                if (r == 0 && n_idle++ >= SAMPLES_MAX)
+                        r = -ETIMEDOUT;
+                else if (r == 0)
                         gpu_usage_sample(u, q.pids, q.n);
                 else
                         r = read_question(&q);
-                if (r > 0)
+                if (r > 0) {
+                        n_idle = 0;
                         r = answer(f, u, &q);
+                }
         } while (r >= 0);
         gpu_usage_free(u);
         return EXIT_SUCCESS;

@@ -117,7 +117,7 @@ class Accounting(Case):
         self.assertEqual(self.lines(), 1)
         self.assertIn(name + LINE, self.service.messages())
         before = time.monotonic()
-        n = 400
+        n = 260
         for _ in range(n):
             self.use(busy=True)
         told = self.lines()
