@@ -50,6 +50,7 @@ typedef struct OpenclKind {
         _Atomic uint64_t kind; /* 0: none */
         _Atomic uint64_t mean_ns;
         uint32_t n;
+        uint32_t n_above; /* samples one after the other that were far above the mean */
 } OpenclKind;
 
 #define OPENCL_KINDS 256U

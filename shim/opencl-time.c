@@ -13,6 +13,10 @@
 /* A mean follows the last samples: the first is replaced by the second, because it has the compiler's and the allocator's time in it. */
 #define MEAN_SAMPLES 8U
 
+/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little longer, and in full when it is so time
+ * and again: the bound shall follow what launches are, and not what happens to them. */
+#define ABOVE_MAX 2U
+
 /* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
 #define EVERY_LONG   1U
 #define EVERY_MIDDLE 3U
@@ -84,9 +88,12 @@ static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
         if (atomic_load_explicit(&e->kind, memory_order_relaxed) != kind) {
                 atomic_store_explicit(&e->mean_ns, 0, memory_order_relaxed);
                 atomic_store_explicit(&e->kind, kind, memory_order_relaxed);
-                e->n = 0;
+                e->n = e->n_above = 0;
         }
-        uint64_t mean = atomic_load_explicit(&e->mean_ns, memory_order_relaxed);
+        uint64_t mean = atomic_load_explicit(&e->mean_ns, memory_order_relaxed), most = mean + mean / 2;
+        e->n_above = e->n > 1 && ns > most ? e->n_above + 1 : 0;
+        if (e->n_above > 0 && e->n_above <= ABOVE_MAX)
+                ns = most;
         atomic_store_explicit(&e->mean_ns, mean_next(mean, &e->n, ns), memory_order_relaxed);
 }
 

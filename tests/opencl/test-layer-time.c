@@ -132,6 +132,19 @@ static void test_bound_by_kind(void **state) {
         for (int i = 0; i < 2; i++)
                 opencl_time_learn(record, kind(1, 64), 500 * NSEC_PER_USEC);
         (void) pthread_mutex_unlock(&record->lock);
+        assert_int_equal(opencl_time_expected(record, kind(0, 64)), 5 * NSEC_PER_USEC);
+
+        /* One that was interrupted changes little; the third in a row says that they have become longer. */
+        (void) pthread_mutex_lock(&record->lock);
+        opencl_time_learn(record, kind(0, 64), 5 * NSEC_PER_MSEC);
+        assert_in_range(opencl_time_expected(record, kind(0, 64)), 5 * NSEC_PER_USEC, 6 * NSEC_PER_USEC);
+        for (int i = 0; i < 2; i++)
+                opencl_time_learn(record, kind(0, 64), 5 * NSEC_PER_MSEC);
+        assert_true(opencl_time_expected(record, kind(0, 64)) > 500 * NSEC_PER_USEC);
+        for (int i = 0; i < 80; i++)
+                opencl_time_learn(record, kind(0, 64), 5 * NSEC_PER_USEC);
+        assert_in_range(opencl_time_expected(record, kind(0, 64)), 4 * NSEC_PER_USEC, 6 * NSEC_PER_USEC);
+        (void) pthread_mutex_unlock(&record->lock);
 
         library.limit = 1;
         library.budget_ns = 200 * NSEC_PER_USEC;
