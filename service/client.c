@@ -25,6 +25,7 @@
 #include "job.h"
 #include "ladder.h"
 #include "log.h"
+#include "manager-state.h"
 #include "messages.h"
 #include "party.h"
 #include "privileged.h"
@@ -400,6 +401,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         Client *c = NULL;
         Group *g = p->job ? p->job->group : NULL;
 
+        manager_state_reserve(m);
         int r = client_alloc(m, m->next_client_id, peer, m->config->limits.clients_per_user, &c);
         if (r < 0)
                 return r;

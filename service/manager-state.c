@@ -12,6 +12,9 @@
 #include "log.h"
 #include "stored.h"
 
+/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
+#define IDS_AHEAD 256U
+
 /* --- writing --- */
 
 static int fill_device_settings(const DeviceSettings *s, json_object *o) {
@@ -97,8 +100,8 @@ static int fill_jobs(Manager *m, json_object *array) {
 static int fill(Manager *m, json_object *o) {
         json_object *devices = json_object_new_array(), *groups = NULL, *jobs = NULL, *all = NULL;
 
-        JSON_TRY(json_add_u64(o, "next_client_id", m->next_client_id));
-        JSON_TRY(json_add_u64(o, "next_queue_id", m->next_queue_id));
+        JSON_TRY(json_add_u64(o, "next_client_id", MAX(m->next_client_id, m->client_ids_end)));
+        JSON_TRY(json_add_u64(o, "next_queue_id", MAX(m->next_queue_id, m->queue_ids_end)));
         JSON_TRY(json_add_u64(o, "next_job_id", m->next_job_id));
         JSON_TRY(json_add(o, "devices", devices));
         JSON_TRY(fill_devices(m, devices));
@@ -133,6 +136,19 @@ void manager_state_changed(Manager *m) {
         int r = write_state(m);
         if (r < 0)
                 log_warning_errno(r, "What was set now would not survive a restart: %m");
+}
+
+void manager_state_reserve(Manager *m) {
+        if (m->next_client_id < m->client_ids_end && m->next_queue_id < m->queue_ids_end)
+                return;
+        m->client_ids_end = m->next_client_id + IDS_AHEAD;
+        m->queue_ids_end = m->next_queue_id + IDS_AHEAD;
+        manager_state_changed(m);
+}
+
+void manager_state_close(Manager *m) {
+        m->client_ids_end = m->queue_ids_end = 0;
+        manager_state_changed(m);
 }
 
 /* --- reading --- */

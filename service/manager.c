@@ -23,6 +23,7 @@
 #include "hold.h"
 #include "job.h"
 #include "manager-dbus.h"
+#include "manager-state.h"
 #include "messages.h"
 #include "notify.h"
 #include "privileged.h"
@@ -93,6 +94,7 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
 
+        manager_state_close(m);
         m->stopping = true;
         totals_close(m);
         manager_free_objects(m);

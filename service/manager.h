@@ -139,6 +139,8 @@ struct Manager {
         uint64_t next_client_id;
         uint64_t next_queue_id;
         uint64_t next_job_id;
+        uint64_t client_ids_end,
+                        queue_ids_end; /* of those that are written down as given out; manager-state.h */
 
         AttrWatch *attr_watch; /* of origins; once there was one */
         Follow *follow;        /* follow.h; while there are clients */

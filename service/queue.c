@@ -12,6 +12,7 @@
 #include "config.h"
 #include "decision.h"
 #include "ladder.h"
+#include "manager-state.h"
 #include "tell.h"
 #include "user.h"
 #include "wakes.h"
@@ -275,11 +276,11 @@ Queue *queue_free(Queue *q) {
                 client_counters_add(&c->past, &past);
                 m->n_lease_expired += past.lease_expired;
                 arbiter_release_queue(q);
-                queue_gone(q);
                 walks_forget(m, WALK_QUEUES, q);
                 HASH_DEL(m->queues, q);
                 c->slots[q->slot] = NULL;
                 c->n_queues--;
+                queue_gone(q); /* may write down all that the client still has, and hear edges meanwhile */
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
                 m->devices_left |= q->device->n_queues == 0;
@@ -368,6 +369,7 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         int r = client_find_slot(c, &slot);
         if (r < 0)
                 return r;
+        manager_state_reserve(c->manager);
         r = queue_make(c, c->manager->next_queue_id, slot, p, c->manager->config->limits.devices_per_user,
                         &q);
         if (r < 0)

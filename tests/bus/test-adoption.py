@@ -3,6 +3,7 @@
 """Restart with a file-descriptor store: clients are taken over, nothing registers again, nothing is lost."""
 
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
@@ -56,6 +57,54 @@ class Adopted(Deaths):
             self.service.start()
 
         self.check_same(restart)
+
+    def test_no_number_is_given_twice(self):
+        """Those of clients and queues that had gone before the service ended, however it did, are nobody's later."""
+        given = set()
+        for end in (self.service.kill, self.service.stop, self.service.kill):
+            for n in (1, 300, 1):
+                client = self.raw()
+                for _ in range(n):
+                    client.queue()
+                numbers = {client.path, *client.ids}
+                self.assertFalse(numbers & given)
+                given |= numbers
+                client.close()
+                self.assert_gone()
+            end()
+            self.service.start()
+        numbers = lambda r: (int(r.path.rpartition("/")[2]), r.queue() and r.ids[0])
+        last = numbers(self.raw())
+        self.service.stop()
+        self.service.start()
+        self.assertEqual(numbers(self.raw()), (last[0] + 1, last[1] + 1))  # who was asked to end leaves none out
+
+    def journal(self, client):
+        """Where what is kept of the client begins and ends: it begins elsewhere when it was written anew."""
+        name = f"c{client.path.rpartition('/')[2]}-meta"
+        fd = next(fd for n, fd in self.service.store.kept if n == name)
+        return struct.unpack("QQ", os.pread(fd, 16, 0))
+
+    def nearly_full(self, client, slack=64 << 10, record=1000):
+        """One queue more, or less, and all of it is written anew."""
+        begin, end = self.journal(client)
+        while end - begin < slack - record:
+            client.queue()
+            client.unregister(-1)
+            begin, end = self.journal(client)
+        return begin
+
+    def test_what_has_gone_does_not_come_back(self):
+        """Also where its end is what makes the service write everything anew."""
+        client = self.raw()
+        for _ in range(100):
+            client.queue()
+        begin = self.nearly_full(client)
+        while self.journal(client)[0] == begin:
+            client.unregister()
+        self.service.kill()
+        self.service.start()
+        self.assertEqual(sorted(int(q[4].rpartition("/")[2]) for q in self.call("ListQueues")), sorted(client.ids))
 
     def test_settings_survive(self):
         client, slot = self.tenant("job", Priority=7, Weight=50)
