@@ -213,8 +213,14 @@ void tree_refill(Policy *p) {
 
                 if (n->refill_ns > p->now_ns)
                         return;
-                (void) quota_is_spent(&n->quota, p->now_ns); /* looks at the period that has ended */
-                node_go(n);
+                if (!quota_is_spent(&n->quota, p->now_ns)) {
+                        node_go(n);
+                        continue;
+                }
+                /* What was in flight when it stopped has used up the next period's as well. */
+                avl_remove(&p->refills, first);
+                n->refill_ns = quota_refill(&n->quota);
+                avl_insert(&p->refills, first);
         }
 }
 

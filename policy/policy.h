@@ -130,7 +130,7 @@ typedef struct PolicyConfig {
                         .timeslice_ns = 20 * NSEC_PER_MSEC,                                                 \
                         .starve_ns = 1 * NSEC_PER_SEC,                                                      \
                         .starve_run_ns = 10 * NSEC_PER_MSEC,                                                \
-                        .linger_ns = 300 * NSEC_PER_USEC,                                                   \
+                        .linger_ns = 1 * NSEC_PER_MSEC,                                                     \
                         .threshold = 1,                                                                     \
         })
 

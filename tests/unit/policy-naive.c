@@ -86,7 +86,10 @@ static void refill(Policy *p) {
                         best = n;
                 if (!best)
                         return;
-                naive_set_stopped(best, false);
+                if (naive_is_spent(best))
+                        best->refill = best->begin + best->used / best->quota * best->period;
+                else
+                        naive_set_stopped(best, false);
         }
 }
 

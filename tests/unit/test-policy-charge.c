@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Whose time it is: tails after a hold, and places that are kept, one rule at a time
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "policy-harness.h"
+
+#define USEC NSEC_PER_USEC
+#define MSEC NSEC_PER_MSEC
+
+static Harness *make(uint32_t concurrency) {
+        PolicyConfig c = POLICY_CONFIG_DEFAULT;
+
+        c.timeslice_ns = 5 * MSEC;
+        c.concurrency = concurrency;
+        c.starve_ns = c.starve_run_ns = 0;
+
+        Harness *h = harness_new(&c, true, 0);
+        h->tails = true;
+        return h;
+}
+
+static Job *add(Harness *h, int priority, uint32_t weight) {
+        return harness_add(h, (PolicySettings){.priority = priority, .weight = weight});
+}
+
+static void drained(Job *j) {
+        harness_drained(j);
+        harness_dispatch(j->h);
+}
+
+/* Where it may not, its launch waits at the gate. */
+static void ready(Job *j) {
+        bool was = j->grant.verdict == VERDICT_RUN;
+
+        harness_ready(j);
+        harness_dispatch(j->h);
+        if (was && j->grant.verdict == VERDICT_HOLD)
+                drained(j);
+}
+
+static void idle(Job *j) {
+        harness_idle(j);
+        harness_dispatch(j->h);
+}
+
+static bool granted(const Job *j) {
+        return j->grant.verdict == VERDICT_RUN;
+}
+
+static PolicyUsage usage(const Job *j) {
+        PolicyUsage u;
+
+        j->h->ops->entity_usage(j->entity, j->h->now_ns, &u);
+        return u;
+}
+
+/* The next is charged from its own start, and its slice begins then. */
+static void test_tail(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        ready(b);
+        harness_run(h, 5 * MSEC);
+        assert_true(!granted(a) && granted(b));
+        harness_run(h, 10 * MSEC);
+        assert_int_equal(usage(a).run_ns, 15 * MSEC);
+        assert_int_equal(usage(b).run_ns, 0);
+        assert_int_equal(usage(b).drain_wait_ns, 10 * MSEC);
+        drained(a);
+        harness_run(h, 4 * MSEC);
+        assert_true(!granted(a) && granted(b));
+        assert_int_equal(usage(b).run_ns, 4 * MSEC);
+        assert_int_equal(usage(a).run_ns, 15 * MSEC);
+
+        /* What a had too much b has next. */
+        harness_run(h, 10 * MSEC);
+        assert_true(!granted(a) && granted(b));
+        harness_run(h, 10 * MSEC);
+        assert_true(granted(a) && !granted(b));
+}
+
+/* The debt stays when the debtor goes away for a moment. */
+static void test_tail_is_not_washed_off(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        ready(b);
+        harness_run(h, 5 * MSEC);
+        harness_run(h, 60 * MSEC);
+        idle(a);
+        harness_run(h, MSEC);
+        ready(a);
+        for (unsigned i = 0; i < 50; i++) {
+                assert_true(!granted(a) && granted(b));
+                harness_run(h, MSEC);
+        }
+}
+
+/* Who never says that it has drained is charged for so long, and the others after it. */
+static void test_tail_is_bounded(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *low = add(h, 0, 100), *high = add(h, 1, 100);
+
+        ready(low);
+        ready(high);
+        harness_run(h, 3 * NSEC_PER_SEC);
+        assert_int_equal(usage(low).run_ns, NSEC_PER_SEC);
+        assert_int_equal(usage(high).run_ns, 2 * NSEC_PER_SEC);
+}
+
+/* A maximum counts the tail. */
+static void test_tail_and_maximum(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+
+        s.max = 20;
+        HarnessNode *n = harness_add_node(h, NULL, s);
+        Job *j = harness_add_below(h, n, POLICY_SETTINGS_DEFAULT);
+
+        ready(j);
+        harness_run(h, 20 * MSEC);
+        assert_false(granted(j));
+        harness_run(h, 20 * MSEC);
+        drained(j);
+        harness_run(h, 61 * MSEC);
+        assert_false(granted(j)); /* the next period's is gone as well */
+        harness_run(h, 100 * MSEC);
+        assert_true(granted(j));
+}
+
+/* Two places: the one that replaces waits, the other goes on. */
+static void test_two_places(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(2);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100), *c = add(h, 0, 100);
+
+        ready(a);
+        ready(b);
+        ready(c);
+        harness_run(h, 5 * MSEC);
+        harness_run(h, MSEC);
+
+        uint64_t run_ns = usage(a).run_ns + usage(b).run_ns + usage(c).run_ns;
+        assert_int_equal(run_ns, 12 * MSEC);
+}
+
+/* Launches of 100 us with pauses of 50: as often as said. */
+static void launches(Job *j, unsigned n) {
+        for (unsigned i = 0; i < n; i++) {
+                ready(j);
+                harness_run(j->h, 100 * USEC);
+                idle(j);
+                harness_run(j->h, 50 * USEC);
+        }
+}
+
+/* A heavy synchronous one keeps the device in its gaps, as its share, and not as what it ran; a long pause ends that. */
+static void test_kept(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 300), *b = add(h, 0, 100);
+
+        launches(a, 20);
+        ready(b);
+        ready(a);
+        harness_run(h, 20 * MSEC);
+        drained(b);
+        while (!granted(a))
+                harness_run(h, MSEC);
+        drained(b);
+
+        uint64_t before = usage(b).run_ns;
+        launches(a, 20);
+        assert_int_equal(usage(b).run_ns, before);
+        assert_int_equal(usage(a).kept_ns, 20 * 50 * USEC);
+        harness_run(h, 50 * USEC);
+        assert_true(granted(b));
+        assert_true(h->wake_ns > h->now_ns);
+}
+
+/* Nobody loses by it, so nothing idles: equal weights. */
+static void test_equals_do_not_idle(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        launches(a, 20);
+        launches(b, 20);
+        ready(b);
+        ready(a);
+        for (unsigned i = 0; i < 200; i++) {
+                Job *runner = granted(a) && a->ready ? a : b, *other = runner == a ? b : a;
+
+                harness_run(h, 100 * USEC);
+                idle(runner);
+                assert_true(granted(other));
+                drained(runner);
+                harness_run(h, 50 * USEC);
+                ready(runner);
+        }
+        assert_int_equal(usage(a).kept_ns + usage(b).kept_ns, 0);
+}
+
+/* But whose launches are much shorter does, and is kept for when it is owed more than a slice. */
+static void test_equals_lose(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        launches(a, 20);
+        ready(b);
+        for (unsigned i = 0; i < 400; i++) {
+                ready(a);
+                if (!granted(a)) {
+                        harness_run(h, 100 * USEC);
+                        continue;
+                }
+                harness_run(h, b->drain_order > 0 ? 2 * MSEC : 0); /* b's launch ends */
+                drained(b);
+                harness_run(h, 100 * USEC);
+                idle(a);
+                harness_run(h, 50 * USEC);
+        }
+        assert_true(usage(a).kept_ns > 0);
+        assert_true((usage(a).run_ns + usage(a).kept_ns) * 2 > usage(b).run_ns);
+}
+
+/* Nobody wants the device: nothing is asked for, however short the gaps. */
+static void test_kept_sleeps(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 300);
+
+        (void) add(h, 0, 100);
+        launches(a, 20);
+        ready(a);
+        idle(a);
+        assert_int_equal(h->wake_ns, NSEC_INFINITY);
+        assert_int_equal(usage(a).kept_ns, 0);
+}
+
+/* Where equals contend nobody's first launch lands in another's turn. */
+static void test_no_launch_in_anothers_turn(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        assert_true(granted(b)); /* nobody has contended yet */
+        ready(b);
+        idle(b);
+        assert_false(granted(b));
+        harness_run(h, 200 * MSEC);
+        assert_true(granted(b)); /* it is long ago */
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_tail),
+                        cmocka_unit_test(test_tail_is_not_washed_off),
+                        cmocka_unit_test(test_tail_is_bounded),
+                        cmocka_unit_test(test_tail_and_maximum),
+                        cmocka_unit_test(test_two_places),
+                        cmocka_unit_test(test_kept),
+                        cmocka_unit_test(test_equals_do_not_idle),
+                        cmocka_unit_test(test_equals_lose),
+                        cmocka_unit_test(test_kept_sleeps),
+                        cmocka_unit_test(test_no_launch_in_anothers_turn),
+        };
+
+        return cmocka_run_group_tests_name("policy-charge", tests, NULL, NULL);
+}
