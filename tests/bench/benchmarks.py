@@ -190,6 +190,12 @@ def run_control(options):
     keep(options, "control", command, json.loads(run(command)))
 
 
+def run_accounting(options):
+    tools = [os.path.join(options.build, p) for p in ("tools/xschedctl", "tests/lib/test-client")]
+    session = [os.path.join(options.build, "tools", "xsched-session"), "--shim=none", f"--config={os.path.join(HERE, 'bench.conf')}", "--"]
+    keep(options, "accounting", [*session, "/usr/bin/python3", os.path.join(HERE, "bench-accounting.py"), *tools], run([*session, "/usr/bin/python3", os.path.join(HERE, "bench-accounting.py"), *tools]))
+
+
 def run_attack(options):
     os.environ.update(XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT="", ATTACKER=f"{options.build}/tests/lib/attacker")
     command = ["/usr/bin/python3", os.path.join(HERE, "bench-attack.py"), *(["--quick"] if options.quick else [])]
@@ -306,6 +312,7 @@ BENCHMARKS = {
     "load": run_load,
     "idle": run_idle,
     "control": run_control,
+    "accounting": run_accounting,
     "attack": run_attack,
     "policy": run_text("bench-policy"),
 }
@@ -518,12 +525,18 @@ LAUNCH_NOTE = (
     "launch and finish, 2.5x pipelined.\n"
 )
 
+ACCOUNTING_NOTE = (
+    "A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. "
+    "Sums over all turns; how far off is from itself says how much the rest is worth.\n"
+)
+
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
     ("Tenants on one device", "", ["demo-.*"], render_demo),
     ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
     ("What is in flight when others want the device", "", ["bound-.*"], lambda record: render_bound(record, table) + provenance(record)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
+    ("Counting a program that is alone", ACCOUNTING_NOTE, ["accounting"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
     ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], lambda record: render_preempt(record, table) + provenance(record)),
     ("The service under load", "", ["load"], render_load),

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""GPU time of a program that is alone, with real kernels (PoCL): no less than what its kernels took by the clock, no more than the time that passed. Its kernels
+are of a fixed length by the clock, and it always has one under way."""
+
+import glob
+import json
+import subprocess
+import time
+
+import inside
+from inside import GROUP, Case, run, until
+
+TENANT = "/mnt/build/tests/opencl/tenant"
+LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
+
+
+class Alone(Case):
+    def tearDown(self):
+        super().tearDown()
+        run("xschedctl", "set", "device:all", "accounting=")
+
+    def look(self):
+        """When, and what it has run and launched; the time is one at which the rest was so."""
+        before = time.monotonic()
+        everything = json.loads(self.call("Describe")[0])
+        after = time.monotonic()
+        group = next(g for g in everything["groups"] if g["name"].endswith("/alone.service"))
+        client = next(c for c in everything["clients"] if c["group"] == group["name"])
+        return before, after, group["gpu_time_usec"] / 1e6, client["submitted"], group["gpu_time_source"]
+
+    def check(self, accounting, kernel_usec, source, tolerance, seconds=6):
+        run("xschedctl", "set", "device:all", f"accounting={accounting}")
+        p = subprocess.Popen(
+            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=alone.service", f"--setenv=OPENCL_LAYERS={LAYER}",
+             "--setenv=POCL_MAX_PTHREAD_COUNT=1", TENANT, str(kernel_usec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            until(lambda: self.get("NClients") == 1, "the client")
+            until(lambda: self.look()[4] == source and self.look()[2] > 0.2, f"it to be {source}")
+            first = self.look()
+            until(lambda: self.look()[2] > first[2] + seconds, "it to run", 60)
+            last = self.look()
+        finally:
+            out, _ = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, inside.log_tail())
+        self.assertGreaterEqual(int(out), last[3] - first[3])
+        ran, took = last[2] - first[2], (last[3] - first[3]) * kernel_usec / 1e6
+        what = f"{accounting}, kernels of {kernel_usec} us: told {ran:.3f} s, kernels took {took:.3f} s, passed {last[1] - first[0]:.3f} s"
+        print(what, flush=True)
+        self.assertLessEqual(ran, (last[1] - first[0]) * (1 + tolerance), what)
+        self.assertGreaterEqual(ran, took * (1 - tolerance), what)
+        self.assertEqual(last[4], source)
+        until(lambda: self.get("NClients") == 0, "the client to go")
+
+    def test_sampled(self):
+        self.check("sampled", 40, "sampled", 0.10)
+
+    def test_sampled_of_long_kernels(self):
+        """So few launches that all are tracked."""
+        self.check("sampled", 2000, "tracked", 0.03)
+
+    def test_auto(self):
+        """Nothing counts for this device."""
+        self.check("auto", 40, "sampled", 0.10)
+
+    def test_exact(self):
+        self.check("exact", 40, "tracked", 0.03)
+        self.check("exact", 2000, "tracked", 0.03)
+
+    def test_off(self):
+        """Not counted, and said so."""
+        run("xschedctl", "set", "device:all", "accounting=off")
+        c = self.client(unit="alone.service")
+        for _ in range(10):
+            c.ask("run 1000")
+        path = self.call("GetGroup", "s", "alone.service")[0]
+        self.assertEqual([self.get(p, path, GROUP) for p in ("GPUTimeUSec", "GPUTimeSource")], [self.get("GPUTimeUSec", path, GROUP), "none"])
+
+
+if __name__ == "__main__":
+    inside.main()
