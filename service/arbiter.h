@@ -8,7 +8,7 @@
  * calls once at its end. So one event of many parts (a client with several queues, a changed class) is one decision per device.
  *
  * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which are watched.
- *   ALONE      one entity. Nothing is watched, nothing is held.
+ *   ALONE      one entity. Nothing is watched but for its own sake (account.h), nothing is held.
  *   CONTENDED  all are watched (ready and idle edges), the policy's grants are in force.
  *   QUIET      nobody was ready for ARBITER_SETTLE_NS: all may run, because whoever comes first cannot take the device from anybody. No
  *              lease has to be renewed: the service sleeps.
