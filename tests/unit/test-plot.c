@@ -253,10 +253,11 @@ static void test_svg_size(void **state) {
         }
         set_names(&r, names, ELEMENTSOF(names));
         for (uint64_t t = 0; t < 900; t++)
-                for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                        seed = seed * 1103515245 + 12345;
                         add(&r, "gpu", t * SEC, (t + 1) * SEC, i + 1,
-                                        TIMES([PLOT_RUN] = (seed = seed * 1103515245 + 12345) % (SEC / 20),
-                                                        [PLOT_WAIT] = seed % SEC));
+                                        TIMES([PLOT_RUN] = seed % (SEC / 20), [PLOT_WAIT] = seed % SEC));
+                }
         assert_int_equal(plot_make(&r, 0, 900 * SEC, 180, NULL, &p), 0);
         _cleanup_free_ char *text = svg(&p);
         assert_in_range(strlen(text), 10000, 60000);
