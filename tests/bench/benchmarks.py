@@ -265,10 +265,10 @@ def run_demo(options):
 
 def run_mix(options):
     session = os.path.join(options.build, "tools", "xsched-session")
-    tenant = os.path.join(options.build, "tests", "bench", "mix-tenant")
+    tenant = os.path.join(options.build, "tests", "opencl", "mix-tenant")
     words = ["--quick"] if options.quick else []
     # In a session of its own, which goes before the machine's other work as a whole.
-    command = ["setsid", "--wait", session, f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/mix.py", *words, tenant, *options.mix]
+    command = ["setsid", "--wait", session, f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/bench-mix.py", *words, tenant, *options.mix]
     data = json.loads(run(command))
     name = "mix-" + (slug(data["device"]) if data["gpu"] else "cpu")
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))

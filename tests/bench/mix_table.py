@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The section of BENCHMARKS.md about shares of all mixes of kernels, from what mix.py measured, and its plot."""
+"""The section of BENCHMARKS.md about shares of all mixes of kernels, from what bench-mix.py measured, and its plot."""
 
 import html
 import json

@@ -9,6 +9,7 @@ slower for all of them for a while makes no difference. Nothing here knows where
 import collections
 import json
 import os
+import select
 import statistics
 import subprocess
 import time
@@ -20,7 +21,8 @@ LENGTHS = (5, 100, 1200, 10000)  # of kernels, us
 PATTERNS = ("deep", "burst", "sync")
 BURST_USEC = 12000
 GROUP_USEC = 1000  # of a deep queue, what is waited for together
-WARM_UP = 0.3
+WARM_UP = 0.2
+DEFAULTS = {"Weight": 100, "Priority": 0, "Max": 0, "Min": 0}
 TIMEOUT = 60
 # One thread of PoCL's is the device, so that two kernels at once take twice as long.
 ENVIRONMENT = {"POCL_MAX_PTHREAD_COUNT": "1"}
@@ -68,6 +70,10 @@ class Tenant:
         self.group = None
 
     def line(self):
+        """Each is an answer to one of ours, so that none is buffered."""
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            self.process.kill()
+            raise AssertionError(f"{self.kind}: says nothing for {TIMEOUT} s")
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError(f"{self.kind}: ended with status {self.process.wait(TIMEOUT)}")
@@ -149,18 +155,86 @@ def alone(service, tenant, seconds):
     return Alone(w.units / seconds, w.busy / w.units)
 
 
-def mean(alones):
-    return Alone(statistics.mean(a.rate for a in alones), statistics.mean(a.busy for a in alones))
-
-
-def part(work, a):
-    """Of what it would have done alone."""
-    return work.units / (a.rate * work.seconds)
-
-
 def shares(parts):
     whole = sum(parts)
     return [p / whole if whole else 0 for p in parts]
+
+
+class Mixed:
+    """A window in which all tenants worked, and each of them alone, before and after."""
+
+    def __init__(self, tenants, works, alones, kernels):
+        """`alones` has several of each tenant's kind."""
+        self.kinds, self.works, self.kernels = [t.kind for t in tenants], [works[t] for t in tenants], kernels
+        self.alones = alones
+
+    def alone(self, kind):
+        found = self.alones[kind]
+        return Alone(statistics.mean(a.rate for a in found), statistics.mean(a.busy for a in found))
+
+    def parts(self):
+        """Of what each would have done alone."""
+        return [w.units / (self.alone(k).rate * w.seconds) for k, w in zip(self.kinds, self.works)]
+
+    def device(self):
+        """The time that so many kernels take, whatever gaps a tenant has when it is alone."""
+        return [w.units * self.kernels[k.usec]["ns"] / 1e9 / w.seconds for k, w in zip(self.kinds, self.works)]
+
+    def busy(self):
+        """The time in which the device had a tenant's work, if it took as long as alone."""
+        return [w.units * self.alone(k).busy / w.seconds for k, w in zip(self.kinds, self.works)]
+
+    def accounted(self):
+        return [w.ran / w.seconds for w in self.works]
+
+    def drifts(self):
+        """By how much measurements of the same differ, of each: how well it is known what it does alone."""
+        return [max(a.rate for a in self.alones[k]) / min(a.rate for a in self.alones[k]) - 1 for k in self.kinds]
+
+
+def mix(session, tenants, settings, seconds, span=0.5):
+    """With settings for as long as they work together."""
+    alones = {}
+
+    def each_alone(them):
+        for t in them:
+            alones.setdefault(t.kind, []).append(alone(session.service, t, span))
+
+    each_alone(tenants)
+    for t, values in zip(tenants, settings):
+        session.service.set(t.group, **values)
+    works = measure(session.service, tenants, seconds)
+    for t in tenants:
+        session.service.set(t.group, **DEFAULTS)
+    each_alone(reversed(tenants))
+    return Mixed(tenants, works, alones, session.kernels)
+
+
+Verdict = collections.namedtuple("Verdict", "excess unknown text")  # beyond what is allowed; what the machine leaves unknown, in parts of the device
+
+
+def judge_shares(mixed, asked, within):
+    """Of the tenant who is the farthest from what was asked."""
+    got, drifts = shares(mixed.parts()), mixed.drifts()
+    # An error of what a kind does alone is one of the parts of all tenants of the kind, and so of all shares: of equal tenants it cancels.
+    drift = dict(zip(mixed.kinds, drifts))
+    of_kind = {k: sum(p for p, other in zip(asked, mixed.kinds) if other == k) for k in drift}
+    unknown = [s * sum(d * abs((k == own) - of_kind[k]) for k, d in drift.items()) for s, own in zip(asked, mixed.kinds)]
+    texts = [":".join(f"{100 * v:.1f}" for v in values) for values in (got, asked, unknown, mixed.accounted())]
+    excess = max(abs(g - s) - u for g, s, u in zip(got, asked, unknown)) - within
+    return Verdict(excess, max(unknown), "got {}, asked {}, unknown {}, accounted {}".format(*texts))
+
+
+def judge(measure, within, tries=5):
+    """measure() returns a Verdict. Good at once is good; else the median of three counts. One that leaves more unknown than it allows tells nothing:
+    such are made again, until there have been `tries`. Returns (excess, text); excess is None where the machine was never steady enough to tell."""
+    verdicts = []
+    for _ in range(tries):
+        verdicts.append(measure())
+        steady = sorted(v for v in verdicts if v.unknown <= within)
+        if len(steady) == 3 or (len(steady) == 1 and steady[0].excess <= 0):
+            break
+    return steady[len(steady) // 2].excess if steady else None, "; ".join(v.text for v in verdicts)
 
 
 class Cgroups:
@@ -217,6 +291,15 @@ class Session:
                 raise AssertionError(f"{kind}: is no client after {TIMEOUT} s")
         return t
 
-    def end(self):
-        while self.tenants:
-            self.tenants.pop().end()
+    def end(self, *tenants):
+        """These, or all."""
+        for t in tenants or self.tenants[:]:
+            self.tenants.remove(t)
+            t.end()
+
+    def abandon(self):
+        """After a failure, which is the one that counts."""
+        for t in self.tenants:
+            t.process.kill()
+            t.process.wait()
+        self.tenants = []

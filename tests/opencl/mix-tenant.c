@@ -25,7 +25,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "../opencl/cl-test.h"
+#include "cl-test.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "tools/demo/recurrence.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tenants get of a device, for all mixes of kernels and patterns: mix.py [--quick] PROGRAM SUBSET...; prints JSON
+"""What tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM SUBSET...; prints JSON
 
 Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few minutes, up to eight on a GPU:
 
@@ -18,13 +18,14 @@ import os
 import statistics
 import subprocess
 import sys
+import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import mix  # noqa: E402
 from mix import KINDS, Kind  # noqa: E402
 
 LONG = 10
-SHORT = 2.5
+SHORT = 2
 ALONE = 0.5
 
 # Heavy and light: equal kernels, long beside short in both directions, synchronous beside deep.
@@ -72,22 +73,17 @@ class Bench:
     def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
         """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked at."""
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
-        around = not self.steady
-        if around:
-            self.alone = {}
+        seconds = 1 if self.quick else seconds
+        if self.steady:
+            for t, values in zip(tenants, settings):
+                self.service.set(t.group, **values)
+            works = mix.measure(self.service, tenants, seconds)
             for t in tenants:
-                self.measure_alone(t)
-        for t, values in zip(tenants, settings):
-            self.service.set(t.group, **values)
-        works = mix.measure(self.service, tenants, 1 if self.quick else seconds)
-        for t in reversed(tenants):
-            self.service.set(t.group, Weight=100, Priority=0, Max=0, Min=0)
-            if around:
-                self.measure_alone(t)
-        self.rows.append({
-            "what": what, "asked": asked, "limit": limit, "kinds": kinds, "works": [works[t] for t in tenants],
-            "alone": dict(self.alone) if around else self.alone,
-        })
+                self.service.set(t.group, **mix.DEFAULTS)
+            mixed = mix.Mixed(tenants, works, self.alone, self.session.kernels)
+        else:
+            mixed = mix.mix(self.session, tenants, settings, seconds, ALONE)
+        self.rows.append((what, asked, limit, mixed))
         print(f"{self.subset}: {len(self.rows)} {what}: {', '.join(map(str, kinds))}", file=sys.stderr, flush=True)
 
     def pair(self, weight, pair, seconds):
@@ -96,22 +92,16 @@ class Bench:
 
     def result(self):
         """JSON's types. Shares by what was done are parts of what each does alone; by device time, of the kernels' own length."""
-        kernels = self.calibration["kernels"]
-        rows = []
-        for r in self.rows:
-            alone = {k: mix.mean(r["alone"][k]) for k in r["kinds"]}
-            drift = max(abs(a.rate / alone[k].rate - 1) for k in r["kinds"] for a in r["alone"][k])
-            parts = [mix.part(w, alone[k]) for k, w in zip(r["kinds"], r["works"])]
-            device = [w.units * kernels[k.usec]["ns"] / 1e9 / w.seconds for k, w in zip(r["kinds"], r["works"])]
-            busy = [w.units * alone[k].busy / w.seconds for k, w in zip(r["kinds"], r["works"])]
-            rows.append({
-                "what": r["what"], "kinds": [list(k) for k in r["kinds"]], "asked": r["asked"], "limit": r["limit"],
-                "seconds": r["works"][0].seconds, "parts": parts, "device": device, "busy": busy,
-                "accounted": [w.ran / w.seconds for w in r["works"]], "drift": drift,
-            })
+        rows = [
+            {
+                "what": what, "kinds": [list(k) for k in m.kinds], "asked": asked, "limit": limit, "seconds": m.works[0].seconds,
+                "parts": m.parts(), "device": m.device(), "busy": m.busy(), "accounted": m.accounted(), "drift": max(m.drifts()),
+            }
+            for what, asked, limit, m in self.rows
+        ]
         return {
             "subset": self.subset, "rows": rows,
-            "kernels": {str(usec): k["ns"] for usec, k in kernels.items()},
+            "kernels": {str(usec): k["ns"] for usec, k in self.session.kernels.items()},
             "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()} if self.steady else None,
         }
 
@@ -155,7 +145,8 @@ def run_nested(bench):
                 bench.tenant(kind, name, cgroups)
             bench.service.set(f"{cgroups.path}/a", Weight=300)
             bench.mix("nested, 1:2:1", LONG, mixed, [1 / 4, 2 / 4, 1 / 4], [{}, {"Weight": 200}, {}], places=("a/c", "a/d", "b"))
-        bench.session.end()
+        for key in [k for k in bench.tenants if k[1] in cgroups.names]:
+            bench.session.end(bench.tenants.pop(key))
 
 
 def run_more(bench):
@@ -173,20 +164,23 @@ SUBSETS = {"300": lambda b: run_pairs(b, 300), "900": lambda b: run_pairs(b, 900
 
 
 def run(program, subset, quick):
+    """What was measured before something failed is not lost with it."""
     bench = Bench(program, subset, quick)
+    if bench.steady:
+        for kind in KINDS:
+            bench.measure_alone(bench.tenant(kind, 0))
     try:
-        if bench.steady:
-            for kind in KINDS:
-                bench.tenant(kind, 0)
-            for t in bench.tenants.copy().values():
-                bench.measure_alone(t)
         SUBSETS[subset](bench)
         if bench.steady:
             for kind in KINDS:
                 bench.measure_alone(bench.tenant(kind, 0))
-        return bench.calibration, bench.result()
-    finally:
         bench.session.end()
+    except Exception:  # pylint: disable=broad-exception-caught
+        if not bench.rows:
+            raise
+        traceback.print_exc()
+        bench.session.abandon()
+    return bench.calibration, bench.result()
 
 
 def main():
