@@ -4,8 +4,8 @@
 /*
  * What the manager itself keeps over a restart: settings of groups and devices that were made at run time, jobs, and the next numbers
  *
- * One record in a journal of its own, written anew when something of it changes (rare: an administrator did something, or a job
- * began or ended). Priority holds are not kept: their holders take them again.
+ * One record in a journal of its own, written anew when something of it changes (rare: an administrator did something, a job began or
+ * ended, or hundreds of clients or queues came: their numbers are written down ahead). Priority holds are not kept: their holders take them again.
  */
 
 #include "manager.h"
