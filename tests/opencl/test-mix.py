@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares by what the device really did, of deep queues and of synchronous programs, and limits, on PoCL.
+"""Shares by what the device really did, of deep queues and of synchronous programs, on PoCL.
 
 What is asked holds within 3 points of the device, and what the machine leaves unknown: how well it is known what a tenant does alone is seen in the
 same run, by how far two measurements of the same differ. A mix that seems off is measured twice more, and the one in the middle counts; where other
@@ -74,23 +74,6 @@ class Mixes(unittest.TestCase):
 
     def test_three(self):
         self.check_shares("300:200:100", (Kind(1200, "sync"),) * 3, (300, 200, 100))
-
-    def check_limited(self, setting, kind, settings, beyond):
-        """Of the time in which the device had its work, by what was done."""
-
-        def measure():
-            m = self.mix((kind, Kind(1200, "deep")), [settings, {}])
-            got, unknown = m.busy()[0], m.busy()[0] * m.drifts()[0]
-            text = f"got {100 * got:.1f}, unknown {100 * unknown:.1f}, accounted {100 * m.accounted()[0]:.1f}"
-            return mix.Verdict(beyond(got) - unknown - WITHIN, unknown, text)
-
-        self.judge(f"{setting}: {kind}", measure)
-
-    def test_max(self):
-        self.check_limited("Max=20%", Kind(1200, "sync"), {"Max": 20}, lambda got: got - 0.2)
-
-    def test_min(self):
-        self.check_limited("Min=30%", Kind(1200, "sync"), {"Min": 30, "Priority": -10}, lambda got: 0.3 - got)
 
 
 if __name__ == "__main__":
