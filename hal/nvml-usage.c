@@ -124,11 +124,12 @@ static int read_samples(Nvml *n, unsigned *ret_n) {
                 }
                 if ((r != NVML_INSUFFICIENT_SIZE && r != NVML_SUCCESS) || count > SAMPLES_MAX)
                         return -EIO;
-                NvmlSample *grown = reallocarray(n->samples, MAX(count, 16U) * 2, sizeof(*grown));
+                unsigned roomy = MAX(count, 16U) * 2;
+                NvmlSample *grown = reallocarray(n->samples, roomy, sizeof(*grown));
                 if (!grown)
                         return -ENOMEM;
                 n->samples = grown;
-                n->n_allocated = MAX(count, 16U) * 2;
+                n->n_allocated = roomy;
         }
         return -EIO;
 }

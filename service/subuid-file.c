@@ -85,24 +85,20 @@ static Reading *reading_free(Reading *r) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Reading *, reading_free);
 
-static int reading_new(const SubuidFile *f, bool ask, Reading **ret) {
+/* NULL: no memory, or no fd. */
+static Reading *reading_new(const SubuidFile *f, bool ask) {
         _cleanup_(reading_freep)
         Reading *r = calloc(1, sizeof(*r));
 
         if (!r)
-                return -ENOMEM;
+                return NULL;
         (void) pthread_mutex_init(&r->lock, NULL);
         r->ask = ask;
         r->path = strdup(f->path);
         r->passwd = strdup(f->passwd);
         r->buffer = malloc(ENTRY_SIZE_MAX);
         r->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (r->done < 0)
-                return negative_errno();
-        if (!r->path || !r->passwd || !r->buffer)
-                return -ENOMEM;
-        *ret = TAKE_PTR(r);
-        return 0;
+        return r->done < 0 || !r->path || !r->passwd || !r->buffer ? NULL : TAKE_PTR(r);
 }
 
 /* --- names --- */
@@ -272,11 +268,11 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
 
 static int begin(SubuidFile *f) {
         _cleanup_(reading_freep)
-        Reading *reading = NULL;
+        Reading *reading = reading_new(f, true);
 
-        int r = reading_new(f, true, &reading);
-        if (r >= 0)
-                r = sd_event_add_io(f->event, &f->done, reading->done, EPOLLIN, on_done, f);
+        if (!reading)
+                return -ENOMEM;
+        int r = sd_event_add_io(f->event, &f->done, reading->done, EPOLLIN, on_done, f);
         if (r >= 0)
                 r = thread_start(reading_main, reading, STACK_SIZE);
         if (r < 0) {
@@ -324,11 +320,10 @@ static int watch(SubuidFile *f) {
 /* Before anybody can register, as far as this machine knows by itself. */
 static int read_first(SubuidFile *f) {
         _cleanup_(reading_freep)
-        Reading *reading = NULL;
+        Reading *reading = reading_new(f, false);
 
-        int r = reading_new(f, false, &reading);
-        if (r < 0)
-                return r;
+        if (!reading)
+                return -ENOMEM;
         reading_do(reading);
         if (reading->unknown)
                 reading->n_problems = 0; /* the thread says them all */

@@ -101,7 +101,7 @@ static bool make_room(Totals *t) {
         HASH_ITER(hh, t->by_name, e, tmp)
                 if (e->slot->lasts && (!oldest || e->slot->used_s < oldest->slot->used_s))
                         oldest = e;
-        if (oldest->slot->used_s == TOTALS_IN_USE)
+        if (!oldest || oldest->slot->used_s == TOTALS_IN_USE)
                 return false;
         release(t, oldest);
         return true;
@@ -213,7 +213,7 @@ int totals_print(const Totals *t, uint64_t now_s, char **ret, size_t *ret_size) 
         size_t size = t->n_lasting * sizeof(TotalsSlot);
         const TotalsEntry *e, *tmp;
 
-        char *text = malloc(sizeof(h) + size), *p = text;
+        char *text = calloc(1, sizeof(h) + size), *p = text;
         if (!text)
                 return -ENOMEM;
         p += sizeof(h);
