@@ -170,7 +170,8 @@ void naive_note_blocked(Policy *p) {
                         if (e->ready && e->grant.verdict == VERDICT_RUN && !e->blocked &&
                                         (!latest || e->grant_order > latest->grant_order))
                                 latest = e;
-                latest->blocked = true;
+                if (latest)
+                        latest->blocked = true;
         }
 }
 

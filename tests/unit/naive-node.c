@@ -315,7 +315,7 @@ uint64_t naive_quota_left(const Policy *p) {
                 for (PolicyNode *n = e->node; n->parent; n = n->parent) {
                         size_t runners = naive_n_chosen(n) + (p->owed ? 1 : 0);
 
-                        if (n->quota == 0 || naive_is_spent(n))
+                        if (n->quota == 0 || naive_is_spent(n) || runners == 0)
                                 continue;
                         uint64_t t = (n->quota - n->used + runners - 1) / runners;
                         left = MIN(left, t);

@@ -143,11 +143,11 @@ static void test_wrap(void **state) {
                 _cleanup_(frames_done)
                 Frames s = get(r, 0);
                 for (size_t i = 0; i < s.n; i++)
-                        assert_int_equal(sum(s.f[i], RECORD_RUN), 2 * RECORD_FRAMES_MAX + i + 1);
+                        assert_int_equal(sum(s.f[i], RECORD_RUN), 2 * (size_t) RECORD_FRAMES_MAX + i + 1);
                 assert_int_equal(s.f[s.n - 1]->end_us, now);
         }
         add(r, "a", "/last", 0, 1, 0);
-        record_end(r, now += RECORD_SPAN_US + 1);
+        record_end(r, now + RECORD_SPAN_US + 1);
         assert_int_equal(record_n_frames(r), 1);
         assert_int_equal(record_n_names(r), 2);
 }

@@ -104,7 +104,7 @@ static void test_odd_lines(void **state) {
 
 /* Overlapping in every way, and too long. */
 static void test_many_lines(void **state) {
-        _cleanup_free_ char *text = malloc((SUBUID_LINES_MAX + 2) * 32);
+        _cleanup_free_ char *text = malloc(((size_t) SUBUID_LINES_MAX + 2) * 32);
         size_t n = 0;
 
         assert_non_null(text);
