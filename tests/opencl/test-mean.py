@@ -91,32 +91,44 @@ class Mean(Case):
         until(look, "its queue is registered")
         return found[0]
 
-    def check(self, what, measured, mixed=False):
-        """Of launches of one length the medians are compared, which a kernel that was interrupted does not move; of several, the means, and most of
-        those are read while a long one runs, after a short one: half of one launch's weight in the mean is not ours."""
+    def off(self, what, measured, mixed):
+        """By how much MeanUSec is off, less what is allowed. Of launches of one length it is no less than their median, which a kernel that was interrupted does not
+        move, and no more than their mean, which such kernels do move, as they do MeanUSec; of several, it is the mean, and most of those are read while a
+        long one runs, after a short one: half of one launch's weight in the mean is not ours."""
         mean, median, seen = measured
         self.assertGreater(len(seen), 10, what)
-        said, seen = (mean, statistics.fmean(seen)) if mixed else (median, statistics.median(seen))
-        print(f"{what}: {said:.1f} us by the device, MeanUSec {seen:.1f}", file=sys.stderr)
-        self.assertAlmostEqual(seen / said, 1, delta=10 * PERCENT + (1 / 16 if mixed else 0), msg=what)
+        low, high = (mean, mean) if mixed else (min(median, mean), max(median, mean))
+        seen = statistics.fmean(seen) if mixed else statistics.median(seen)
+        print(f"{what}: {median:.1f} to {mean:.1f} us by the device, MeanUSec {seen:.1f}", file=sys.stderr)
+        return max(1 - seen / low, seen / high - 1) - 10 * PERCENT - (1 / 16 if mixed else 0)
+
+    def check(self, what, measure, mixed=False):
+        """What is off by chance, on a busy machine, is not so three times; what is wrong is."""
+        for _ in range(3):
+            off = max(self.off(what, m, mixed) for m in measure())
+            if off <= 0:
+                return
+        self.assertLessEqual(off, 0, what)
 
     def test_alone(self):
         for how in ("sync", "deep"):
             for usec in (20, 100, 1000, 20000):
-                self.check(f"{how} {usec} us alone", self.measure([Timed(self, how, usec)])[0])
+                program = Timed(self, how, usec)
+                self.check(f"{how} {usec} us alone", lambda p=program: self.measure([p]))
+                program.end()
 
     def test_contended(self):
         for how in ("sync", "deep"):
             for usec in (20, 1000):
                 programs = [Timed(self, how, usec), Timed(self, how, usec)]
-                for pair in self.measure(programs):
-                    self.check(f"{how} {usec} us beside another", pair)
+                self.check(f"{how} {usec} us beside another", lambda p=programs: self.measure(p))
                 for p in programs:
                     p.end()
 
     def test_mixed(self):
         """Two kinds in one queue: the mean of all."""
-        self.check("50 us and 1 ms, deep", self.measure([Timed(self, "deep", 50, 1000)])[0], mixed=True)
+        program = Timed(self, "deep", 50, 1000)
+        self.check("50 us and 1 ms, deep", lambda: self.measure([program]), mixed=True)
 
     def test_the_layer_changes_nothing(self):
         """As long with it as without, by the program's own account."""
