@@ -6,13 +6,15 @@
  * Its header is not needed to build: what is called is declared here, and has been as it is since the library's first version that has it.
  */
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <time.h>
 
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "hal/gpu-usage.h"
+#include "hal/library.h"
+
+static const char *const sonames[] = {"libnvidia-ml.so.1", NULL};
 
 enum {
         NVML_SUCCESS = 0,
@@ -37,10 +39,7 @@ typedef struct Library {
         int (*process_utilization)(void *device, NvmlSample *samples, unsigned *n, unsigned long long since);
 } Library;
 
-static const struct {
-        const char *name;
-        size_t offset;
-} symbols[] = {
+static const LibrarySymbol symbols[] = {
                 {"nvmlInit_v2", offsetof(Library, init)},
                 {"nvmlShutdown", offsetof(Library, shut_down)},
                 {"nvmlDeviceGetHandleByPciBusId_v2", offsetof(Library, by_pci)},
@@ -55,20 +54,6 @@ struct Nvml {
         unsigned n_allocated;
 };
 
-static int library_open(Library *ret) {
-        void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-
-        if (!handle)
-                return -ENOENT;
-        for (size_t i = 0; i < ELEMENTSOF(symbols); i++) {
-                void *symbol = dlsym(handle, symbols[i].name);
-                if (!symbol)
-                        return -ELIBBAD;
-                memcpy((char *) ret + symbols[i].offset, &symbol, sizeof(symbol));
-        }
-        return 0;
-}
-
 Nvml *nvml_free(Nvml *n) {
         if (!n)
                 return NULL;
@@ -82,7 +67,7 @@ int nvml_open(const PciAddress *a, Nvml **ret) {
         char id[32];
         Library l;
 
-        int r = library_open(&l);
+        int r = library_open(sonames, symbols, ELEMENTSOF(symbols), &l, NULL);
         if (r < 0)
                 return r;
         if (l.init() != NVML_SUCCESS)

@@ -7,14 +7,16 @@
  * needed to build. It opens the driver's device files.
  */
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "common/macro.h"
 #include "hal/gpu-metrics.h"
+#include "hal/library.h"
 
 #define SONAME "libnvidia-ml.so.1"
+
+static const char *const sonames[] = {SONAME, NULL};
 
 enum {
         NVML_SUCCESS = 0,
@@ -39,10 +41,7 @@ typedef struct Library {
         int (*power)(void *device, unsigned *milliwatts);
 } Library;
 
-static const struct {
-        const char *name;
-        size_t offset;
-} symbols[] = {
+static const LibrarySymbol symbols[] = {
                 {"nvmlInit_v2", offsetof(Library, init)},
                 {"nvmlShutdown", offsetof(Library, shut_down)},
                 {"nvmlDeviceGetHandleByPciBusId_v2", offsetof(Library, handle)},
@@ -51,23 +50,6 @@ static const struct {
                 {"nvmlDeviceGetTemperature", offsetof(Library, temperature)},
                 {"nvmlDeviceGetPowerUsage", offsetof(Library, power)},
 };
-
-/* It stays loaded: this process ends soon. */
-static int library_open(Library *ret) {
-        void *handle = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
-        Library l;
-
-        if (!handle)
-                return -ENOENT;
-        for (size_t i = 0; i < ELEMENTSOF(symbols); i++) {
-                void *symbol = dlsym(handle, symbols[i].name);
-                if (!symbol)
-                        return -ELIBBAD;
-                memcpy((char *) &l + symbols[i].offset, &symbol, sizeof(symbol));
-        }
-        *ret = l;
-        return 0;
-}
 
 static void read_device(const Library *l, void *device, GpuMetrics *m) {
         Utilisation u;
@@ -105,7 +87,7 @@ static int read_library(const PciAddress *a, GpuMetrics *ret) {
         void *device;
         Library l;
 
-        int r = library_open(&l);
+        int r = library_open(sonames, symbols, ELEMENTSOF(symbols), &l, NULL);
         if (r < 0)
                 return r;
         if (l.init() != NVML_SUCCESS)

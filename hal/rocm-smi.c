@@ -7,18 +7,18 @@
  * functions have been as they are since the library's first version, in every soname below.
  */
 
-#include <dlfcn.h>
 #include <inttypes.h>
 
 #include "common/macro.h"
 #include "config.h"
 #include "hal/gpu-metrics.h"
+#include "hal/library.h"
 
 #if HAVE_ROCM_SMI
 
 /* Of Debian, and of AMD's own packages. */
-static const char *const sonames[] = {
-                "librocm_smi64.so.1", "librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5"};
+static const char *const sonames[] = {"librocm_smi64.so.1", "librocm_smi64.so.7", "librocm_smi64.so.6",
+                "librocm_smi64.so.5", NULL};
 
 enum {
         SMI_SUCCESS = 0,
@@ -39,10 +39,7 @@ typedef struct Library {
         int (*power)(uint32_t device, uint32_t sensor, uint64_t *microwatts);
 } Library;
 
-static const struct {
-        const char *name;
-        size_t offset;
-} symbols[] = {
+static const LibrarySymbol symbols[] = {
                 {"rsmi_init", offsetof(Library, init)},
                 {"rsmi_shut_down", offsetof(Library, shut_down)},
                 {"rsmi_num_monitor_devices", offsetof(Library, num_monitor_devices)},
@@ -53,27 +50,6 @@ static const struct {
                 {"rsmi_dev_temp_metric_get", offsetof(Library, temperature)},
                 {"rsmi_dev_power_ave_get", offsetof(Library, power)},
 };
-
-/* It stays loaded: this process ends soon. */
-static int library_open(Library *ret, const char **ret_name) {
-        void *handle = NULL;
-        Library l;
-
-        for (size_t i = 0; !handle && i < ELEMENTSOF(sonames); i++) {
-                handle = dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL);
-                *ret_name = sonames[i];
-        }
-        if (!handle)
-                return -ENOENT;
-        for (size_t i = 0; i < ELEMENTSOF(symbols); i++) {
-                void *symbol = dlsym(handle, symbols[i].name);
-                if (!symbol)
-                        return -ELIBBAD;
-                memcpy((char *) &l + symbols[i].offset, &symbol, sizeof(symbol));
-        }
-        *ret = l;
-        return 0;
-}
 
 /* Which of its devices that is, or -ENODEV. */
 static int find_device(const Library *l, const PciAddress *a, uint32_t *ret) {
@@ -129,7 +105,7 @@ static int read_library(const PciAddress *a, GpuMetrics *ret, const char **ret_n
         uint32_t device;
         Library l;
 
-        int r = library_open(&l, ret_name);
+        int r = library_open(sonames, symbols, ELEMENTSOF(symbols), &l, ret_name);
         if (r < 0)
                 return r;
         if (l.init(0) != SMI_SUCCESS)

@@ -191,9 +191,9 @@ def run_control(options):
 
 
 def run_accounting(options):
-    tools = [os.path.join(options.build, p) for p in ("tools/xschedctl", "tests/lib/test-client")]
-    session = [os.path.join(options.build, "tools", "xsched-session"), "--shim=none", f"--config={os.path.join(HERE, 'bench.conf')}", "--"]
-    keep(options, "accounting", [*session, "/usr/bin/python3", os.path.join(HERE, "bench-accounting.py"), *tools], run([*session, "/usr/bin/python3", os.path.join(HERE, "bench-accounting.py"), *tools]))
+    words = [f"{HERE}/bench-accounting.py", f"{options.build}/tools/xschedctl", f"{options.build}/tests/lib/test-client"]
+    command = [f"{options.build}/tools/xsched-session", "--shim=none", f"--config={HERE}/bench.conf", "--", "/usr/bin/python3", *words]
+    keep(options, "accounting", command, run(command))
 
 
 def run_attack(options):
@@ -263,23 +263,23 @@ def run_demo(options):
     keep(options, name + (f"-{slug(options.tag)}" if options.tag else ""), command, rows)
 
 
-def run_mix(options):
-    session = os.path.join(options.build, "tools", "xsched-session")
-    tenant = os.path.join(options.build, "tests", "opencl", "mix-tenant")
-    words = ["--quick"] if options.quick else []
-    # In a session of its own, which goes before the machine's other work as a whole.
-    command = ["setsid", "--wait", session, f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/bench-mix.py", *words, tenant, *options.mix]
+def run_apart(name, *command):
+    """In a session of its own, which goes before the machine's other work as a whole. Returns the command, what it found, and the name for this device."""
+    command = ["setsid", "--wait", *command]
     data = json.loads(run(command))
-    name = "mix-" + (slug(data["device"]) if data["gpu"] else "cpu")
+    return command, data, f"{name}-" + (slug(data["device"]) if data["gpu"] else "cpu")
+
+
+def run_mix(options):
+    words = [*(["--quick"] if options.quick else []), f"{options.build}/tests/opencl/mix-tenant", *options.mix]
+    command, data, name = run_apart("mix", f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/bench-mix.py", *words)
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
 
 
 def run_bound(options):
-    demo = os.path.join(options.build, "tools", "demo", "xsched-demo")
-    # In a session of its own, which goes before the machine's other work as a whole.
-    command = ["setsid", "--wait", "python3", f"{HERE}/bound.py", *(["--quick"] if options.quick else []), demo]
-    data = json.loads(run(command))
-    keep(options, "bound-" + (slug(data["device"]) if data["gpu"] else "cpu"), command, data)
+    words = [*(["--quick"] if options.quick else []), f"{options.build}/tools/demo/xsched-demo"]
+    command, data, name = run_apart("bound", "python3", f"{HERE}/bound.py", *words)
+    keep(options, name, command, data)
 
 
 def run_text(program, *arguments, session=False):
@@ -525,10 +525,8 @@ LAUNCH_NOTE = (
     "launch and finish, 2.5x pipelined.\n"
 )
 
-ACCOUNTING_NOTE = (
-    "A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. "
-    "Sums over all turns; how far off is from itself says how much the rest is worth.\n"
-)
+ACCOUNTING_NOTE = """A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. \
+Sums over all turns; how far off is from itself says how much the rest is worth.\n"""
 
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
