@@ -163,7 +163,8 @@ typedef struct PageSlot {
         _Atomic uint64_t submitted; /* launches let through */
         _Atomic uint64_t completed; /* launches seen complete (only tracked ones are seen) */
         _Atomic uint64_t held_ns;   /* time that launches waited at the gate, summed */
-        _Atomic uint64_t busy_ns;   /* time with outstanding != 0 while tracked */
+        _Atomic uint64_t
+                        busy_ns; /* time with something in flight, summed when nothing is any more; while tracked */
         _Atomic uint64_t
                         ready_since_ns; /* CLOCK_MONOTONIC of the last watched ready edge; for latency figures */
         _Atomic uint32_t mean_ns;       /* running mean of one launch's device time; 0: unknown */

@@ -138,6 +138,7 @@ static void sync_watch(Queue *q) {
         if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
                 client_notify(q->client);
         q->seen_ns = now_ns();
+        edge_mark(q, q->seen_ns);
         arbiter_queue_ready(q, outstanding != 0, q->seen_ns);
 }
 
@@ -161,6 +162,7 @@ static void write_verdict(Queue *q, Verdict v) {
                 page_slot_wake(q->page_slot, waiters);
                 crowd_end(&t);
         }
+        edge_mark(q, now_ns());
         q->holds = v == VERDICT_HOLD;
         if (q->holds)
                 tail_begin(q);

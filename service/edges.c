@@ -10,14 +10,33 @@
 #include "tail.h"
 
 typedef struct Stamps {
-        uint64_t launched, drained;
+        uint64_t ready, launched, drained;
 } Stamps;
 
 static Stamps read_stamps(const Queue *q) {
         return (Stamps){
+                        .ready = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed),
                         .launched = atomic_load_explicit(&q->page_slot->launched_ns, memory_order_relaxed),
                         .drained = atomic_load_explicit(&q->page_slot->drained_ns, memory_order_relaxed),
         };
+}
+
+/* How long it has had something in flight since the mark, by its own count; the rest of that time at most. And there is a new mark. */
+static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
+        uint64_t total = atomic_load_explicit(&q->page_slot->busy_ns, memory_order_relaxed);
+
+        if (page_slot_read_in_flight(q->page_slot) > 0 && launched > 0)
+                total += ns_sub(now, launched);
+
+        uint64_t ns = ns_sub(total, q->flight_ns), most = ns_sub(now, q->mark_ns);
+
+        q->flight_ns = total;
+        q->mark_ns = now;
+        return MIN(ns, most);
+}
+
+void edge_mark(Queue *q, uint64_t now) {
+        (void) take_flight(q, read_stamps(q).launched, now);
 }
 
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now) {
@@ -35,27 +54,43 @@ static void queue_look_boost(Queue *q, bool ready) {
         (void) queue_settings_changed(q);
 }
 
-static bool is_between(uint64_t stamp, uint64_t after, uint64_t now) {
-        return stamp > after && stamp <= now;
+static void tell_idle(const Queue *q, uint64_t from, uint64_t until, uint64_t now) {
+        q->device->ops->entity_idle(q->entity->policy, edge_time(q, from, now));
+        q->device->ops->entity_ready(q->entity->policy, edge_time(q, until, now));
 }
 
-/* The same as before, and something else in between. */
-static void look_for_pause(Queue *q, const Stamps *s, uint64_t now) {
-        Entity *e = q->entity;
+static void tell_run(const Queue *q, uint64_t from, uint64_t until, uint64_t now) {
+        q->device->ops->entity_ready(q->entity->policy, edge_time(q, from, now));
+        q->device->ops->entity_idle(q->entity->policy, edge_time(q, until, now));
+}
+
+/* It was idle, and ready again, between the mark and what is told next: of that it has run for so long in all, wherever that was. What comes last stays
+ * where it was, so that its pauses are learned, if only as sums. */
+static void look_between(
+                Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
+        const Entity *e = q->entity;
+        uint64_t end = ready ? s->launched : s->drained;
 
         if (!e || !e->policy || e->n_queues != 1 || q->holds || e->told_ready != q->ready ||
-                        !is_between(s->drained, q->seen_ns, now) ||
-                        !is_between(s->launched, q->seen_ns, now))
+                        s->ready <= mark || s->launched < s->ready || s->drained <= mark || end > now ||
+                        ready != (s->launched > s->drained))
                 return;
-        if (q->ready && s->launched > s->drained) {
-                e->device->ops->entity_idle(e->policy, edge_time(q, s->drained, now));
-                e->device->ops->entity_ready(e->policy, edge_time(q, s->launched, now));
-        } else if (!q->ready && s->drained > s->launched) {
-                e->device->ops->entity_ready(e->policy, edge_time(q, s->launched, now));
-                e->device->ops->entity_idle(e->policy, edge_time(q, s->drained, now));
-        } else
-                return;
-        arbiter_touch(e->device);
+
+        uint64_t ran = ready ? ns_sub(flight, now - end) : flight, idle = ns_sub(end - mark, ran);
+
+        if (q->ready && ready)
+                tell_idle(q, end - idle, end, now);
+        else if (q->ready) {
+                uint64_t last = MIN(ran, ns_sub(end, s->launched));
+
+                tell_idle(q, end - last - idle, end - last, now);
+        } else {
+                uint64_t gap = ready ? ns_sub(end, s->drained) : 0;
+
+                gap = MIN(gap, idle);
+                tell_run(q, end - gap - ran, end - gap, now);
+        }
+        arbiter_touch(q->device);
 }
 
 void edge_look(Queue *q) {
@@ -64,21 +99,20 @@ void edge_look(Queue *q) {
 
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
         const Stamps s = read_stamps(q);
-        uint64_t now = now_ns(), at = edge_time(q, s.drained, now);
+        uint64_t now = now_ns(), at = edge_time(q, s.drained, now), mark = q->mark_ns;
+        uint64_t flight = take_flight(q, s.launched, now);
         bool ready = outstanding != 0;
 
         if (q->own || q->boosted)
                 queue_look_boost(q, ready);
         arbiter_queue_goes_on(q);
+        look_between(q, &s, ready, mark, flight, now);
         if (ready && !q->ready) {
-                at = edge_time(q, atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed),
-                                now);
+                at = edge_time(q, s.ready, now);
                 decision_note_edge(q);
         }
         if (ready != q->ready)
                 arbiter_queue_ready(q, ready, at);
-        else
-                look_for_pause(q, &s, now);
         tail_look(q, edge_time(q, s.drained, now));
         q->seen_ns = now;
 }

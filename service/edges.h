@@ -9,8 +9,9 @@
  * nobody else is charged differently.
  *
  * Of a client that is quicker than we are, edges are missed: it is ready as it was before, and has been idle in between, or the other
- * way round. The stamps tell of the last time, so that the policy learns its gaps and counts it as kept for, not as run, as far as is known. That is
- * looked at where an entity is one queue.
+ * way round. What it counts itself, the time that it has had something in flight, says for how long it ran between two looks; as long as
+ * there is between them at most. The policy is told so much, where an entity is one queue. Who counts too little is charged as one that stamps its ends
+ * too early.
  */
 
 #include "arbiter.h"
@@ -20,6 +21,9 @@
 
 /* When something happened, by the client's stamp (0: none), as far as it is believed. */
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now);
+
+/* What it has had in flight counts from now on: it is watched from now on, or may launch, or may not. */
+void edge_mark(Queue *q, uint64_t now);
 
 /* Looks at the slot, which was named as dirty. */
 void edge_look(Queue *q);

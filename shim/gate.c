@@ -57,32 +57,38 @@ static GateSeat *gate_pin(Gate *g) {
         }
 }
 
-static void gate_ready_edge(Gate *g, GateSeat *seat) {
-        uint64_t now = now_ns();
-
-        atomic_store_explicit(&g->busy_since_ns, now, memory_order_relaxed);
-        atomic_store_explicit(&seat->slot->ready_since_ns, now, memory_order_relaxed);
-        seat_notify(seat);
-}
-
-static void gate_idle_edge(Gate *g, GateSeat *seat) {
-        uint64_t since = atomic_exchange_explicit(&g->busy_since_ns, 0, memory_order_relaxed);
-
-        if (since > 0) {
-                uint64_t busy = ns_sub(now_ns(), since);
-                atomic_fetch_add_explicit(&g->busy_ns, busy, memory_order_relaxed);
-                atomic_fetch_add_explicit(&seat->slot->busy_ns, busy, memory_order_relaxed);
-        }
-        atomic_store_explicit(&seat->slot->boost, 0, memory_order_relaxed);
+static void seat_ready_edge(GateSeat *seat) {
+        atomic_store_explicit(&seat->slot->ready_since_ns, now_ns(), memory_order_relaxed);
         seat_notify(seat);
 }
 
 /* What page_slot_end() returned. */
-static void gate_ended(Gate *g, GateSeat *seat, unsigned ends) {
+static void seat_ended(GateSeat *seat, unsigned ends) {
         if (ends & PAGE_END_IDLE)
-                gate_idle_edge(g, seat);
-        else if (ends & PAGE_END_DRAINED)
+                atomic_store_explicit(&seat->slot->boost, 0, memory_order_relaxed);
+        if (ends != 0)
                 seat_notify(seat);
+}
+
+/* The first is in flight; and so many less are. The slot is stamped with the end of the last: whoever learns of it by an edge reads the stamp. */
+static void gate_in_flight(Gate *g, PageSlot *s) {
+        if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) != 0)
+                return;
+
+        uint64_t now = now_ns();
+        atomic_store_explicit(&g->busy_since_ns, now, memory_order_relaxed);
+        atomic_store_explicit(&s->launched_ns, now, memory_order_relaxed);
+}
+
+static void gate_drained(Gate *g, PageSlot *s) {
+        uint64_t now = now_ns(),
+                 since = atomic_exchange_explicit(&g->busy_since_ns, 0, memory_order_relaxed);
+
+        atomic_store_explicit(&s->drained_ns, now, memory_order_relaxed);
+        if (since == 0)
+                return;
+        atomic_fetch_add_explicit(&g->busy_ns, ns_sub(now, since), memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->busy_ns, ns_sub(now, since), memory_order_relaxed);
 }
 
 /* --- waiting --- */
@@ -93,7 +99,6 @@ static void gate_ended(Gate *g, GateSeat *seat, unsigned ends) {
  * reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its record taken
  * counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes without. */
 typedef struct WaitRecord {
-        Gate *gate;
         GateSeat *seat; /* NULL: free */
         const void *frame;
         bool waits; /* counted as waiting; set after the fact and cleared before it: rather one too many than too few */
@@ -111,7 +116,7 @@ static void wait_take_back(WaitRecord *r) {
                 return;
         if (r->waits)
                 page_slot_end_wait(seat->slot);
-        gate_ended(r->gate, seat, page_slot_end(seat->slot, 1));
+        seat_ended(seat, page_slot_end(seat->slot, 1));
         seat_unpin(seat);
 }
 
@@ -120,7 +125,7 @@ static void wait_take_backp(WaitRecord **r) {
                 wait_take_back(*r);
 }
 
-static WaitRecord *wait_record(Gate *g, GateSeat *seat, const void *frame) {
+static WaitRecord *wait_record(GateSeat *seat, const void *frame) {
         WaitRecord *mine = NULL;
 
         for (size_t i = 0; i < ELEMENTSOF(wait_records); i++) {
@@ -131,7 +136,6 @@ static WaitRecord *wait_record(Gate *g, GateSeat *seat, const void *frame) {
                         mine = r;
         }
         if (mine) {
-                mine->gate = g;
                 mine->frame = frame;
                 mine->waits = false;
                 atomic_signal_fence(memory_order_seq_cst);
@@ -207,7 +211,7 @@ static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) 
         PageSlot *s = seat->slot;
         const void *frame = __builtin_frame_address(0);
         _cleanup_(wait_take_backp)
-        WaitRecord *record = wait_record(g, seat, frame);
+        WaitRecord *record = wait_record(seat, frame);
 
         gate_begin_wait(seat, record);
         if (room)
@@ -254,7 +258,7 @@ static unsigned seat_begin(Gate *g, GateSeat *seat) {
         unsigned began = page_slot_is_open(s) ? page_slot_begin_open(s) : page_slot_begin(s);
 
         if (began & PAGE_BEGIN_EDGE)
-                gate_ready_edge(g, seat);
+                seat_ready_edge(seat);
         return began;
 }
 
@@ -284,13 +288,12 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
                 atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);
                 atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
                 atomic_fetch_sub_explicit(&seat->users, SEAT_PIN - 1, memory_order_seq_cst);
-                if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) == 0)
-                        atomic_store_explicit(&s->launched_ns, now_ns(), memory_order_relaxed);
+                gate_in_flight(g, s);
                 return 1;
         }
 }
 
-/* Takes up to n launches out of the sum. Stamps the slot when they are the last: whoever learns of it by an edge reads the stamp. */
+/* Takes up to n launches out of the sum. */
 static uint32_t gate_claim(Gate *g, uint32_t n) {
         uint32_t in_flight = atomic_load_explicit(&g->in_flight, memory_order_seq_cst), k;
 
@@ -299,10 +302,8 @@ static uint32_t gate_claim(Gate *g, uint32_t n) {
         while (k > 0 &&
                         !atomic_compare_exchange_weak_explicit(&g->in_flight, &in_flight, in_flight - k,
                                         memory_order_seq_cst, memory_order_seq_cst));
-        if (k > 0 && k == in_flight) {
-                PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
-                atomic_store_explicit(&s->drained_ns, now_ns(), memory_order_relaxed);
-        }
+        if (k > 0 && k == in_flight)
+                gate_drained(g, atomic_load_explicit(&g->slot, memory_order_acquire));
         return k;
 }
 
@@ -310,7 +311,7 @@ static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
         uint32_t k = seat_claim(seat, n);
 
         if (k > 0) {
-                gate_ended(g, seat, page_slot_end(seat->slot, k));
+                seat_ended(seat, page_slot_end(seat->slot, k));
                 seat_unpin(seat);
         }
         return k;
@@ -448,8 +449,7 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
 /* What page_slot_count_untracked() or page_slot_begin_open() has counted. Returns whether the caller has to drain. */
 static bool gate_counted(Gate *g, GateSeat *seat) {
         atomic_fetch_add_explicit(&seat->users, 1, memory_order_seq_cst);
-        if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) == 0)
-                atomic_store_explicit(&seat->slot->launched_ns, now_ns(), memory_order_relaxed);
+        gate_in_flight(g, seat->slot);
         if (!g->drains)
                 atomic_fetch_add_explicit(&g->owed, 1, memory_order_seq_cst);
         return g->drains;
@@ -487,7 +487,7 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
                 return 0;
         unsigned began = page_slot_begin_open(s);
         if (began & PAGE_BEGIN_EDGE)
-                gate_ready_edge(g, seat);
+                seat_ready_edge(seat);
         return began & PAGE_BEGIN_COUNTED ? gate_counted(g, seat) : 0;
 }
 

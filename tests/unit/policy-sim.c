@@ -136,25 +136,57 @@ static uint64_t believe(const Sim *s, const SimTenant *t, uint64_t stamp_ns) {
         return CLAMP(stamp_ns, t->seen_ns, s->now_ns);
 }
 
+/* What it had in flight since the last look. */
+static uint64_t take_flight(Sim *s, SimTenant *t) {
+        uint64_t flight_ns = t->busy_ns + (in_flight(t) > 0 ? s->now_ns - t->launched_ns : 0);
+        uint64_t ns = ns_sub(flight_ns, t->flight_ns);
+
+        t->flight_ns = flight_ns;
+        ns = MIN(ns, s->now_ns - t->since_ns);
+        return ns;
+}
+
+/* What was missed of a program that is quicker than the service: as in service/edges.c. */
+static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flight_ns) {
+        const PolicyOps *ops = &policy_tree_ops;
+        uint64_t end_ns = ready ? t->launched_ns : t->drained_ns, ran_ns, idle_ns;
+
+        if (t->verdict == VERDICT_HOLD || t->drained_ns <= t->since_ns || t->ready_since_ns <= t->since_ns ||
+                        t->launched_ns < t->ready_since_ns || (ready && in_flight(t) == 0))
+                return;
+        ran_ns = ready ? ns_sub(flight_ns, s->now_ns - end_ns) : flight_ns;
+        idle_ns = ns_sub(end_ns - t->since_ns, ran_ns);
+        if (t->told_ready && ready) {
+                ops->entity_idle(t->entity, believe(s, t, end_ns - idle_ns));
+                ops->entity_ready(t->entity, believe(s, t, end_ns));
+        } else if (t->told_ready) {
+                uint64_t last_ns = MIN(ran_ns, t->drained_ns - t->launched_ns);
+
+                ops->entity_idle(t->entity, believe(s, t, end_ns - last_ns - idle_ns));
+                ops->entity_ready(t->entity, believe(s, t, end_ns - last_ns));
+        } else {
+                uint64_t gap_ns = ready ? MIN(idle_ns, end_ns - t->drained_ns) : 0;
+
+                ops->entity_ready(t->entity, believe(s, t, end_ns - gap_ns - ran_ns));
+                ops->entity_idle(t->entity, believe(s, t, end_ns - gap_ns));
+        }
+}
+
 static void service_look(Sim *s, SimTenant *t) {
         const PolicyOps *ops = &policy_tree_ops;
-        bool ready = t->outstanding > 0, paused = t->drained_ns > t->seen_ns && t->verdict == VERDICT_RUN;
+        bool ready = t->outstanding > 0;
+        uint64_t flight_ns = take_flight(s, t);
 
         t->dirty = false;
-        if (ready && t->told_ready && paused && t->launched_ns > t->drained_ns && in_flight(t) > 0) {
-                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
-                ops->entity_ready(t->entity, believe(s, t, t->launched_ns));
-        } else if (ready && !t->told_ready)
+        service_look_between(s, t, ready, flight_ns);
+        if (ready && !t->told_ready)
                 ops->entity_ready(t->entity, believe(s, t, t->ready_since_ns));
         else if (!ready && t->told_ready)
                 ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
-        else if (!ready && paused) {
-                ops->entity_ready(t->entity, believe(s, t, t->launched_ns));
-                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
-        } else if (ready && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
+        else if (ready && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
                 ops->entity_drained(t->entity, believe(s, t, t->drained_ns));
         t->told_ready = ready;
-        t->seen_ns = s->now_ns;
+        t->seen_ns = t->since_ns = s->now_ns;
 }
 
 static void service_write(Sim *s, SimTenant *t) {
@@ -163,6 +195,10 @@ static void service_write(Sim *s, SimTenant *t) {
         t->changed = false;
         t->threshold = t->grant.threshold;
         t->verdict = t->grant.verdict;
+        if (turned) {
+                (void) take_flight(s, t);
+                t->since_ns = s->now_ns;
+        }
         if (turned && t->verdict == VERDICT_RUN && t->wait == SIM_AT_GATE)
                 t->at_ns = s->now_ns + s->latencies.write_ns + s->latencies.wake_ns;
         if (turned && t->verdict == VERDICT_HOLD && in_flight(t) == 0)

@@ -78,7 +78,7 @@ typedef struct SimTenant {
         bool told_ready;
         PolicyGrant grant;
         bool changed;
-        uint64_t seen_ns;
+        uint64_t seen_ns, since_ns, flight_ns;
 
         /* the truth */
         uint64_t n_done, device_ns;

@@ -5,6 +5,7 @@
  */
 
 #include "service/edges.h"
+#include "shim/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 
@@ -85,14 +86,140 @@ static void test_stamps(void **state) {
         uint64_t begun = q->seen_ns, stamp = now_ns(), end = stamp + 100 * NSEC_PER_USEC;
         while (now_ns() < end)
                 ;
-        assert_int_equal(edge_time(q, stamp, now_ns()), stamp);
+        assert_int_equal(edge_time(q, stamp, stamp + NSEC_PER_USEC), stamp);
         assert_int_equal(edge_time(q, 1, begun + NSEC_PER_USEC), begun);
         assert_int_equal(edge_time(q, 1, begun + NSEC_PER_SEC), begun + NSEC_PER_SEC - EDGE_LATE_MAX);
         assert_int_equal(edge_time(q, UINT64_MAX, end), end);
         assert_int_equal(edge_time(q, 0, end), end);
         atomic_store(&q->page_slot->drained_ns, stamp);
         finish(q);
-        assert_true(used(q).run_ns <= stamp - begun);
+        uint64_t believed = MAX(stamp, ns_sub(now_ns(), EDGE_LATE_MAX));
+        assert_true(used(q).run_ns <= believed - begun);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+static void busy_wait(uint64_t ns) {
+        for (uint64_t end = now_ns() + ns; now_ns() < end;)
+                ;
+}
+
+static void look(const Queue *q) {
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
+/* A program that is quicker than the service: ten launches of 10 us with pauses of 20 between two looks; the last has ended then, or not. */
+#define LAUNCH_NS (10 * NSEC_PER_USEC)
+#define PAUSE_NS  (20 * NSEC_PER_USEC)
+
+static uint64_t launches(Gate *g, unsigned n) {
+        uint64_t ran = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                assert_int_equal(gate_begin(g, GATE_NOWAIT), 1);
+                uint64_t before = now_ns();
+                busy_wait(LAUNCH_NS);
+                gate_complete(g, 1, LAUNCH_NS);
+                ran += now_ns() - before;
+                busy_wait(PAUSE_NS);
+        }
+        return ran;
+}
+
+/* A round in which the test lost the CPU tells nothing. */
+static void check_quick(Gate *g, Queue *q, bool in_flight) {
+        uint64_t told = 0, real = 0, end = now_ns() + TEST_DEADLINE_NS;
+
+        for (unsigned rounds = 0; rounds < 50 && now_ns() < end;) {
+                uint64_t begun = now_ns(), before = used(q).run_ns, ran = launches(g, 10), launched = 0;
+
+                if (in_flight) {
+                        assert_int_equal(gate_begin(g, GATE_NOWAIT), 1);
+                        launched = now_ns();
+                        busy_wait(LAUNCH_NS);
+                }
+                look(q);
+                if (in_flight) {
+                        gate_complete(g, 1, LAUNCH_NS);
+                        ran += now_ns() - launched;
+                        look(q);
+                }
+                if (now_ns() - begun > 15 * (LAUNCH_NS + PAUSE_NS))
+                        continue;
+                told += used(q).run_ns - before;
+                real += ran;
+                rounds++;
+        }
+        assert_true(real > 0);
+        assert_in_range(told, real - real / 20, real + real / 20);
+}
+
+static void test_quick(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 10), b = join(m, "/b", 0);
+        Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
+        Gate *g = aligned_alloc(_Alignof(Gate), sizeof(Gate));
+
+        /* It wants the device, and has nothing in flight: so the other is watched throughout. */
+        atomic_store(&other->page_slot->waiters, 1);
+        begin(other);
+        gate_init(g, true);
+        assert_int_equal(gate_attach(g, &a.client->page, q->slot, a.fds.wake), 0);
+        look(q);
+        check_quick(g, q, false);
+        check_quick(g, q, true);
+        gate_detach(g);
+        free(g);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and nobody else for anything. */
+static void test_liar(void **state) {
+        Manager *m = manager_make();
+        uint64_t begun = now_ns();
+        Process a = join(m, "/a", 10), b = join(m, "/b", 0);
+        Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
+        PageSlot *s = q->page_slot;
+        uint32_t seed = 1;
+
+        begin(q);
+        begin(other);
+        assert_true(held(other));
+        drain(other);
+
+        uint64_t run_ns = used(other).run_ns;
+        for (unsigned i = 0; i < 2000; i++) {
+                uint64_t now = now_ns();
+                const uint64_t lies[] = {0, 1, begun, q->mark_ns, q->seen_ns + 1, now, now - 1,
+                                now + NSEC_PER_SEC, UINT64_MAX, UINT64_MAX - now};
+                _Atomic uint64_t *words[] = {
+                                &s->ready_since_ns, &s->launched_ns, &s->drained_ns, &s->busy_ns};
+
+                for (size_t w = 0; w < ELEMENTSOF(words); w++) {
+                        seed = seed * 1664525 + 1013904223;
+                        atomic_store(words[w], lies[(seed >> 16) % ELEMENTSOF(lies)]);
+                }
+                seed = seed * 1664525 + 1013904223;
+                atomic_store(&s->outstanding, 1 + (seed >> 16) % 2);
+                atomic_store(&s->waiters, (seed >> 20) % 3);
+                page_mark_dirty(a.client->page.header, q->slot);
+                (void) arbiter_client_woke(a.client);
+                arbiter_flush(m);
+                assert_true(used(q).run_ns + used(q).kept_ns <= now_ns() - begun);
+                if (held(other))
+                        drain(other);
+        }
+
+        PolicyDeviceUsage d;
+        device_usage(q->device, now_ns(), &d);
+        assert_true(d.busy_ns + d.kept_ns + d.idle_ns <= now_ns() - begun);
+        if (now_ns() - begun < q->device->config.starve_ns)
+                assert_int_equal(used(other).run_ns, run_ns);
+        check(m);
         leave(&a);
         leave(&b);
         manager_free(m);
@@ -103,6 +230,8 @@ int main(void) {
                         cmocka_unit_test(test_tail),
                         cmocka_unit_test(test_no_tail),
                         cmocka_unit_test(test_stamps),
+                        cmocka_unit_test(test_quick),
+                        cmocka_unit_test(test_liar),
         };
 
         return cmocka_run_group_tests_name("charge", tests, NULL, NULL);

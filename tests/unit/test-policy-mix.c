@@ -21,9 +21,10 @@
 #define MSEC NSEC_PER_MSEC
 
 /* Before there is contention nothing is bounded: what was launched then is let go by. */
-#define WARM_UP   (1 * NSEC_PER_SEC)
-#define RUN       (10 * NSEC_PER_SEC)
-#define TOLERANCE 0.03
+#define WARM_UP         (1 * NSEC_PER_SEC)
+#define RUN             (10 * NSEC_PER_SEC)
+#define TOLERANCE       0.03
+#define QUICK_TOLERANCE 0.05
 
 typedef struct Kind {
         const char *name;
@@ -116,13 +117,25 @@ static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         return !less && !(more && just);
 }
 
-/* Times of the order of the latencies of edges cannot be told from them. */
+/* Launches shorter than an edge takes are counted by what their program counts; of two such programs, who are at work in each other's pauses, neither is
+ * looked at before the other has moved time on. */
+static bool is_quick(const Row *r) {
+        return r->kind->pattern == SIM_SYNC && r->kind->kernel_ns < sim.latencies.edge_ns;
+}
+
 static bool accounts_hold(const Row *rows, size_t n) {
+        size_t n_quick = 0;
+
         for (size_t i = 0; i < n; i++)
-                if (!(rows[i].kind->pattern == SIM_SYNC &&
-                                    rows[i].kind->kernel_ns < sim.latencies.edge_ns) &&
-                                (rows[i].accounted < 1 - TOLERANCE || rows[i].accounted > 1 + TOLERANCE))
+                n_quick += is_quick(rows + i);
+        for (size_t i = 0; i < n; i++) {
+                double tolerance = is_quick(rows + i) ? QUICK_TOLERANCE : TOLERANCE;
+
+                if (n_quick > 1 && is_quick(rows + i))
+                        continue;
+                if (rows[i].accounted < 1 - tolerance || rows[i].accounted > 1 + tolerance)
                         return false;
+        }
         return true;
 }
 
