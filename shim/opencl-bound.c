@@ -19,6 +19,10 @@
  *
  * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
  * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
+ *
+ * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate that the sleep
+ * came from would stay too high. Therefore sleeps are half as long for some launches after one that was over when the sleep ended,
+ * and what is learned from those is what launches take.
  */
 
 #include <linux/futex.h>
@@ -36,6 +40,7 @@
 #define LOOK_ANYWAY_NS   (2 * NSEC_PER_MSEC)
 #define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
 #define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
+#define DOUBT_MAX        8U                    /* as many samples as a mean is made of */
 #define SPINS_PER_LOOK   32U
 #define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
 
@@ -70,16 +75,40 @@ static void relax(void) {
 #endif
 }
 
-static void wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
+/* What is left of the launches that it waits for, as far as is known. */
+static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
+        uint64_t head_since = atomic_load(&q->head_since_ns);
+
+        return ns_sub(atomic_load(&q->mean_ns) * n, ns_sub(now_ns(), head_since ?: since));
+}
+
+/* Returns whether it has slept. */
+static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
         if (q->callbacks_prompt) {
                 struct timespec ts = ns_to_timespec(LOOK_ANYWAY_NS);
                 (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts);
-        } else if (expected_ns >= SLEEP_MIN_NS) {
-                struct timespec ts = ns_to_timespec(MIN(expected_ns - WAKE_UP_EARLY_NS, LOOK_ANYWAY_NS));
+                return false;
+        }
+        if (expected_ns >= SLEEP_MIN_NS) {
+                uint64_t most = atomic_load(&q->doubt) > 0 ? expected_ns / 2
+                                                           : expected_ns - WAKE_UP_EARLY_NS;
+                struct timespec ts = ns_to_timespec(MIN(most, LOOK_ANYWAY_NS));
                 (void) nanosleep(&ts, NULL);
-        } else
-                for (unsigned i = 0; i < SPINS_PER_LOOK; i++)
-                        relax();
+                return true;
+        }
+        for (unsigned i = 0; i < SPINS_PER_LOOK; i++)
+                relax();
+        return false;
+}
+
+/* `slept`: what it waited for was over when it woke. */
+static void note_sleep(OpenclQueue *q, bool slept) {
+        uint32_t doubt = atomic_load(&q->doubt);
+
+        if (slept)
+                atomic_store(&q->doubt, DOUBT_MAX);
+        else if (doubt > 0)
+                atomic_store(&q->doubt, doubt - 1);
 }
 
 /* Whether the device is about to be done with the oldest one. */
@@ -112,6 +141,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         uint64_t start = now_ns(), progress_at = start;
         uint32_t keep = limit / 2, before = atomic_load(&q->n_tracked);
         uint64_t lead = xsched_queue_lead(q->xq);
+        bool slept = false;
 
         (void) opencl_next.clFlush(q->handle);
         atomic_store(&q->keep, keep);
@@ -120,6 +150,8 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                 uint32_t seen = atomic_load(&q->progress);
                 opencl_harvest_some(q);
                 uint32_t n = atomic_load(&q->n_tracked);
+                if (n <= keep)
+                        note_sleep(q, slept);
                 if (n <= keep || !wait_would_end(q))
                         break;
                 if (n == keep + 1 && !q->callbacks_prompt && is_almost_done(q, lead))
@@ -134,7 +166,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                         atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
                         break;
                 }
-                wait_a_little(q, seen, ns_sub(q->mean_ns * (n - keep), now - progress_at));
+                slept = wait_a_little(q, seen, time_left(q, n - keep, progress_at));
         }
         atomic_fetch_sub(&q->bound_waiters, 1);
 }
@@ -161,6 +193,8 @@ static void bound_wait(void *userdata) {
         OpenclQueue *q = w->queue;
         uint32_t bound = bound_now(q, w->kind);
 
+        if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
+                atomic_store(&q->was_held, true);
         if (bound != 0 && atomic_load(&q->n_tracked) >= bound)
                 bound_wait_slow(q, bound);
         else if (looks_at_gate(q))

@@ -76,7 +76,8 @@ static void queue_reset(OpenclQueue *q) {
         q->harvesting = q->again = q->waited = false;
         q->saturated_since_ns = q->started_ns = q->looked_ns = 0;
         atomic_store(&q->head_since_ns, 0);
-        q->n_above = 0;
+        q->n_above = q->n_held = 0;
+        atomic_store(&q->was_held, false);
         atomic_store(&q->flying_ns, 0);
         opencl_time_reset(q);
         atomic_store(&q->waits_unknown, false);
@@ -84,6 +85,7 @@ static void queue_reset(OpenclQueue *q) {
         atomic_store(&q->multi_threaded, false);
         atomic_store(&q->bound_waiters, 0);
         atomic_store(&q->grace, 0);
+        atomic_store(&q->doubt, 0);
         atomic_store(&q->pins, 0);
         atomic_store(&q->app_refs, 1);
         q->idle = q->wake = NULL;

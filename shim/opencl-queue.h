@@ -90,9 +90,12 @@ struct OpenclQueue {
         bool waited;                 /* somebody waited for what is about to be found */
         uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
         uint64_t started_ns;         /* when the first of a batch was submitted */
-        _Atomic uint64_t head_since_ns; /* since when the device works on the oldest one; 0: unknown */
-        uint64_t looked_ns;             /* last look that left work behind; 0: none */
-        uint32_t n_above;               /* samples one after the other that were far above the mean */
+        _Atomic uint64_t head_since_ns;    /* since when the device works on the oldest one; 0: unknown */
+        uint64_t looked_ns;                /* last look that left work behind; 0: none */
+        uint32_t n_above;                  /* samples one after the other that were far above the mean */
+        _Atomic bool was_held;             /* since the last completion: others had the device */
+        uint32_t n_held;                   /* completions of which that is true, and no other in between */
+        uint64_t held_least_ns, held_kind; /* the shortest of those; their kind, where they have one */
 
         /* opencl-time.c */
         _Atomic(OpenclKinds *) kinds;
@@ -109,6 +112,7 @@ struct OpenclQueue {
         _Atomic uint32_t bound_waiters;
         _Atomic uint32_t keep;  /* bound waiters: how many may stay in flight */
         _Atomic uint32_t grace; /* doublings of the bound, after waits that led nowhere */
+        _Atomic uint32_t doubt; /* bound waiters: so many sleeps are to be short */
 
         OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */
         OpenclSentinel *wake; /* for a bound waiter, on the launch that it waits for */

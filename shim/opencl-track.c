@@ -322,6 +322,29 @@ static bool harvest_is_prompt(const OpenclQueue *q, uint64_t now) {
                         (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
 }
 
+/* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what they had left on
+ * it, or with turns of their own. */
+static bool harvest_was_among_others(OpenclQueue *q) {
+        bool is_held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+
+        return atomic_exchange(&q->was_held, is_held) || is_held;
+}
+
+/* Where that is true of all launches, the shortest of several is what is known. Returns it when there are enough of them; else 0. */
+#define HELD_MAX 16U
+
+static uint64_t harvest_least(OpenclQueue *q, uint64_t *kind, uint64_t each) {
+        uint64_t least = q->n_held > 0 ? MIN(q->held_least_ns, each) : each;
+
+        q->held_kind = q->n_held == 0 || q->held_kind == *kind ? *kind : 0;
+        q->held_least_ns = least;
+        if (++q->n_held < HELD_MAX)
+                return 0;
+        q->n_held = 0;
+        *kind = q->held_kind;
+        return least;
+}
+
 /* Somebody else's turn on the device makes a sample long, never short; so what is far above the mean counts as a little above
  * it, and in full when it is so time and again: launches have become longer then. */
 #define ABOVE_MAX 2U
@@ -336,14 +359,23 @@ static void harvest_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
 }
 
 /* The device time of what was found: from one completion that left work behind to the next the device had no other; from the submission
- * to an idle queue, it is that and the way there. To a completion that was noticed late, it is more: good as a first estimate, and
- * as an upper bound, so that a mean that has gone astray comes back even where completions are only ever noticed late. */
+ * to an idle queue, it is that and the way there. To a completion that was noticed late, or where others had the device meanwhile, it
+ * is more: good as a first estimate, and as an upper bound, so that a mean that has gone astray comes back even where completions are
+ * only ever noticed late. */
 static void harvest_guess(OpenclQueue *q, const Harvest *h, uint64_t now, bool prompt) {
+        bool among_others = harvest_was_among_others(q);
+
         if (h->unsafe || h->n_done == 0)
                 return;
         uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
-        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
-        if (each > 0 && (prompt || mean == 0 || each < mean))
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), kind = h->kind;
+        uint64_t least = among_others ? harvest_least(q, &kind, each) : 0;
+
+        if (!among_others && prompt)
+                q->n_held = 0;
+        if (least > 0)
+                harvest_learn(q, kind, least);
+        else if (each > 0 && ((prompt && !among_others) || mean == 0 || each < mean))
                 harvest_learn(q, h->kind, each);
 }
 

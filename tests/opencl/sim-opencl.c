@@ -156,6 +156,8 @@ static cl_int CL_API_CALL sim_clGetEventInfo(
         scribble();
         if (!e)
                 return CL_INVALID_EVENT;
+        if (sim.in_query)
+                sim.in_query();
         (void) pthread_mutex_lock(&lock);
         sim.n.queries++;
         if (what == CL_EVENT_COMMAND_EXECUTION_STATUS)

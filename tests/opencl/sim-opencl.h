@@ -47,6 +47,7 @@ typedef struct Sim {
         bool is_cpu;                           /* the devices, for queues made from now on */
         bool late_callbacks;                   /* callbacks wait for sim_call_back() */
         void (*in_marker)(cl_command_queue q); /* called from inside the next enqueue of a marker */
+        void (*in_query)(void);                /* called before an event is asked about */
         cl_event events[SIM_COMMANDS_MAX]; /* of the enqueues, in their order; the device's reference is in it */
         int n_events;
         const char *pci; /* which extension tells the address: "khr", "nv", "amd", or NULL */
