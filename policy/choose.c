@@ -33,7 +33,7 @@
  *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
  *             the tier is; a new highest tier displaces them all, once, and so does the first of several equals that contend. Without the
  *             bound a tier of n idle entities would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
- *             stops are left out.
+ *             stops, and those that have tails, are left out.
  *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn of each kind +
  *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
  *             reason is held, then everybody with a reason is granted; entities that are held and stay held, idle ones
@@ -336,7 +336,7 @@ static void tree_choose_advance(Policy *p) {
         DL_FOREACH2(highest->idle, e, idle_next) {
                 if (n++ >= POLICY_ADVANCE_MAX)
                         break;
-                if (node_is_stopped(e->node))
+                if (node_is_stopped(e->node) || e->draining)
                         continue;
                 e->advanced = true;
                 p->advanced[p->n_advanced++] = e;

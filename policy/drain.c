@@ -24,7 +24,7 @@ void entity_drain_begin(PolicyEntity *e) {
         if (e->draining)
                 return;
         e->draining = true;
-        e->drain_until_ns = ns_add(p->now_ns, DRAIN_MAX_NS);
+        e->drain_until_ns = ns_add(p->now_ns, POLICY_TAIL_MAX);
         DL_APPEND2(p->draining, e, draining_prev, draining_next);
         p->n_draining++;
 }

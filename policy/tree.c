@@ -117,6 +117,8 @@ static void tree_entity_ready(PolicyEntity *e, uint64_t now_ns) {
                 gaps_learn(&e->gaps, ns_sub(p->now_ns, e->idle_since_ns));
         if (e->grant.verdict == VERDICT_HOLD)
                 entity_hold_begin(e);
+        else
+                entity_drain_end(e);
         if (e->kept)
                 entity_keep_back(e);
         else
@@ -177,6 +179,7 @@ static PolicyEntity *tree_entity_free(PolicyEntity *e, uint64_t now_ns) {
         Policy *p = e->policy;
 
         tree_entity_idle(e, now_ns);
+        entity_drain_end(e);
         entity_keep_end(e);
         entity_idle_end(e);
         fair_queue_forget(&e->branch->fair, &e->fair);
@@ -286,6 +289,22 @@ static int tree_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
 static void tree_entity_drained(PolicyEntity *e, uint64_t now_ns) {
         tree_advance(e->policy, now_ns);
         entity_drain_end(e);
+}
+
+/* Nobody waits for it: it may be long until it is back. */
+static void tree_entity_tail(PolicyEntity *e, uint64_t now_ns) {
+        Policy *p = e->policy;
+
+        tree_advance(p, now_ns);
+        if (e->draining || (e->ready && e->grant.verdict == VERDICT_RUN))
+                return;
+        entity_account(e);
+        entity_keep_end(e);
+        if (p->linger == e)
+                p->linger = NULL;
+        if (p->last == e)
+                p->last = NULL;
+        entity_drain_begin(e);
 }
 
 static void tree_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret) {
@@ -438,6 +457,7 @@ const PolicyOps policy_tree_ops = {
                 .entity_ready = tree_entity_ready,
                 .entity_idle = tree_entity_idle,
                 .entity_drained = tree_entity_drained,
+                .entity_tail = tree_entity_tail,
                 .entity_usage = tree_entity_usage,
                 .entity_wait = tree_entity_wait,
                 .device_usage = tree_device_usage,

@@ -116,7 +116,7 @@ struct PolicyEntity {
         bool behind; /* was owed more than a slice, and has not had it yet */
         PolicyEntity *kept_prev, *kept_next;
 
-        bool draining; /* ready, and what it launched before it was held may run on: drain.h */
+        bool draining; /* what it launched before it was held, or stopped, may run on: drain.h */
         uint64_t drain_until_ns;
         bool by_floor; /* it was let go by a turn of the floor */
         bool blocked;  /* marked by tree_block() */

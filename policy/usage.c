@@ -25,8 +25,12 @@ PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
 
         if (ns == 0)
                 return u;
-        if (!e->ready) {
+        if (!e->ready && !e->draining) {
                 u.kept_ns += entity_is_kept_for(e) ? ns : 0;
+                return u;
+        }
+        if (!e->ready) {
+                u.run_ns += entity_has_tail(e) ? ns : 0;
                 return u;
         }
         if (e->grant.verdict == VERDICT_RUN ? !entity_is_blocked(e) : entity_has_tail(e)) {

@@ -36,7 +36,7 @@ static uint64_t away_time(DeviceAccount *a, uint64_t now) {
 static bool is_lone(const Entity *e) {
         switch (e->device->state) {
         case DEVICE_ALONE:
-                return e->policy;
+                return e->counted;
         case DEVICE_SOLE:
                 return e->told_ready;
         default:

@@ -64,7 +64,7 @@ static uint32_t wanted_watch(const Queue *q) {
 
         /* What waits while it is suspended is counted as well. */
         if (queue_is_suspended(q))
-                return PAGE_WATCH_READY | PAGE_WATCH_IDLE;
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
         if (!e || !e->policy || !q->counted_active)
                 return 0;
         switch (e->device->state) {
@@ -108,9 +108,9 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         q->ready = ready;
         queue_note_wait(q);
         arbiter_note_cause(q->device, at);
-        entity_update_queue_at(q, at);
         if (!ready)
                 tail_end(q, at);
+        entity_update_queue_at(q, at);
 }
 
 static void entity_note_held(Entity *e) {
@@ -166,7 +166,7 @@ static void write_verdict(Queue *q, Verdict v) {
         q->holds = v == VERDICT_HOLD;
         if (q->holds)
                 tail_begin(q);
-        else
+        else if (q->counted_ready || !q->ready) /* it may be stopped for another reason */
                 tail_end(q, now_ns());
         queue_note_wait(q);
         q->manager->n_verdicts++;
@@ -457,6 +457,7 @@ static void device_review(Device *d, uint64_t now) {
                 overdue_look(e, now);
                 tail_review(e, now);
                 d->review_at = MIN(d->review_at, e->tail_look_at);
+                d->review_at = MIN(d->review_at, e->tail_until);
                 d->review_at = MIN(d->review_at, e->review_at);
                 d->review_at = MIN(d->review_at, e->overdue.look_at);
         }

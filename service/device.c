@@ -250,7 +250,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
         if (r < 0)
                 return r;
 
-        PolicyEntity **entities = calloc(d->n_active + 1, sizeof(void *));
+        PolicyEntity **entities = calloc(d->n_entities + 1, sizeof(void *));
         r = entities ? shares_copy(d, ops, p) : -ENOMEM;
         if (r >= 0)
                 DL_FOREACH2(d->entities, e, device_next) {

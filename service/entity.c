@@ -49,6 +49,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .review_at = NSEC_INFINITY,
                         .overdue = {.look_at = NSEC_INFINITY},
                         .tail_look_at = NSEC_INFINITY,
+                        .tail_until = NSEC_INFINITY,
         };
         int r = tally_join(e);
         if (r < 0)
@@ -104,6 +105,19 @@ PolicySettings entity_settings(const Entity *e) {
         return s;
 }
 
+static void entity_note_active(Entity *e) {
+        Device *d = e->device;
+        bool active = e->policy && e->n_active > 0;
+
+        if (active == e->counted)
+                return;
+        e->counted = active;
+        d->n_active += active ? 1U : -1U;
+        if (!active && d->last_ready == e)
+                d->last_ready = NULL;
+        arbiter_touch(d);
+}
+
 /* The policy forgets the entity; what it accounted is kept here. */
 static void entity_leave_policy(Entity *e) {
         Device *d = e->device;
@@ -124,9 +138,8 @@ static void entity_leave_policy(Entity *e) {
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
         e->gang = GANG_NONE;
-        d->n_active--;
-        if (d->last_ready == e)
-                d->last_ready = NULL;
+        e->tail_until = NSEC_INFINITY;
+        entity_note_active(e);
         arbiter_touch(d);
         touch_gang(e);
 }
@@ -146,7 +159,6 @@ static void entity_join_policy(Entity *e) {
         }
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
-        d->n_active++;
         arbiter_touch(d);
 }
 
@@ -185,13 +197,15 @@ Entity *entity_free(Entity *e) {
 static void entity_update(Entity *e, uint64_t at) {
         Device *d = e->device;
 
-        if (e->n_active == 0) {
+        if (e->n_active == 0 && e->n_tails == 0) {
                 entity_leave_policy(e);
                 return;
         }
-        entity_join_policy(e);
+        if (e->n_active > 0)
+                entity_join_policy(e);
         if (!e->policy)
                 return;
+        entity_note_active(e);
 
         bool ready = e->n_ready > 0;
         if (ready == e->told_ready)
@@ -209,8 +223,15 @@ static void entity_update(Entity *e, uint64_t at) {
                 d->n_ready--;
                 e->tail_awaited = false;
                 d->ops->entity_idle(e->policy, at);
+                if (e->n_tails > 0)
+                        tails_of_stopped(e, at);
         }
         arbiter_touch(d);
+}
+
+void entity_tails_ended(Entity *e) {
+        if (e->n_active == 0)
+                entity_leave_policy(e);
 }
 
 static void entity_count(Entity *e, Queue *q, bool active, bool ready) {
@@ -232,8 +253,12 @@ void entity_update_queue_at(Queue *q, uint64_t at) {
         bool ready = active && q->ready && !q->stalled && !q->client->halted;
         if (active == q->counted_active && ready == q->counted_ready)
                 return;
+        if (q->ready && !ready)
+                tail_begin(q);
         entity_count(q->entity, q, active, ready);
         entity_update(q->entity, at);
+        if (ready && !q->holds)
+                tail_end(q, at);
 }
 
 void entity_take_queue(Entity *e, Queue *q) {

@@ -9,7 +9,8 @@
  * nobody waits for it, and its queues are held.
  *
  * Invariants, restored by entity_update() after every change of a queue:
- *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 (or memory ran out: then its queues run);
+ *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or memory ran out: then its
+ *   queues run);
  *   the policy was told ready iff n_ready > 0.
  */
 
@@ -46,6 +47,7 @@ struct Entity {
         PolicySettings settings;
         PolicyEntity *policy;
         Share *share; /* with `policy` */
+        bool counted; /* in the device's n_active: while its own is not 0 */
         bool limited; /* a Max= counts for it; counted in the device */
         bool told_ready;
         uint64_t ready_at; /* since then */
@@ -63,6 +65,7 @@ struct Entity {
         bool tail_awaited;     /* the policy is to be told when there are none */
         uint64_t tail_look_at; /* NSEC_INFINITY: not */
         uint64_t tail_look_ns;
+        uint64_t tail_until; /* of an entity that was stopped: then there are none in any case; NSEC_INFINITY */
 
         struct {
                 bool held, is;
@@ -112,6 +115,9 @@ void entities_note_limits(Device *d);
 /* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
 void entity_update_queue(Queue *q);
 void entity_update_queue_at(Queue *q, uint64_t at);
+
+/* Nothing of it runs on: it leaves the policy, unless it is active. */
+void entity_tails_ended(Entity *e);
 
 /* Run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);

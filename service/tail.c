@@ -14,13 +14,24 @@
 #define TAIL_LOOK_NS (50 * NSEC_PER_USEC)
 
 static void entity_tails_end(Entity *e, uint64_t at) {
-        e->tail_look_at = NSEC_INFINITY;
+        e->tail_look_at = e->tail_until = NSEC_INFINITY;
         if (!e->policy || !e->tail_awaited)
                 return;
         e->tail_awaited = false;
         e->device->ops->entity_drained(e->policy, at);
         arbiter_note_cause(e->device, at);
         arbiter_touch(e->device);
+        entity_tails_ended(e);
+}
+
+void tails_of_stopped(Entity *e, uint64_t at) {
+        Device *d = e->device;
+
+        e->tail_awaited = true;
+        d->ops->entity_tail(e->policy, at);
+        e->tail_until = now_ns() + POLICY_TAIL_MAX;
+        d->review_at = MIN(d->review_at, e->tail_until);
+        arbiter_touch(d);
 }
 
 void tail_begin(Queue *q) {
@@ -82,12 +93,13 @@ void tail_settle(Entity *e, uint64_t now) {
 
 void tail_review(Entity *e, uint64_t now) {
         Queue *q, *tmp;
+        bool all = now >= e->tail_until;
 
-        if (now < e->tail_look_at)
+        if (now < e->tail_look_at && !all)
                 return;
         e->tail_look_at = NSEC_INFINITY;
         DL_FOREACH_SAFE2(e->queues, q, tmp, entity_next)
-                if (q->tail && ladder_queue_is_off(q))
+                if (q->tail && (all || ladder_queue_is_off(q)))
                         tail_end(q, now);
         if (e->n_tails > 0 && e->tail_awaited)
                 look_later(e, now);

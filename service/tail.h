@@ -10,6 +10,9 @@
  * again. The tail of an entity is over with the last of its queues'. So is that of an entity which the policy holds and we do not: a gang's, or one that nothing
  * holds here.
  *
+ * Who is suspended, stopped or frozen with something in flight has a tail from then on, and does not want the device. Of a process that does not run nobody hears
+ * when its launches have ended: it is charged for POLICY_TAIL_MAX, since it could be stopped just before any of them ended.
+ *
  * A client that says too early that it has drained is charged for less than it used, as one that says that it is idle. One that never says so
  * is charged until the policy's bound.
  */
@@ -19,6 +22,9 @@
 /* The queue's word says hold, or run, from now on. */
 void tail_begin(Queue *q);
 void tail_end(Queue *q, uint64_t at);
+
+/* The last queue of the entity that could go on was stopped, and something is in flight. */
+void tails_of_stopped(Entity *e, uint64_t at);
 
 /* The process was held by privilege, with all its queues. */
 void tail_end_of(Client *c);

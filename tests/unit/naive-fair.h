@@ -168,6 +168,7 @@ uint64_t naive_next_keep_end(const Policy *p);
 
 /* Tails: those that have the device now, and who waits for them. */
 void naive_drain_begin(PolicyEntity *e);
+void naive_tail(PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);

@@ -63,6 +63,14 @@ void naive_keep_end(PolicyEntity *e) {
         naive_fit_up(e->node, e->tier);
 }
 
+size_t naive_n_ready(const Policy *p) {
+        size_t n = 0;
+
+        FOR_EACH(p, e)
+                n += e->ready;
+        return n;
+}
+
 static bool is_worth_keeping(PolicyEntity *e) {
         const Policy *p = e->p;
         const Member *m = &e->m;
@@ -139,6 +147,18 @@ void naive_drain_begin(PolicyEntity *e) {
         e->draining = true;
         e->drain_until = e->p->now + NSEC_PER_SEC;
         e->drain_order = e->p->order++;
+}
+
+void naive_tail(PolicyEntity *e) {
+        Policy *p = e->p;
+
+        if (e->draining || (e->ready && e->grant.verdict == VERDICT_RUN))
+                return;
+        if (e->kept)
+                naive_keep_end(e);
+        p->linger = p->linger == e ? NULL : p->linger;
+        p->last = p->last == e ? NULL : p->last;
+        naive_drain_begin(e);
 }
 
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after) {

@@ -52,7 +52,7 @@ static bool job_has_device(const Job *j) {
 }
 
 static void job_account(Job *j, uint64_t ns) {
-        if (!j->ready)
+        if (!j->ready && !has_tail(j))
                 return;
         j->ready_ns += ns;
         if (!job_has_device(j)) {

@@ -34,7 +34,8 @@ static void harness_on_grant(void *owner, const PolicyGrant *g, void *userdata) 
         h->got[h->n_got++] = (HarnessGrant){.job = j, .grant = *g};
 
         if (g->verdict != j->grant.verdict) {
-                j->drain_order = 0;
+                if (j->ready || g->verdict == VERDICT_RUN)
+                        j->drain_order = 0;
                 if (g->verdict == VERDICT_RUN)
                         j->grant_order = ++h->order;
                 else if (j->ready) {
@@ -194,6 +195,8 @@ void harness_ready(Job *j) {
         if (!j->ready) {
                 j->held_since_ns = j->granted_ns = h->now_ns;
                 j->waited_ns = 0;
+                if (j->grant.verdict == VERDICT_RUN)
+                        j->drain_order = 0;
         }
         j->ready = true;
 }
@@ -208,11 +211,23 @@ void harness_idle(Job *j) {
                 j->idle_since_ns = h->now_ns;
                 if (j->grant.verdict == VERDICT_RUN)
                         j->idle_from_run_ns = h->now_ns;
+                j->drain_order = 0;
         }
         j->ready = false;
-        j->drain_order = 0;
         if (h->owed == j)
                 h->owed = NULL;
+}
+
+void harness_tail(Job *j) {
+        Harness *h = j->h;
+
+        h->ops->entity_tail(j->entity, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_tail(j->twin, h->now_ns);
+        if (j->drain_order > 0 || job_runs(j))
+                return;
+        j->drain_order = ++h->order;
+        j->drain_until_ns = h->now_ns + NSEC_PER_SEC;
 }
 
 void harness_drained(Job *j) {
@@ -404,7 +419,7 @@ static bool is_taken(const Harness *h, int tier) {
 static void check_idle(Harness *h) {
         int highest = highest_priority(h, false), top = highest_priority(h, true);
         bool nobody_ready = top < POLICY_PRIORITY_MIN;
-        size_t n_idle = 0, n_advanced = 0, n_others = 0,
+        size_t n_idle = 0, n_advanced = 0, n_others = 0, n_tails = 0,
                n_kept = count_kept(h, POLICY_PRIORITY_MIN - 1, true);
 
         for (size_t i = 0; i < h->n; i++) {
@@ -412,6 +427,8 @@ static void check_idle(Harness *h) {
 
                 if (j->ready)
                         continue;
+                CHECK(h, j->drain_order == 0 || j->grant.verdict == VERDICT_HOLD);
+                n_tails += j->drain_order > 0;
                 if (j->settings.priority == highest) {
                         n_idle++;
                         n_advanced += j->grant.verdict == VERDICT_RUN;
@@ -430,7 +447,7 @@ static void check_idle(Harness *h) {
         n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
         CHECK(h,
                         harness_has(h, true) || is_taken(h, highest) ||
-                                        n_advanced >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
+                                        n_advanced + n_tails >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
         CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
 }
 
@@ -463,15 +480,18 @@ static void check_thresholds(Harness *h) {
         }
 }
 
-/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends. */
+/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends, or waits for the end of a tail. */
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;
+        bool tails = false;
 
-        for (size_t i = 0; i < h->n; i++)
+        for (size_t i = 0; i < h->n; i++) {
                 n_ready += h->jobs[i]->ready;
+                tails = tails || h->jobs[i]->drain_order > 0;
+        }
         CHECK(h, h->wake_ns > h->now_ns);
-        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top - 1) &&
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top - 1) && !tails &&
                         !harness_has(h, true))
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
         if (n_ready > 0 && count_ready(h, top, true) == 0)

@@ -137,6 +137,7 @@ void harness_remove(Job *j);
 void harness_ready(Job *j);
 void harness_idle(Job *j);
 void harness_drained(Job *j);
+void harness_tail(Job *j);
 void harness_set(Job *j, PolicySettings s);
 void harness_configure(Harness *h, const PolicyConfig *config);
 

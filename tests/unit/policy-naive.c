@@ -95,14 +95,6 @@ static void refill(Policy *p) {
 
 /* --- decisions --- */
 
-size_t naive_n_ready(const Policy *p) {
-        size_t n = 0;
-
-        FOR_EACH(p, e)
-                n += e->ready;
-        return n;
-}
-
 static int highest(const Policy *p) {
         int t = -1;
 
@@ -168,7 +160,7 @@ static bool advanced(const PolicyEntity *e) {
                 taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
         if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
                 return false;
-        if (e->ready || e->tier != highest(e->p) || naive_is_stopped(e->node))
+        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node))
                 return false;
         FOR_EACH(e->p, o)
                 before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
@@ -361,7 +353,8 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         if (e->grant.verdict == VERDICT_HOLD) {
                 e->held_order = p->order++;
                 e->held_since = p->now;
-        }
+        } else
+                e->draining = false;
         if (!e->kept) {
                 naive_join(e->node, e->tier, &e->m, 1);
                 naive_fit_up(e->node, e->tier);
@@ -467,6 +460,11 @@ static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
         if (to != e->node)
                 change(e, to, e->tier);
         return 0;
+}
+
+static void naive_entity_tail(PolicyEntity *e, uint64_t now) {
+        advance(e->p, now);
+        naive_tail(e);
 }
 
 static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
@@ -591,6 +589,7 @@ const PolicyOps policy_naive_ops = {
                 .entity_ready = naive_entity_ready,
                 .entity_idle = naive_entity_idle,
                 .entity_drained = naive_entity_drained,
+                .entity_tail = naive_entity_tail,
                 .device_usage = naive_device_usage,
                 .entity_usage = naive_entity_usage,
                 .entity_wait = naive_entity_wait,

@@ -100,6 +100,112 @@ static void test_stamps(void **state) {
         manager_free(m);
 }
 
+/* Two equals; the first has launched something that runs on, and the second wants the device. A third is there, so that the second is not alone without the
+ * first. */
+typedef struct Pair {
+        Manager *m;
+        Process a, b, c;
+        Queue *q, *other;
+} Pair;
+
+static Pair pair(void) {
+        Pair p = {.m = manager_make()};
+
+        p.a = join(p.m, "/a", 0);
+        p.b = join(p.m, "/b", 0);
+        p.c = join(p.m, "/c", 0);
+        (void) queue(&p.c, "d", 0);
+        p.q = queue(&p.a, "d", 0);
+        p.other = queue(&p.b, "d", 0);
+        begin(p.q);
+        begin(p.other);
+        return p;
+}
+
+static void pair_done(Pair *p) {
+        check(p->m);
+        leave(&p->a);
+        leave(&p->b);
+        leave(&p->c);
+        manager_free(p->m);
+}
+
+/* The first may not go on. What it launched is its own still, and the second's time begins with the end of that. */
+static void check_tail_of_stopped(const Pair *p) {
+        uint64_t before = used(p->q).run_ns, begun;
+
+        assert_true(p->q->tail && !held(p->other));
+        assert_false(p->q->entity->told_ready);
+        begun = used(p->other).run_ns;
+        until_passed(p->other, begun);
+        assert_int_equal(used(p->other).run_ns, begun);
+        assert_true(used(p->q).run_ns > before);
+}
+
+static void check_tail_over(const Pair *p) {
+        uint64_t ran = used(p->q).run_ns, begun = used(p->other).run_ns;
+
+        assert_false(p->q->tail);
+        until_passed(p->other, begun + used(p->other).drain_wait_ns);
+        assert_true(used(p->other).run_ns > begun);
+        assert_int_equal(used(p->q).run_ns, ran);
+}
+
+/* Of a suspended one the end is heard. */
+static void test_suspended(void **state) {
+        Pair p = pair();
+
+        queue_set_suspended(p.q, true);
+        arbiter_flush(p.m);
+        check(p.m);
+        check_tail_of_stopped(&p);
+        drain(p.q);
+        assert_null(p.q->entity->policy);
+        check_tail_over(&p);
+        queue_set_suspended(p.q, false);
+        arbiter_flush(p.m);
+        assert_true(p.q->entity->told_ready);
+        pair_done(&p);
+}
+
+/* Of one that does not run it is not: it has the bound, or goes on. */
+static void freeze(const Pair *p, bool frozen) {
+        p->a.client->halted = frozen;
+        entity_update_queue(p->q);
+        arbiter_flush(p->m);
+}
+
+static void test_frozen(void **state) {
+        Pair p = pair();
+
+        freeze(&p, true);
+        check_tail_of_stopped(&p);
+        freeze(&p, false);
+        assert_true(p.q->entity->told_ready && p.q->tail == held(p.q));
+
+        freeze(&p, true);
+        check_tail_of_stopped(&p);
+        assert_in_range(p.q->entity->tail_until, now_ns(), now_ns() + POLICY_TAIL_MAX);
+        p.q->entity->tail_until = p.q->device->review_at = now_ns();
+        arbiter_touch(p.q->device);
+        arbiter_flush(p.m);
+        check_tail_over(&p);
+        freeze(&p, false);
+        pair_done(&p);
+}
+
+/* Nothing is in flight: nothing is charged. */
+static void test_stopped_without(void **state) {
+        Pair p = pair();
+
+        atomic_store(&p.q->page_slot->waiters, 1);
+        queue_set_suspended(p.q, true);
+        arbiter_flush(p.m);
+        assert_null(p.q->entity->policy);
+        check_tail_over(&p);
+        pair_done(&p);
+}
+
 static void busy_wait(uint64_t ns) {
         for (uint64_t end = now_ns() + ns; now_ns() < end;)
                 ;
@@ -230,6 +336,9 @@ int main(void) {
                         cmocka_unit_test(test_tail),
                         cmocka_unit_test(test_no_tail),
                         cmocka_unit_test(test_stamps),
+                        cmocka_unit_test(test_suspended),
+                        cmocka_unit_test(test_frozen),
+                        cmocka_unit_test(test_stopped_without),
                         cmocka_unit_test(test_quick),
                         cmocka_unit_test(test_liar),
         };

@@ -121,6 +121,41 @@ static void test_tail_is_bounded(void **state) {
         assert_int_equal(usage(high).run_ns, 2 * NSEC_PER_SEC);
 }
 
+/* Who is stopped with something in flight has the device until that is over, or the bound; he is not granted meanwhile, and keeps the device from nobody. */
+static void test_tail_of_the_stopped(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        harness_run(h, 2 * MSEC);
+        harness_idle(a);
+        harness_tail(a);
+        harness_dispatch(h);
+        ready(b);
+        assert_true(!granted(a) && granted(b));
+        harness_run(h, 30 * MSEC);
+        assert_int_equal(usage(a).run_ns, 32 * MSEC);
+        assert_int_equal(usage(b).run_ns, 0);
+        assert_int_equal(usage(b).drain_wait_ns, 30 * MSEC);
+        drained(a);
+        harness_run(h, MSEC);
+        assert_int_equal(usage(a).run_ns, 32 * MSEC);
+        assert_int_equal(usage(b).run_ns, MSEC);
+
+        /* It was charged: b has as much before it. */
+        ready(a);
+        for (unsigned i = 0; i < 25; i++) {
+                assert_true(!granted(a) && granted(b));
+                harness_run(h, MSEC);
+        }
+        harness_idle(a);
+        harness_tail(a);
+        harness_dispatch(h);
+        harness_run(h, 2 * NSEC_PER_SEC);
+        assert_int_equal(usage(a).run_ns, NSEC_PER_SEC + 32 * MSEC);
+}
+
 /* A maximum counts the tail. */
 static void test_tail_and_maximum(void **state) {
         _cleanup_(harness_freep)
@@ -273,6 +308,7 @@ int main(void) {
                         cmocka_unit_test(test_tail),
                         cmocka_unit_test(test_tail_is_not_washed_off),
                         cmocka_unit_test(test_tail_is_bounded),
+                        cmocka_unit_test(test_tail_of_the_stopped),
                         cmocka_unit_test(test_tail_and_maximum),
                         cmocka_unit_test(test_two_places),
                         cmocka_unit_test(test_kept),

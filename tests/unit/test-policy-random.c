@@ -122,6 +122,8 @@ static void random_event(Random *r, Harness *h, const Scenario *s) {
                 harness_configure(h, &c);
         } else if (what < 24 && s->tails)
                 harness_drained(random_job(r, h));
+        else if (what < 28 && s->tails)
+                harness_tail(random_job(r, h));
         else if (what < 60)
                 harness_ready(random_job(r, h));
         else
