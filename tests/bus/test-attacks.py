@@ -46,6 +46,15 @@ class Attacker:
         """How often it has struck."""
         return int(self.process.communicate("", timeout=DEADLINE)[0])
 
+    def where(self):
+        """What it and its child are doing, for who reads of a failure."""
+        lines = []
+        for pid in (self.process.pid, *map(int, proc(f"{self.process.pid}/task/{self.process.pid}", "children").split())):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                lines += [f"{task} {name}: {proc(f'{pid}/task/{task}', name)}" for name in ("wchan", "syscall", "stat")]
+        os.set_blocking(self.process.stderr.fileno(), False)
+        return "\n".join(lines + [self.process.stderr.read() or ""])
+
     def kill(self):
         self.process.kill()
         if not self.process.stdout.closed:
@@ -133,7 +142,10 @@ class Attacks(Case):
         self.c.set(NAME, "/org/freedesktop/LogControl1", "org.freedesktop.LogControl1", "LogLevel", "s", "debug")
         attacker = self.attack("-n", CROWD, "leave")
         begun = self.left()
-        until(lambda: self.left() > begun)
+        try:
+            until(lambda: self.left() > begun, "a crowd has come and gone")
+        except AssertionError as e:
+            self.fail(f"{e}\n{attacker.where()}\n{self.service.messages()[-4000:]}")
         first, ours, others = self.left(), self.main_cpu(), self.closer_cpu()
         until(lambda: self.left() >= first + 4 and self.closer_cpu() - others > 0, "crowds come and go")
         self.assertLess(self.main_cpu() - ours, self.closer_cpu() - others)

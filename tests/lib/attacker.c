@@ -388,9 +388,14 @@ static void change_attribute(void) {
                 }
 }
 
+/* The thread has started when attack() begins: who forks while a thread starts can leave the child with locks of a
+ * sanitizer's runtime that nobody gives back. */
+static pthread_barrier_t waiting;
+
 static void *wait_for_end(void *unused) {
         char c;
 
+        (void) pthread_barrier_wait(&waiting);
         while (read(STDIN_FILENO, &c, 1) > 0)
                 ;
         ended = true;
@@ -475,8 +480,10 @@ int main(int argc, char *argv[]) {
                 return 2;
         }
         raise_limit();
-        if (pthread_create(&thread, NULL, wait_for_end, NULL) != 0)
+        if (pthread_barrier_init(&waiting, NULL, 2) != 0 ||
+                        pthread_create(&thread, NULL, wait_for_end, NULL) != 0)
                 return 1;
+        (void) pthread_barrier_wait(&waiting);
         attack(argv[optind]);
         return 0;
 }
