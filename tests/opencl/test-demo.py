@@ -7,11 +7,13 @@ XSCHED_DEMO is the program, MAN_SOURCE its manual's source. Asserts no times: a 
 
 import json
 import os
+import pty
 import re
 import select
 import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -134,19 +136,37 @@ def tenants():
     return found
 
 
+def read_all(fd):
+    """So that who writes there never waits. Nobody has a terminal any more when this one ends."""
+    try:
+        while os.read(fd, 4096):
+            pass
+    except OSError:
+        pass
+
+
 class Ends(unittest.TestCase):
-    def check(self, number):
-        environment = {**os.environ, "XSCHED_TEST_DEMO": str(os.getpid())}
-        with subprocess.Popen(
+    def start(self):
+        """On a terminal, where progress comes several times in a second. When it counts tasks, the phase is running."""
+        terminal, theirs = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        process = subprocess.Popen(
             [DEMO, "--only=shared", "--duration=100", "--low=2"],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment,
-        ) as process:
-            # The second line of progress comes when the phase is running.
-            for line in process.stderr:
-                if b"tasks" in line:
-                    break
+            stderr=theirs,
+            env={**os.environ, "XSCHED_TEST_DEMO": str(os.getpid()), "TERM": "xterm"},
+        )
+        os.close(theirs)
+        said = b""
+        while b" tasks, " not in said:
+            said += os.read(terminal, 4096)
+        reader = threading.Thread(target=read_all, args=(terminal,))
+        reader.start()
+        self.addCleanup(reader.join)
+        return process
+
+    def check(self, number):
+        with self.start() as process:
             pids = tenants()
             self.assertEqual(len(pids), 3)
             fds = [os.pidfd_open(pid) for pid in pids]

@@ -12,8 +12,15 @@ CLASS = "/etc/xsched/classes.d/cold.class"
 RECORD = "/run/xschedd/frozen"
 
 
+told = ""
+
+
 def set_rule(text):
-    """polkitd looks at its rules again by itself, some time; a new one looks at once."""
+    """polkitd looks at its rules again by itself, some time; a new one looks at once. One that has been told this already goes on."""
+    global told
+    if text == told:
+        return
+    told = text
     if text:
         write(RULE, text)
         os.chmod(RULE, 0o644)

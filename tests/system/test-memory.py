@@ -37,9 +37,10 @@ NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 with open("/proc/self/cgroup") as f:
     place = "/sys/fs/cgroup" + next(l for l in f if l.startswith("0::"))[3:].strip()
 os.chdir(place)
-for _ in range(1500):
-    os.mkdir("a")
-    os.chdir("a")
+# Far more levels than a group may have, by a path that is nearly as long as the kernel tells of any.
+for _ in range(300):
+    os.mkdir("deep-down")
+    os.chdir("deep-down")
 with open("cgroup.procs", "w") as f:
     f.write("0")
 try:
@@ -51,10 +52,11 @@ except dbus.DBusError as e:
 """
 
 CROWD = """
-import os, sys, time
+import os, signal, sys, time
 sys.path.insert(0, "/mnt/source/tests/lib")
 import dbus
 from harness import Raw
+NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 with open("/proc/self/cgroup") as f:
     place = "/sys/fs/cgroup" + next(l for l in f if l.startswith("0::"))[3:].strip()
 c = dbus.Connection("unix:path=/run/dbus/system_bus_socket")
@@ -64,7 +66,7 @@ def move(directory):
 os.mkdir(place + "/home")
 for turn in range(3):
     kept = []
-    # Each in a cgroup of its own, with something to do, until a reading has seen all.
+    # Each in a cgroup of its own, with something to do, until a frame of the record that ends after the last has come has all of them.
     for i in range(90):
         name = f"{place}/mallory-{turn}-{i}-".ljust(250 + len(place), "x")
         os.mkdir(name)
@@ -75,13 +77,16 @@ for turn in range(3):
             r = Raw(dbus.Connection("unix:path=/run/dbus/system_bus_socket"))
             r.queue().edge(1)
             os.write(tell, b"x")
-            time.sleep(3)
-            os._exit(0)
+            signal.pause()
         # One after the other: only so many may wait for the authorisation.
         os.close(tell)
         assert os.read(ready, 1) == b"x"
         os.close(ready)
+    begun = time.monotonic_ns() // 1000
+    while c.call(NAME, PATH, NAME, "GetRecord", "tt", begun, 0)[0] <= begun:
+        time.sleep(0.05)
     for name, pid in kept:
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.rmdir(name)
     print("done", flush=True)

@@ -117,7 +117,8 @@ static int run_task(Tenant *t, uint64_t *ret_start, uint64_t *ret_end) {
         return 0;
 }
 
-/* libxsched attaches in the background and has no event for it; a task is as good a thing to wait with as any. */
+/* libxsched attaches in the background and has no event for it; a task is as good a thing to wait with as any. The layer
+ * loads it with the first queue: what is not there after a task will never be. */
 static int warm_up(Tenant *t) {
         XschedCounters counters = {};
         uint64_t start, end, deadline = now_ns() + ATTACH_TIMEOUT_NS;
@@ -131,7 +132,7 @@ static int warm_up(Tenant *t) {
                 bool loaded = get_counters(&counters);
                 if (loaded && counters.state == XSCHED_STATE_ATTACHED && counters.queues > 0)
                         return 0;
-                if (now_ns() > deadline) {
+                if (!loaded || now_ns() > deadline) {
                         say(t,
                                         loaded ? "error the OpenCL layer is loaded but found no xschedd"
                                                : "error the OpenCL layer is not loaded: does this OpenCL loader have layers?");
