@@ -106,20 +106,14 @@ static int take_line(Subuids *s, unsigned n, char *line, const SubuidReader *rea
 }
 
 static int take_lines(Subuids *s, char *text, const SubuidReader *reader) {
-        char *line = text;
-
-        for (unsigned n = 1; line; n++) {
+        for (unsigned n = 1; text; n++) {
                 if (n > SUBUID_LINES_MAX) {
                         reader->problem(n, "the file is too long, from here on", reader->userdata);
                         return 0;
                 }
-                char *end = strchr(line, '\n');
-                if (end)
-                        *end++ = '\0';
-                int r = take_line(s, n, line, reader);
+                int r = take_line(s, n, strsep(&text, "\n"), reader);
                 if (r < 0)
                         return r;
-                line = end;
         }
         return 0;
 }
