@@ -234,11 +234,13 @@ void entity_tails_ended(Entity *e) {
                 entity_leave_policy(e);
 }
 
-static void entity_count(Entity *e, Queue *q, bool active, bool ready) {
+static void entity_count(Entity *e, Queue *q, bool active, bool ready, bool stopped) {
         e->n_active += (unsigned) active - (unsigned) q->counted_active;
         e->n_ready += (unsigned) ready - (unsigned) q->counted_ready;
+        e->n_stopped += (unsigned) stopped - (unsigned) q->counted_stopped;
         q->counted_active = active;
         q->counted_ready = ready;
+        q->counted_stopped = stopped;
 }
 
 void entity_update_queue(Queue *q) {
@@ -249,13 +251,14 @@ void entity_update_queue_at(Queue *q, uint64_t at) {
         if (!q->entity)
                 return;
 
-        bool active = !queue_is_suspended(q);
-        bool ready = active && q->ready && !q->stalled && !q->client->halted;
-        if (active == q->counted_active && ready == q->counted_ready)
-                return;
-        if (q->ready && !ready)
+        bool active = !queue_is_suspended(q), stopped = q->stalled || (q->ready && q->client->halted);
+        bool ready = active && q->ready && !stopped;
+        bool same = active == q->counted_active && ready == q->counted_ready;
+        if (!same && q->ready && !ready)
                 tail_begin(q);
-        entity_count(q->entity, q, active, ready);
+        entity_count(q->entity, q, active, ready, stopped);
+        if (same)
+                return;
         entity_update(q->entity, at);
         if (ready && !q->holds)
                 tail_end(q, at);
@@ -268,7 +271,7 @@ void entity_take_queue(Entity *e, Queue *q) {
                 return;
         if (old) {
                 tail_leave(q);
-                entity_count(old, q, false, false);
+                entity_count(old, q, false, false, false);
                 DL_DELETE2(old->queues, q, entity_prev, entity_next);
                 old->n_queues--;
                 q->entity = NULL;

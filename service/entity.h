@@ -43,6 +43,7 @@ struct Entity {
 
         Queue *queues; /* list, by entity_prev/entity_next */
         unsigned n_queues, n_active, n_ready;
+        unsigned n_stopped; /* would be ready, but their processes are stopped, or frozen */
 
         PolicySettings settings;
         PolicyEntity *policy;

@@ -49,7 +49,7 @@ struct Queue {
         bool stalled;                       /* its process is stopped: does not count as ready */
         uint64_t progress;                  /* submitted + completed when last looked at for that */
         bool boosted;                       /* another queue of the process waits for it */
-        bool counted_active, counted_ready; /* as its entity counts it */
+        bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
         struct {
                 uint32_t threshold, budget_us, lead_us, watch, level;

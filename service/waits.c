@@ -65,15 +65,6 @@ static WaitReason reason_of_hold(const Entity *e, const PolicyWait *policy) {
         return runner->settings.priority > e->settings.priority ? WAIT_PRIORITY : WAIT_SHARE;
 }
 
-static const Queue *find_stopped(const Entity *e) {
-        const Queue *q;
-
-        DL_FOREACH2(e->queues, q, entity_next)
-                if (q->stalled || (q->ready && q->client->halted))
-                        return q;
-        return NULL;
-}
-
 /* Whether it waits, and why. What the policy says of it is for the reasons of those that are ready, and held. */
 static bool find_reason(const Entity *e, WaitReason *ret, PolicyWait *ret_policy) {
         *ret_policy = (PolicyWait){0};
@@ -87,7 +78,7 @@ static bool find_reason(const Entity *e, WaitReason *ret, PolicyWait *ret_policy
                 *ret = reason_of_hold(e, ret_policy);
                 return true;
         }
-        if (!e->told_ready && find_stopped(e)) {
+        if (!e->told_ready && e->n_stopped > 0) {
                 *ret = WAIT_STOPPED;
                 return true;
         }
