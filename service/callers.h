@@ -77,10 +77,15 @@ struct Calls {
         sd_event_source *turn;  /* dispatches */
         sd_event_source *timer; /* when everybody has to wait */
         uint64_t turn_ended_at, turn_took_ns;
-        uint64_t changes_ns;  /* spent on changes since it was a read's turn */
-        uint64_t patience_ns; /* how long to wait for the bus to take what is written */
-        Call *released;       /* its message is in sd-bus's hands */
-        Call *current;        /* and is being dispatched */
+        uint64_t changes_ns; /* spent on changes since it was a read's turn */
+        bool bus_is_full;    /* it has not taken all that is written: nobody is answered */
+        Call *released;      /* its message is in sd-bus's hands */
+        Call *current;       /* and is being dispatched */
+        Call *stepping;      /* whose work goes on */
+        struct {
+                uid_t uid;
+                uint64_t at;
+        } last, last_other; /* who had a turn last, and who of the other users did */
 };
 
 /* Finds or makes. */

@@ -31,12 +31,17 @@
 #define CALLS_COST    4U
 #define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
 
+/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, too, a user's may be 4 MB a second
+ * together, on top of 1 MB at once: the bus then has time for others for all but some hundredths. */
+#define LONG_ANSWER_SIZE (64U << 10)
+#define ANSWER_BYTE_NS   250U
+#define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
+#define OTHERS_NS        NSEC_PER_SEC /* how long ago somebody else may have called last */
+
 /* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and while there is more
  * (messages), nothing is answered. With more than the last, not even that there is no room. */
 #define UNREAD_SIZE_MAX (64 << 10)
 #define UNWRITTEN_MAX   8192U
-#define PATIENCE_NS     (1 * NSEC_PER_MSEC)
-#define PATIENCE_MAX_NS (500 * NSEC_PER_MSEC)
 
 /* --- what is in a call --- */
 
@@ -123,16 +128,44 @@ static int message_size(sd_bus_message *message, size_t *ret) {
 
 /* --- budgets --- */
 
-static Bucket *user_bucket(const Calls *c, uid_t uid, CallLane lane) {
+static const UserBudget lane_budgets[_CALL_LANE_MAX] = {
+                [LANE_CHANGES] = USER_CHANGES, [LANE_READS] = USER_READS};
+
+static Bucket *user_bucket(const Calls *c, uid_t uid, UserBudget budget) {
         if (uid == 0 || uid == geteuid())
                 return NULL;
         User *u = user_get(c->manager, uid);
-        return u ? u->budgets + (lane == LANE_CHANGES ? USER_CHANGES : USER_READS) : NULL;
+        return u ? u->budgets + budget : NULL;
+}
+
+static void note_user(Calls *c, uid_t uid, uint64_t now) {
+        if (c->last.uid != uid) {
+                c->last_other = c->last;
+                c->last.uid = uid;
+        }
+        c->last.at = now;
+}
+
+static bool others_call(const Calls *c, uid_t uid, uint64_t now) {
+        return ns_sub(now, c->last.uid == uid ? c->last_other.at : c->last.at) < OTHERS_NS;
+}
+
+void call_sends(Manager *m, size_t size) {
+        Calls *c = m->calls;
+        uint64_t now = now_ns();
+
+        if (!c || !c->stepping || size < LONG_ANSWER_SIZE)
+                return;
+        uid_t uid = c->stepping->caller->user->uid;
+        Bucket *b = others_call(c, uid, now) ? user_bucket(c, uid, USER_ANSWERS) : NULL;
+        if (b)
+                bucket_take(b, now, (uint64_t) size * ANSWER_BYTE_NS);
 }
 
 static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t took_ns) {
-        Bucket *b = user_bucket(c, u->uid, lane);
+        Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]);
 
+        note_user(c, u->uid, now);
         u->lanes[lane].credit_ns -= (int64_t) took_ns;
         if (lane == LANE_CHANGES)
                 c->changes_ns += took_ns;
@@ -144,9 +177,11 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
 
 /* Until when the user has to wait. */
 static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
-        const Bucket *b = user_bucket(c, u->uid, lane);
+        const Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]),
+                     *answers = user_bucket(c, u->uid, USER_ANSWERS);
+        uint64_t at = b ? bucket_credit_at(b, now, CALLS_ROOM_NS) : now;
 
-        return b ? bucket_credit_at(b, now, CALLS_ROOM_NS) : now;
+        return lane == LANE_READS && answers ? MAX(at, bucket_credit_at(answers, now, ANSWERS_ROOM_NS)) : at;
 }
 
 /* --- turns --- */
@@ -174,17 +209,14 @@ static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t 
         return NULL;
 }
 
-/* Whom to serve; NULL and *at: nobody before that time. */
+/* Whom to serve; NULL and *at: nobody before that time, or before the bus has taken what is written. */
 static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t *at) {
-        uint64_t unwritten = n_unwritten(c);
         CallUser *users[_CALL_LANE_MAX];
 
         *at = UINT64_MAX;
-        if (unwritten > 0) {
-                *at = now + c->patience_ns;
+        c->bus_is_full = n_unwritten(c) > 0;
+        if (c->bus_is_full)
                 return NULL;
-        }
-        c->patience_ns = PATIENCE_NS;
         users[LANE_READS] = lane_next_user(c, LANE_READS, now, at);
         users[LANE_CHANGES] = lane_next_user(c, LANE_CHANGES, now, at);
 
@@ -213,8 +245,11 @@ static void call_dispatch(Call *call) {
 }
 
 static void call_step(Call *call) {
-        int r = call->work.step(call->work.userdata);
+        Calls *c = call->caller->calls;
 
+        c->stepping = call;
+        int r = call->work.step(call->work.userdata);
+        c->stepping = NULL;
         if (r > 0)
                 return;
         if (r < 0)
@@ -269,9 +304,8 @@ static void set_urgent(Calls *c, bool urgent) {
 
 static void wait_until(Calls *c, uint64_t at) {
         (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
-        if (at == UINT64_MAX)
-                return;
-        (void) sd_event_source_set_time(c->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_time(
+                        c->timer, at == UINT64_MAX ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
         (void) sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT);
 }
 
@@ -283,8 +317,6 @@ static int on_turn(sd_event_source *s, void *userdata) {
         while (now < began + TURN_NS && !c->released) {
                 CallUser *u = next_user(c, &lane, now, &at);
                 if (!u) {
-                        if (n_unwritten(c) > 0)
-                                c->patience_ns = MIN(c->patience_ns * 2, PATIENCE_MAX_NS);
                         wait_until(c, at);
                         break;
                 }
@@ -300,6 +332,15 @@ static int on_turn(sd_event_source *s, void *userdata) {
 
 static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         calls_wake(userdata);
+        return 0;
+}
+
+/* sd-bus writes on between two turns of the loop, and tells nobody when all is written. */
+static int before_sleep(sd_event_source *s, void *userdata) {
+        Calls *c = userdata;
+
+        if (c->bus_is_full && n_unwritten(c) == 0)
+                calls_wake(c);
         return 0;
 }
 
@@ -402,6 +443,8 @@ static int add_sources(Calls *c) {
                 r = sd_event_add_time(event, &c->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, c);
         if (r >= 0)
                 r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_prepare(c->timer, before_sleep);
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(c->turn, "calls");
@@ -414,7 +457,7 @@ int calls_new(Manager *m, sd_bus *bus, Calls **ret) {
 
         if (!c)
                 return -ENOMEM;
-        *c = (Calls){.manager = m, .bus = bus, .patience_ns = PATIENCE_NS};
+        *c = (Calls){.manager = m, .bus = bus};
         limit_unread(c);
         int r = add_sources(c);
         if (r >= 0)

@@ -11,7 +11,8 @@
  *     between any two calls and steps, and within those that take long.
  *   - What changes something (registrations, settings) comes before what only asks.
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one connection keep their order.
- *   - A user whose calls took more than a share of one CPU for longer than a moment waits. Root and the service's own user do not.
+ *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when the user's answers
+ *     were longer than a share of what the bus can take, and others call. Root and the service's own user do not.
  *   - No answer is made at once that grows with what there is: its handler makes it in steps (call_go_on()).
  *
  * What waits costs memory: calls beyond CALLS_READS_MAX and CALLS_CHANGES_MAX of a user, or with arguments beyond CALL_SIZE_MAX, are refused.
@@ -44,3 +45,6 @@ typedef struct CallWork {
 /* For a method's handler, as its last act: the call goes on with this work. Takes it; without an order of calls all of it is done at once.
  * Returns what the handler returns. */
 int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work);
+
+/* For a step: sends an answer of that length. */
+void call_sends(Manager *m, size_t size);

@@ -25,7 +25,8 @@ typedef enum UserBudget {
         USER_EDGES,   /* wakes.c: wake-ups and edges */
         USER_SLOW,    /* crowd.c: system calls that a client can make long */
         USER_CHANGES, /* calls.c: time spent on calls that change something, */
-        USER_READS,   /* and on those that only ask */
+        USER_READS,   /* and on those that only ask, */
+        USER_ANSWERS, /* and the length of answers */
         USER_LOG,     /* user_may_log() */
         _USER_BUDGET_MAX,
 } UserBudget;
