@@ -317,3 +317,33 @@ bool string_is_printable(const char *s) {
         }
         return true;
 }
+
+/* The first byte of a sequence. */
+static bool utf8_begin(Utf8Check *c, unsigned char first) {
+        if (first == 0)
+                return false;
+        if (first < 0x80)
+                return true;
+        c->low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+        c->high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+        c->more = first >= 0xc2 && first < 0xe0         ? 1
+                        : (first & 0xf0) == 0xe0        ? 2
+                        : first >= 0xf0 && first < 0xf5 ? 3
+                                                        : 0;
+        return c->more > 0;
+}
+
+bool utf8_check(Utf8Check *c, const char *s, size_t n) {
+        for (size_t i = 0; i < n && !c->failed; i++) {
+                unsigned char byte = (unsigned char) s[i];
+                if (c->more == 0)
+                        c->failed = !utf8_begin(c, byte);
+                else {
+                        c->failed = byte < c->low || byte > c->high;
+                        c->more--;
+                        c->low = 0x80;
+                        c->high = 0xbf;
+                }
+        }
+        return !c->failed;
+}

@@ -47,3 +47,18 @@ const char *format_nsec(char *buf, size_t size, uint64_t ns);
 
 /* Valid UTF-8 without control characters: what may go into a journal field, a terminal and a D-Bus string. */
 bool string_is_printable(const char *s);
+
+/* Whether a text that comes in pieces is valid UTF-8 without NUL. Begins as zeroes. */
+typedef struct Utf8Check {
+        unsigned char more;      /* bytes of a sequence that are still to come, */
+        unsigned char low, high; /* the first of them between these */
+        bool failed;
+} Utf8Check;
+
+bool utf8_check(Utf8Check *c, const char *s, size_t n); /* the next piece. Fails for ever */
+static inline bool utf8_check_is_failed(const Utf8Check *c) {
+        return c->failed;
+}
+static inline bool utf8_check_is_complete(const Utf8Check *c) {
+        return !c->failed && c->more == 0;
+}

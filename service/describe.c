@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <utlist.h>
 
 #include "answer.h"
@@ -331,31 +330,13 @@ static int dump_table(Answer *a, WalkTable table) {
 }
 
 static int dump_object(Answer *a, WalkTable table, void *object) {
-        long before = ftell(a->file);
-
         if (table == WALK_DEVICES)
                 dump_device(object, a->file);
         else if (table == WALK_CLIENTS)
                 dump_client(object, a->file);
         else
                 dump_queue(object, a->file);
-        return (int) MIN(ftell(a->file) - before, (long) ANSWER_SIZE_MAX + 1);
-}
-
-static int text_memfd(const char *text, size_t size) {
-        _cleanup_close_ int fd = memfd_create("xsched-dump", MFD_CLOEXEC);
-
-        if (fd < 0)
-                return negative_errno();
-        for (size_t done = 0; done < size;) {
-                ssize_t n = write(fd, text + done, size - done);
-                if (n < 0)
-                        return negative_errno();
-                done += (size_t) n;
-        }
-        if (lseek(fd, 0, SEEK_SET) < 0)
-                return negative_errno();
-        return TAKE_FD(fd);
+        return 0;
 }
 
 static int dump_end(Answer *a) {
@@ -365,12 +346,7 @@ static int dump_end(Answer *a) {
         HASH_ITER(hh, a->manager->jobs, j, tmp)
                 fprintf(a->file, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid,
                                 (unsigned) j->uid);
-        JSON_TRY(answer_finish_text(a));
-        _cleanup_close_ int fd = text_memfd(a->text, a->text_size);
-        if (fd < 0)
-                return fd;
-        JSON_TRY(sd_bus_reply_method_return(a->message, "h", fd));
-        return 0;
+        return answer_send_text(a);
 }
 
 int describe_text(Manager *m, sd_bus_message *message) {
@@ -381,5 +357,5 @@ int describe_text(Manager *m, sd_bus_message *message) {
                         .tables = {WALK_DEVICES, WALK_CLIENTS, WALK_QUEUES},
                         .n_tables = 3,
         };
-        return answer_text(m, message, &ops, NULL);
+        return answer_memfd(m, message, &ops);
 }

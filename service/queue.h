@@ -45,10 +45,10 @@ struct Queue {
         bool own; /* an entity of its own */
         bool suspended;
 
-        bool ready;                         /* outstanding was not 0 when last looked at under watch */
-        bool stalled;                       /* its process is stopped: does not count as ready */
-        uint64_t progress;                  /* submitted + completed when last looked at for that */
-        bool boosted;                       /* another queue of the process waits for it */
+        bool ready;        /* outstanding was not 0 when last looked at under watch */
+        bool stalled;      /* its process is stopped: does not count as ready */
+        uint64_t progress; /* submitted + completed when last looked at for that */
+        bool boosted;      /* another queue of the process waits for it */
         bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
         struct {

@@ -33,6 +33,6 @@ def render_attack(record, table):
         "Holds and registrations of one user beside another who attacks. The yardstick, and the line below each attack: as many processes that keep "
         "the CPUs and the bus busy without a word to the service. Each is measured in five turns, by turns with its yardstick, and shown is the turn in the middle. "
         "The aim is a p99 of 2x of the yardstick's at most. An edge waits "
-        "for some 10 µs of what is done for others when it comes, and not for a whole call: what takes longest in one go is the end of a long answer.\n\n"
+        "for some 10 µs of what is done for others when it comes, and not for a whole call.\n\n"
         + table(["", "hold p50 us", "p99 us", "p99 to yardstick", "registration p50 us", "p99 us", "p99 to yardstick"], rows)
     )

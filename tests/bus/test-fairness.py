@@ -7,8 +7,10 @@ A bound is never a time, but so many times what one of the attacker's calls take
 import json
 import mmap
 import os
+import select
 import struct
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
@@ -75,9 +77,11 @@ class Attacker:
         self.ours.sendall(b".")
 
     def end(self):
-        self.ours.close()
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        if self.pid:
+            self.ours.close()
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
 
 
 @unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
@@ -145,6 +149,64 @@ class Fairness(Case):
 
     def test_registrations_beside_introspection(self):
         self.check_registers(self.beside(path=PATH + "/queue", interface=INTROSPECTABLE, member="Introspect"))
+
+    def cpu_ns(self, function):
+        """What the service's own thread takes for it."""
+        def taken():
+            with open(f"/proc/{self.service.pid}/task/{self.service.pid}/schedstat", encoding="ascii") as f:
+                return int(f.read().split()[0])
+
+        before = taken()
+        function()
+        return taken() - before
+
+    def test_an_object_costs_the_same_among_many(self):
+        """Nothing that is said of a queue is sought among all the others of its group."""
+        def tree():
+            n = len(self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0])
+            return min(self.cpu_ns(lambda: self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")) for _ in range(4)) / n
+
+        clients = [self.raw() for _ in range(4)]
+        clients[0].queue()
+        for _ in range(100):
+            clients[0].queue("pci:0000:09:00.0")
+        few = tree()
+        for r in clients:
+            for _ in range(700):
+                r.queue("pci:0000:09:00.0")
+        many = tree()
+        self.assertLess(2 * many, 3 * few, "ns for two, and three")
+
+    def test_long_answers_leave_room_for_others(self):
+        """The bus is busy with a long one for as long as it is, whoever waits. So a user beside others gets so much of them in a time."""
+        a_second, at_once = 4_000_000, 1_000_000
+
+        def attack(a):
+            clients = self.crowd(a)
+            a.done()
+            c = a.connect()
+            start, n, longest = now_ns(), 0, 0
+            pending = [c.send(NAME, PATH, MANAGER, "Describe") for _ in range(8)]
+            while not select.select([a.ours], [], [], 0)[0]:
+                size = len(c.reply(pending.pop(0), 1000)[0])
+                pending.append(c.send(NAME, PATH, MANAGER, "Describe"))
+                n, longest = n + size, max(longest, size)
+            assert clients
+            assert n >= longest > 64 << 10, n
+            a.ours.recv(1)
+            a.ours.sendall(struct.pack("QQQ", n, longest, now_ns() - start))
+            a.ours.recv(1)
+
+        self.n_queues = QUEUES_PER_CLIENT
+        a = self.attacker(attack)
+        a.step()
+        a.go_on()
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            self.register()
+        a.go_on()
+        n, longest, took = struct.unpack("QQQ", a.ours.recv(24))
+        self.assertLess(n, at_once + a_second * took / 1e9 + longest)
 
     def test_lists_beside_descriptions(self):
         one = self.beside()

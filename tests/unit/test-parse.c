@@ -209,6 +209,48 @@ static void test_printable(void **state) {
         assert_false(string_is_printable("cut off \xe2\x82"));
 }
 
+static bool utf8_is_valid(const char *s, size_t n, size_t piece) {
+        Utf8Check c = {};
+
+        for (size_t i = 0; i < n; i += piece)
+                (void) utf8_check(&c, s + i, MIN(piece, n - i));
+        return utf8_check_is_complete(&c);
+}
+
+/* However it comes in pieces. */
+static void test_utf8(void **state) {
+#define TEXT(valid, s)                                                                                      \
+        { s, sizeof(s) - 1, valid }
+        static const struct {
+                const char *s;
+                size_t n;
+                bool valid;
+        } texts[] = {
+                        TEXT(true, ""),
+                        TEXT(true, "letters\n\t\x7f"),
+                        TEXT(true, "\xc2\x80 \xdf\xbf"),
+                        TEXT(true, "\xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xef\xbf\xbf"),
+                        TEXT(true, "\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"),
+                        TEXT(false, "a\0b"),
+                        TEXT(false, "\x80"),
+                        TEXT(false, "\xc1\xbf"),         /* overlong */
+                        TEXT(false, "\xe0\x9f\xbf"),     /* overlong */
+                        TEXT(false, "\xf0\x8f\xbf\xbf"), /* overlong */
+                        TEXT(false, "\xed\xa0\x80"),     /* a surrogate */
+                        TEXT(false, "\xf4\x90\x80\x80"), /* beyond U+10FFFF */
+                        TEXT(false, "\xf5\x80\x80\x80"),
+                        TEXT(false, "\xff"),
+                        TEXT(false, "\xc3("),
+                        TEXT(false, "\xe2\x82"), /* ends too early */
+                        TEXT(false, "\xe2\x82("),
+        };
+#undef TEXT
+
+        for (size_t i = 0; i < ELEMENTSOF(texts); i++)
+                for (size_t piece = 1; piece <= 5; piece++)
+                        assert_int_equal(utf8_is_valid(texts[i].s, texts[i].n, piece), texts[i].valid);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_nsec),
@@ -220,6 +262,7 @@ int main(void) {
                         cmocka_unit_test(test_permyriad),
                         cmocka_unit_test(test_range),
                         cmocka_unit_test(test_printable),
+                        cmocka_unit_test(test_utf8),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
