@@ -38,11 +38,10 @@ static void text_drop(AnswerText *t) {
 
 /* With room, at the end. */
 static TextPiece *text_piece(AnswerText *t) {
-        TextPiece *piece = t->pieces ? t->pieces->prev : NULL;
-
-        if (piece && piece->n < PIECE_ROOM)
-                return piece;
-        piece = mmap(NULL, PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (t->pieces && t->pieces->prev->n < PIECE_ROOM)
+                return t->pieces->prev;
+        TextPiece *piece =
+                        mmap(NULL, PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (piece == MAP_FAILED)
                 return NULL;
         DL_APPEND(t->pieces, piece);
