@@ -42,6 +42,7 @@ struct Http {
 
         Connection *connections;
         unsigned n_connections;
+        bool full; /* and nobody could be sent away for who wants to come in */
         uint64_t idle_since;
 };
 
@@ -54,6 +55,7 @@ static void shut(Connection *c) {
 }
 
 static void listen_on(Http *h, bool on) {
+        h->full = !on;
         for (size_t i = 0; i < h->n_listening; i++)
                 (void) sd_event_source_set_enabled(h->listening[i], on ? SD_EVENT_ON : SD_EVENT_OFF);
 }
@@ -205,9 +207,25 @@ static void arm(Http *h, uint64_t at) {
         (void) sd_event_source_set_enabled(h->timer, at == NSEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 }
 
+/* Lets in who waits for it as soon as somebody can be sent away; when that will be. */
+static uint64_t let_in(Http *h, uint64_t now) {
+        uint64_t next = NSEC_INFINITY;
+        Connection *c;
+
+        if (h->full && find_victim(h, now))
+                listen_on(h, true);
+        if (!h->full)
+                return next;
+        DL_FOREACH(h->connections, c)
+                if (!c->shut && c->phase == PHASE_ANSWERING)
+                        next = MIN(next, c->answered_at + HTTP_READING_NS + 1);
+        return next;
+}
+
 static void turn(Http *h) {
         (void) MHD_run(h->daemon);
-        arm(h, end_old(h, now_ns()));
+        uint64_t now = now_ns(), next = end_old(h, now);
+        arm(h, MIN(next, let_in(h, now)));
 }
 
 static int on_ready(sd_event_source *s, int fd, uint32_t events, void *userdata) {
