@@ -99,8 +99,7 @@ class Fairness(Case):
         clients = []
         for n in range(self.n_queues // QUEUES_PER_CLIENT):
             clients.append(Raw(a.connect()))
-            for _ in range(QUEUES_PER_CLIENT):
-                clients[-1].queue("pci:0000:09:00.0")
+            clients[-1].queues(QUEUES_PER_CLIENT, "pci:0000:09:00.0")
         return clients
 
     def ask_much(self, a, member="Describe", path=PATH, interface=MANAGER):
@@ -273,7 +272,7 @@ class Fairness(Case):
             n = 0
             for s in serials:
                 try:
-                    c.reply(s, 1000)
+                    c.answered(s, 1000)
                     n += 1
                 except dbus.DBusError as e:
                     if e.name != LIMITS_EXCEEDED:

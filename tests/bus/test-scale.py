@@ -33,7 +33,7 @@ class Scale(Case):
         for i in range(CLIENTS):
             c = self.raw(connections[i % len(connections)], Job=("s", token))
             crowd.append(c)
-            slots += [c.queue() for _ in range(QUEUES)]
+            slots += c.queues(QUEUES)
         self.assertEqual((self.get("NClients"), self.get("NQueues")), (CLIENTS + 4, CLIENTS * QUEUES + 7))
         self.assertEqual(len(self.call("ListClients")), CLIENTS + 4)
         self.assertEqual(len({q[0] for q in self.call("ListQueues")}), CLIENTS * QUEUES + 7)

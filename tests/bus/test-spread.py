@@ -3,6 +3,7 @@
 """Settings of thousands of queues, on their way: who answers when, who need not wait for it, and what comes in between; and registrations that
 end midway. Times are compared with those of the same run."""
 
+import json
 import os
 import signal
 import select
@@ -13,7 +14,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 import dbus
 from harness import *
 
-OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
 CLIENTS, QUEUES = 6, 1000
 
 
@@ -55,8 +55,7 @@ class Crowd:
         token, path = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", "crowd", {}, pidfd, 0)
         self.clients = [Raw(self.c, {"Job": ("s", token)}) for _ in range(CLIENTS)]
         for r in self.clients:
-            for _ in range(QUEUES):
-                r.queue("pci:0000:09:00.0")
+            r.queues(QUEUES, "pci:0000:09:00.0")
         self.ours.sendall(f"{path} {self.c.name}".encode())
         while word := self.ours.recv(64):
             self.ours.sendall(str(getattr(self, word.decode())(path)).encode())
@@ -113,9 +112,8 @@ class Spread(Case):
 
     def said(self, name="Priority"):
         """What all queues say."""
-        tree = self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects", timeout=60)[0]
-        queues = [o[QUEUE] for o in tree.values() if QUEUE in o]
-        return len(queues), {q[name] for q in queues}
+        queues = json.loads(self.call("Describe"))["queues"]
+        return len(queues), {q[name.lower()] for q in queues}
 
     def test_who_has_an_answer_reads_what_was_set(self):
         crowd = self.crowd()
@@ -229,8 +227,7 @@ class Dies(Case):
 
     def test_the_service_while_settings_are_on_their_way(self):
         r = self.raw()
-        for _ in range(QUEUES):
-            r.queue()
+        r.queues(QUEUES)
         told = self.connect()
         told.match(f"type='signal',path='{r.path}'")
         for n in range(1, 6):
@@ -239,8 +236,7 @@ class Dies(Case):
             self.service.kill()
             self.service.start()
             self.assertFalse(r.hung_up())
-            tree = self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0]
-            self.assertEqual([o[QUEUE]["Priority"] for o in tree.values() if QUEUE in o], [-n] * QUEUES)
+            self.assertEqual([q["priority"] for q in json.loads(self.call("Describe"))["queues"]], [-n] * QUEUES)
 
     def test_who_registers_leaves_nothing(self):
         """Killed at any point between the call and the answer: no client, no place in a quota, no descriptor, nothing in the store."""

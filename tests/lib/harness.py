@@ -200,9 +200,9 @@ class Store:
 
 
 class Service:
-    def __init__(self, bus, directory, keep=False, config="", options=(), command=()):
+    def __init__(self, bus, directory, keep=False, config="", options=(), command=(), program="XSCHEDD"):
         self.bus, self.directory, self.options, self.command = bus, directory, list(options), list(command)
-        self.program = os.environ["XSCHEDD"]
+        self.program = os.environ[program]
         self.store = Store(directory, keep)
         self.config = os.path.join(directory, "xsched.conf")
         self.configure(config)
@@ -406,6 +406,17 @@ class Raw:
         self.ids.append(id_)
         return Slot(self, slot)
 
+    def queues(self, n, device="pci:0000:01:00.0"):
+        """As many, fewer at once than may wait."""
+        slots = []
+        while len(slots) < n:
+            wanted = {"Device": ("s", device), "Backend": ("s", "test")}
+            for s in self.connection.send_times(min(n - len(slots), 64), NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", self.path, wanted):
+                id_, slot = self.connection.reply(s)
+                self.ids.append(id_)
+                slots.append(Slot(self, slot))
+        return slots
+
     def unregister(self, index=0):
         self.connection.call(NAME, PATH, MANAGER, "UnregisterQueue", "t", self.ids.pop(index))
 
@@ -454,6 +465,7 @@ class Case(unittest.TestCase):
     config = ""
     options = ()
     command = ()
+    build = "XSCHEDD"  # XSCHEDD_QUICK waits less: quick-build.h
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="xsched-test-")
@@ -461,7 +473,7 @@ class Case(unittest.TestCase):
         os.chmod(self.directory, 0o755)
         self.bus = Bus(self.directory)
         self.addCleanup(self.bus.end)
-        self.service = Service(self.bus, self.directory, self.keep, self.config, self.options, self.command)
+        self.service = Service(self.bus, self.directory, self.keep, self.config, self.options, self.command, self.build)
         self.addCleanup(self.service.end)
         self.c = self.connect()
 
