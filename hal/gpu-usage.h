@@ -24,6 +24,10 @@
 #define GPU_USAGE_PIDS_MAX  64U
 #define GPU_USAGE_SAMPLE_MS 100 /* how often a point sample wants to be taken */
 
+/* So many points are taken after a question, and then there is nobody who asks. */
+#define GPU_USAGE_SAMPLES_MAX 30U
+#define GPU_USAGE_IDLE_MS     10000
+
 typedef struct GpuUsage GpuUsage;
 
 /* `root`: "" but for tests. *ret_source is fit for people, also of a failure: -ENODEV, when none knows the GPU. */

@@ -18,9 +18,6 @@
 #include "hal/gpu-usage.h"
 #include "log.h"
 
-#define ANSWER_NS  (5 * NSEC_PER_SEC)
-#define RETRY_NS   (600 * NSEC_PER_SEC)
-#define PAUSE_NS   (3 * NSEC_PER_SEC)
 #define ANSWER_MAX 256U
 
 struct AccountDriver {
@@ -51,7 +48,7 @@ static void stop(AccountDriver *a) {
 static void fail(AccountDriver *a, const char *why) {
         log_debug("What the driver of %s counts is not used for a while: %s", a->device->id, why);
         stop(a);
-        a->failed_until = now_ns() + RETRY_NS;
+        a->failed_until = now_ns() + ACCOUNT_DRIVER_RETRY_NS;
 }
 
 /* Nobody asks it any more; or it should have answered. */
@@ -209,12 +206,12 @@ void account_driver_ask(Device *d, Entity *e, uint64_t now) {
                 r = -EPIPE;
         if (r >= 0)
                 r = sd_event_add_time_relative(d->manager->event, &a->timeout, CLOCK_MONOTONIC,
-                                ANSWER_NS / NSEC_PER_USEC, 0, on_timeout, a);
+                                ACCOUNT_DRIVER_ANSWER_NS / NSEC_PER_USEC, 0, on_timeout, a);
         if (r < 0) {
                 fail(a, "it cannot be asked");
                 return;
         }
-        a->begins = ns_sub(now, a->asked_at) > PAUSE_NS;
+        a->begins = ns_sub(now, a->asked_at) > ACCOUNT_DRIVER_PAUSE_NS;
         a->asked_at = now;
         a->asked_about = e;
 }

@@ -16,7 +16,6 @@
 #include "hal/gpu-metrics.h"
 #include "log.h"
 
-#define TIMEOUT_NS  (5 * NSEC_PER_SEC)
 #define WAITING_MAX 64U
 #define OUTPUT_MAX  4096U
 
@@ -186,8 +185,8 @@ static int watch(DeviceMetrics *m, pid_t pid) {
         }
         r = sd_event_source_set_child_process_own(m->child, true);
         if (r >= 0)
-                r = sd_event_add_time_relative(e, &m->timeout, CLOCK_MONOTONIC, TIMEOUT_NS / NSEC_PER_USEC,
-                                0, on_timeout, m);
+                r = sd_event_add_time_relative(e, &m->timeout, CLOCK_MONOTONIC,
+                                METRICS_TIMEOUT_NS / NSEC_PER_USEC, 0, on_timeout, m);
         return r;
 }
 

@@ -11,7 +11,8 @@
 
 #include "device.h"
 
-#define METRICS_FRESH_NS (500 * NSEC_PER_MSEC)
+#define METRICS_FRESH_NS   (500 * NSEC_PER_MSEC)
+#define METRICS_TIMEOUT_NS (5 * NSEC_PER_SEC)
 
 /* Measure() of a device, whose answer may come later: what a method handler returns. */
 int device_measure(Device *d, sd_bus_message *message, sd_bus_error *error);

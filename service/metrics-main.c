@@ -46,10 +46,6 @@ static int read_library(const char *root, const PciAddress *a, GpuMetrics *m, ch
         return q;
 }
 
-/* So many points are taken after a question, and then there is nobody who asks. */
-#define SAMPLES_MAX 30U
-#define IDLE_MS     10000
-
 typedef struct Question {
         char text[GPU_USAGE_PIDS_MAX * 12 + 1];
         size_t length;
@@ -108,8 +104,8 @@ static int follow(FILE *f, const char *root, const PciAddress *a) {
         if (fflush(f) != 0 || r < 0)
                 return EXIT_FAILURE;
         do {
-                r = poll(&fd, 1, n_idle < SAMPLES_MAX ? GPU_USAGE_SAMPLE_MS : IDLE_MS);
-                if (r == 0 && n_idle++ >= SAMPLES_MAX)
+                r = poll(&fd, 1, n_idle < GPU_USAGE_SAMPLES_MAX ? GPU_USAGE_SAMPLE_MS : GPU_USAGE_IDLE_MS);
+                if (r == 0 && n_idle++ >= GPU_USAGE_SAMPLES_MAX)
                         r = -ETIMEDOUT;
                 else if (r == 0)
                         gpu_usage_sample(u, q.pids, q.n);

@@ -58,8 +58,13 @@ class Waits(Case):
         other, slot = self.tenant("other", Priority=-10)
         slot.edge(1)
         self.low_slot.edge(1)
-        until(lambda: [w[1:3] for w in self.low.get("Waits")] == [("share", other.get("Group"))], "the other one's turn")
-        until(lambda: [w[1:3] for w in other.get("Waits")] == [("share", self.low.get("Group"))], "this one's turn")
+
+        def waits(who, for_whom):
+            for s in (slot, self.low_slot):
+                s.wait_at_gate(int(s.held))  # what it had launched before has ended
+            return [w[1:3] for w in who.get("Waits")] == [("share", for_whom.get("Group"))]
+        until(lambda: waits(self.low, other), "the other one's turn")
+        until(lambda: waits(other, self.low), "this one's turn")
 
     def test_suspended(self):
         """By what it was suspended, the nearest first."""

@@ -4,7 +4,8 @@
  * A test double of libnvidia-ml: one GPU that is not there, 0000:65:00.0, of whose time each process that is asked about, and any other, has what $FAKE_NVML
  * says: a file with one line, "percent", and "hang", "crash", "none" or "refuse".
  *
- * As the driver does it measures each sixth of a second, and gives one sample of each process for each of those that are newer than asked for.
+ * As the driver does it gives one sample of each process for each period that is newer than asked for; but the driver's last a sixth of a second, and these a quarter
+ * of that, as xschedd-quick asks four times as often.
  */
 
 #include <stdio.h>
@@ -61,7 +62,8 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device) {
         return streq(id, "00000000:65:00.0") ? 0 : 6;
 }
 
-#define PERIOD_US 166667U
+#define PERIOD_US   41667U
+#define PERIODS_MAX 120U /* that it knows */
 
 _public_
 int nvmlDeviceGetProcessUtilization(void *device, Sample *samples, unsigned *n, unsigned long long since) {
@@ -84,7 +86,8 @@ int nvmlDeviceGetProcessUtilization(void *device, Sample *samples, unsigned *n, 
         unsigned long long now =
                         (unsigned long long) ts.tv_sec * 1000000 + (unsigned long long) ts.tv_nsec / 1000;
         unsigned long long newest = now / PERIOD_US;
-        unsigned long long oldest = MAX(since / PERIOD_US + 1, newest > 30 ? newest - 30 : 1);
+        unsigned long long oldest =
+                        MAX(since / PERIOD_US + 1, newest > PERIODS_MAX ? newest - PERIODS_MAX : 1);
         unsigned needed = newest >= oldest ? (unsigned) (newest - oldest + 1) * n_pids : 0;
         if (needed == 0)
                 return 6;
