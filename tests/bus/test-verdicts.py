@@ -13,7 +13,7 @@ from harness import *
 LOW = {"XSCHED_PRIORITY": "-10"}
 
 
-class Verdicts(Case):
+class VerdictCase(Case):
     # The floor under the low ones has its own test, and so has the counting of who is alone.
     config = "[Scheduler]\nStarveAfter=1h\nAccounting=off\n"
 
@@ -28,12 +28,8 @@ class Verdicts(Case):
         self.assertIsNone(p.line(0))
         return p, high, path
 
-    def a_lease_passes(self, slot):
-        """Longer than one that was not renewed lasts, by those of a slot that is held, too."""
-        until(lambda: slot.held, "it is held")
-        begun = now_ns()
-        until(lambda: slot.raw.lease_until > begun + 2.25 * LEASE * 1e9, "the lease to be renewed again and again")
 
+class Verdicts(VerdictCase):
     def test_high_holds_low_and_lets_go(self):
         _, low = self.tenant("low", Priority=-10)
         client, high = self.tenant("high")
@@ -128,21 +124,12 @@ class Verdicts(Case):
             self.assertEqual(client.get("State"), "suspended")
             self.c.call(NAME, target, interface, "Resume")
             until(lambda: not watched.held)
-        # A suspended client that waits at the gate, and dies there; and one that lives to see the end of it.
-        for kill in (False, True):
-            self.c.call(NAME, path, CLIENT, "Suspend")
-            p.tell("begin 0")
-            if kill:
-                until(lambda: self.get("State", path, CLIENT) == "suspended" and self.get("Waits", path, CLIENT), "it waits")
-                self.assertIsNone(p.line(0))
-                p.process.kill()
-            else:
-                self.c.call(NAME, client.path, CLIENT, "Suspend")
-                self.a_lease_passes(slot)
-                self.c.call(NAME, client.path, CLIENT, "Resume")
-                self.assertIsNone(p.line(0), "a suspended client passed: its lease is not renewed")
-                self.c.call(NAME, path, CLIENT, "Resume")
-                p.expect("tracked|untracked")
+        # One that waits at the gate, and dies there.
+        self.c.call(NAME, path, CLIENT, "Suspend")
+        p.tell("begin 0")
+        until(lambda: self.get("Waits", path, CLIENT), "it waits")
+        self.assertIsNone(p.line(0))
+        p.process.kill()
         until(lambda: self.get("NClients") == 1)
 
     def test_priority_can_change_at_any_time(self):
@@ -157,29 +144,6 @@ class Verdicts(Case):
         until(lambda: a.held and not b.held)
         self.call("ResetGroup", "st", second.get("Group"), 0)
         until(lambda: b.held and not a.held)
-
-    def test_stopped_service_frees_within_the_lease(self):
-        p, _, path = self.held_program()
-        self.service.freeze()
-        stopped = time.monotonic()
-        p.expect("tracked")
-        waited = time.monotonic() - stopped
-        self.assertLess(waited, 3 * LEASE)  # the lease, and what a loaded machine adds
-        p.ask("complete 0")
-        self.service.thaw()
-        self.assertGreaterEqual(self.get("LeaseExpired", path, CLIENT), 1)
-        # It is held again by a service that goes on.
-        p.tell("begin 0")
-        until(lambda: self.get("State", path, CLIENT) == "held")
-
-    def test_a_lease_is_renewed(self):
-        p, high, _ = self.held_program()
-        _, low = self.tenant("low", Priority=-10)
-        low.edge(1)
-        self.a_lease_passes(low)
-        self.assertIsNone(p.line(0))
-        high.edge(0)
-        p.expect("tracked")
 
     def test_a_stopped_client_holds_up_nobody(self):
         p = self.program()
@@ -220,6 +184,52 @@ class Verdicts(Case):
         self.assertEqual(self.get("State", path, CLIENT), "held")
         high.edge(0)
         p.expect("tracked")
+
+
+class Leases(VerdictCase):
+    """They take their time, and pass in pages: whichever the bus is."""
+
+    def a_lease_passes(self, slot):
+        """Longer than one that was not renewed lasts, by those of a slot that is held, too."""
+        until(lambda: slot.held, "it is held")
+        begun = now_ns()
+        until(lambda: slot.raw.lease_until > begun + 2.25 * LEASE * 1e9, "the lease to be renewed again and again")
+
+    def test_stopped_service_frees_within_the_lease(self):
+        p, _, path = self.held_program()
+        self.service.freeze()
+        stopped = time.monotonic()
+        p.expect("tracked")
+        waited = time.monotonic() - stopped
+        self.assertLess(waited, 3 * LEASE)  # the lease, and what a loaded machine adds
+        p.ask("complete 0")
+        self.service.thaw()
+        self.assertGreaterEqual(self.get("LeaseExpired", path, CLIENT), 1)
+        # It is held again by a service that goes on.
+        p.tell("begin 0")
+        until(lambda: self.get("State", path, CLIENT) == "held")
+
+    def test_a_lease_is_renewed(self):
+        p, high, _ = self.held_program()
+        _, low = self.tenant("low", Priority=-10)
+        low.edge(1)
+        self.a_lease_passes(low)
+        self.assertIsNone(p.line(0))
+        high.edge(0)
+        p.expect("tracked")
+
+    def test_the_lease_of_who_is_suspended_is_renewed(self):
+        client, slot = self.tenant("a")
+        p = self.program()
+        path = self.call("GetClientByPID", "u", p.pid)
+        for target in (client.path, path):
+            self.c.call(NAME, target, CLIENT, "Suspend")
+        p.tell("begin 0")
+        until(lambda: self.get("Waits", path, CLIENT), "it waits")
+        self.a_lease_passes(slot)
+        self.assertIsNone(p.line(0), "a suspended client passed: its lease is not renewed")
+        self.c.call(NAME, path, CLIENT, "Resume")
+        p.expect("tracked|untracked")
 
 
 class Floor(Case):
