@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 from harness import *
 
-CLIENTS, QUEUES = 1000, 5
+CLIENTS, QUEUES = fewer(1000), 5
 
 
 class Scale(Case):
@@ -82,9 +82,10 @@ class Scale(Case):
 
         cycle(300)  # caches and pools have their size now
         fds, rss = count_fds(self.service.pid), rss_kb(self.service.pid)
-        cycle(1500)
+        n = fewer(1500)
+        cycle(n)
         # The jobs stay as long as the process behind them, this one: one pidfd each.
-        jobs = 150
+        jobs = n // 10
         until(lambda: count_fds(self.service.pid) <= fds + jobs)
         self.assert_not_grown(rss, 1024)
 
@@ -102,7 +103,7 @@ class Scale(Case):
 
         cycle(50)
         fds, rss = count_fds(self.service.pid), rss_kb(self.service.pid)
-        cycle(400)
+        cycle(fewer(400))
         until(lambda: count_fds(self.service.pid) <= fds)
         self.assert_not_grown(rss, 1024)
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 import dbus
 from harness import *
 
-CLIENTS, QUEUES = 6, 1000
+CLIENTS, QUEUES = 6, fewer(1000)
 
 
 def median(times):

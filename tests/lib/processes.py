@@ -7,6 +7,7 @@ far beyond any honest delay on a loaded machine.
 """
 
 import fcntl
+import functools
 import os
 import re
 import select
@@ -85,11 +86,17 @@ def rss_kb(pid):
     return int(re.search(r"RssAnon:\s+(\d+)", proc(pid, "status"))[1])
 
 
+@functools.lru_cache(maxsize=None)
 def grows_by_design():
     """A sanitizer keeps what was freed: memory then says nothing."""
     with open(os.environ["XSCHEDD"], "rb") as f:
         program = f.read()
     return b"__asan_" in program or b"__tsan_" in program
+
+
+def fewer(n):
+    """Of a crowd beside a service with a sanitizer, which takes several times as long for each: it is as much work."""
+    return n * 2 // 5 if grows_by_design() else n
 
 
 def become_nobody():
