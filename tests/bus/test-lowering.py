@@ -149,7 +149,7 @@ class Attacks(LoweringCase):
     def test_threshold_of_the_device(self):
         """A number of one's own counts where it is less than the device's, which is 1."""
         contender = self.raw(Job=("s", self.job("other", Priority=200)[0]))
-        contender.queue()
+        contender.queue().edge(1)  # for as long as this takes
         self.assertEqual(self.in_flight(65535), 1)
         self.assertEqual(self.in_flight(0, 65535), 1)
         self.call("SetPolicy", "ssta{sv}", "", "", 0, {"Threshold": ("u", 9)})
