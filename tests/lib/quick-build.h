@@ -30,7 +30,7 @@
 #        undef GPU_USAGE_SAMPLES_MAX
 #        define GPU_USAGE_SAMPLES_MAX 8U
 #        undef GPU_USAGE_IDLE_MS
-#        define GPU_USAGE_IDLE_MS 2000
+#        define GPU_USAGE_IDLE_MS 4500
 #endif
 
 #ifdef QUICK_EXPORTER
