@@ -15,6 +15,7 @@
 
 #include "auth.h"
 #include "callers.h"
+#include "client.h"
 #include "log.h"
 #include "tree-dbus.h"
 #include "user.h"
@@ -31,7 +32,7 @@
 #define CALLS_COST    4U
 #define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
 
-/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, too, a user's may be 4 MB a second
+/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have clients, a user's may be 4 MB a second
  * together, on top of 1 MB at once: the bus then has time for others for all but some hundredths. */
 #define LONG_ANSWER_SIZE (64U << 10)
 #define ANSWER_BYTE_NS   250U
@@ -150,6 +151,12 @@ static bool others_call(const Calls *c, uid_t uid, uint64_t now) {
         return ns_sub(now, c->last.uid == uid ? c->last_other.at : c->last.at) < OTHERS_NS;
 }
 
+static bool others_have_clients(Manager *m, uid_t uid) {
+        const User *u = user_get(m, uid);
+
+        return u && HASH_COUNT(m->clients) > u->n[USER_CLIENTS];
+}
+
 void call_sends(Manager *m, size_t size) {
         Calls *c = m->calls;
         uint64_t now = now_ns();
@@ -157,8 +164,8 @@ void call_sends(Manager *m, size_t size) {
         if (!c || !c->stepping || size < LONG_ANSWER_SIZE)
                 return;
         uid_t uid = c->stepping->caller->user->uid;
-        Bucket *b = others_call(c, uid, now) ? user_bucket(c, uid, USER_ANSWERS) : NULL;
-        if (b)
+        Bucket *b = user_bucket(c, uid, USER_ANSWERS);
+        if (b && (others_call(c, uid, now) || others_have_clients(m, uid)))
                 bucket_take(b, now, (uint64_t) size * ANSWER_BYTE_NS);
 }
 
