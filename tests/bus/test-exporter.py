@@ -20,6 +20,7 @@ EXPORTER, QUICK = os.environ["XSCHED_EXPORTER"], os.environ["XSCHED_EXPORTER_QUI
 FOLDER = os.environ["PROMETHEUS_FOLDER"]
 DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "opencl:pocl:cpu:0"
 CONNECTIONS_MAX = 32  # HTTP_CONNECTIONS_MAX
+ASKING = 0.25  # HTTP_ASKING_NS, in seconds
 FRESH_NS = 1_000_000_000  # COLLECT_FRESH_NS
 MEASURED = "source=test\\nutilisation=37\\ntemperature_mc=61500\\nvram_total=64000\\nvram_used=5000\\npower_uw=212500000\\n"
 
@@ -354,6 +355,15 @@ class Reading(HostileCase):
         """Whom the exporter has let in, and what neither side has ended."""
         rows = [line.split() for line in proc(self.exporter.pid, "net/tcp").splitlines()[1:]]
         return sum((int(local.split(":")[1], 16), state) == (self.port, "01") and inode != "0" for _, local, _, state, *_, inode in (r[:10] for r in rows))
+
+    def test_who_has_just_come(self):
+        """Is not sent away for the next one: what it asks may be on its way."""
+        start = time.monotonic()
+        idle = [self.connect_http() for _ in range(CONNECTIONS_MAX)]
+        late = self.connect_http(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(idle[0].recv(1), b"")
+        self.assertGreaterEqual(time.monotonic() - start, ASKING)
+        self.assertEqual(late.recv(12), b"HTTP/1.1 200")
 
     def test_who_does_not_read(self):
         """Of an answer that is longer than what the kernel keeps for them: as many as are needed lose their places, and not all when their time is over."""

@@ -24,10 +24,15 @@ class Suspended(Case):
     def backlog(self):
         return self.get("Backlog", self.call("ListQueues")[0][4], QUEUE)
 
+    def waits(self):
+        with open(self.call("Dump"), encoding="utf-8") as f:
+            return "waiters=1 " in f.read()
+
     def suspend(self, uncounted=0):
         """Suspends the program, and has it wait at its gate. What passed uncounted before that, if anything, may count as one launch by then."""
         self.c.call(NAME, self.path(), CLIENT, "Suspend")
         self.p.tell("begin 0")
+        until(self.waits, "it waits")
         until(lambda: 1 <= self.backlog() <= 1 + uncounted, "the service knows of the launch that waits")
         self.assertIsNone(self.p.line(0))
 

@@ -44,6 +44,8 @@
 #        define COLLECT_MEASURE_NS (1500 * NSEC_PER_MSEC)
 #        undef HTTP_LIFE_NS
 #        define HTTP_LIFE_NS (4 * NSEC_PER_SEC)
+#        undef HTTP_ASKING_NS
+#        define HTTP_ASKING_NS (100 * NSEC_PER_MSEC)
 #        undef HTTP_READING_NS
 #        define HTTP_READING_NS (300 * NSEC_PER_MSEC)
 #endif

@@ -60,17 +60,26 @@ static void listen_on(Http *h, bool on) {
                 (void) sd_event_source_set_enabled(h->listening[i], on ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* Who may be sent away for another; NULL: nobody. */
-static Connection *find_victim(Http *h, uint64_t now) {
-        Connection *c;
+/* From when on it may be sent away for another. */
+static uint64_t is_victim_at(const Connection *c) {
+        if (c->shut || c->phase == PHASE_WAITING)
+                return NSEC_INFINITY;
+        return c->phase == PHASE_ASKING ? c->began_at + HTTP_ASKING_NS : c->answered_at + HTTP_READING_NS;
+}
 
-        DL_FOREACH(h->connections, c)
-                if (!c->shut && c->phase == PHASE_ASKING)
+/* NULL: nobody. */
+static Connection *find_victim(Http *h, uint64_t now) {
+        Connection *c, *reading = NULL;
+
+        DL_FOREACH(h->connections, c) {
+                if (is_victim_at(c) >= now)
+                        continue;
+                if (c->phase == PHASE_ASKING)
                         return c;
-        DL_FOREACH(h->connections, c)
-                if (!c->shut && c->phase == PHASE_ANSWERING && now - c->answered_at > HTTP_READING_NS)
-                        return c;
-        return NULL;
+                if (!reading)
+                        reading = c;
+        }
+        return reading;
 }
 
 static void on_connection(void *userdata, struct MHD_Connection *connection, void **context,
@@ -217,9 +226,8 @@ static uint64_t let_in(Http *h, uint64_t now) {
         if (!h->full)
                 return next;
         DL_FOREACH(h->connections, c)
-                if (!c->shut && c->phase == PHASE_ANSWERING)
-                        next = MIN(next, c->answered_at + HTTP_READING_NS + 1);
-        return next;
+                next = MIN(next, is_victim_at(c));
+        return next == NSEC_INFINITY ? next : next + 1;
 }
 
 static void turn(Http *h) {
