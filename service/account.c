@@ -72,9 +72,7 @@ static uint64_t entity_launches(const Entity *e) {
 
 /* What is told of it beyond what the policy has counted. */
 static int64_t estimated(const Entity *e, uint64_t now) {
-        uint64_t counted = entity_counted(e, now);
-
-        return (int64_t) (estimate_run(&e->estimate, now, counted) - counted);
+        return estimate_beyond(&e->estimate, now, entity_counted(e, now));
 }
 
 static void come_back(DeviceAccount *a, uint64_t now) {
@@ -249,7 +247,11 @@ void account_forget(Entity *e, uint64_t now) {
 
 void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u) {
         DeviceAccount *a = &d->account;
+        const Entity *e = lone_entity(d);
         int64_t ns = a->estimated_ns + (a->away ? estimated(a->away, now) - a->away_estimated_ns : 0);
+
+        if (e)
+                ns += (int64_t) estimate_ahead(&e->estimate, now, entity_counted(e, now));
 
         /* From idle to busy, or back; and no further than there is. */
         ns = CLAMP(ns, -(int64_t) u->busy_ns, (int64_t) u->idle_ns);

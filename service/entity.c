@@ -331,9 +331,9 @@ uint64_t entity_counted(const Entity *e, uint64_t now) {
         return u.run_ns;
 }
 
-void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
+void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret) {
         counted_usage(e, now, ret);
-        ret->run_ns = estimate_run(&e->estimate, now, ret->run_ns);
+        ret->run_ns = estimate_tell(&e->estimate, now, ret->run_ns);
 }
 
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c) {

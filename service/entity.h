@@ -123,8 +123,8 @@ void entity_tails_ended(Entity *e);
 /* Run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);
 
-/* Everything since the entity was made. */
-void entity_usage(const Entity *e, uint64_t now, PolicyUsage *ret);
+/* Everything since the entity was made, to be told: it never goes back. */
+void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret);
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add);
 

@@ -15,12 +15,24 @@ static uint64_t part_of(uint64_t span, double part) {
         return (uint64_t) ((double) span * part);
 }
 
-uint64_t estimate_run(const Estimate *e, uint64_t now, uint64_t counted) {
-        uint64_t run = counted - e->replaced_ns + e->estimated_ns;
+int64_t estimate_beyond(const Estimate *e, uint64_t now, uint64_t counted) {
+        uint64_t beyond = e->estimated_ns - e->replaced_ns;
 
         if (e->away)
-                run = run - (counted - e->away_counted) + part_of(ns_sub(now, e->away_since), e->part);
-        return MAX(run, e->floor_ns);
+                beyond += part_of(ns_sub(now, e->away_since), e->part) - (counted - e->away_counted);
+        return (int64_t) beyond;
+}
+
+uint64_t estimate_run(const Estimate *e, uint64_t now, uint64_t counted) {
+        return MAX(counted + (uint64_t) estimate_beyond(e, now, counted), e->floor_ns);
+}
+
+uint64_t estimate_tell(Estimate *e, uint64_t now, uint64_t counted) {
+        return e->floor_ns = estimate_run(e, now, counted);
+}
+
+uint64_t estimate_ahead(const Estimate *e, uint64_t now, uint64_t counted) {
+        return ns_sub(e->floor_ns, counted + (uint64_t) estimate_beyond(e, now, counted));
 }
 
 void estimate_mark(Estimate *e, uint64_t now, uint64_t counted) {

@@ -578,7 +578,7 @@ void group_set_suspended(Group *g, bool suspended) {
 }
 
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
-        const Entity *e;
+        Entity *e;
 
         *ret = g->usage;
         DL_FOREACH2(g->entities, e, group_next) {

@@ -77,7 +77,7 @@ static void sum_wait(TallySum *sum, const Entity *e) {
 }
 
 void tally_sum(const Tally *t, uint64_t now, TallySum *ret) {
-        const Entity *e;
+        Entity *e;
         unsigned n = 0;
 
         *ret = (TallySum){

@@ -74,6 +74,21 @@ static void test_correction(void **state) {
         assert_int_equal(estimate_run(&e, now, counted), before + 100 * MS);
 }
 
+/* The policy hears late that a run has ended: what was told stays, until as much has been counted again. */
+static void test_told(void **state) {
+        const uint64_t counted[] = {5 * MS, 2 * MS, 4 * MS, 6 * MS},
+                       told[] = {5 * MS, 5 * MS, 5 * MS, 6 * MS};
+        Estimate e = {0};
+
+        for (size_t i = 0; i < ELEMENTSOF(counted); i++) {
+                uint64_t now = (10 + i) * MS;
+                assert_int_equal(estimate_tell(&e, now, counted[i]), told[i]);
+                assert_int_equal(estimate_run(&e, now, counted[i]), told[i]);
+                assert_int_equal(estimate_ahead(&e, now, counted[i]), told[i] - counted[i]);
+                assert_int_equal(estimate_beyond(&e, now, counted[i]), 0);
+        }
+}
+
 static void test_driver(void **state) {
         Estimate e = {0};
         uint64_t now = 1000 * MS, counted = 0;
@@ -177,6 +192,7 @@ int main(void) {
                         cmocka_unit_test(test_half),
                         cmocka_unit_test(test_believed),
                         cmocka_unit_test(test_correction),
+                        cmocka_unit_test(test_told),
                         cmocka_unit_test(test_driver),
                         cmocka_unit_test(test_bursts),
                         cmocka_unit_test(test_any_order),
