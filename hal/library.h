@@ -13,7 +13,7 @@ typedef struct LibrarySymbol {
         size_t offset;
 } LibrarySymbol;
 
-/* Loads the first of the names that there is (NULL ends them), for good, and stores the addresses of all symbols in *ret.
- * *ret_name (may be NULL) is the name. -ENOENT: there is none; -ELIBBAD: it lacks a symbol. */
+/* Loads the first of the names that there is (NULL ends them), for good, and stores the addresses of all symbols in
+ * *ret. *ret_name (may be NULL) is the name. -ENOENT: there is none; -ELIBBAD: it lacks a symbol. */
 int library_open(const char *const *sonames, const LibrarySymbol *symbols, size_t n_symbols, void *ret,
                 const char **ret_name);

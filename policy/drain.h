@@ -12,11 +12,12 @@
  * Places. Of several that drain as many have the device as there are places, the longest held first. Those behind whom nothing is free
  * are the most recently granted: they are `blocked`.
  *
- * Idle ones. Who is suspended, stopped or frozen, or has left launches behind that nobody will tell of, does not want the device, and has it all the
- * same: it drains while it is idle (entity_tail()), and is not granted in advance meanwhile.
+ * Idle ones. An entity that is suspended, stopped or frozen does not want the device, and has it all the same until its
+ * launches are over: it drains while it is idle (entity_tail()), and is not granted in advance meanwhile.
  *
- * Bound. Who does not say that it has drained is charged for POLICY_TAIL_MAX, and those who were granted meanwhile from then on. A kernel of that length would
- * cost them as much. What it was charged is a debt, which neither waiting nor going away for a moment washes off.
+ * Bound. Who does not say that it has drained is charged for POLICY_TAIL_MAX, and those who were granted meanwhile from
+ * then on. A kernel of that length would cost them as much. What it was charged is a debt, which neither waiting nor
+ * going away for a moment washes off.
  *
  * Cost: O(concurrency) on top of what an event costs, and for each that drains, O(log n) a level.
  */

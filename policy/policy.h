@@ -33,10 +33,11 @@
  *   - an entity that is alone on the device, and below no maximum, is granted without a threshold.
  *
  * Time. An entity's run time is the time in which the device had its work: while it is ready and granted, and nobody's launches from before are in
- * its way; and after a hold, or when it may not go on for another reason, until what it had launched is over, which the caller says with
- * entity_drained() (drain.h says what becomes of who is never said to have drained). Fair time, maxima and minima count that, and never what a verdict said. What a device is kept
- * for somebody is a part of his share, though not of his run time. Events carry the time at which they happened, which may be before
- * that of the call: what has been decided meanwhile stands, and `now_ns` is taken for the latest known time where it lies before that.
+ * its way; and after a hold, or when it may not go on for another reason, until what it had launched is over, which the
+ * caller says with entity_drained() (drain.h says what becomes of who is never said to have drained). Fair time, maxima
+ * and minima count that, and never what a verdict said. What a device is kept for somebody is a part of his share,
+ * though not of his run time. Events carry the time at which they happened, which may be before that of the call: what
+ * has been decided meanwhile stands, and `now_ns` is taken for the latest known time where it lies before that.
  *
  * Thread safety: none; one instance belongs to one thread.
  */
@@ -63,7 +64,8 @@
 #define POLICY_PERIOD_MAX       (10 * NSEC_PER_SEC)
 #define POLICY_PERIOD_DEFAULT   (100 * NSEC_PER_MSEC)
 
-/* Who does not say that what he has in flight is over is charged for so long, and those who were granted meanwhile from then on. */
+/* Who does not say that what he has in flight is over is charged for so long, and those who were granted meanwhile from
+ * then on. */
 #define POLICY_TAIL_MAX NSEC_PER_SEC
 
 /* Up to this much later than asked for a dispatch is late; after that the caller was absent. Less than the service's leases last, so that
@@ -201,8 +203,8 @@ typedef struct PolicyOps {
         void (*entity_drained)(PolicyEntity *e,
                         uint64_t now_ns); /* idempotent: all that it had in flight when it was held is over */
 
-        /* Something of it is in flight, though it is idle, or was held with nothing in flight: it was stopped, or is gone in part. Until
-         * entity_drained(), or it is granted, or goes: drain.h. Idempotent, and nothing where it runs. */
+        /* Something of it is in flight, though it is idle, or was held with nothing in flight: it was stopped.
+         * Until entity_drained(), or it is granted, or goes: drain.h. Idempotent, and nothing where it runs. */
         void (*entity_tail)(PolicyEntity *e, uint64_t now_ns);
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
         bool (*entity_wait)(const PolicyEntity *e, PolicyWait *ret); /* false: it does not wait */
@@ -210,9 +212,9 @@ typedef struct PolicyOps {
         void (*device_usage)(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret);
 
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
-         * is never whenever at most one entity is ready, and nothing lingers or drains: an idle service does not wake up). May be
-         * called at any other time, too: what lapses without a wake-up, as a threshold does some time after its
-         * reason has gone, is looked at then. */
+         * is never whenever at most one entity is ready, and nothing lingers or drains: an idle service does not wake
+         * up). May be called at any other time, too: what lapses without a wake-up, as a threshold does some time after
+         * its reason has gone, is looked at then. */
         uint64_t (*dispatch)(Policy *p, uint64_t now_ns);
 } PolicyOps;
 

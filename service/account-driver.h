@@ -5,8 +5,9 @@
  * What the GPU's driver counts of who is alone (hal/gpu-usage.h)
  *
  * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It is told the pids of the entity's processes about once a second, and ends when
- * it is not asked for a while. A child that ends, says that it knows nothing, or does not answer in ACCOUNT_DRIVER_ANSWER_NS, is not started
- * again for ACCOUNT_DRIVER_RETRY_NS, and what it was asked about is sampled. A driver that does not see what is seen to run here is treated the same way.
+ * it is not asked for a while. A child that ends, says that it knows nothing, or does not answer in
+ * ACCOUNT_DRIVER_ANSWER_NS, is not started again for ACCOUNT_DRIVER_RETRY_NS, and what it was asked about is sampled. A
+ * driver that does not see what is seen to run here is treated the same way.
  */
 
 #include "account.h"

@@ -7,8 +7,9 @@
  * One is a walk over tables and what is to be said of each object. An answer beyond ANSWER_SIZE_MAX is an error: a bus ends the connection of who
  * sends what is longer than it lets pass, 32 MiB by default.
  *
- * What is done in one go all the same is what sd-bus does with a message as a whole: to move its pages when a list grows, and to give them back when
- * the bus has taken it, some 20 µs for each MB of what took 10 ms and more to make. Its socket takes 128 KiB at a time (calls.c).
+ * What is done in one go all the same is what sd-bus does with a message as a whole: to move its pages when a list
+ * grows, and to give them back when the bus has taken it, some 20 µs for each MB of what took 10 ms and more to make.
+ * Its socket takes 128 KiB at a time (calls.c).
  */
 
 #include <stdio.h>
@@ -32,8 +33,8 @@ typedef struct AnswerOps {
         size_t n_tables;
 } AnswerOps;
 
-/* A text is made in pieces, so that no step takes as long as all of it: nothing is moved when it grows, and when it is there it is copied piece
- * by piece to where it is sent from. */
+/* A text is made in pieces, so that no step takes as long as all of it: nothing is moved when it grows, and when it is
+ * there it is copied piece by piece to where it is sent from. */
 typedef struct TextPiece TextPiece;
 typedef struct AnswerText {
         TextPiece *pieces; /* list: what is not copied yet */
@@ -63,8 +64,8 @@ struct Answer {
         AnswerText text;
 };
 
-/* What a method's handler returns. The first is for an array of `contents`, the second for a text, the third for one in a memfd; `prefix` is
- * only kept. */
+/* What a method's handler returns. The first is for an array of `contents`, the second for a text, the third for one in
+ * a memfd; `prefix` is only kept. */
 int answer_list(Manager *m, sd_bus_message *message, const AnswerOps *ops, const char *contents);
 int answer_text(Manager *m, sd_bus_message *message, const AnswerOps *ops, const char *prefix);
 int answer_memfd(Manager *m, sd_bus_message *message, const AnswerOps *ops);

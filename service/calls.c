@@ -32,8 +32,9 @@
 #define CALLS_COST    4U
 #define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
 
-/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have clients, a user's may be 4 MB a second
- * together, on top of 1 MB at once: the bus then has time for others for all but some hundredths. */
+/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have
+ * clients, a user's may be 4 MB a second together, on top of 1 MB at once: the bus then has time for others for all but
+ * some hundredths. */
 #define LONG_ANSWER_SIZE (64U << 10)
 #define ANSWER_BYTE_NS   250U
 #define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)

@@ -11,8 +11,9 @@
  *     between any two calls and steps, and within those that take long.
  *   - What changes something (registrations, settings) comes before what only asks.
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one connection keep their order.
- *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when the user's answers
- *     were longer than a share of what the bus can take, and others call. Root and the service's own user do not.
+ *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when
+ *     the user's answers were longer than a share of what the bus can take, and others call. Root and the service's own
+ *     user do not.
  *   - No answer is made at once that grows with what there is: its handler makes it in steps (call_go_on()).
  *
  * What waits costs memory: calls beyond CALLS_READS_MAX and CALLS_CHANGES_MAX of a user, or with arguments beyond CALL_SIZE_MAX, are refused.

@@ -21,7 +21,8 @@ static Stamps read_stamps(const Queue *q) {
         };
 }
 
-/* How long it has had something in flight since the mark, by its own count; the rest of that time at most. And there is a new mark. */
+/* How long it has had something in flight since the mark, by its own count; the rest of that time at most. And there is
+ * a new mark. */
 static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
         uint64_t total = atomic_load_explicit(&q->page_slot->busy_ns, memory_order_relaxed);
 
@@ -64,8 +65,8 @@ static void tell_run(const Queue *q, uint64_t from, uint64_t until, uint64_t now
         q->device->ops->entity_idle(q->entity->policy, edge_time(q, until, now));
 }
 
-/* It was idle, and ready again, between the mark and what is told next: of that it has run for so long in all, wherever that was. What comes last stays
- * where it was, so that its pauses are learned, if only as sums. */
+/* It was idle, and ready again, between the mark and what is told next: of that it has run for so long in all, wherever
+ * that was. What comes last stays where it was, so that its pauses are learned, if only as sums. */
 static void look_between(
                 Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
         const Entity *e = q->entity;

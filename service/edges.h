@@ -9,9 +9,9 @@
  * nobody else is charged differently.
  *
  * Of a client that is quicker than we are, edges are missed: it is ready as it was before, and has been idle in between, or the other
- * way round. What it counts itself, the time that it has had something in flight, says for how long it ran between two looks; as long as
- * there is between them at most. The policy is told so much, where an entity is one queue. Who counts too little is charged as one that stamps its ends
- * too early.
+ * way round. What it counts itself, the time that it has had something in flight, says for how long it ran between two
+ * looks; as long as there is between them at most. The policy is told so much, where an entity is one queue. Who counts
+ * too little is charged as one that stamps its ends too early.
  */
 
 #include "arbiter.h"

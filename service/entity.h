@@ -9,8 +9,8 @@
  * nobody waits for it, and its queues are held.
  *
  * Invariants, restored by entity_update() after every change of a queue:
- *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or memory ran out: then its
- *   queues run);
+ *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or
+ *   memory ran out: then its queues run);
  *   the policy was told ready iff n_ready > 0.
  */
 

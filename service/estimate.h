@@ -8,11 +8,11 @@
  * part of that span that it ran of the spans watched before and after it, the mean of both; or what the driver counted. What the policy counted
  * meanwhile (an entity that is believed to be ready throughout) is replaced by that.
  *
- * estimate_run() says what there is so far; while the entity is away, by what was seen last. What estimate_tell() said never goes back: a
- * correction downwards, of an estimate or of what was counted, is taken from what comes.
+ * estimate_run() says what there is so far; while the entity is away, by what was seen last. What estimate_tell() said
+ * never goes back: a correction downwards, of an estimate or of what was counted, is taken from what comes.
  *
- * Pure: `now` is CLOCK_MONOTONIC in ns and never goes back, `counted` is what the policy has counted so far. It goes back when the policy hears of the end of a
- * run after it has passed.
+ * Pure: `now` is CLOCK_MONOTONIC in ns and never goes back, `counted` is what the policy has counted so far. It goes
+ * back when the policy hears of the end of a run after it has passed.
  */
 
 #include <stdbool.h>
@@ -50,6 +50,7 @@ uint64_t estimate_run(const Estimate *e, uint64_t now, uint64_t counted);
 /* The same, to be told. */
 uint64_t estimate_tell(Estimate *e, uint64_t now, uint64_t counted);
 
-/* What is estimated beyond what was counted, less than nothing where that was too much; and by how much what was told is ahead of both. */
+/* What is estimated beyond what was counted, less than nothing where that was too much; and by how much what was told
+ * is ahead of both. */
 int64_t estimate_beyond(const Estimate *e, uint64_t now, uint64_t counted);
 uint64_t estimate_ahead(const Estimate *e, uint64_t now, uint64_t counted);

@@ -36,8 +36,8 @@ static int open_standard_fds(void) {
         return 0;
 }
 
-/* Long answers grow as they are made. With mappings of their own that moves no bytes; without this line malloc() would take them from the heap
- * from the second one on, and copy them. */
+/* Long answers grow as they are made. With mappings of their own that moves no bytes; without this line malloc() would
+ * take them from the heap from the second one on, and copy them. */
 static void keep_long_blocks_mapped(void) {
         (void) mallopt(M_MMAP_THRESHOLD, 128 << 10);
 }

@@ -10,8 +10,9 @@
  * again. The tail of an entity is over with the last of its queues'. So is that of an entity which the policy holds and we do not: a gang's, or one that nothing
  * holds here.
  *
- * Who is suspended, stopped or frozen with something in flight has a tail from then on, and does not want the device. Of a process that does not run nobody hears
- * when its launches have ended: it is charged for POLICY_TAIL_MAX, since it could be stopped just before any of them ended.
+ * Who is suspended, stopped or frozen with something in flight has a tail from then on, and does not want the device.
+ * Of a process that does not run nobody hears when its launches have ended: it is charged for POLICY_TAIL_MAX, since it
+ * could be stopped just before any of them ended.
  *
  * A client that says too early that it has drained is charged for less than it used, as one that says that it is idle. One that never says so
  * is charged until the policy's bound.

@@ -70,7 +70,8 @@ static void seat_ended(GateSeat *seat, unsigned ends) {
                 seat_notify(seat);
 }
 
-/* The first is in flight; and so many less are. The slot is stamped with the end of the last: whoever learns of it by an edge reads the stamp. */
+/* The first is in flight; and so many less are. The slot is stamped with the end of the last: whoever learns of it by
+ * an edge reads the stamp. */
 static void gate_in_flight(Gate *g, PageSlot *s) {
         if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) != 0)
                 return;

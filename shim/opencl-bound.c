@@ -20,9 +20,9 @@
  * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
  * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
  *
- * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate that the sleep
- * came from would stay too high. Therefore sleeps are half as long for some launches after one that was over when the sleep ended,
- * and what is learned from those is what launches take.
+ * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate
+ * that the sleep came from would stay too high. Therefore sleeps are half as long for some launches after one that was
+ * over when the sleep ended, and what is learned from those is what launches take.
  */
 
 #include <linux/futex.h>

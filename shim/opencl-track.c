@@ -322,15 +322,16 @@ static bool harvest_is_prompt(const OpenclQueue *q, uint64_t now) {
                         (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
 }
 
-/* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what they had left on
- * it, or with turns of their own. */
+/* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what
+ * they had left on it, or with turns of their own. */
 static bool harvest_was_among_others(OpenclQueue *q) {
         bool is_held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
 
         return atomic_exchange(&q->was_held, is_held) || is_held;
 }
 
-/* Where that is true of all launches, the shortest of several is what is known. Returns it when there are enough of them; else 0. */
+/* Where that is true of all launches, the shortest of several is what is known. Returns it when there are enough of
+ * them; else 0. */
 #define HELD_MAX 16U
 
 static uint64_t harvest_least(OpenclQueue *q, uint64_t *kind, uint64_t each) {
@@ -359,9 +360,9 @@ static void harvest_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
 }
 
 /* The device time of what was found: from one completion that left work behind to the next the device had no other; from the submission
- * to an idle queue, it is that and the way there. To a completion that was noticed late, or where others had the device meanwhile, it
- * is more: good as a first estimate, and as an upper bound, so that a mean that has gone astray comes back even where completions are
- * only ever noticed late. */
+ * to an idle queue, it is that and the way there. To a completion that was noticed late, or where others had the device
+ * meanwhile, it is more: good as a first estimate, and as an upper bound, so that a mean that has gone astray comes
+ * back even where completions are only ever noticed late. */
 static void harvest_guess(OpenclQueue *q, const Harvest *h, uint64_t now, bool prompt) {
         bool among_others = harvest_was_among_others(q);
 

@@ -184,8 +184,9 @@ SimWorld *sim_world(void) {
         return world;
 }
 
-/* The thread sanitizer of gcc 12 does not see that who waits with a timeout has the lock of an owner that has died. It would end the process
- * when that lets the lock go, which then has an owner that has died: and so all others, one after the other. */
+/* The thread sanitizer of gcc 12 does not see that who waits with a timeout has the lock of an owner that has died. It
+ * would end the process when that lets the lock go, which then has an owner that has died: and so all others, one after
+ * the other. */
 static void note_taken(pthread_mutex_t *lock) {
 #ifdef __SANITIZE_THREAD__
         __tsan_mutex_pre_lock(lock, __tsan_mutex_try_lock);

@@ -4,8 +4,9 @@
 /*
  * Included before everything else: builds of the service and its programs that wait less
  *
- * Tests that have to see a limit or an interval pass run these. What differs is how long is waited, and nothing of what happens then. A process that has to
- * answer, be it on a busy machine and under a sanitizer, still has more than a second.
+ * Tests that have to see a limit or an interval pass run these. What differs is how long is waited, and nothing of what
+ * happens then. A process that has to answer, be it on a busy machine and under a sanitizer, still has more than a
+ * second.
  */
 
 #ifdef QUICK_SERVICE

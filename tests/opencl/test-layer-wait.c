@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How a bounded queue waits for a GPU, in virtual time: the device is not idle while who has the next launch sleeps, and what is learned is
- * what launches take
+ * How a bounded queue waits for a GPU, in virtual time: the device is not idle while who has the next launch sleeps,
+ * and what is learned is what launches take
  *
- * Time passes by looking and by sleeping only. Sleeps end late, callbacks come in the end, and status is right at once, as on a GPU
- * in a virtual machine. The first launch of a turn waits behind what a neighbour has left on the device.
+ * Time passes by looking and by sleeping only. Sleeps end late, callbacks come in the end, and status is right at once,
+ * as on a GPU in a virtual machine. The first launch of a turn waits behind what a neighbour has left on the device.
  */
 
 #include <time.h>

@@ -480,7 +480,8 @@ static void check_thresholds(Harness *h) {
         }
 }
 
-/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends, or waits for the end of a tail. */
+/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends, or waits for the
+ * end of a tail. */
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;

@@ -100,8 +100,8 @@ static void test_stamps(void **state) {
         manager_free(m);
 }
 
-/* Two equals; the first has launched something that runs on, and the second wants the device. A third is there, so that the second is not alone without the
- * first. */
+/* Two equals; the first has launched something that runs on, and the second wants the device. A third is there, so that
+ * the second is not alone without the first. */
 typedef struct Pair {
         Manager *m;
         Process a, b, c;
@@ -216,7 +216,8 @@ static void look(const Queue *q) {
         arbiter_flush(q->manager);
 }
 
-/* A program that is quicker than the service: ten launches of 10 us with pauses of 20 between two looks; the last has ended then, or not. */
+/* A program that is quicker than the service: ten launches of 10 us with pauses of 20 between two looks; the last has
+ * ended then, or not. */
 #define LAUNCH_NS (10 * NSEC_PER_USEC)
 #define PAUSE_NS  (20 * NSEC_PER_USEC)
 
@@ -301,7 +302,8 @@ static void test_quick(void **state) {
         manager_free(m);
 }
 
-/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and nobody else for anything. */
+/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and nobody else for
+ * anything. */
 static void test_liar(void **state) {
         Manager *m = manager_make();
         uint64_t begun = now_ns();

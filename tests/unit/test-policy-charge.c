@@ -121,7 +121,8 @@ static void test_tail_is_bounded(void **state) {
         assert_int_equal(usage(high).run_ns, 2 * NSEC_PER_SEC);
 }
 
-/* Who is stopped with something in flight has the device until that is over, or the bound; he is not granted meanwhile, and keeps the device from nobody. */
+/* Who is stopped with something in flight has the device until that is over, or the bound; he is not granted meanwhile,
+ * and keeps the device from nobody. */
 static void test_tail_of_the_stopped(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);

@@ -122,8 +122,8 @@ static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         return !less && !(more && just);
 }
 
-/* Launches shorter than an edge takes are counted by what their program counts; of two such programs, who are at work in each other's pauses, neither is
- * looked at before the other has moved time on. */
+/* Launches shorter than an edge takes are counted by what their program counts; of two such programs, who are at work
+ * in each other's pauses, neither is looked at before the other has moved time on. */
 static bool is_quick(const Row *r) {
         return r->kind->pattern == SIM_SYNC && r->kind->kernel_ns < sim.latencies.edge_ns;
 }

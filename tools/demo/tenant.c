@@ -117,8 +117,8 @@ static int run_task(Tenant *t, uint64_t *ret_start, uint64_t *ret_end) {
         return 0;
 }
 
-/* libxsched attaches in the background and has no event for it; a task is as good a thing to wait with as any. The layer
- * loads it with the first queue: what is not there after a task will never be. */
+/* libxsched attaches in the background and has no event for it; a task is as good a thing to wait with as any. The
+ * layer loads it with the first queue: what is not there after a task will never be. */
 static int warm_up(Tenant *t) {
         XschedCounters counters = {};
         uint64_t start, end, deadline = now_ns() + ATTACH_TIMEOUT_NS;
