@@ -134,7 +134,7 @@ static Config defaults(void) {
         Config c = {
                         .device = {.policy = policy_all[0],
                                         .params = POLICY_CONFIG_DEFAULT,
-                                        .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}},
+                                        .tuning = {.budget_us = 300, .cpu_latency_ns = NSEC_INFINITY}},
                         .limits = limits_default,
                         .log_level = LOG_INFO,
                         .log_target = LOG_TARGET_AUTO,

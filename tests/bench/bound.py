@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 import mix  # noqa: E402
 
 LENGTHS = (5, 20, 100, 500, 1200, 5000, 20000)  # us
-BUDGETS = (0, 100, 200, 400, 1000)  # us
+BUDGETS = (0, 100, 200, 300, 400, 1000)  # us
 TASK_USEC = 20000  # of the batch job
 
 

@@ -106,7 +106,7 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
 void assert_defaults(const Config *c) {
         DeviceConfig expected = {.policy = policy_all[0],
                         .params = POLICY_CONFIG_DEFAULT,
-                        .tuning = {.budget_us = 200, .cpu_latency_ns = NSEC_INFINITY}};
+                        .tuning = {.budget_us = 300, .cpu_latency_ns = NSEC_INFINITY}};
 
         expected.params.threshold = 0;
         assert_same_device(&c->device, &expected);
