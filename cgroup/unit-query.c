@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "cgroup/unit-query.h"
+#include "common/conf-lines.h"
 
 #define SYSTEMD_NAME  "org.freedesktop.systemd1"
 #define SYSTEMD_UNITS "/org/freedesktop/systemd1/unit"
@@ -223,14 +224,15 @@ int unit_file_read_section(const char *path, const char *section, char **ret, si
         for (char *line = data, *next; line < data + size; line = next) {
                 char *end = memchr(line, '\n', (size_t) (data + size - line));
                 size_t n = (size_t) ((end ?: data + size) - line);
-                bool goes_on = n > 0 && line[n - 1] == '\\';
+                bool comment = conf_line_is_comment(line, line + n);
 
                 next = end ? end + 1 : data + size;
                 if (!continued && line[0] == '[')
                         inside = is_header(line, n, section);
+                if (!comment)
+                        continued = conf_line_is_continued(line, line + n);
                 if (!inside)
                         memset(line, ' ', n);
-                continued = goes_on;
         }
         *ret = data;
         *ret_size = size;

@@ -2,38 +2,33 @@
 
 /*
  * Configuration files in systemd's style
- *
- * libinih splits a line into key and value. Its reader callback is where our own rules stand: that callback is the one
- * place that sees every physical line, so it counts them, keeps the section (libinih cuts section names at 49 bytes), and
- * reports what is no line of ours before libinih would silently take it for something else.
  */
 
 #include <fcntl.h>
-#include <ini.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "conf-lines.h"
 #include "conf-parser.h"
 #include "parse-util.h"
 #include "time-util.h"
 
 #define FILE_SIZE_MAX (1U << 20)
+#define BLANKS        " \t\r\v\f"
 
 typedef struct Parser {
         const ConfContext *context;
         const char *file;
 
-        const char *p, *end; /* what has not been read */
-        unsigned line;
+        unsigned line; /* where the line that is parsed begins */
 
         const ConfSection *section; /* NULL: none yet, or unknown */
         bool in_section;            /* a header was seen */
         ConfTarget target;
 
-        bool pending; /* a line was given to libinih, and the handler has not seen it */
-        int error;    /* -ENOMEM */
+        int error; /* -ENOMEM */
 } Parser;
 
 void conf_report(const ConfContext *c, ConfSeverity severity, const char *file, unsigned line, int error,
@@ -71,19 +66,15 @@ static const ConfSection *find_section(const ConfContext *c, const char *header,
         return NULL;
 }
 
-/* The line is "[...", stripped. Whatever is wrong with it, what follows belongs to no section until the next header. */
-static void parser_open_section(Parser *p, const char *line, size_t n) {
+/* The line is "[...". Whatever is wrong with it, what follows belongs to no section until the next header. */
+static void parser_open_section(Parser *p, char *line, size_t n) {
         p->section = NULL;
         p->in_section = true;
         if (line[n - 1] != ']')
                 return parser_error(p, -EBADMSG, "Section header without ']', section ignored");
 
-        _cleanup_free_ char *header = strndup(line + 1, n - 2);
-        if (!header) {
-                p->error = -ENOMEM;
-                return;
-        }
-        const char *argument = NULL;
+        line[n - 1] = '\0';
+        const char *header = line + 1, *argument = NULL;
         const ConfSection *s = find_section(p->context, header, &argument);
         if (!s) {
                 if (!startswith(header, "X-"))
@@ -104,72 +95,6 @@ static void parser_open_section(Parser *p, const char *line, size_t n) {
 static void parser_lost(Parser *p) {
         if (p->section && p->section->assign)
                 (void) p->section->assign(NULL, NULL, p->file, p->line, p->context->userdata);
-}
-
-/* libinih took the line for something that is no assignment ("Key ; = x"). */
-static void parser_settle(Parser *p) {
-        if (p->pending) {
-                parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
-                parser_lost(p);
-        }
-        p->pending = false;
-}
-
-/* The next physical line, without white space around it; false at the end. */
-static bool parser_next_line(Parser *p, const char **ret_line, size_t *ret_size) {
-        if (p->p >= p->end)
-                return false;
-        p->line++;
-
-        const char *line = p->p, *newline = memchr(line, '\n', (size_t) (p->end - line));
-        const char *stop = newline ?: p->end;
-        p->p = newline ? newline + 1 : p->end;
-
-        while (line < stop && (*line == ' ' || *line == '\t'))
-                line++;
-        while (line < stop && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
-                stop--;
-        *ret_line = line;
-        *ret_size = (size_t) (stop - line);
-        return true;
-}
-
-/* libinih takes "Key: value", too, and would find it in "Key: a=b". */
-static bool is_assignment(const char *line, size_t n) {
-        const char *equals = memchr(line, '=', n);
-        return equals && !memchr(line, ':', (size_t) (equals - line));
-}
-
-/* fgets() for libinih: gives it assignments only. */
-static char *parser_read(char *buf, int size, void *userdata) {
-        Parser *p = userdata;
-        const char *line;
-        size_t n;
-
-        parser_settle(p);
-        while (p->error == 0 && parser_next_line(p, &line, &n)) {
-                if (n == 0 || *line == '#' || *line == ';')
-                        continue;
-                if (*line == '[' && !memchr(line, '\0', n)) {
-                        parser_open_section(p, line, n);
-                        continue;
-                }
-                if (memchr(line, '\0', n))
-                        parser_error(p, -EBADMSG, "Line with a NUL byte, ignored");
-                else if (!is_assignment(line, n))
-                        parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
-                else if (size < 3 || n > (size_t) size - 3)
-                        parser_error(p, -E2BIG, "Line longer than %i bytes, ignored", size - 3);
-                else {
-                        memcpy(buf, line, n);
-                        buf[n] = '\n';
-                        buf[n + 1] = '\0';
-                        p->pending = true;
-                        return buf;
-                }
-                parser_lost(p);
-        }
-        return NULL;
 }
 
 static const ConfItem *find_item(const ConfSection *s, const char *key) {
@@ -229,10 +154,37 @@ static void parser_assign(Parser *p, const ConfItem *item, const char *value) {
         }
 }
 
-static int parser_handle(void *userdata, const char *section, const char *key, const char *value) {
-        Parser *p = userdata;
+/* Up to a ';' after white space, which begins a comment. */
+static char *find_comment(char *s) {
+        for (char *p = s; (p = strchr(p, ';')); p++)
+                if (p > s && strchr(BLANKS, p[-1]))
+                        return p;
+        return s + strlen(s);
+}
 
-        p->pending = false;
+static char *strip(char *s, char *stop) {
+        s += strspn(s, BLANKS);
+        while (stop > s && strchr(BLANKS, stop[-1]))
+                stop--;
+        *stop = '\0';
+        return s;
+}
+
+/* "Key = value ; comment" */
+static bool split_assignment(char *line, char **ret_key, char **ret_value) {
+        char *equals = strchr(line, '=');
+
+        if (!equals)
+                return false;
+        *equals = '\0';
+        if (strchr(line, ':') || *find_comment(line))
+                return false;
+        *ret_key = strip(line, equals);
+        *ret_value = strip(equals + 1, find_comment(equals + 1));
+        return true;
+}
+
+static void parser_set(Parser *p, const char *key, const char *value) {
         if (!p->in_section)
                 parser_error(p, -EBADMSG, "%s= stands before any section, ignored", key);
         else if (p->section && !startswith(key, "X-")) {
@@ -244,22 +196,46 @@ static int parser_handle(void *userdata, const char *section, const char *key, c
                         parser_lost(p);
                 }
         }
-        return 1;
+}
+
+static void parser_take_line(Parser *p, char *line, size_t n) {
+        char *key, *value;
+
+        if (n == 0)
+                return;
+        if (memchr(line, '\0', n)) {
+                parser_error(p, -EBADMSG, "Line with a NUL byte, ignored");
+                parser_lost(p);
+        } else if (*line == '[')
+                parser_open_section(p, line, n);
+        else if (split_assignment(line, &key, &value))
+                parser_set(p, key, value);
+        else {
+                parser_error(p, -EBADMSG, "Not a Key=value line, ignored");
+                parser_lost(p);
+        }
+}
+
+/* Cuts up the text; text[size] is there. */
+static int parse_text(const ConfContext *c, const char *file, char *text, size_t size) {
+        Parser p = {.context = c, .file = file};
+        size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, n;
+        ConfLines lines = conf_lines(text + bom, size - bom);
+        char *line;
+
+        while (p.error == 0 && (line = conf_lines_next(&lines, &n, &p.line)))
+                parser_take_line(&p, line, n);
+        return p.error;
 }
 
 int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, size_t size) {
-        Parser p = {
-                        .context = c,
-                        .file = file,
-                        .p = data,
-                        .end = data + size,
-        };
-        if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
-                p.p += 3;
+        _cleanup_free_ char *text = malloc(size + 1);
 
-        int r = ini_parse_stream(parser_read, &p, parser_handle, &p);
-        parser_settle(&p);
-        return r == -2 ? -ENOMEM : p.error;
+        if (!text)
+                return -ENOMEM;
+        memcpy(text, data, size);
+        text[size] = '\0';
+        return parse_text(c, file, text, size);
 }
 
 static int read_whole(int fd, char **ret, size_t *ret_size) {
@@ -303,5 +279,5 @@ int conf_parse_file(const ConfContext *c, const char *path) {
                         conf_report(c, CONF_ERROR, path, 0, r, "Failed to read the file: %s", strerror(-r));
                 return r;
         }
-        return conf_parse_buffer(c, path, data, size);
+        return parse_text(c, path, data, size);
 }

@@ -4,8 +4,8 @@
 /*
  * Configuration files in systemd's style
  *
- * A file is sections of Key=value lines, read by libinih into plain structs by tables: one ConfSection per section, one ConfItem per
- * key. What the tables promise to the administrator:
+ * A file is sections of Key=value lines, read into plain structs by tables: one ConfSection per section, one ConfItem
+ * per key. What the tables promise to the administrator:
  *
  *   - every problem is reported with file and line, and costs that line only: the rest applies;
  *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names with X- are somebody
@@ -19,7 +19,7 @@
  *
  * Nothing is logged here: problems go to a callback. Not linked into the shim. Thread safety: none needed; no global state.
  *
- * Syntax, beyond systemd's: a ';' after white space begins a comment. There are no continuation lines.
+ * Syntax, beyond systemd's: a ';' after white space begins a comment.
  */
 
 #include <stdbool.h>

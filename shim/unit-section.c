@@ -11,7 +11,7 @@
 #define BLANKS " \t\r"
 
 void unit_section_init(UnitSection *s, char *text) {
-        *s = (UnitSection){.next = text};
+        *s = (UnitSection){.lines = conf_lines(text, strlen(text))};
 }
 
 static char *trim(char *s) {
@@ -44,16 +44,14 @@ static const char *assignment(char *line) {
 }
 
 const char *unit_section_next(UnitSection *s) {
-        while (s->next) {
-                char *line = s->next, *newline = strchr(line, '\n');
+        unsigned number;
+        char *line;
+        size_t n;
 
-                s->next = newline ? newline + 1 : NULL;
-                if (newline)
-                        *newline = '\0';
-                line = trim(line);
+        while ((line = conf_lines_next(&s->lines, &n, &number))) {
                 if (line[0] == '[')
                         s->inside = streq(line, HEADER);
-                else if (s->inside && line[0] != '#' && line[0] != ';') {
+                else if (s->inside) {
                         const char *found = assignment(line);
 
                         if (found)

@@ -9,8 +9,10 @@
 
 #include <stdbool.h>
 
+#include "common/conf-lines.h"
+
 typedef struct UnitSection {
-        char *next;
+        ConfLines lines;
         bool inside;
 } UnitSection;
 

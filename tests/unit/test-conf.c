@@ -17,6 +17,7 @@
 #include "common/conf-files.h"
 #include "common/conf-parser.h"
 #include "common/time-util.h"
+#include "shim/unit-section.h"
 
 typedef struct Thing {
         int number;
@@ -24,7 +25,7 @@ typedef struct Thing {
         uint64_t span;
         uint32_t usec;
         bool flag;
-        char text[16];
+        char text[16], long_text[4096];
         uint64_t set;
 } Thing;
 
@@ -38,6 +39,7 @@ static const ConfItem thing_items[] = {
                 CONF_ITEM("USec", conf_type_usec, Thing, usec, 0, NSEC_PER_SEC),
                 CONF_ITEM("Flag", conf_type_bool, Thing, flag, 0, 0),
                 CONF_ITEM("Text", conf_type_string, Thing, text, 0, 0),
+                CONF_ITEM("LongText", conf_type_string, Thing, long_text, 0, 0),
 };
 
 typedef struct World {
@@ -147,7 +149,6 @@ static void test_values(void **state) {
         assert_string_equal(w.argument, "some:thing [0-9]");
 }
 
-/* Longer than libinih's own buffer for names of sections. */
 static void test_long_section(void **state) {
         World w = world_new();
 
@@ -216,17 +217,76 @@ static void test_problems_have_lines(void **state) {
 
 static void test_long_and_binary_lines(void **state) {
         World w = world_new();
-        char text[2048];
-        int n = snprintf(text, sizeof(text), "[Plain]\nText=%0*d\nCount=4\nCount=5%c\nNumber=1\nText=end",
-                        1500, 0, '\0');
+        char text[8192];
+        int n = snprintf(text, sizeof(text),
+                        "[Plain]\nText=%0*d\nLongText=%0*d\nCount=4\nCount=5%c\nNumber=%*d\nText=end", 1500,
+                        0, 4095, 7, '\0', 1500, 1);
 
         parse_n(&w, text, (size_t) n);
         assert_int_equal(w.n_problems, 2);
-        assert_non_null(strstr(w.log, "E f:2 Line longer than"));
-        assert_non_null(strstr(w.log, "E f:4 Line with a NUL byte, ignored"));
+        assert_non_null(strstr(w.log, "E f:2 Text=0000"));
+        assert_non_null(strstr(w.log, "E f:5 Line with a NUL byte, ignored"));
+        assert_int_equal(strlen(w.plain.long_text), 4095);
+        assert_int_equal(w.plain.long_text[4094], '7');
         assert_int_equal(w.plain.count, 4);
         assert_int_equal(w.plain.number, 1);
         assert_string_equal(w.plain.text, "end"); /* no newline at the end of the file */
+}
+
+/* As in systemd.syntax(7). Problems are reported where the line begins. */
+static void test_continuation(void **state) {
+        World w = world_new();
+
+        parse(&w,
+                        "[Plain]\n"           /* 1 */
+                        "# no comment \\\n"   /* 2: goes on */
+                        "Count=\\\r\n"        /* 3 */
+                        "; in between\n"      /* 4 */
+                        "  # and again \\\n"  /* 5 */
+                        "\t9\r\n"             /* 6 */
+                        "Text=a\\\n"          /* 7 */
+                        "b\\\n"               /* 8 */
+                        "c\n"                 /* 9 */
+                        "LongText=back\\\\\n" /* 10: the backslash is escaped */
+                        "Number=\\\n"         /* 11 */
+                        "\n"                  /* 12: ends it */
+                        "Flag=yes\n"          /* 13 */
+                        "Span=\\\n"           /* 14 */
+                        "5\\\n"               /* 15 */
+                        "parsecs\n"           /* 16 */
+                        "Span=5ms\\ \n"       /* 17: does not end in it */
+                        "[Argued \\\n"        /* 18 */
+                        "x]\n"                /* 19 */
+                        "Count=8 ; a \\\n"    /* 20 */
+                        "comment\n"           /* 21 */
+                        "Number=3\\");        /* 22 */
+        assert_string_equal(w.log,
+                        "E f:14 Span=5 parsecs is not a time span (\"250us\", \"5ms\", \"1min 30s\"), ignored\n"
+                        "E f:17 Span=5ms\\ is not a time span (\"250us\", \"5ms\", \"1min 30s\"), ignored\n");
+        assert_int_equal(w.plain.count, 9);
+        assert_string_equal(w.plain.text, "a b c");
+        assert_string_equal(w.plain.long_text, "back\\\\");
+        assert_int_equal(w.plain.number, -7);
+        assert_true(w.plain.flag);
+        assert_string_equal(w.argument, "x");
+        assert_int_equal(w.argued.count, 8);
+        assert_int_equal(w.argued.number, 3);
+}
+
+/* What libxsched reads of a user's unit has the same syntax. */
+static void test_unit_section(void **state) {
+        char text[2048];
+        UnitSection s;
+
+        (void) snprintf(text, sizeof(text),
+                        "[Service]\nExecStart=a \\\n[X-XSched]\nWeight=1\n"
+                        "[X-XSched]\nWeight=\\\n# why\n  %*d\nPriority = 3 \\\n\nNo\nMax=5%%\\",
+                        1500, 20);
+        unit_section_init(&s, text);
+        assert_string_equal(unit_section_next(&s), "Weight=20");
+        assert_string_equal(unit_section_next(&s), "Priority=3");
+        assert_string_equal(unit_section_next(&s), "Max=5%");
+        assert_null(unit_section_next(&s));
 }
 
 static void test_empty_resets(void **state) {
@@ -408,6 +468,8 @@ int main(void) {
                         cmocka_unit_test(test_long_section),
                         cmocka_unit_test(test_problems_have_lines),
                         cmocka_unit_test(test_long_and_binary_lines),
+                        cmocka_unit_test(test_continuation),
+                        cmocka_unit_test(test_unit_section),
                         cmocka_unit_test(test_empty_resets),
                         cmocka_unit_test(test_last_good),
                         cmocka_unit_test_setup_teardown(test_files, setup, teardown),
