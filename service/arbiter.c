@@ -14,6 +14,7 @@
 #include "gang.h"
 #include "group-totals.h"
 #include "ladder.h"
+#include "observer.h"
 #include "overdue.h"
 #include "privileged.h"
 #include "recorder.h"
@@ -541,7 +542,7 @@ static void tell_preempted(Manager *m) {
         while (m->preempted) {
                 Device *d = m->preempted;
                 LL_DELETE2(m->preempted, d, preempted_next);
-                device_emit_preempted(d, TAKE_PTR(d->preempted), TAKE_PTR(d->preempted_by));
+                observers_device_preempted(d, TAKE_PTR(d->preempted), TAKE_PTR(d->preempted_by));
         }
 }
 

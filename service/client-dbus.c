@@ -50,12 +50,6 @@ BUS_GETTER(get_privileged) {
         return sd_bus_message_append(reply, "s", privileged_state_to_string(privileged_state(userdata)));
 }
 
-void client_emit_privileged(Client *c) {
-        if (c->manager->bus)
-                (void) sd_bus_emit_properties_changed(
-                                c->manager->bus, c->path, BUS_INTERFACE ".Client", "PrivilegedState", NULL);
-}
-
 BUS_GETTER(get_suspended) {
         const Client *c = userdata;
         return sd_bus_message_append(reply, "b", (int) (c->suspended || client_suspended_by(c)));

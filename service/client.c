@@ -27,6 +27,7 @@
 #include "log.h"
 #include "manager-state.h"
 #include "messages.h"
+#include "observer.h"
 #include "party.h"
 #include "privileged.h"
 #include "user.h"
@@ -106,10 +107,7 @@ static void client_resolve(Client *c) {
 void client_own_settings_changed(Client *c) {
         client_resolve(c);
         client_changed(c);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
-                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
-                                "PolicySource", NULL);
+        observers_client_changed(c, CLIENT_SETTINGS);
 }
 
 void client_settings_changed(Client *c) {
@@ -240,11 +238,8 @@ Client *client_free(Client *c) {
                         wakes_look(m);
                 }
         privileged_client_gone(c);
-        if (c->announced) {
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);
-                (void) sd_bus_emit_object_removed(m->bus, c->path);
-        }
+        if (c->hh.tbl)
+                observers_client_removed(c);
         ladder_forget(c);
         crowd_forget(c);
         wakes_forget(c);
@@ -368,12 +363,7 @@ static int client_link(Client *c) {
         wakes_look(m);
         halt_join(c);
         wakes_look(m);
-        if (m->bus) {
-                c->announced = true;
-                (void) sd_bus_emit_object_added(m->bus, c->path);
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, c->path);
-        }
+        observers_client_added(c);
         return 0;
 }
 
@@ -524,9 +514,7 @@ int client_moved(Client *c) {
         halt_join(c);
         if (m->n_suspended > 0)
                 client_suspension_changed(c);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(m->bus, c->path, BUS_INTERFACE ".Client", "Group",
-                                "Unit", "Slice", "Container", "Pod", "PodQOS", "SlurmJob", NULL);
+        observers_client_changed(c, CLIENT_GROUP);
         return 0;
 }
 

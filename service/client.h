@@ -206,5 +206,4 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret);
 int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pidfd, Client **ret);
 
 /* client-dbus.c */
-void client_emit_privileged(Client *c); /* its PrivilegedState has changed */
 int client_dbus_attach(Manager *m);

@@ -14,8 +14,6 @@
 
 #define DEVICE_PREFIX BUS_PATH "/device"
 
-#define PREEMPTED_INTERVAL_NS (100 * NSEC_PER_MSEC)
-
 BUS_GETTER(get_policy) {
         const Device *d = userdata;
         return sd_bus_message_append(reply, "s", d->ops->name);
@@ -320,23 +318,6 @@ BUS_MANAGER_CHANGE(method_set_policy) {
                 return device_error(r, error);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
-}
-
-void device_emit_preempted(Device *d, const Entity *e, const Entity *by) {
-        char name[128], by_name[128] = "";
-        uint64_t now = now_ns();
-
-        if (!d->manager->bus || ns_sub(now, d->preempted_signal_at) < PREEMPTED_INTERVAL_NS)
-                return;
-        d->preempted_signal_at = now;
-        /* The winner's own grant may be an old one, given in advance. */
-        for (const Entity *o = by ? NULL : d->entities; o && !by; o = o->device_next)
-                if (o != e && o->told_ready && o->grant.verdict == VERDICT_RUN)
-                        by = o;
-        if (by)
-                (void) entity_name(by, by_name, sizeof(by_name));
-        (void) sd_bus_emit_signal(d->manager->bus, BUS_PATH, BUS_INTERFACE, "Preempted", "oss", d->path,
-                        entity_name(e, name, sizeof(name)), by_name);
 }
 
 BUS_GETTER(get_busy) {

@@ -14,6 +14,7 @@
 #include "device.h"
 #include "ladder.h"
 #include "manager-state.h"
+#include "observer.h"
 #include "recorder.h"
 #include "share.h"
 #include "tally.h"
@@ -50,8 +51,7 @@ Device *device_free(Device *d) {
 
         Manager *m = d->manager;
         if (d->hh.tbl) {
-                if (m->bus && !m->stopping)
-                        (void) sd_bus_emit_object_removed(m->bus, d->path);
+                observers_device_removed(d);
                 recorder_device_gone(d);
                 walks_forget(m, WALK_DEVICES, d);
                 HASH_DEL(m->devices, d);
@@ -215,8 +215,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                 return r;
 
         HASH_ADD_KEYPTR(hh, m->devices, d->id, strlen(d->id), d);
-        if (m->bus)
-                (void) sd_bus_emit_object_added(m->bus, d->path);
+        observers_device_added(d);
         *ret = TAKE_PTR(d);
         return 0;
 }
@@ -334,10 +333,8 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
                 return r;
         d->config = *config;
         arbiter_touch(d);
-        if (d->manager->bus && !d->manager->restoring)
-                (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
-                                "Policy", "Concurrency", "TimeSliceUSec", "Threshold", "LingerUSec",
-                                "StarveUSec", "StarveRunUSec", NULL);
+        if (!d->manager->restoring)
+                observers_device_changed(d, DEVICE_POLICY);
         return 0;
 }
 
@@ -362,9 +359,8 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         DL_FOREACH2(d->entities, e, device_next)
                 ladder_reconsider(e);
         arbiter_sync_device(d);
-        if (changed && d->manager->bus && !d->manager->restoring)
-                (void) sd_bus_emit_properties_changed(d->manager->bus, d->path, BUS_INTERFACE ".Device",
-                                "Preemption", "AllowMESPreemption", "Accounting", NULL);
+        if (changed && !d->manager->restoring)
+                observers_device_changed(d, DEVICE_TUNING);
 }
 
 int device_load_config(Device *d) {

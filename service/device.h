@@ -131,6 +131,5 @@ void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret);
 /* By its object. > 0 and *ret when it is there, else 0. */
 int device_from_path(Manager *m, const char *path, Device **ret);
 
-/* device-dbus.c. The signal is sent at most ten times a second. `by` may be NULL. */
-void device_emit_preempted(Device *d, const Entity *e, const Entity *by);
+/* device-dbus.c */
 int device_dbus_attach(Manager *m);

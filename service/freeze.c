@@ -17,6 +17,7 @@
 #include "halt.h"
 #include "log.h"
 #include "messages.h"
+#include "observer.h"
 #include "overdue.h"
 #include "queue.h"
 
@@ -143,9 +144,8 @@ static void tell_groups(const Freezer *f) {
         Group *g, *tmp;
 
         HASH_ITER(hh, m->groups, g, tmp)
-                if (m->bus && g->kind == GROUP_CGROUP && g->origin && streq_ptr(g->origin->unit, f->unit))
-                        (void) sd_bus_emit_properties_changed(
-                                        m->bus, g->path, BUS_INTERFACE ".Group", "Frozen", NULL);
+                if (g->kind == GROUP_CGROUP && g->origin && streq_ptr(g->origin->unit, f->unit))
+                        observers_group_changed(g, GROUP_FROZEN);
 }
 
 static int freezer_set_state(Freezer *f, FreezerState state) {

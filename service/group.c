@@ -17,6 +17,7 @@
 #include "group-totals.h"
 #include "job.h"
 #include "manager-state.h"
+#include "observer.h"
 #include "overdue.h"
 #include "share.h"
 #include "tally.h"
@@ -241,10 +242,7 @@ void group_own_settings_changed(Group *g) {
                         entity_configure(e, &g->resolved.policy);
                 else
                         arbiter_touch(e->device); /* Accounting= */
-        if (g->manager->bus)
-                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
-                                "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang", "Max",
-                                "Min", "Period", "Accounting", "PolicySource", NULL);
+        observers_group_changed(g, GROUP_SETTINGS);
 }
 
 void group_settings_settled(Group *g) {
@@ -303,11 +301,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
         wakes_look(m); /* there is one for each level of a path */
-        if (m->bus) {
-                (void) sd_bus_emit_object_added(m->bus, g->path);
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, g->path);
-        }
+        observers_group_added(g);
         *ret = TAKE_PTR(g);
         return 0;
 }
@@ -398,11 +392,7 @@ Group *group_free(Group *g) {
         Manager *m = g->manager;
         freeze_group_gone(g);
         group_totals_leave(g);
-        if (m->bus) {
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);
-                (void) sd_bus_emit_object_removed(m->bus, g->path);
-        }
+        observers_group_removed(g);
         walks_forget(m, WALK_GROUPS, g);
         HASH_DEL(m->groups, g);
         tallies_free_of_group(g);
@@ -429,15 +419,12 @@ static const char *group_parent_path(const Group *g, char *buf, size_t size) {
         return buf;
 }
 
-static void emit_parent(const Group *g) {
-        if (!g->manager->bus || g->manager->stopping)
-                return;
-        if (g->manager->n_suspended > 0)
-                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
-                                "Parent", "Suspended", "SuspendedBy", NULL);
-        else
-                (void) sd_bus_emit_properties_changed(
-                                g->manager->bus, g->path, BUS_INTERFACE ".Group", "Parent", NULL);
+/* A suspension of the new parent, or of the former one, is the group's. */
+static void parent_changed(Group *g) {
+        if (!g->manager->stopping)
+                observers_group_changed(g,
+                                g->manager->n_suspended > 0 ? GROUP_PARENT | GROUP_SUSPENSION
+                                                            : GROUP_PARENT);
 }
 
 /* As deep as the path. */
@@ -462,7 +449,7 @@ int group_attach(Group *g) {
         parent->n_jobs += g->kind == GROUP_JOB;
         if (group_is_inner(parent) != inner)
                 group_settings_changed(parent);
-        emit_parent(g);
+        parent_changed(g);
         return 0;
 }
 
@@ -480,7 +467,7 @@ static Group *group_detach(Group *g) {
         DL_DELETE2(parent->children, g, children_prev, children_next);
         parent->n_children--;
         parent->n_jobs -= g->kind == GROUP_JOB;
-        emit_parent(g);
+        parent_changed(g);
         if (parent->n_children > 0 && group_is_inner(parent) != inner && !g->manager->stopping)
                 group_settings_changed(parent);
         return parent;
@@ -555,9 +542,7 @@ static void suspension_changed(Group *g) {
         DL_FOREACH2(g->clients, c, group_next)
                 client_suspension_changed(c);
         freeze_group_changed(g, false);
-        if (g->manager->bus)
-                (void) sd_bus_emit_properties_changed(g->manager->bus, g->path, BUS_INTERFACE ".Group",
-                                "Suspended", "SuspendedBy", NULL);
+        observers_group_changed(g, GROUP_SUSPENSION);
         DL_FOREACH2(g->children, below, children_next)
                 suspension_changed(below);
 }

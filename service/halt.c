@@ -17,6 +17,7 @@
 #include "cgroup/cgroup-attr.h"
 #include "freeze.h"
 #include "halt.h"
+#include "observer.h"
 
 /* A cgroup is told of every 10 ms at most, and events are read so often. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
@@ -61,9 +62,7 @@ static void client_set_halted(Client *c, bool halted) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i])
                         entity_update_queue(c->slots[i]);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(
-                                c->manager->bus, c->path, BUS_INTERFACE ".Client", "Frozen", NULL);
+        observers_client_changed(c, CLIENT_FROZEN);
 }
 
 static void apply(HaltCgroup *g) {

@@ -6,6 +6,7 @@
 
 #include <config.h>
 
+#include "announce.h"
 #include "calls.h"
 #include "log-control.h"
 #include "manager-dbus.h"
@@ -237,6 +238,8 @@ int manager_dbus_attach(Manager *m, sd_bus *bus) {
                 r = attach[k](m);
         if (r >= 0)
                 r = log_control_export(m);
+        if (r >= 0)
+                r = announce_attach(m);
         if (r >= 0)
                 r = calls_new(m, bus, &m->calls);
         return r;

@@ -26,6 +26,7 @@
 #include "manager-state.h"
 #include "messages.h"
 #include "notify.h"
+#include "observer.h"
 #include "privileged.h"
 #include "recorder.h"
 #include "subuid-file.h"
@@ -109,6 +110,7 @@ Manager *manager_free(Manager *m) {
         closer_finish();
         wakes_done(m);
         tell_done(m);
+        observers_free(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);
@@ -334,7 +336,7 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                 char status[512];
 
                 notify_status("%s", manager_status(m, status, sizeof(status)));
-                (void) sd_bus_emit_properties_changed(m->bus, BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
         }
+        observers_degraded_changed(m);
         return 0;
 }

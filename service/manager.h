@@ -121,6 +121,7 @@ struct Manager {
         struct Calls *calls;             /* calls.h; owned; NULL without a bus */
         struct Walk *walks;              /* list; walk.h */
         struct Recorder *recorder;       /* recorder.h; owned */
+        struct Observer *observers;      /* list; observer.h; owned */
         struct Auth *auth;               /* auth.h; owned; NULL without a bus */
         struct Gate *gate;               /* gate.h; likewise */
         Settings default_layer;          /* names the class "default", below everything else */

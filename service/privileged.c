@@ -23,6 +23,7 @@
 #include "ladder.h"
 #include "log.h"
 #include "messages.h"
+#include "observer.h"
 #include "privileged.h"
 #include "tail.h"
 
@@ -30,9 +31,8 @@
 #define HOLDER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                      \
         (2 * PAGE_LEASE_NS) /* a holder that has not let go by then is killed, and another undoes */
-#define DEATHS_MAX 3U       /* of a client's holders, until the rung is given up */
-#define FORMER_MAX                                                                                          \
-        15U /* times that what a former life has left is undone, while one of its holders lives: half a minute */
+#define DEATHS_MAX    3U    /* of a client's holders, until the rung is given up */
+#define FORMER_MAX    15U /* times that a former life's holds are undone while one of its holders lives: 30 s */
 #define NUMBER_SIZE   24U
 #define ARGUMENTS_MAX 8U
 
@@ -221,7 +221,7 @@ static void pc_set_state(PrivilegedClient *pc, PrivilegedState state) {
                 (void) sd_event_source_set_enabled(pc->timer, SD_EVENT_ONESHOT);
         }
         if (pc->client)
-                client_emit_privileged(pc->client);
+                observers_client_changed(pc->client, CLIENT_PRIVILEGED);
 }
 
 static PrivilegedClient *pc_free(PrivilegedClient *pc) {

@@ -13,7 +13,7 @@
 #include "decision.h"
 #include "ladder.h"
 #include "manager-state.h"
-#include "tell.h"
+#include "observer.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -138,10 +138,10 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
 }
 
 /* Said only when it is so: a change of a group comes by at each of its queues. */
-static void queue_announce_settings(Queue *q, const SettingsResolved *former) {
+static void queue_compare_settings(Queue *q, const SettingsResolved *former) {
         if (!settings_policy_equal(&former->policy, &q->resolved.policy) ||
                         former->source != q->resolved.source)
-                tell_settings(q);
+                observers_queue_changed(q, QUEUE_SETTINGS);
 }
 
 int queue_settings_changed(Queue *q) {
@@ -149,7 +149,7 @@ int queue_settings_changed(Queue *q) {
         Entity *e;
 
         queue_resolve(q);
-        queue_announce_settings(q, &former);
+        queue_compare_settings(q, &former);
         int r = queue_pick_entity(q, &e);
         if (r < 0)
                 return r; /* it stays where it is */
@@ -173,9 +173,7 @@ void queue_set_suspended(Queue *q, bool suspended) {
                 return;
         q->suspended = suspended;
         queue_sync(q);
-        if (q->manager->bus)
-                (void) sd_bus_emit_properties_changed(
-                                q->manager->bus, q->path, BUS_INTERFACE ".Queue", "Suspended", NULL);
+        observers_queue_changed(q, QUEUE_SUSPENSION);
 }
 
 static int client_grow_slots(Client *c, uint32_t n) {
@@ -260,12 +258,7 @@ Queue *queue_free(Queue *q) {
         Client *c = q->client;
         Manager *m = q->manager;
         q->wait_counts = false; /* what ends now ends by this */
-        tell_forget(q);
-        if (q->announced && !m->stopping) {
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, q->path);
-                (void) sd_bus_emit_object_removed(m->bus, q->path);
-        }
+        observers_queue_removed(q);
         if (q->stalled)
                 q->device->n_stalled--;
         if (q->entity)
@@ -349,13 +342,7 @@ static int queue_link(Queue *q, unsigned limit) {
                 return r;
 
         wakes_look(m);
-        if (m->bus) {
-                q->announced = true;
-                (void) sd_bus_emit_object_added(m->bus, q->path);
-                wakes_look(m);
-                (void) sd_bus_emit_signal(
-                                m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, q->path);
-        }
+        observers_queue_added(q);
         return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "client.h"
+#include "observer.h"
 #include "wakes.h"
 
 static void client_sync(Client *c) {
@@ -44,9 +45,7 @@ const Group *client_suspended_by(const Client *c) {
 
 void client_suspension_changed(Client *c) {
         client_sync(c);
-        if (c->announced)
-                (void) sd_bus_emit_properties_changed(c->manager->bus, c->path, BUS_INTERFACE ".Client",
-                                "Suspended", "SuspendedBy", NULL);
+        observers_client_changed(c, CLIENT_SUSPENSION);
 }
 
 void client_set_suspended(Client *c, bool suspended) {

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include <utlist.h>
+
+#include "client.h"
+#include "device.h"
+#include "group.h"
+#include "observer.h"
+#include "queue.h"
+
+struct Observer {
+        const ObserverOps *ops;
+        void *userdata;
+        Observer *prev, *next;
+};
+
+int observer_add(Manager *m, const ObserverOps *ops, void *userdata) {
+        Observer *o = malloc(sizeof(*o));
+        if (!o)
+                return -ENOMEM;
+        *o = (Observer){.ops = ops, .userdata = userdata};
+        DL_APPEND(m->observers, o);
+        return 0;
+}
+
+void observers_free(Manager *m) {
+        Observer *o, *next;
+
+        DL_FOREACH_SAFE(m->observers, o, next) {
+                DL_DELETE(m->observers, o);
+                free(o);
+        }
+}
+
+#define TELL(m, event, ...)                                                                                 \
+        do {                                                                                                \
+                const Observer *o;                                                                          \
+                DL_FOREACH((m)->observers, o)                                                               \
+                        if (o->ops->event)                                                                  \
+                                o->ops->event(__VA_ARGS__, o->userdata);                                    \
+        } while (false)
+
+void observers_client_added(Client *c) {
+        TELL(c->manager, client_added, c);
+}
+
+void observers_client_removed(Client *c) {
+        TELL(c->manager, client_removed, c);
+}
+
+void observers_client_changed(Client *c, unsigned changes) {
+        TELL(c->manager, client_changed, c, changes);
+}
+
+void observers_queue_added(Queue *q) {
+        TELL(q->manager, queue_added, q);
+}
+
+void observers_queue_removed(Queue *q) {
+        TELL(q->manager, queue_removed, q);
+}
+
+void observers_queue_changed(Queue *q, unsigned changes) {
+        TELL(q->manager, queue_changed, q, changes);
+}
+
+void observers_group_added(Group *g) {
+        TELL(g->manager, group_added, g);
+}
+
+void observers_group_removed(Group *g) {
+        TELL(g->manager, group_removed, g);
+}
+
+void observers_group_changed(Group *g, unsigned changes) {
+        TELL(g->manager, group_changed, g, changes);
+}
+
+void observers_device_added(Device *d) {
+        TELL(d->manager, device_added, d);
+}
+
+void observers_device_removed(Device *d) {
+        TELL(d->manager, device_removed, d);
+}
+
+void observers_device_changed(Device *d, unsigned changes) {
+        TELL(d->manager, device_changed, d, changes);
+}
+
+void observers_device_preempted(Device *d, const Entity *e, const Entity *by) {
+        TELL(d->manager, device_preempted, d, e, by);
+}
+
+void observers_degraded_changed(Manager *m) {
+        TELL(m, degraded_changed, m);
+}
