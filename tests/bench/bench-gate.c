@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "callgrind.h"
-#include "shim/gate.h"
+#include "shim/core/gate.h"
 #include "tests/lib/fake-service.h"
 #include "xsched/xsched.h"
 

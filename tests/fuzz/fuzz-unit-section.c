@@ -7,7 +7,7 @@
  */
 
 #include "service/user-units.h"
-#include "shim/unit-section.h"
+#include "shim/core/unit-section.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

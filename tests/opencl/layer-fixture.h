@@ -7,7 +7,7 @@
 
 #include <CL/cl_layer.h>
 
-#include "shim/opencl-track.h"
+#include "shim/opencl/opencl-track.h"
 #include "sim-opencl.h"
 #include "tests/lib/unit.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "common/macro.h"
-#include "shim/late.h"
+#include "shim/late/late.h"
 
 Sim sim;
 FakeLibrary library;

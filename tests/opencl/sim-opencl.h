@@ -10,7 +10,7 @@
  * Thread safety: one lock; callbacks are called without it.
  */
 
-#include "shim/opencl-next.h"
+#include "shim/opencl/opencl-next.h"
 #include "xsched/xsched.h"
 
 #define SIM_COMMANDS_MAX 4096

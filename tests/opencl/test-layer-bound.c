@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "layer-fixture.h"
-#include "shim/opencl-launch.h"
+#include "shim/opencl/opencl-launch.h"
 #include "tests/lib/deadline.h"
 
 typedef struct Bounded {

@@ -8,8 +8,8 @@
 
 #include "common/time-util.h"
 #include "layer-fixture.h"
-#include "shim/opencl-bound.h"
-#include "shim/opencl-time.h"
+#include "shim/opencl/opencl-bound.h"
+#include "shim/opencl/opencl-time.h"
 
 #define KERNEL(n) ((cl_kernel) (void *) &kernels[n])
 

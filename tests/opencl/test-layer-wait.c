@@ -12,7 +12,7 @@
 
 #include "common/time-util.h"
 #include "layer-fixture.h"
-#include "shim/opencl-time.h"
+#include "shim/opencl/opencl-time.h"
 
 #define KERNEL_NS    (1200 * NSEC_PER_USEC)
 #define TAIL_NS      KERNEL_NS

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "layer-fixture.h"
-#include "shim/opencl-launch.h"
+#include "shim/opencl/opencl-launch.h"
 
 static const cl_icd_dispatch *other_tables[2]; /* of other loaders; never freed, as in a real one */
 

@@ -5,7 +5,7 @@
  */
 
 #include "service/edges.h"
-#include "shim/gate.h"
+#include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 
-#include "shim/gate.h"
+#include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"

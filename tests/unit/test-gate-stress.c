@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "shim/gate.h"
+#include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * This process as a client of xschedd: what there is once per process
+ *
+ * shim/ is the application's side: gate.h (one queue's gate), queue.h (the queues and the public calls), client.h (the
+ * process), control.h (the thread that talks to the service), and the layers that intercept runtimes. Rules for all of it: it
+ * never aborts, exits, prints, waits for the service on an application's thread, or changes what the application computes;
+ * errno stays as it was; every descriptor is close-on-exec; after a fork the child is a new process without a client.
+ *
+ * Nothing here is ever torn down: at exit the process may still have threads in the gate or in a driver's callback, and the
+ * kernel closes what is open. The library is linked with -z nodelete for the same reason.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/client-environment.h"
+#include "include/xsched/xsched.h"
+
+/* Constant from when the library was loaded. */
+const ClientEnvironment *client_environment(void);
+
+/* Wishes, from the environment first, from xsched_hint() later. */
+typedef enum ClientHint {
+        CLIENT_HINT_PRIORITY,
+        CLIENT_HINT_WEIGHT,
+        CLIENT_HINT_THRESHOLD,
+        _CLIENT_HINT_MAX,
+} ClientHint;
+
+const char *client_hint_to_string(ClientHint h);
+
+/* Returns false when nobody has wished anything. */
+bool client_get_hint(ClientHint h, int64_t *ret);
+/* Whether a wish has come since the last call. */
+bool client_take_hints_changed(void);
+
+/* The control thread says how far it is. */
+void client_set_state(XschedState state);
+XschedState client_state(void);
+const char *xsched_state_to_string(XschedState state);
+void client_set_queues(uint64_t n);
+
+/* Descriptors that a child has to close. Each stays open, or is replaced under the same number, as long as a thread may
+ * write to it. */
+typedef enum ClientFd {
+        CLIENT_FD_KICK, /* eventfd: any thread wakes the control thread */
+        CLIENT_FD_WAKE, /* eventfd: any thread wakes the service */
+        CLIENT_FD_LIFELINE,
+        CLIENT_FD_BUS,
+        _CLIENT_FD_MAX,
+} ClientFd;
+
+void client_set_fd(ClientFd which, int fd);
+int client_fd(ClientFd which);
+
+/* Around the making of a queue: notices a fork that ran no handlers; starts the control thread. */
+void client_before_queue(void);
+void client_after_queue(void);
+
+/* The control thread ends: there is nobody to talk to, and never will be. */
+void client_control_failed(void);
+
+/* Wakes the control thread. From any thread and from signal handlers. */
+void client_kick(void);
+
+/* One line to stderr with XSCHED_DEBUG=1. From the control thread. */
+void client_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The connection to the service: bus, lifeline, and when to try again
+ *
+ * There is one way down, link_down(), for whatever goes wrong: gates open first, then the descriptors and the connection go, and
+ * the next attempt starts from nothing. What must survive is what application threads may still look at: pages stay
+ * mapped, and the wake descriptor keeps its number (a new one takes its place by dup3()).
+ *
+ * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is not "wrong": verdicts go on from the
+ * page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that restarts: it is connected to
+ * anew, and the service, which knows the process by its credentials, takes our calls as before. What is true of the service the
+ * lifeline says.
+ */
+
+#include <sys/socket.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "shim/core/client.h"
+#include "shim/core/link-internal.h"
+#include "shim/core/sdbus.h"
+#include "shim/core/why.h"
+
+#define BUS_NAME       "org.xsched.Scheduler"
+#define BUS_PATH       "/org/xsched/Scheduler"
+#define BUS_INTERFACE  "org.xsched.Scheduler"
+#define SYSTEM_ADDRESS "unix:path=/run/dbus/system_bus_socket;unix:path=/var/run/dbus/system_bus_socket"
+
+#define BACKOFF_MIN_NS (100 * NSEC_PER_MSEC)
+/* A new owner of the name is rejoined at once, but not by a thousand processes in the same microsecond. */
+#define REJOIN_SPREAD_NS (20 * NSEC_PER_MSEC)
+/* An attachment that lasted this long says that the service works. */
+#define STEADY_NS (5 * NSEC_PER_SEC)
+#define STALL_NS  (1 * NSEC_PER_SEC)
+
+/* Old pages stay mapped (gate.h), so their number is bounded: a process that has lost its service so often runs
+ * unscheduled from then on. About 12 KiB each. */
+#define PAGES_MAX 256U
+
+static const char *const link_state_table[_LINK_STATE_MAX] = {
+                [LINK_DOWN] = "down",
+                [LINK_WAITING] = "waiting",
+                [LINK_REGISTERING] = "registering",
+                [LINK_ATTACHED] = "attached",
+                [LINK_CUT] = "cut",
+};
+
+const char *link_state_to_string(LinkState s) {
+        return (size_t) s < ELEMENTSOF(link_state_table) ? link_state_table[s] : NULL;
+}
+
+void link_set_state(Control *c, LinkState state) {
+        if (c->state == state)
+                return;
+        client_debug("xsched: link %s -> %s", link_state_to_string(c->state), link_state_to_string(state));
+        c->state = state;
+        if (state == LINK_ATTACHED || state == LINK_CUT)
+                client_set_state(XSCHED_STATE_ATTACHED);
+        else if (client_state() == XSCHED_STATE_ATTACHED)
+                client_set_state(XSCHED_STATE_DETACHED);
+        else if (client_state() == XSCHED_STATE_OFF)
+                client_set_state(XSCHED_STATE_CONNECTING);
+}
+
+void link_tell(Control *c, const char *what, const char *why) {
+        why_set(what, why);
+        if (c->told)
+                return;
+        c->told = true;
+        client_debug("xsched: %s (%s), running unscheduled", what, why);
+}
+
+/* --- when to try again --- */
+
+/* xorshift: enough to keep processes from marching in step. */
+static uint64_t link_random(Control *c, uint64_t below) {
+        c->random ^= c->random << 13;
+        c->random ^= c->random >> 7;
+        c->random ^= c->random << 17;
+        return c->random % below;
+}
+
+void link_back_off(Control *c) {
+        c->backoff_ns = c->backoff_ns == 0 ? BACKOFF_MIN_NS : MIN(c->backoff_ns * 2, LINK_BACKOFF_MAX_NS);
+        c->retry_at_ns = now_ns() + c->backoff_ns / 2 + link_random(c, c->backoff_ns);
+}
+
+void link_init(Control *c) {
+        c->page = PAGE_NULL;
+        c->random = (now_ns() ^ (uint64_t) getpid() << 32) | 1;
+        client_set_state(XSCHED_STATE_CONNECTING);
+}
+
+/* --- down --- */
+
+static void link_drop_bus(Control *c) {
+        if (!c->bus)
+                return;
+        client_set_fd(CLIENT_FD_BUS, -EBADF);
+        sdbus.sd_bus_close(c->bus);
+        c->bus = sdbus.sd_bus_unref(c->bus);
+}
+
+static void link_down(Control *c) {
+        if (c->state == LINK_ATTACHED && now_ns() - c->attached_at_ns >= STEADY_NS)
+                c->backoff_ns = 0;
+
+        link_set_state(c, LINK_DOWN);
+        control_detach_all(c);
+        hold_turn(c);
+
+        int lifeline = client_fd(CLIENT_FD_LIFELINE);
+        client_set_fd(CLIENT_FD_LIFELINE, -EBADF);
+        safe_close(lifeline);
+        link_drop_bus(c);
+
+        free(TAKE_PTR(c->object));
+        while (c->goners) {
+                Goner *g = c->goners;
+                c->goners = g->next;
+                free(g);
+        }
+        c->page = PAGE_NULL; /* stays mapped */
+        c->n_calls = 0;
+        c->stalled_until_ns = 0;
+        c->lost = c->cut = false;
+        link_back_off(c);
+}
+
+/* Only the bus is gone. Gates stay seated, and what the page says holds under its lease. */
+static void link_cut(Control *c) {
+        if (now_ns() - c->attached_at_ns >= STEADY_NS)
+                c->backoff_ns = 0;
+        link_drop_bus(c);
+        link_set_state(c, LINK_CUT);
+        control_recall(c);
+        for (Goner *g = c->goners; g; g = g->next)
+                g->sent = false;
+        c->n_calls = 0;
+        c->stalled_until_ns = 0;
+        c->cut = false;
+        link_back_off(c);
+}
+
+void link_failed(Control *c, int r) {
+        bool bus = r == -ENOTCONN || r == -ECONNRESET || r == -EPIPE || r == -ESHUTDOWN;
+
+        if (bus && c->state == LINK_ATTACHED)
+                c->cut = true;
+        else
+                c->lost = true;
+}
+
+/* --- calls --- */
+
+void link_message_unrefp(sd_bus_message **m) {
+        if (*m)
+                (void) sdbus.sd_bus_message_unref(*m);
+}
+
+/* A call never starts the service: whoever stopped it wants it stopped, and the bus tells when it is back. */
+int link_new_call(Control *c, const char *method, sd_bus_message **ret) {
+        _cleanup_(link_message_unrefp)
+        sd_bus_message *m = NULL;
+
+        int r = sdbus.sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, BUS_PATH, BUS_INTERFACE, method);
+        if (r >= 0)
+                r = sdbus.sd_bus_message_set_auto_start(m, 0);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+int link_append_string(sd_bus_message *m, const char *key, const char *value) {
+        return isempty(value) ? 0 : sdbus.sd_bus_message_append(m, "{sv}", key, "s", value);
+}
+
+bool link_error_is_no_owner(const sd_bus_error *e) {
+        const char *name = startswith(strempty(e->name), "org.freedesktop.DBus.Error.");
+
+        return name && (streq(name, "ServiceUnknown") || streq(name, "NameHasNoOwner"));
+}
+
+bool link_error_is_absence(const sd_bus_error *e) {
+        static const char *const names[] = {
+                        "ServiceUnknown",
+                        "NameHasNoOwner",
+                        "NoReply",
+                        "Timeout",
+                        "Disconnected",
+                        "LimitsExceeded",
+        };
+        const char *name = startswith(strempty(e->name), "org.freedesktop.DBus.Error.");
+
+        for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
+                if (streq(name, names[i]))
+                        return true;
+        return false;
+}
+
+void link_stall(Control *c) {
+        c->stalled_until_ns = now_ns() + STALL_NS;
+}
+
+/* --- the bus --- */
+
+static int link_on_owner(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
+        Control *c = userdata;
+        const char *name, *old, *new;
+
+        if (sdbus.sd_bus_message_read(m, "sss", &name, &old, &new) < 0 || isempty(new))
+                return 1;
+        if (c->state == LINK_WAITING)
+                c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
+        c->stalled_until_ns = 0;
+        c->hints_due = true;
+        return 1;
+}
+
+static const char *link_address(void) {
+        const char *address = client_environment()->bus_address;
+
+        if (isempty(address))
+                address = secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
+        return isempty(address) ? SYSTEM_ADDRESS : address;
+}
+
+static int link_open_bus(Control *c) {
+        int r = sdbus.sd_bus_new(&c->bus);
+
+        if (r >= 0)
+                r = sdbus.sd_bus_set_address(c->bus, link_address());
+        if (r >= 0)
+                r = sdbus.sd_bus_set_bus_client(c->bus, 1);
+        if (r >= 0)
+                r = sdbus.sd_bus_start(c->bus);
+        if (r >= 0)
+                r = sdbus.sd_bus_add_match_async(c->bus, NULL,
+                                "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
+                                "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" BUS_NAME
+                                "'",
+                                link_on_owner, NULL, c);
+        return r;
+}
+
+static void link_connect(Control *c) {
+        int r = link_open_bus(c);
+
+        if (r < 0)
+                link_tell(c, "no bus", strerrordesc_np(-r));
+        else
+                r = link_register(c);
+        if (r < 0)
+                c->lost = true;
+}
+
+/* Nobody is told anything about us: calls that nobody answered are made anew, and the others were. */
+static void link_reconnect(Control *c) {
+        if (link_open_bus(c) < 0) {
+                link_drop_bus(c);
+                link_back_off(c);
+                return;
+        }
+        c->attached_at_ns = now_ns();
+        c->hints_due = true;
+        link_set_state(c, LINK_ATTACHED);
+}
+
+static void link_process(Control *c) {
+        int r = 1;
+
+        for (unsigned i = 0; i < 256 && r > 0; i++)
+                r = sdbus.sd_bus_process(c->bus, NULL);
+        if (r < 0 && c->state == LINK_ATTACHED)
+                c->cut = true;
+        else if (r < 0) {
+                link_tell(c, "no bus", strerrordesc_np(-r));
+                c->lost = true;
+        } else
+                client_set_fd(CLIENT_FD_BUS, sdbus.sd_bus_get_fd(c->bus));
+}
+
+static void link_send(Control *c) {
+        c->hints_due = client_take_hints_changed() || c->hints_due;
+        if (now_ns() < c->stalled_until_ns)
+                return;
+        int r = c->hints_due ? link_send_hints(c) : 0;
+        if (r < 0) {
+                link_failed(c, r);
+                return;
+        }
+        c->hints_due = false;
+        link_send_goners(c);
+        if (!c->cut && !c->lost)
+                link_send_queues(c);
+}
+
+void link_turn(Control *c) {
+        bool due = now_ns() >= c->retry_at_ns;
+
+        if (c->state == LINK_DOWN && due && c->n_pages < PAGES_MAX)
+                link_connect(c);
+        if (c->state == LINK_CUT && due)
+                link_reconnect(c);
+        if (c->state == LINK_WAITING && due && link_register(c) < 0)
+                c->lost = true;
+        if (c->bus && !c->lost)
+                link_process(c);
+        if (c->state == LINK_ATTACHED && !c->lost && !c->cut)
+                link_send(c);
+        if (c->lost)
+                link_down(c);
+        else if (c->cut)
+                link_cut(c);
+}
+
+void link_lifeline(Control *c) {
+        int fd = client_fd(CLIENT_FD_LIFELINE);
+        bool nudged = false;
+        char buffer[16];
+
+        for (;;) {
+                ssize_t n = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+                if (n > 0)
+                        nudged = true;
+                else if (n < 0 && errno == EAGAIN)
+                        break;
+                else if (n == 0 || errno != EINTR) {
+                        link_down(c);
+                        return;
+                }
+        }
+        if (!nudged)
+                return;
+        hold_turn(c);
+        control_drain_all(c);
+}
+
+uint64_t link_next_ns(const Control *c) {
+        uint64_t next = NSEC_INFINITY, usec;
+
+        if (c->state == LINK_WAITING || c->state == LINK_CUT ||
+                        (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
+                next = c->retry_at_ns;
+        if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
+                next = MIN(next, c->stalled_until_ns);
+        if (c->bus && sdbus.sd_bus_get_timeout(c->bus, &usec) > 0 && usec < NSEC_INFINITY / NSEC_PER_USEC)
+                next = MIN(next, usec * NSEC_PER_USEC);
+        return next;
+}

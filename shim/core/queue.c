@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Queues: making, dropping, and the public calls on them
+ */
+
+#include "shim/core/queue.h"
+#include "common/macro.h"
+#include "shim/core/client.h"
+
+static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
+                [QUEUE_LOOSE] = "loose",
+                [QUEUE_NEW] = "new",
+                [QUEUE_REGISTERING] = "registering",
+                [QUEUE_ATTACHED] = "attached",
+                [QUEUE_REFUSED] = "refused",
+};
+
+const char *queue_state_to_string(QueueState s) {
+        return (size_t) s < ELEMENTSOF(queue_state_table) ? queue_state_table[s] : NULL;
+}
+
+static _Atomic(XschedQueue *) all_queues;
+static _Atomic(XschedQueue *) new_queues;
+static _Atomic(XschedQueue *) dead_queues;
+
+/* Queues to use again. Popping is the one operation that would need a lock: whoever does not get it at once makes do without. */
+static _Atomic(XschedQueue *) free_queues;
+static atomic_flag free_lock = ATOMIC_FLAG_INIT;
+
+/* What recycled queues had counted. */
+static struct { _Atomic uint64_t launches, tracked, waited, waited_ns, expired; } retired;
+
+#define QUEUE_PUSH(list, q, link)                                                                           \
+        do {                                                                                                \
+                XschedQueue *_head = atomic_load_explicit(&(list), memory_order_relaxed);                   \
+                do                                                                                          \
+                        (q)->link = _head;                                                                  \
+                while (!atomic_compare_exchange_weak_explicit(                                              \
+                                &(list), &_head, (q), memory_order_seq_cst, memory_order_relaxed));         \
+        } while (false)
+
+XschedQueue *queue_take_new(void) {
+        return atomic_exchange_explicit(&new_queues, NULL, memory_order_seq_cst);
+}
+
+XschedQueue *queue_take_dead(void) {
+        return atomic_exchange_explicit(&dead_queues, NULL, memory_order_seq_cst);
+}
+
+static XschedQueue *queue_pop_free(void) {
+        if (atomic_flag_test_and_set_explicit(&free_lock, memory_order_acquire))
+                return NULL;
+
+        XschedQueue *q = atomic_load_explicit(&free_queues, memory_order_acquire);
+        while (q &&
+                        !atomic_compare_exchange_weak_explicit(&free_queues, &q, q->dead_next,
+                                        memory_order_acquire, memory_order_acquire))
+                ;
+        atomic_flag_clear_explicit(&free_lock, memory_order_release);
+        return q;
+}
+
+static void queue_free_strings(XschedQueue *q) {
+        free(TAKE_PTR(q->device));
+        free(TAKE_PTR(q->device_name));
+        free(TAKE_PTR(q->backend));
+        free(TAKE_PTR(q->label));
+}
+
+void queue_recycle(XschedQueue *q) {
+        GateCounters c = {};
+
+        if (q->destroy)
+                q->destroy(q->userdata);
+        q->destroy = NULL;
+        q->drain = NULL;
+        q->apply = NULL;
+
+        gate_take(&q->gate, &c);
+        atomic_fetch_add_explicit(&retired.launches, c.launches, memory_order_relaxed);
+        atomic_fetch_add_explicit(&retired.tracked, c.tracked, memory_order_relaxed);
+        atomic_fetch_add_explicit(&retired.waited, c.waited, memory_order_relaxed);
+        atomic_fetch_add_explicit(&retired.waited_ns, c.waited_ns, memory_order_relaxed);
+        atomic_fetch_add_explicit(&retired.expired, c.expired, memory_order_relaxed);
+
+        queue_free_strings(q);
+        QUEUE_PUSH(free_queues, q, dead_next);
+}
+
+bool queue_try_ref(XschedQueue *q) {
+        uint32_t refs = atomic_load_explicit(&q->refs, memory_order_relaxed);
+
+        do {
+                if (refs == 0)
+                        return false;
+        } while (!atomic_compare_exchange_weak_explicit(
+                        &q->refs, &refs, refs + 1, memory_order_acquire, memory_order_relaxed));
+        return true;
+}
+
+void queue_read_counters(GateCounters *ret) {
+        GateCounters c = {
+                        .launches = retired.launches,
+                        .tracked = retired.tracked,
+                        .waited = retired.waited,
+                        .waited_ns = retired.waited_ns,
+                        .expired = retired.expired,
+        };
+
+        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
+                        q = q->all_next)
+                gate_read(&q->gate, &c);
+        *ret = c;
+}
+
+void queue_forget_all(void) {
+        atomic_store(&new_queues, NULL);
+        atomic_store(&dead_queues, NULL);
+        atomic_store(&free_queues, NULL);
+        atomic_flag_clear(&free_lock);
+        memset(&retired, 0, sizeof(retired));
+
+        for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
+                gate_reset(&q->gate, false);
+                q->drain = NULL;
+                q->apply = NULL;
+                q->held = false;
+                q->state = QUEUE_LOOSE;
+                q->dead = false;
+                q->prev = q->next = NULL;
+        }
+        gate_forget_waits();
+}
+
+/* --- public --- */
+
+static int dup_optional(const char *s, char **ret) {
+        if (!s)
+                return 0;
+        *ret = strdup(s);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int queue_fill(XschedQueue *q, const XschedQueueInfo *info) {
+        int r = dup_optional(info->device, &q->device);
+        if (r == 0)
+                r = dup_optional(info->device_name, &q->device_name);
+        if (r == 0)
+                r = dup_optional(info->backend, &q->backend);
+        if (r == 0)
+                r = dup_optional(info->label, &q->label);
+        if (r < 0)
+                return r;
+
+        q->priority_hint = MIN(info->priority_hint, 0);
+        q->drain = info->drain;
+        q->destroy = info->destroy;
+        q->userdata = info->userdata;
+        q->level = info->apply ? MIN(info->level, (uint32_t) LEVEL_INTERRUPT) : 0;
+        q->apply = info->apply;
+        q->level_changed = false;
+        q->kfd_gpu_id = info->kfd_gpu_id;
+        q->kfd_queue_id = info->kfd_queue_id;
+        q->held = q->apply_due = false;
+        q->refused = 0;
+        q->retry_at_ns = 0;
+        q->state = QUEUE_LOOSE;
+        q->dead = false;
+        return 0;
+}
+
+static int queue_alloc(XschedQueue **ret) {
+        XschedQueue *q = aligned_alloc(_Alignof(XschedQueue), sizeof(XschedQueue));
+        if (!q)
+                return -ENOMEM;
+
+        memset(q, 0, sizeof(*q));
+        gate_init(&q->gate, false);
+
+        QUEUE_PUSH(all_queues, q, all_next);
+        *ret = q;
+        return 0;
+}
+
+_public_
+int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
+        PROTECT_ERRNO;
+
+        /* A caller built against an older header knows a shorter struct; one built against a newer one, a longer. */
+        if (!info || !ret || info->size < offsetof(XschedQueueInfo, label))
+                return -EINVAL;
+        XschedQueueInfo known = {};
+        memcpy(&known, info, MIN((size_t) info->size, sizeof(known)));
+        if (isempty(known.device) || isempty(known.backend))
+                return -EINVAL;
+
+        client_before_queue();
+        XschedQueue *q = queue_pop_free();
+        if (!q) {
+                int r = queue_alloc(&q);
+                if (r < 0)
+                        return r;
+        }
+
+        int r = queue_fill(q, &known);
+        if (r < 0) {
+                queue_free_strings(q);
+                QUEUE_PUSH(free_queues, q, dead_next);
+                return r;
+        }
+        gate_reset(&q->gate, q->drain);
+        atomic_store_explicit(&q->refs, 1, memory_order_release);
+
+        QUEUE_PUSH(new_queues, q, new_next);
+        client_after_queue();
+        *ret = q;
+        return 0;
+}
+
+_public_
+XschedQueue *xsched_queue_ref(XschedQueue *q) {
+        if (q)
+                atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed);
+        return q;
+}
+
+_public_
+XschedQueue *xsched_queue_unref(XschedQueue *q) {
+        if (q && atomic_fetch_sub_explicit(&q->refs, 1, memory_order_acq_rel) == 1) {
+                QUEUE_PUSH(dead_queues, q, dead_next);
+                client_kick();
+        }
+        return NULL;
+}
+
+_public_
+int xsched_queue_begin(XschedQueue *q) {
+        return gate_begin(&q->gate, GATE_WAIT);
+}
+
+_public_
+int xsched_queue_begin_nowait(XschedQueue *q) {
+        return gate_begin(&q->gate, GATE_NOWAIT);
+}
+
+/* The queue's last launches from two pages ago may have been what the control thread waited for. */
+static void queue_ended(XschedQueue *q) {
+        if (unlikely(atomic_load_explicit(&q->wants_room, memory_order_seq_cst)) &&
+                        gate_has_room(&q->gate) &&
+                        atomic_exchange_explicit(&q->wants_room, false, memory_order_seq_cst))
+                client_kick();
+}
+
+_public_
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
+        const GateRoom room = {wait, userdata};
+
+        return gate_begin_bounded(&q->gate, GATE_WAIT, &room);
+}
+
+_public_
+void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
+        gate_complete(&q->gate, n, device_ns);
+        queue_ended(q);
+}
+
+_public_
+void xsched_queue_drained(XschedQueue *q) {
+        gate_end(&q->gate, 1);
+        queue_ended(q);
+}
+
+_public_
+uint32_t xsched_queue_limit(XschedQueue *q) {
+        return gate_limit(&q->gate);
+}
+
+_public_
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        return gate_limit_for(&q->gate, each_ns);
+}
+
+_public_
+uint64_t xsched_queue_lead(XschedQueue *q) {
+        return gate_lead(&q->gate);
+}
+
+_public_
+void xsched_queue_boost(XschedQueue *q) {
+        gate_boost(&q->gate);
+}
+
+_public_
+int xsched_queue_get_state(XschedQueue *q) {
+        return (gate_is_watched(&q->gate) ? XSCHED_QUEUE_WATCHED : 0) |
+                        (gate_is_held(&q->gate) ? XSCHED_QUEUE_HELD : 0);
+}
+
+_public_
+void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
+        uint32_t old = atomic_load_explicit(&q->level, memory_order_relaxed);
+
+        while (level < old)
+                if (atomic_compare_exchange_weak_explicit(
+                                    &q->level, &old, level, memory_order_seq_cst, memory_order_relaxed)) {
+                        atomic_store_explicit(&q->level_changed, true, memory_order_seq_cst);
+                        client_kick();
+                        return;
+                }
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Between a program and libc: which fds are /dev/kfd, and the calls on them that are about queues
+ *
+ * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. Which one an fd belongs to is one
+ * byte (kfd-fds.h), so that close() and dup() of everything else cost one load. A context keeps an fd of its own from its first queue on,
+ * because the application may close the number that we have seen and go on by another. When the last of the application's fds goes, the
+ * context ends: its queues are let go and forgotten, and our fd is closed first, so that nothing lives longer than without us.
+ *
+ * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by creat(), fopen(), openat2()
+ * or a system call of the program's own, or by another name of the device. It is found out with its first call about a queue, and joins the
+ * context whose file it is, if there is one.
+ *
+ * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is whatever else stands in front of it. From
+ * then on nothing here allocates or locks, but for fds and ioctls of KFD.
+ */
+
+/* Both names of each call are defined below, so neither may be an alias of the other, nor inline. */
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "common/macro.h"
+#include "shim/kfd/kfd-fds.h"
+#include "shim/kfd/kfd-queue.h"
+#include "shim/late/late.h"
+
+#define CONTEXTS_MAX 254U
+#define CONTEXT_OWN  UINT8_MAX /* of an fd: one that a context keeps */
+
+typedef struct Context {
+        unsigned n_fds;
+        int own; /* 0: none */
+} Context;
+
+static Context contexts[CONTEXTS_MAX + 1]; /* from 1; under kfd_lock() */
+static _Atomic pid_t contexts_pid;
+
+/* --- what is next --- */
+
+typedef void (*Function)(void);
+
+static Function next_function(_Atomic(Function) *cell, const char *name) {
+        Function f = atomic_load_explicit(cell, memory_order_acquire);
+
+        if (unlikely(!f)) {
+                PROTECT_ERRNO;
+                f = (Function) (uintptr_t) dlsym(RTLD_NEXT, name);
+                atomic_store_explicit(cell, f, memory_order_release);
+        }
+        return f;
+}
+
+/* A libc without the call has no caller of it either; but our own calls go to the kernel then. */
+#define NEXT(name, ret, type)                                                                               \
+        static ret(*next_##name(void)) type {                                                               \
+                static _Atomic(Function) cell;                                                              \
+                return (ret(*) type) next_function(&cell, #name);                                           \
+        }
+
+NEXT(open, int, (const char *, int, ...))
+NEXT(open64, int, (const char *, int, ...))
+NEXT(openat, int, (int, const char *, int, ...))
+NEXT(openat64, int, (int, const char *, int, ...))
+NEXT(__open_2, int, (const char *, int) )
+NEXT(__open64_2, int, (const char *, int) )
+NEXT(__openat_2, int, (int, const char *, int) )
+NEXT(__openat64_2, int, (int, const char *, int) )
+NEXT(close, int, (int) )
+NEXT(close_range, int, (unsigned, unsigned, int) )
+NEXT(closefrom, void, (int) )
+NEXT(dup, int, (int) )
+NEXT(dup2, int, (int, int) )
+NEXT(dup3, int, (int, int, int) )
+NEXT(fcntl, int, (int, int, ...))
+NEXT(fcntl64, int, (int, int, ...))
+NEXT(ioctl, int, (int, unsigned long, ...))
+
+/* The first call of each may come in a signal handler, where dlsym() has no business. */
+__attribute__((constructor)) static void resolve_all(void) {
+        (void) next_open();
+        (void) next_open64();
+        (void) next_openat();
+        (void) next_openat64();
+        (void) next___open_2();
+        (void) next___open64_2();
+        (void) next___openat_2();
+        (void) next___openat64_2();
+        (void) next_close();
+        (void) next_close_range();
+        (void) next_closefrom();
+        (void) next_dup();
+        (void) next_dup2();
+        (void) next_dup3();
+        (void) next_fcntl();
+        (void) next_fcntl64();
+        (void) next_ioctl();
+}
+
+int kfd_next_ioctl(int fd, unsigned long request, void *arg) {
+        return next_ioctl()(fd, request, arg);
+}
+
+/* --- contexts --- */
+
+static void contexts_in_child(void) {
+        PROTECT_ERRNO;
+
+        for (size_t i = 1; i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].own > 0)
+                        (void) next_close()(contexts[i].own);
+        memset(contexts, 0, sizeof(contexts));
+        for (int fd = -1; (fd = kfd_fd_next((unsigned) fd + 1)) >= 0;)
+                (void) kfd_fd_set(fd, 0);
+        kfd_queues_after_fork();
+        kfd_poll_after_fork();
+        kfd_hsa_after_fork();
+        atomic_store(&contexts_pid, getpid());
+}
+
+/* Whether this is the process that the records belong to, and not a child of vfork() on the same memory. */
+static bool is_owner(void) {
+        return atomic_load(&contexts_pid) == getpid();
+}
+
+static bool is_enabled(void) {
+        return !streq(strempty(secure_getenv("XSCHED_DISABLE")), "1");
+}
+
+static void context_add(unsigned context, int fd) {
+        if (fd >= 0 && kfd_fd_set(fd, (uint8_t) context))
+                contexts[context].n_fds++;
+}
+
+/* Before the number is given back, because another thread may get it at once. */
+static void fd_forget(int fd) {
+        unsigned context = kfd_fd_context(fd);
+
+        if (likely(context == 0) || !is_owner())
+                return;
+        PROTECT_ERRNO;
+        _cleanup_(kfd_unlockp)
+        bool locked = kfd_lock();
+        if (!locked)
+                return;
+        (void) kfd_fd_set(fd, 0);
+        for (size_t i = 1; context == CONTEXT_OWN && i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].own == fd)
+                        contexts[i].own = 0; /* the application closes whatever is open */
+        if (context == CONTEXT_OWN || --contexts[context].n_fds > 0)
+                return;
+
+        kfd_context_end(context);
+        if (contexts[context].own > 0) {
+                (void) kfd_fd_set(contexts[context].own, 0);
+                (void) next_close()(contexts[context].own);
+        }
+        contexts[context].own = 0;
+}
+
+static void fd_copy(int from, int to) {
+        unsigned context = kfd_fd_context(from);
+
+        if (likely(context == 0) || context == CONTEXT_OWN || to < 0 || to == from || !is_owner())
+                return;
+        PROTECT_ERRNO;
+        _cleanup_(kfd_unlockp)
+        bool locked = kfd_lock();
+        if (locked)
+                context_add(context, to);
+}
+
+static void contexts_start(void) {
+        pid_t known = 0;
+
+        late_load(); /* not under our lock */
+        if (atomic_compare_exchange_strong(&contexts_pid, &known, getpid()))
+                (void) pthread_atfork(NULL, NULL, contexts_in_child);
+        else if (known != getpid())
+                contexts_in_child(); /* of a bare clone(), which runs no handlers */
+}
+
+/* A file of its own. */
+static void context_new(int fd) {
+        for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].n_fds == 0) {
+                        context_add(i, fd);
+                        return;
+                }
+}
+
+static _noinline_ void device_opened(int fd) {
+        PROTECT_ERRNO;
+
+        if (fd < 0 || !is_enabled())
+                return;
+        contexts_start();
+        _cleanup_(kfd_unlockp)
+        bool locked = kfd_lock();
+        if (locked)
+                context_new(fd);
+}
+
+static int any_fd(unsigned context) {
+        int fd = -1;
+
+        do
+                fd = kfd_fd_next((unsigned) fd + 1);
+        while (fd >= 0 && kfd_fd_context(fd) != context);
+        return fd >= 0 ? fd : -EBADF;
+}
+
+/* By its name, or by another name of the same device. */
+static bool is_device_fd(int fd) {
+        char link[sizeof("/proc/self/fd/2147483647")], target[sizeof(KFD_DEVICE_PATH)];
+        struct stat ours, device;
+
+        (void) snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, target, sizeof(target));
+        if (n == sizeof(KFD_DEVICE_PATH) - 1 && memcmp(target, KFD_DEVICE_PATH, (size_t) n) == 0)
+                return true;
+        return fstat(fd, &ours) == 0 && S_ISCHR(ours.st_mode) && stat(KFD_DEVICE_PATH, &device) == 0 &&
+                        S_ISCHR(device.st_mode) && ours.st_rdev == device.st_rdev;
+}
+
+static bool is_same_file(int a, int b) {
+        return syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b) == 0;
+}
+
+static void context_join(int fd) {
+        for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)
+                if (contexts[i].n_fds > 0 &&
+                                is_same_file(contexts[i].own > 0 ? contexts[i].own : any_fd(i), fd)) {
+                        context_add(i, fd);
+                        return;
+                }
+        context_new(fd);
+}
+
+/* Returns the context, or 0. */
+static _noinline_ unsigned device_found(int fd) {
+        PROTECT_ERRNO;
+
+        if (fd < 0 || !is_enabled() || !is_device_fd(fd))
+                return 0;
+        contexts_start();
+        _cleanup_(kfd_unlockp)
+        bool locked = kfd_lock();
+        if (locked && kfd_fd_context(fd) == 0)
+                context_join(fd);
+        return kfd_fd_context(fd);
+}
+
+int kfd_context_fd(unsigned context) {
+        Context *c = contexts + context;
+        if (c->own > 0)
+                return c->own;
+
+        int fd = any_fd(context);
+        int copy = fd >= 0 ? next_fcntl()(fd, F_DUPFD_CLOEXEC, 3) : -1;
+        if (copy < 0)
+                return fd;
+        if (!kfd_fd_set(copy, CONTEXT_OWN)) {
+                (void) next_close()(copy);
+                return fd;
+        }
+        c->own = copy;
+        return copy;
+}
+
+int kfd_context_ioctl(int context, unsigned long request, ...) {
+        va_list ap;
+
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+        return kfd_next_ioctl(kfd_context_fd((unsigned) context), request, arg);
+}
+
+/* Parameters of what stands in front of a libc function have the names of the libc header. */
+
+/* --- opening --- */
+
+static bool is_device(const char *path) {
+        return path && path[0] == '/' && streq(path, KFD_DEVICE_PATH);
+}
+
+/* A number that we know was closed behind our back. */
+static int opened(const char *path, int fd) {
+        if (unlikely(kfd_fd_context(fd) != 0))
+                fd_forget(fd);
+        if (unlikely(is_device(path)))
+                device_opened(fd);
+        return fd;
+}
+
+#define MODE(flags)                                                                                         \
+        ({                                                                                                  \
+                mode_t _mode = 0;                                                                           \
+                if ((flags) &O_CREAT || ((flags) &O_TMPFILE) == O_TMPFILE) {                                \
+                        va_list _ap;                                                                        \
+                        va_start(_ap, flags);                                                               \
+                        _mode = va_arg(_ap, mode_t);                                                        \
+                        va_end(_ap);                                                                        \
+                }                                                                                           \
+                _mode;                                                                                      \
+        })
+
+_public_
+int open(const char *file, int oflag, ...) {
+        return opened(file, next_open()(file, oflag, MODE(oflag)));
+}
+
+_public_
+int open64(const char *file, int oflag, ...) {
+        return opened(file, next_open64()(file, oflag, MODE(oflag)));
+}
+
+_public_
+int openat(int fd, const char *file, int oflag, ...) {
+        return opened(file, next_openat()(fd, file, oflag, MODE(oflag)));
+}
+
+_public_
+int openat64(int fd, const char *file, int oflag, ...) {
+        return opened(file, next_openat64()(fd, file, oflag, MODE(oflag)));
+}
+
+/* What <fcntl.h> makes of a call without a mode when a program is built with _FORTIFY_SOURCE. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int at, const char *path, int flags);
+int __openat64_2(int at, const char *path, int flags);
+
+_public_
+int __open_2(const char *path, int flags) {
+        return opened(path, next___open_2()(path, flags));
+}
+
+_public_
+int __open64_2(const char *path, int flags) {
+        return opened(path, next___open64_2()(path, flags));
+}
+
+_public_
+int __openat_2(int at, const char *path, int flags) {
+        return opened(path, next___openat_2()(at, path, flags));
+}
+
+_public_
+int __openat64_2(int at, const char *path, int flags) {
+        return opened(path, next___openat64_2()(at, path, flags));
+}
+
+/* --- closing and copying --- */
+
+_public_
+int close(int fd) {
+        fd_forget(fd);
+        return next_close()(fd);
+}
+
+static void forget_range(unsigned first, unsigned last) {
+        for (int fd; first <= INT_MAX && (fd = kfd_fd_next(first)) >= 0 && (unsigned) fd <= last;
+                        first = (unsigned) fd + 1)
+                fd_forget(fd);
+}
+
+_public_
+int close_range(unsigned fd, unsigned max_fd, int flags) {
+        if (!(flags & (int) CLOSE_RANGE_CLOEXEC))
+                forget_range(fd, max_fd);
+        return next_close_range() ? next_close_range()(fd, max_fd, flags)
+                                  : (int) syscall(SYS_close_range, fd, max_fd, flags);
+}
+
+_public_
+void closefrom(int lowfd) {
+        forget_range((unsigned) MAX(lowfd, 0), UINT_MAX);
+        if (next_closefrom())
+                next_closefrom()(lowfd);
+        else
+                (void) syscall(SYS_close_range, (unsigned) MAX(lowfd, 0), UINT32_MAX, 0);
+}
+
+_public_
+int dup(int fd) {
+        int r = next_dup()(fd);
+
+        fd_copy(fd, r);
+        return r;
+}
+
+/* The number is taken over in one step, and only if the call succeeds: afterwards is early enough to forget what it was, and a context
+ * that ends so has its own fd left to let its queues go by. */
+static int copied_to(int from, int to, int r) {
+        if (r >= 0 && from != to) {
+                fd_forget(to);
+                fd_copy(from, to);
+        }
+        return r;
+}
+
+_public_
+int dup2(int fd, int fd2) {
+        return copied_to(fd, fd2, next_dup2()(fd, fd2));
+}
+
+_public_
+int dup3(int fd, int fd2, int flags) {
+        return copied_to(fd, fd2, next_dup3()(fd, fd2, flags));
+}
+
+static int fcntl_done(int fd, int command, int r) {
+        if (unlikely(command == F_DUPFD || command == F_DUPFD_CLOEXEC))
+                fd_copy(fd, r);
+        return r;
+}
+
+#define ARGUMENT(last)                                                                                      \
+        ({                                                                                                  \
+                va_list _ap;                                                                                \
+                va_start(_ap, last);                                                                        \
+                void *_arg = va_arg(_ap, void *);                                                           \
+                va_end(_ap);                                                                                \
+                _arg;                                                                                       \
+        })
+
+_public_
+int fcntl(int fd, int cmd, ...) {
+        return fcntl_done(fd, cmd, next_fcntl()(fd, cmd, ARGUMENT(cmd)));
+}
+
+_public_
+int fcntl64(int fd, int cmd, ...) {
+        return fcntl_done(fd, cmd, next_fcntl64()(fd, cmd, ARGUMENT(cmd)));
+}
+
+/* --- ioctl --- */
+
+typedef int QueueCall(unsigned context, int fd, unsigned long request, void *arg);
+
+/* The kernel dispatches by number alone: the size in the request says what the caller knows. */
+static QueueCall *queue_call(unsigned long request) {
+        if (likely(_IOC_TYPE(request) != KFD_IOCTL_BASE))
+                return NULL;
+        switch (kfd_ioctl_nr(request)) {
+        case KFD_NR_CREATE_QUEUE:
+                return kfd_create_queue;
+        case KFD_NR_UPDATE_QUEUE:
+                return kfd_update_queue;
+        case KFD_NR_DESTROY_QUEUE:
+                return kfd_destroy_queue;
+        default:
+                return NULL;
+        }
+}
+
+_public_
+int ioctl(int fd, unsigned long request, ...) {
+        void *arg = ARGUMENT(request);
+        QueueCall *call = queue_call(request);
+
+        if (likely(!call))
+                return kfd_next_ioctl(fd, request, arg);
+        unsigned context = kfd_fd_context(fd) ?: device_found(fd);
+        if (context == 0 || context == CONTEXT_OWN || !is_owner())
+                return kfd_next_ioctl(fd, request, arg);
+        return call(context, fd, request, arg);
+}

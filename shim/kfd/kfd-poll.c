@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Ready and idle, out of the queues' indices
+ *
+ * The hardware tells nobody when a queue runs dry, so a thread looks: as long as the service watches a queue and something is outstanding
+ * there, or, on a queue whose doorbell does not pass us (kfd-hsa.c), as long as the service watches it. Otherwise the thread sleeps until it is
+ * kicked. It looks often while something moves, and ever more rarely while nothing does.
+ *
+ * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets are in the write index
+ * before that. So of `pending` launches, read before the indices, no more than `write - read` can be under way: each has at least one
+ * packet, and all of them lie below the write index. On a queue that is only looked at, a packet is a launch.
+ */
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "common/macro.h"
+#include "common/thread-util.h"
+#include "common/time-util.h"
+#include "shim/kfd/kfd-queue.h"
+
+#define INTERVAL_MIN_NS (50 * NSEC_PER_USEC)
+#define INTERVAL_MAX_NS (500 * NSEC_PER_USEC)
+#define STACK_SIZE      ((size_t) 128 * 1024)
+
+static struct {
+        bool started;
+        _Atomic uint32_t kicks; /* futex */
+        _Atomic bool sleeps;    /* without an end */
+} poll;
+
+typedef struct Turn {
+        uint64_t now_ns;
+        bool active; /* something is to be looked at again */
+        bool moved;
+} Turn;
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
+        (void) syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, 0);
+}
+
+void kfd_poll_kick(void) {
+        PROTECT_ERRNO;
+
+        atomic_fetch_add(&poll.kicks, 1);
+        futex(&poll.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+void kfd_poll_launched(void) {
+        if (unlikely(atomic_load(&poll.sleeps)))
+                kfd_poll_kick();
+}
+
+void kfd_poll_drain(KfdQueue *q) {
+        q->draining = true;
+        q->drain_to = q->seen_write = atomic_load(q->hal.write_index);
+        q->tracking = !q->hooked;
+        q->mark_ns = now_ns();
+        kfd_poll_kick();
+}
+
+/* --- one queue --- */
+
+/* New packets of a queue that is only looked at. */
+static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
+        if (write > q->seen_write && atomic_load(&q->pending) == 0 && !q->draining)
+                q->mark_ns = t->now_ns;
+        for (; q->seen_write < write && q->tracking; q->seen_write++) {
+                if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
+                        atomic_fetch_add(&q->pending, 1);
+                else
+                        q->tracking = false;
+                t->moved = true;
+        }
+}
+
+/* It was between the look before and this one: in the middle, as far as anybody knows. */
+static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
+        uint64_t mark = atomic_load(&q->mark_ns), before = MAX(mark, q->looked_ns);
+        uint64_t end = before + ns_sub(t->now_ns, before) / 2;
+        uint64_t ns = q->hal.hal.held ? 0 : ns_sub(end, mark);
+
+        atomic_fetch_sub(&q->pending, n);
+        xsched_queue_complete(q->xsched, n, ns);
+        if (ns > 0)
+                atomic_store(&q->mean_ns, hal_learn_cost(atomic_load(&q->mean_ns), ns / n));
+        q->mark_ns = end;
+        t->moved = true;
+}
+
+/* Nobody watches any more: what comes from now on is unknown, and said to be. When somebody watches again meanwhile, that was a launch. */
+static void queue_stop_tracking(KfdQueue *q) {
+        if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
+                xsched_queue_complete(q->xsched, 1, 0);
+        else
+                q->tracking = false;
+}
+
+static void queue_look(KfdQueue *q, Turn *t) {
+        uint32_t pending = atomic_load(&q->pending);
+
+        if (q->hooked)
+                q->tracking = false;
+        if (pending == 0 && !q->tracking && !q->draining)
+                return;
+
+        uint64_t write = atomic_load(q->hal.write_index), read = atomic_load(q->hal.read_index);
+        if (q->tracking) {
+                queue_see(q, write, t);
+                pending = atomic_load(&q->pending);
+        }
+        if (q->draining && read >= q->drain_to) {
+                q->draining = false;
+                q->mark_ns = t->now_ns;
+                t->moved = true;
+                xsched_queue_drained(q->xsched);
+        }
+        uint64_t left = ns_sub(write, read);
+        if (pending > left)
+                queue_complete(q, pending - (uint32_t) left, t);
+        if (q->tracking && !(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_WATCHED))
+                queue_stop_tracking(q);
+        t->moved |= read != q->seen_read;
+        q->seen_read = read;
+        q->looked_ns = t->now_ns;
+        t->active |= q->tracking || q->draining || atomic_load(&q->pending) > 0;
+}
+
+/* --- the thread --- */
+
+static Turn poll_turn(void) {
+        Turn t = {.now_ns = now_ns()};
+
+        if (!kfd_lock())
+                return t;
+        t.active = !kfd_release_followers();
+        for (KfdQueue *q = kfd_queues(); q; q = q->next)
+                if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL)
+                        queue_look(q, &t);
+        kfd_unlock();
+        return t;
+}
+
+/* Who counts a launch looks whether we sleep; we look for launches once more after we said so. */
+static void poll_sleep(uint32_t kicks) {
+        atomic_store(&poll.sleeps, true);
+        if (!poll_turn().active)
+                futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+        atomic_store(&poll.sleeps, false);
+}
+
+static void *poll_main(void *unused) {
+        uint64_t interval = INTERVAL_MIN_NS;
+
+        (void) pthread_setname_np(pthread_self(), "xsched-kfd");
+        (void) prctl(PR_SET_TIMERSLACK, 1000UL);
+        for (;;) {
+                uint32_t kicks = atomic_load(&poll.kicks);
+                Turn t = poll_turn();
+                if (!t.active) {
+                        poll_sleep(kicks);
+                        interval = INTERVAL_MIN_NS;
+                        continue;
+                }
+                interval = t.moved ? INTERVAL_MIN_NS : MIN(interval * 5 / 4, INTERVAL_MAX_NS);
+                struct timespec ts = ns_to_timespec(interval);
+                futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, &ts);
+        }
+        return NULL;
+}
+
+/* With the first queue, because the first launch may be in a signal handler. */
+void kfd_poll_start(void) {
+        if (poll.started)
+                return;
+        poll.started = thread_start(poll_main, NULL, STACK_SIZE) >= 0;
+}
+
+void kfd_poll_after_fork(void) {
+        poll.started = false;
+        atomic_store(&poll.sleeps, false);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Queues on /dev/kfd: records, the application's calls about them, and verdicts
+ */
+
+#include "shim/kfd/kfd-queue.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "common/macro.h"
+#include "common/page.h"
+
+#define DOORBELLS_SIZE 8192U /* of 8 bytes each */
+
+/* Of what comes after 1.17 we know nothing but that it may grow. */
+#define CREATE_SIZE_MAX 256U
+
+static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool queues_locked __attribute__((tls_model("initial-exec")));
+static KfdQueue *queues;
+static KfdGpu *gpus;
+
+bool kfd_lock(void) {
+        if (queues_locked)
+                return false;
+        queues_locked = true;
+        (void) pthread_mutex_lock(&queues_lock);
+        return true;
+}
+
+void kfd_unlock(void) {
+        (void) pthread_mutex_unlock(&queues_lock);
+        queues_locked = false;
+}
+
+#define KFD_LOCKED()                                                                                        \
+        _cleanup_(kfd_unlockp)                                                                              \
+        bool _locked = kfd_lock();                                                                          \
+        if (!_locked)
+
+KfdQueue *kfd_queues(void) {
+        return queues;
+}
+
+KfdQueue *kfd_queue_by_ring(uint64_t ring) {
+        for (KfdQueue *q = queues; q; q = q->next)
+                if (q->hal.ring == ring)
+                        return q;
+        return NULL;
+}
+
+/* In kernels before 7.2 a process has its queues once, whatever file it calls by. */
+static KfdQueue *queue_find(unsigned context, uint32_t id) {
+        KfdQueue *other = NULL;
+
+        for (KfdQueue *q = queues; q; q = q->next)
+                if (q->hal.id == id) {
+                        if (q->context == context)
+                                return q;
+                        other = q;
+                }
+        return other;
+}
+
+/* --- GPUs --- */
+
+static KfdGpu *gpu_get(uint32_t gpu_id) {
+        for (KfdGpu *g = gpus; g; g = g->next)
+                if (g->node.gpu_id == gpu_id)
+                        return g;
+
+        KfdGpu *g = calloc(1, sizeof(KfdGpu));
+        if (!g)
+                return NULL;
+        if (kfd_topology_find(KFD_TOPOLOGY_PATH, gpu_id, &g->node) < 0) {
+                free(g);
+                return NULL;
+        }
+        kfd_node_device_id(&g->node, g->device);
+        kfd_node_gfx_name(&g->node, g->name);
+        g->hal.level = LEVEL_INTERRUPT;
+        g->next = gpus;
+        gpus = g;
+        return g;
+}
+
+/* The driver lets a process map its page of doorbells as often as it likes. NULL: none that we can ring. */
+static KfdDoorbells *gpu_doorbells(KfdGpu *g, unsigned context, uint64_t offset) {
+        for (KfdDoorbells *d = g->doorbells; d; d = d->next)
+                if (d->context == context)
+                        return d;
+
+        KfdDoorbells *d = kfd_node_has_wide_doorbells(&g->node) ? calloc(1, sizeof(KfdDoorbells)) : NULL;
+        if (!d)
+                return NULL;
+        void *p = mmap(NULL, DOORBELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, kfd_context_fd(context),
+                        (off_t) (offset & ~(uint64_t) (DOORBELLS_SIZE - 1)));
+        if (p == MAP_FAILED) {
+                free(d);
+                return NULL;
+        }
+        *d = (KfdDoorbells){.cells = p, .context = context, .next = g->doorbells};
+        g->doorbells = d;
+        return d;
+}
+
+static void gpu_drop_doorbells(KfdGpu *g, unsigned context) {
+        for (KfdDoorbells **link = &g->doorbells, *d; (d = *link);)
+                if (d->context == context) {
+                        *link = d->next;
+                        (void) munmap((void *) d->cells, DOORBELLS_SIZE);
+                        free(d);
+                } else
+                        link = &d->next;
+}
+
+static bool gpu_is_held(const KfdGpu *g) {
+        for (const KfdQueue *q = queues; q; q = q->next)
+                if (q->gpu == g && q->hal.hal.held && !q->follows)
+                        return true;
+        return false;
+}
+
+bool kfd_release_followers(void) {
+        bool done = true;
+
+        for (KfdQueue *q = queues; q; q = q->next) {
+                HalQueue *hal = &q->hal.hal;
+                if (!q->follows || gpu_is_held(q->gpu))
+                        continue;
+                q->follows = hal_kfd_ops.release(&hal, 1) < 0;
+                done &= !q->follows;
+        }
+        return done;
+}
+
+/* --- verdicts, on libxsched's control thread --- */
+
+static HalQueue *batch[PAGE_SLOTS_MAX];
+
+static uint32_t batch_fill(void *const *userdata, uint32_t n) {
+        uint32_t k = 0;
+
+        for (uint32_t i = 0; i < MIN(n, (uint32_t) ELEMENTSOF(batch)); i++) {
+                KfdQueue *q = userdata[i];
+                if (!q->gone)
+                        batch[k++] = &q->hal.hal;
+        }
+        return k;
+}
+
+static KfdQueue *batch_queue(uint32_t i) {
+        KfdHalQueue *hal = container_of(batch[i], KfdHalQueue, hal);
+        return container_of(hal, KfdQueue, hal);
+}
+
+static int batch_hold(KfdGpu *g, uint32_t n) {
+        if (g->hal.degraded)
+                return -EOPNOTSUPP;
+
+        int r = hal_kfd_ops.hold(batch, n);
+        for (uint32_t i = 0; r >= 0 && i < n; i++)
+                batch_queue(i)->follows = false;
+        for (KfdQueue *q = g->hal.degraded ? queues : NULL; q; q = q->next)
+                if (q->gpu == g && q->xsched)
+                        xsched_queue_lower_level(q->xsched, LEVEL_GATE);
+        return r;
+}
+
+/* One by one: a queue that the driver has lost must not keep the others. */
+static int batch_release(uint32_t n) {
+        int result = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                int r = hal_kfd_ops.release(batch + i, 1);
+                if (r < 0)
+                        result = r;
+                else
+                        batch_queue(i)->follows = false;
+        }
+        (void) kfd_release_followers();
+        return result;
+}
+
+static int queue_apply(XschedQueue *const *unused, void *const *userdata, uint32_t n, int held) {
+        KFD_LOCKED() return -EBUSY;
+
+        n = batch_fill(userdata, n);
+        if (n == 0)
+                return 0;
+        KfdGpu *g = batch_queue(0)->gpu;
+        int r = held ? batch_hold(g, n) : batch_release(n);
+        kfd_poll_kick();
+        return r;
+}
+
+static void queue_drain(XschedQueue *x, void *userdata) {
+        KfdQueue *q = userdata;
+
+        KFD_LOCKED() return;
+        if (!q->gone)
+                kfd_poll_drain(q);
+}
+
+static void queue_destroy(void *userdata) {
+        free(userdata);
+}
+
+/* --- making and unmaking records --- */
+
+static bool holds_sdma(void) {
+        return streq(strempty(secure_getenv("XSCHED_HOLD_SDMA")), "1");
+}
+
+static bool type_is_scheduled(uint32_t type) {
+        return kfd_queue_type_is_compute(type) || holds_sdma();
+}
+
+/* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we can tell. */
+static void queue_schedule(KfdQueue *q, bool saves_waves) {
+        bool aql = q->hal.type == KFD_QUEUE_COMPUTE_AQL;
+        char label[32];
+
+        (void) snprintf(label, sizeof(label), "queue %u", q->hal.id);
+        const XschedQueueInfo info = {
+                        .size = sizeof(info),
+                        .device = q->gpu->device,
+                        .device_name = q->gpu->name,
+                        .backend = "kfd",
+                        .label = label,
+                        .drain = aql ? queue_drain : NULL,
+                        .userdata = q,
+                        .destroy = queue_destroy,
+                        .level = q->gpu->hal.degraded ? LEVEL_GATE
+                                                      : kfd_hal_level(&q->gpu->node, saves_waves),
+                        .apply = queue_apply,
+                        .kfd_gpu_id = q->gpu->node.gpu_id,
+                        .kfd_queue_id = q->hal.id,
+        };
+        if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
+                return;
+
+        /* Nobody announces its launches: from the start there may be some. */
+        if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED) {
+                xsched_queue_complete(q->xsched, 1, 0);
+                q->tracking = true;
+        }
+        kfd_poll_start();
+}
+
+static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
+        KfdGpu *g = gpu_get(a->gpu_id);
+        KfdQueue *q = g ? calloc(1, sizeof(KfdQueue)) : NULL;
+        if (!q)
+                return;
+
+        kfd_hal_init(&q->hal, &g->hal);
+        q->hal.ioctl = kfd_context_ioctl;
+        q->hal.fd = (int) context;
+        q->hal.id = a->queue_id;
+        q->hal.type = a->queue_type;
+        q->hal.ring = a->ring_base_address;
+        q->hal.ring_size = a->ring_size;
+        q->hal.percentage = a->queue_percentage;
+        q->hal.priority = a->queue_priority;
+        q->hal.write_index = (const _Atomic uint64_t *) (uintptr_t) a->write_pointer_address;
+        q->hal.read_index = (const _Atomic uint64_t *) (uintptr_t) a->read_pointer_address;
+        q->hal.hal.held = q->follows = held;
+        q->gpu = g;
+        q->context = context;
+
+        KfdDoorbells *d = gpu_doorbells(g, context, a->doorbell_offset);
+        if (d)
+                q->hal.doorbell = d->cells + (a->doorbell_offset & (DOORBELLS_SIZE - 1)) / sizeof(uint64_t);
+        q->next = queues;
+        queues = q;
+        if (type_is_scheduled(q->hal.type))
+                queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
+}
+
+static void queue_remove(KfdQueue *q) {
+        KfdQueue **link = &queues;
+
+        while (*link != q)
+                link = &(*link)->next;
+        *link = q->next;
+        q->gone = true;
+        kfd_hsa_forget(q);
+        if (!kfd_release_followers())
+                kfd_poll_kick();
+        if (q->xsched)
+                xsched_queue_unref(q->xsched); /* which frees it in the end */
+        else
+                free(q);
+}
+
+void kfd_context_end(unsigned context) {
+        for (KfdQueue *q = queues, *next; q; q = next) {
+                HalQueue *hal = &q->hal.hal;
+                next = q->next;
+                if (q->context != context)
+                        continue;
+                (void) hal_kfd_ops.release(&hal, 1);
+                queue_remove(q);
+        }
+        for (KfdGpu *g = gpus; g; g = g->next)
+                gpu_drop_doorbells(g, context);
+}
+
+/* The records stay where they are: the parent's lists may have been in the middle of a change. The driver's mappings are not inherited. */
+void kfd_queues_after_fork(void) {
+        (void) pthread_mutex_init(&queues_lock, NULL);
+        queues_locked = false;
+        queues = NULL;
+        gpus = NULL;
+}
+
+/* --- the application's calls --- */
+
+/* False when the kernel is to say EFAULT, and not we to crash. */
+static bool read_arguments(void *to, const void *from, size_t size) {
+        struct iovec local = {.iov_base = to, .iov_len = size};
+        struct iovec remote = {.iov_base = (void *) (uintptr_t) from, .iov_len = size};
+        PROTECT_ERRNO;
+
+        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+        if (n == (ssize_t) size)
+                return true;
+        if (n >= 0 || errno == EFAULT)
+                return false;
+        memcpy(to, from, size); /* not allowed here (seccomp) */
+        return true;
+}
+
+static bool starts_held(const KfdCreateQueue *a) {
+        if (!type_is_scheduled(a->queue_type) || (a->queue_percentage & 0xff) > KFD_PERCENTAGE_MAX)
+                return false;
+        for (const KfdGpu *g = gpus; g; g = g->next)
+                if (g->node.gpu_id == a->gpu_id)
+                        return gpu_is_held(g);
+        return false;
+}
+
+/* The application sees the percentage that it asked for. */
+static int create_held(int fd, unsigned long request, void *arg, size_t size) {
+        union {
+                KfdCreateQueue a;
+                char bytes[CREATE_SIZE_MAX];
+        } u;
+
+        memcpy(&u, arg, size);
+        uint32_t requested = u.a.queue_percentage;
+        u.a.queue_percentage = kfd_hal_effective(requested, true);
+        int r = kfd_next_ioctl(fd, request, &u);
+        u.a.queue_percentage = requested;
+        memcpy(arg, &u, size);
+        return r;
+}
+
+int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg) {
+        size_t size = _IOC_SIZE(request);
+        KfdCreateQueue a = {};
+
+        KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
+        if (size < offsetof(KfdCreateQueue, eop_buffer_address) ||
+                        !read_arguments(&a, arg, MIN(size, sizeof(a))))
+                return kfd_next_ioctl(fd, request, arg);
+
+        bool held = size <= CREATE_SIZE_MAX && starts_held(&a);
+        int r = held ? create_held(fd, request, arg, size) : kfd_next_ioctl(fd, request, arg);
+        if (r < 0)
+                return r;
+        PROTECT_ERRNO;
+        memcpy(&a, arg, MIN(size, sizeof(a)));
+        queue_add(context, &a, held);
+        return r;
+}
+
+/* What the kernel would refuse it is to refuse: with the application's own words. */
+static bool update_is_virtual(const KfdQueue *q, const KfdUpdateQueue *a) {
+        return q && q->hal.hal.held && (a->queue_percentage & 0xff) <= KFD_PERCENTAGE_MAX;
+}
+
+int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg) {
+        KfdUpdateQueue a;
+
+        KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
+        if (_IOC_SIZE(request) != sizeof(a) || !read_arguments(&a, arg, sizeof(a)))
+                return kfd_next_ioctl(fd, request, arg);
+
+        KfdQueue *q = queue_find(context, a.queue_id);
+        KfdUpdateQueue effective = a;
+        effective.queue_percentage = kfd_hal_effective(a.queue_percentage, true);
+        int r = kfd_next_ioctl(fd, request, update_is_virtual(q, &a) ? (void *) &effective : arg);
+        if (!q)
+                return r;
+        if (r < 0) {
+                /* The two by which the driver refuses, and has done nothing. */
+                q->hal.unsure |= errno != EINVAL && errno != EFAULT;
+                return r;
+        }
+        q->hal.ring = a.ring_base_address;
+        q->hal.ring_size = a.ring_size;
+        q->hal.percentage = a.queue_percentage;
+        q->hal.priority = a.queue_priority;
+        q->hal.unsure = false;
+        return r;
+}
+
+/* What the driver has begun it does not take back: after a preemption that timed out the queue is gone all the same, and after other errors of
+ * the hardware it is half gone, and not to be touched again. */
+static bool is_destroyed(int r) {
+        return r >= 0 || errno == ETIME || errno == EIO || errno == ENODEV || errno == EINVAL;
+}
+
+int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg) {
+        KfdDestroyQueue a;
+
+        KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
+        if (_IOC_SIZE(request) != sizeof(a) || !read_arguments(&a, arg, sizeof(a)))
+                return kfd_next_ioctl(fd, request, arg);
+
+        KfdQueue *q = queue_find(context, a.queue_id);
+        int r = kfd_next_ioctl(fd, request, arg);
+        if (q && is_destroyed(r)) {
+                PROTECT_ERRNO;
+                queue_remove(q);
+        }
+        return r;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * libxsched, as late as can be; and the unwinder, which is needed where a thread is cancelled inside of a call
+ */
+
+#define HIDE_EXPORTS /* of the unwinder: those below are for this library alone */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unwind.h>
+
+#include "common/client-environment.h"
+#include "common/macro.h"
+#include "include/xsched/xsched.h"
+#include "shim/late/late.h"
+
+/* By this name libxsched finds it. */
+_public_
+extern ClientEnvironment xsched_early_environment;
+ClientEnvironment xsched_early_environment;
+
+__attribute__((constructor)) static void read_environment(void) {
+        PROTECT_ERRNO;
+
+        if (xsched_early_environment.size == 0)
+                environment_read(&xsched_early_environment);
+}
+
+/* --- libxsched --- */
+
+#define EACH_FUNCTION(X)                                                                                    \
+        X(queue_begin)                                                                                      \
+        X(queue_begin_bounded)                                                                              \
+        X(queue_begin_nowait)                                                                               \
+        X(queue_boost)                                                                                      \
+        X(queue_complete)                                                                                   \
+        X(queue_drained)                                                                                    \
+        X(queue_get_state)                                                                                  \
+        X(queue_lead)                                                                                       \
+        X(queue_limit)                                                                                      \
+        X(queue_limit_for)                                                                                  \
+        X(queue_lower_level)                                                                                \
+        X(queue_new)                                                                                        \
+        X(queue_unref)
+
+/* Written once, before there is a queue. All but the first call have a queue to be called with. */
+static struct {
+#define DECLARE(name) typeof(&xsched_##name) name;
+        EACH_FUNCTION(DECLARE)
+#undef DECLARE
+        typeof(&_Unwind_Backtrace) backtrace;
+        typeof(&_Unwind_GetIPInfo) get_ip_info;
+} late;
+
+static pthread_once_t late_once = PTHREAD_ONCE_INIT;
+static _Atomic bool late_loaded;
+
+static void *find(void *library, const char *name) {
+        return library ? dlsym(library, name) : NULL;
+}
+
+/* From where this library is: under a sanitizer, whose dlopen() it is then, our own run path does not count. */
+static void *open_beside(const char *where) {
+        char path[PATH_MAX];
+        Dl_info info;
+
+        if (!dladdr(&late, &info) || !info.dli_fname)
+                return NULL;
+        const char *slash = strrchr(info.dli_fname, '/');
+        if (!slash)
+                return NULL;
+        int n = snprintf(path, sizeof(path), "%.*s%s/libxsched.so.0", (int) (slash - info.dli_fname),
+                        info.dli_fname, where);
+        return n > 0 && (size_t) n < sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+static void load(void) {
+        void *library = dlopen("libxsched.so.0", RTLD_NOW | RTLD_LOCAL) ?: open_beside("") ?: open_beside("/..");
+        void *unwinder = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+        bool all = true;
+
+#define RESOLVE(name)                                                                                       \
+        late.name = (typeof(late.name)) (uintptr_t) find(library, "xsched_" #name);                         \
+        all = all && late.name;
+        EACH_FUNCTION(RESOLVE)
+#undef RESOLVE
+        late.backtrace = (typeof(late.backtrace)) (uintptr_t) find(unwinder, "_Unwind_Backtrace");
+        late.get_ip_info = (typeof(late.get_ip_info)) (uintptr_t) find(unwinder, "_Unwind_GetIPInfo");
+        late_loaded = all;
+}
+
+void late_load(void) {
+        PROTECT_ERRNO;
+
+        (void) pthread_once(&late_once, load);
+}
+
+int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
+        return late_loaded ? late.queue_new(info, ret) : -ENOSYS;
+}
+
+XschedQueue *xsched_queue_unref(XschedQueue *q) {
+        return q ? late.queue_unref(q) : NULL;
+}
+
+int xsched_queue_begin(XschedQueue *q) {
+        return late.queue_begin(q);
+}
+
+int xsched_queue_begin_nowait(XschedQueue *q) {
+        return late.queue_begin_nowait(q);
+}
+
+int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
+        return late.queue_begin_bounded(q, wait, userdata);
+}
+
+void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
+        late.queue_complete(q, n, device_ns);
+}
+
+void xsched_queue_drained(XschedQueue *q) {
+        late.queue_drained(q);
+}
+
+uint32_t xsched_queue_limit(XschedQueue *q) {
+        return late.queue_limit(q);
+}
+
+uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
+        return late.queue_limit_for(q, each_ns);
+}
+
+uint64_t xsched_queue_lead(XschedQueue *q) {
+        return late.queue_lead(q);
+}
+
+void xsched_queue_boost(XschedQueue *q) {
+        late.queue_boost(q);
+}
+
+int xsched_queue_get_state(XschedQueue *q) {
+        return late.queue_get_state(q);
+}
+
+void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
+        late.queue_lower_level(q, level);
+}
+
+/* --- the unwinder --- */
+
+/* A thread is being cancelled: libc has loaded the unwinder, and this finds that one, as libc's own functions of these names do. */
+static void *unwinder_function(const char *name) {
+        return find(dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL), name);
+}
+
+_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+
+_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
+        static _Atomic(typeof(&__gcc_personality_v0)) next;
+
+        if (!next)
+                next = (typeof(&__gcc_personality_v0)) (uintptr_t) unwinder_function("__gcc_personality_v0");
+        return next ? next(version, actions, class, exception, context) : _URC_CONTINUE_UNWIND;
+}
+
+/* Called only after that one. */
+void _Unwind_Resume(struct _Unwind_Exception *exception) {
+        static _Atomic(typeof(&_Unwind_Resume)) next;
+
+        if (!next)
+                next = (typeof(&_Unwind_Resume)) (uintptr_t) unwinder_function("_Unwind_Resume");
+        next(exception);
+        __builtin_unreachable();
+}
+
+/* From signal handlers, but with a queue: resolved then. */
+_Unwind_Reason_Code _Unwind_Backtrace(_Unwind_Trace_Fn trace, void *userdata) {
+        return late.backtrace ? late.backtrace(trace, userdata) : _URC_END_OF_STACK;
+}
+
+_Unwind_Ptr _Unwind_GetIPInfo(struct _Unwind_Context *context, int *ret_before) {
+        if (late.get_ip_info)
+                return late.get_ip_info(context, ret_before);
+        *ret_before = 0;
+        return 0;
+}

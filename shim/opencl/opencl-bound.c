@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The in-flight bound: a launch that would be one too many waits until fewer are in flight
+ *
+ * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound and not per
+ * launch, and the device has the other half to work on meanwhile.
+ *
+ * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is not safe (see
+ * opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host: a kernel can spin
+ * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
+ * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
+ *
+ * The bound is one in time: as many launches as fit the service's budget, by what the kind of the launch and those in flight are known to take
+ * (opencl-time.h), and by how long the oldest one has been at it; and the threshold, where that is more, or nothing is known.
+ *
+ * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the mean of
+ * those before, the next may be submitted, and the device does not run dry while it is on its way.
+ *
+ * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
+ * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
+ *
+ * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate
+ * that the sleep came from would stay too high. Therefore sleeps are half as long for some launches after one that was
+ * over when the sleep ended, and what is learned from those is what launches take.
+ */
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "common/time-util.h"
+#include "shim/opencl/opencl-bound.h"
+#include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-time.h"
+#include "shim/opencl/opencl-track.h"
+
+#define GIVE_UP_NS       (1 * NSEC_PER_SEC)
+#define GRACE_MAX        16U
+#define LOOK_ANYWAY_NS   (2 * NSEC_PER_MSEC)
+#define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
+#define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
+#define DOUBT_MAX        8U                    /* as many samples as a mean is made of */
+#define SPINS_PER_LOOK   32U
+#define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
+        return syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, 0);
+}
+
+void opencl_bound_progress(OpenclQueue *q) {
+        atomic_fetch_add(&q->progress, 1);
+        if (atomic_load(&q->bound_waiters) > 0)
+                (void) futex(&q->progress, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+/* Whether anything in flight completes without our help. */
+static bool wait_would_end(OpenclQueue *q) {
+        bool found = false;
+        (void) pthread_mutex_lock(&q->lock);
+        size_t last = atomic_load(&q->in_order) ? MIN(q->head + 1, q->n) : q->n;
+        for (size_t i = q->head; i < last && !found; i++)
+                found = q->tracked[i].safe;
+        (void) pthread_mutex_unlock(&q->lock);
+        return found;
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ __volatile__("yield");
+#else
+        (void) sched_yield();
+#endif
+}
+
+/* What is left of the launches that it waits for, as far as is known. */
+static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
+        uint64_t head_since = atomic_load(&q->head_since_ns);
+
+        return ns_sub(atomic_load(&q->mean_ns) * n, ns_sub(now_ns(), head_since ?: since));
+}
+
+/* Returns whether it has slept. */
+static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
+        if (q->callbacks_prompt) {
+                struct timespec ts = ns_to_timespec(LOOK_ANYWAY_NS);
+                (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts);
+                return false;
+        }
+        if (expected_ns >= SLEEP_MIN_NS) {
+                uint64_t most = atomic_load(&q->doubt) > 0 ? expected_ns / 2
+                                                           : expected_ns - WAKE_UP_EARLY_NS;
+                struct timespec ts = ns_to_timespec(MIN(most, LOOK_ANYWAY_NS));
+                (void) nanosleep(&ts, NULL);
+                return true;
+        }
+        for (unsigned i = 0; i < SPINS_PER_LOOK; i++)
+                relax();
+        return false;
+}
+
+/* `slept`: what it waited for was over when it woke. */
+static void note_sleep(OpenclQueue *q, bool slept) {
+        uint32_t doubt = atomic_load(&q->doubt);
+
+        if (slept)
+                atomic_store(&q->doubt, DOUBT_MAX);
+        else if (doubt > 0)
+                atomic_store(&q->doubt, doubt - 1);
+}
+
+/* Whether the device is about to be done with the oldest one. */
+static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
+        if (lead_ns == 0)
+                return false;
+
+        uint64_t since = atomic_load(&q->head_since_ns), mean = atomic_load(&q->mean_ns);
+        return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
+}
+
+/* Launches that may be in flight with one of this kind; 0: any number. */
+static uint32_t bound_limit(OpenclQueue *q, uint64_t kind) {
+        uint64_t each = opencl_time_expected(q, kind);
+        uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+
+        if (each != 0 && n > 0)
+                each = MAX(each, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) / n);
+        /* It takes longer than all that is in flight should: it is not what we think it is. */
+        uint64_t since = atomic_load_explicit(&q->head_since_ns, memory_order_relaxed);
+        if (each != 0 && n > 0 && since != 0) {
+                uint64_t elapsed = ns_sub(now_ns(), since);
+                if (elapsed > 2 * atomic_load_explicit(&q->flying_ns, memory_order_relaxed))
+                        each = MAX(each, elapsed);
+        }
+        return xsched_queue_limit_for(q->xq, each);
+}
+
+static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
+        uint64_t start = now_ns(), progress_at = start;
+        uint32_t keep = limit / 2, before = atomic_load(&q->n_tracked);
+        uint64_t lead = xsched_queue_lead(q->xq);
+        bool slept = false;
+
+        (void) opencl_next.clFlush(q->handle);
+        atomic_store(&q->keep, keep);
+        atomic_fetch_add(&q->bound_waiters, 1);
+        for (;;) {
+                uint32_t seen = atomic_load(&q->progress);
+                opencl_harvest_some(q);
+                uint32_t n = atomic_load(&q->n_tracked);
+                if (n <= keep)
+                        note_sleep(q, slept);
+                if (n <= keep || !wait_would_end(q))
+                        break;
+                if (n == keep + 1 && !q->callbacks_prompt && is_almost_done(q, lead))
+                        break;
+
+                uint64_t now = now_ns();
+                if (n < before)
+                        progress_at = now;
+                before = n;
+                if (now - progress_at >= GIVE_UP_NS) {
+                        uint32_t grace = atomic_load(&q->grace);
+                        atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
+                        break;
+                }
+                slept = wait_a_little(q, seen, time_left(q, n - keep, progress_at));
+        }
+        atomic_fetch_sub(&q->bound_waiters, 1);
+}
+
+/* 0: there is none. */
+static uint32_t bound_now(OpenclQueue *q, uint64_t kind) {
+        uint64_t bound = (uint64_t) bound_limit(q, kind) << atomic_load(&q->grace);
+        return (uint32_t) MIN(bound, (uint64_t) INT32_MAX);
+}
+
+/* Where callbacks come late, who waits at the gate has nothing better to do than to look what is over. */
+static bool looks_at_gate(OpenclQueue *q) {
+        return !q->callbacks_prompt && xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+}
+
+typedef struct BoundWait {
+        OpenclQueue *queue;
+        uint64_t kind;
+} BoundWait;
+
+static void bound_wait(void *userdata) {
+        PROTECT_ERRNO;
+        const BoundWait *w = userdata;
+        OpenclQueue *q = w->queue;
+        uint32_t bound = bound_now(q, w->kind);
+
+        if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
+                atomic_store(&q->was_held, true);
+        if (bound != 0 && atomic_load(&q->n_tracked) >= bound)
+                bound_wait_slow(q, bound);
+        else if (looks_at_gate(q))
+                opencl_harvest_some(q);
+}
+
+int opencl_bound_begin(OpenclQueue *q, uint64_t kind) {
+        BoundWait w = {.queue = q, .kind = kind};
+
+        return xsched_queue_begin_bounded(q->xq, bound_wait, &w);
+}
+
+bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
+        uint32_t limit = bound_limit(q, kind), n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+        if (opencl_thread.in_callback)
+                return false;
+        if (looks_at_gate(q))
+                return true;
+        if (n < (limit ?: UNBOUND_LOOK))
+                return false;
+
+        PROTECT_ERRNO;
+        opencl_harvest_some(q);
+        uint32_t bound = bound_now(q, kind);
+        return bound != 0 && atomic_load(&q->n_tracked) >= bound;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The in-flight bound: a launch that would be one too many waits until fewer are in flight
+ */
+
+#include "shim/opencl/opencl-queue.h"
+
+/* For a launch that found work of its queue tracked: whether it is one too many, or has to look for completions while it is held. */
+bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind);
+
+/* xsched_queue_begin_bounded() of such a launch. */
+int opencl_bound_begin(OpenclQueue *q, uint64_t kind);
+
+/* Something has completed. */
+void opencl_bound_progress(OpenclQueue *q);

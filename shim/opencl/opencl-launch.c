@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Launches: what happens around the native call, and which launches are safe to wait for
+ *
+ * Waiting for a launch deadlocks when it needs something that the waiting thread would have to do. A launch is safe when
+ * nothing that it waits for is in that case: each event in its wait list is complete, or a safe launch of a queue of ours (which
+ * we flush); and, on an in-order queue, when the same holds for all before it. User events, events of unknown queues, native kernels
+ * and what passed the gate with a wait list while nobody watched are unsafe. `unsafe_seq` carries this along an in-order
+ * queue, and behind barriers along others: what comes later is unsafe until one launch with that number or higher has
+ * completed, which proves that the obstacle is gone.
+ */
+
+#include "shim/opencl/opencl-launch.h"
+#include "common/time-util.h"
+#include "shim/opencl/opencl-track.h"
+
+__thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
+
+/* --- safe and unsafe --- */
+
+static bool wait_is_safe(OpenclQueue *q, cl_event event) {
+        if (opencl_event_status(event) != OPENCL_EVENT_PENDING)
+                return true;
+
+        _cleanup_(opencl_queue_unrefp)
+        OpenclQueue *other = opencl_queue_get(opencl_event_queue(event));
+        if (!other)
+                return false; /* a user event, or a queue that is nothing to us */
+        if (other == q && atomic_load(&q->in_order))
+                return true; /* no more than what in-order means anyway */
+
+        OpenclTracked t = {};
+        if (other != q && other->priority_hint < 0)
+                xsched_queue_boost(other->xq);
+        if (!opencl_track_find(other, event, &t) || !t.safe)
+                return false;
+        if (other != q && opencl_queue_pin(other)) {
+                (void) opencl_next.clFlush(other->handle);
+                opencl_queue_unpin(other);
+        }
+        return true;
+}
+
+static bool waits_are_safe(OpenclQueue *q, cl_uint n_waits, const cl_event *waits) {
+        bool safe = true;
+        for (cl_uint i = 0; i < n_waits && waits; i++)
+                safe &= wait_is_safe(q, waits[i]);
+        return safe;
+}
+
+void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const cl_event *waits) {
+        PROTECT_ERRNO;
+        if (!atomic_load_explicit(&q->in_order, memory_order_relaxed)) {
+                /* What a barrier waits for may itself have passed unseen. */
+                if (what == OPENCL_OBSERVE_BARRIER)
+                        opencl_note_waits(q);
+                return;
+        }
+        if (what == OPENCL_OBSERVE_HOST ||
+                        (n_waits > 0 &&
+                                        (atomic_load(&q->n_tracked) == 0 ||
+                                                        !waits_are_safe(q, n_waits, waits))))
+                opencl_note_waits(q);
+}
+
+/* --- launches --- */
+
+void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclLaunch *ret) {
+        /* Two threads at once: the runtime's order need not be the one in which they come back to us. */
+        if (atomic_fetch_add(&q->submitting, 1) != 0)
+                atomic_store(&q->multi_threaded, true);
+        ret->queue = q;
+        ret->kind = kind;
+        ret->start_ns = now_ns();
+        ret->own = NULL;
+        ret->event = event ?: &ret->own;
+}
+
+void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits) {
+        PROTECT_ERRNO;
+        OpenclQueue *q = l->queue;
+        cl_event event = failed ? NULL : *l->event;
+        bool tracked = false;
+
+        if (event) {
+                /* The application's event is its own to release; ours we have from the runtime. */
+                if (l->event != &l->own)
+                        (void) opencl_next.clRetainEvent(event);
+                opencl_time_submitted(q, event, l->kind);
+                bool safe = waits_are_safe(q, n_waits, waits);
+                const OpenclTrack t = {
+                                .kind = safe ? OPENCL_TRACK_SAFE : OPENCL_TRACK_UNSAFE,
+                                .what = l->kind,
+                                .start_ns = l->start_ns,
+                };
+                tracked = opencl_track(q, event, &t);
+        }
+        atomic_fetch_sub(&q->submitting, 1);
+        if (!tracked)
+                xsched_queue_complete(q->xq, 1, 0);
+}
+
+uint64_t opencl_blocking_start(OpenclQueue *q) {
+        return opencl_before_wait(q);
+}
+
+void opencl_blocking_end(OpenclQueue *q, uint64_t seq, bool failed) {
+        xsched_queue_complete(q->xq, 1, 0);
+        opencl_after_wait(q, failed ? 0 : seq);
+}
+
+/* --- the drain --- */
+
+static cl_int enqueue_marker(cl_command_queue handle, cl_event *ret) {
+        if (opencl_next.clEnqueueMarkerWithWaitList)
+                return opencl_next.clEnqueueMarkerWithWaitList(handle, 0, NULL, ret);
+        return opencl_next.clEnqueueMarker(handle, ret);
+}
+
+void opencl_drain(XschedQueue *xq, void *userdata) {
+        PROTECT_ERRNO;
+        OpenclQueue *q = userdata;
+        cl_event marker = NULL;
+        const OpenclTrack t = {.kind = OPENCL_TRACK_DRAIN, .start_ns = now_ns()};
+
+        bool pinned = opencl_queue_pin(q);
+        /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
+         * hears at the same time that it is gone. */
+        if (!pinned || q->xq != xq || enqueue_marker(q->handle, &marker) != CL_SUCCESS ||
+                        !opencl_track(q, marker, &t))
+                xsched_queue_drained(xq);
+        if (pinned)
+                opencl_queue_unpin(q);
+}

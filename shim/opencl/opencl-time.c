@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * How long launches take: see opencl-time.h
+ */
+
+#include <stdlib.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "shim/opencl/opencl-time.h"
+
+/* A mean follows the last samples: the first is replaced by the second, because it has the compiler's and the allocator's time in it. */
+#define MEAN_SAMPLES 8U
+
+/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little longer, and in full when it is so time
+ * and again: the bound shall follow what launches are, and not what happens to them. */
+#define ABOVE_MAX 2U
+
+/* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
+#define EVERY_LONG   1U
+#define EVERY_MIDDLE 3U
+#define EVERY_SHORT  12U
+#define LONG_NS      (500 * NSEC_PER_USEC)
+#define MIDDLE_NS    (50 * NSEC_PER_USEC)
+
+struct OpenclSample {
+        _Atomic(OpenclQueue *)
+                        queue; /* taken by who ends it: its second callback, or who finds that none will come */
+        cl_event event;        /* not ours: to be compared only */
+        uint64_t kind;
+        _Atomic uint64_t began_ns; /* 0: not yet */
+        bool early;                /* it had begun before we asked */
+        struct OpenclSample *prev, *next;
+};
+
+/* --- kinds --- */
+
+static uint64_t mix(uint64_t x) {
+        x *= UINT64_C(0x9E3779B97F4A7C15);
+        return x ^ x >> 29;
+}
+
+uint64_t opencl_time_kind(const void *what, cl_uint dim, const size_t *global) {
+        uint64_t items = 1;
+
+        if (global && dim >= 1 && dim <= 3)
+                for (cl_uint i = 0; i < dim; i++)
+                        if (__builtin_mul_overflow(items, global[i], &items))
+                                items = UINT64_MAX;
+        uint64_t magnitude = items > 0 ? 64 - (uint64_t) __builtin_clzll(items) : 0;
+        return mix(mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
+}
+
+static size_t kind_index(uint64_t kind) {
+        return kind >> 32 & (OPENCL_KINDS - 1);
+}
+
+uint64_t opencl_time_expected(const OpenclQueue *q, uint64_t kind) {
+        const OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_acquire);
+
+        if (!k)
+                return 0;
+        const OpenclKind *e = k->kinds + kind_index(kind);
+        return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind
+                        ? atomic_load_explicit(&e->mean_ns, memory_order_relaxed)
+                        : 0;
+}
+
+static uint64_t mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
+        uint32_t weight = CLAMP(*n, 1U, MEAN_SAMPLES);
+
+        *n = MIN(*n + 1, MEAN_SAMPLES);
+        return MAX(weight == 1 ? sample : (mean * (weight - 1) + sample) / weight, UINT64_C(1));
+}
+
+/* Two readers, no lock: one that comes while a place changes hands may take one kind's time for another's, for one launch. */
+static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
+        OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
+
+        if (!k) {
+                k = calloc(1, sizeof(*k));
+                if (!k)
+                        return;
+                atomic_store_explicit(&q->kinds, k, memory_order_release);
+        }
+        OpenclKind *e = k->kinds + kind_index(kind);
+        if (atomic_load_explicit(&e->kind, memory_order_relaxed) != kind) {
+                atomic_store_explicit(&e->mean_ns, 0, memory_order_relaxed);
+                atomic_store_explicit(&e->kind, kind, memory_order_relaxed);
+                e->n = e->n_above = 0;
+        }
+        uint64_t mean = atomic_load_explicit(&e->mean_ns, memory_order_relaxed), most = mean + mean / 2;
+        e->n_above = e->n > 1 && ns > most ? e->n_above + 1 : 0;
+        if (e->n_above > 0 && e->n_above <= ABOVE_MAX)
+                ns = most;
+        atomic_store_explicit(&e->mean_ns, mean_next(mean, &e->n, ns), memory_order_relaxed);
+}
+
+void opencl_time_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
+        uint64_t sample = MIN(ns, (uint64_t) UINT32_MAX); /* what the page holds */
+
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        atomic_store_explicit(&q->mean_ns, mean_next(mean, &q->n_mean, sample), memory_order_relaxed);
+        q->learned_ns += sample;
+        q->n_learned++;
+        if (kind != 0)
+                kind_learn(q, kind, sample);
+}
+
+uint64_t opencl_time_take(OpenclQueue *q) {
+        uint64_t ns = q->n_learned > 0 ? q->learned_ns / q->n_learned : 0;
+
+        q->learned_ns = 0;
+        q->n_learned = 0;
+        return ns;
+}
+
+void opencl_time_reset(OpenclQueue *q) {
+        OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
+
+        /* Kept for the next queue of this record: a reader may still be in it. */
+        if (k)
+                memset(k, 0, sizeof(*k));
+        atomic_store(&q->mean_ns, 0);
+        q->learned_ns = 0;
+        q->n_mean = q->n_learned = 0;
+        q->samples = NULL;
+        atomic_store(&q->no_samples, false);
+        atomic_store(&q->skip, 0);
+        atomic_store(&q->random, (uint64_t) (uintptr_t) q | 1);
+}
+
+/* --- samples --- */
+
+/* Those whose callbacks may never come, or may yet. */
+static _Atomic(OpenclSample *) lost_samples;
+
+static void sample_lose(OpenclSample *s) {
+        s->next = atomic_load(&lost_samples);
+        while (!atomic_compare_exchange_weak(&lost_samples, &s->next, s))
+                ;
+}
+
+static void sample_unlink(OpenclQueue *q, OpenclSample *s) {
+        if (s->prev)
+                s->prev->next = s->next;
+        else
+                q->samples = s->next;
+        if (s->next)
+                s->next->prev = s->prev;
+}
+
+/* The sample that this thread is asking for: what is called meanwhile comes too late. */
+static __thread OpenclSample *asking __attribute__((tls_model("initial-exec")));
+
+static void CL_CALLBACK sample_runs(cl_event event, cl_int status, void *userdata) {
+        OpenclSample *s = userdata;
+
+        if (asking == s)
+                s->early = true;
+        else
+                atomic_store(&s->began_ns, now_ns()); /* and nothing more: the other callback frees it */
+}
+
+static void CL_CALLBACK sample_complete(cl_event event, cl_int status, void *userdata) {
+        PROTECT_ERRNO;
+        uint64_t now = now_ns();
+        OpenclSample *s = userdata;
+        OpenclQueue *q = atomic_exchange(&s->queue, NULL);
+        if (!q)
+                return;
+
+        uint64_t began = atomic_load(&s->began_ns);
+        (void) pthread_mutex_lock(&q->lock);
+        sample_unlink(q, s);
+        if (began != 0 && began < now && asking != s && status == CL_COMPLETE)
+                opencl_time_learn(q, s->kind, now - began);
+        (void) pthread_mutex_unlock(&q->lock);
+
+        /* A runtime that does not tell when launches begin may call yet. */
+        if (began == 0) {
+                if (asking != s && status == CL_COMPLETE)
+                        atomic_store(&q->no_samples, true);
+                sample_lose(s);
+        } else
+                free(s);
+        opencl_queue_unref(q);
+}
+
+void opencl_time_give_up(OpenclQueue *q, cl_event event) {
+        for (OpenclSample *s = q->samples, *next; s; s = next) {
+                next = s->next;
+                if (s->event != event || !atomic_exchange(&s->queue, NULL))
+                        continue;
+                sample_unlink(q, s);
+                sample_lose(s);
+                opencl_queue_unref(q); /* the caller has another */
+        }
+}
+
+/* By chance, because programs repeat themselves. */
+static bool sample_is_due(OpenclQueue *q, uint64_t kind) {
+        if (!q->callbacks_prompt || atomic_load_explicit(&q->no_samples, memory_order_relaxed))
+                return false;
+
+        uint64_t expected = opencl_time_expected(q, kind);
+        uint32_t skip = atomic_load_explicit(&q->skip, memory_order_relaxed);
+        if (expected != 0 && skip > 0) {
+                atomic_store_explicit(&q->skip, skip - 1, memory_order_relaxed);
+                return false;
+        }
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        uint64_t r = atomic_load_explicit(&q->random, memory_order_relaxed);
+        r ^= r << 13;
+        r ^= r >> 7;
+        r ^= r << 17;
+        atomic_store_explicit(&q->random, r, memory_order_relaxed);
+        uint32_t every = mean >= LONG_NS ? EVERY_LONG : mean >= MIDDLE_NS ? EVERY_MIDDLE : EVERY_SHORT;
+        atomic_store_explicit(&q->skip, (uint32_t) (r >> 32) % (2 * every - 1), memory_order_relaxed);
+        return true;
+}
+
+static void sample_link(OpenclQueue *q, OpenclSample *s) {
+        opencl_queue_ref(q);
+        atomic_store(&s->queue, q);
+        (void) pthread_mutex_lock(&q->lock);
+        s->next = q->samples;
+        if (s->next)
+                s->next->prev = s;
+        q->samples = s;
+        (void) pthread_mutex_unlock(&q->lock);
+}
+
+static void sample_start(OpenclQueue *q, cl_event event, OpenclSample *s) {
+        if (opencl_next.clSetEventCallback(event, CL_RUNNING, sample_runs, s) != CL_SUCCESS) {
+                atomic_store(&q->no_samples, true);
+                free(s);
+                return;
+        }
+        if (s->early) {
+                free(s);
+                return;
+        }
+        sample_link(q, s);
+        if (opencl_next.clSetEventCallback(event, CL_COMPLETE, sample_complete, s) == CL_SUCCESS)
+                return;
+        (void) pthread_mutex_lock(&q->lock);
+        opencl_time_give_up(q, event);
+        (void) pthread_mutex_unlock(&q->lock);
+}
+
+void opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind) {
+        if (!sample_is_due(q, kind))
+                return;
+        OpenclSample *s = malloc(sizeof(*s));
+        if (!s)
+                return;
+        *s = (OpenclSample){.event = event, .kind = kind};
+        asking = s;
+        sample_start(q, event, s);
+        asking = NULL;
+}
