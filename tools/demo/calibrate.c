@@ -11,10 +11,10 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include "calibrate.h"
-#include "child.h"
-#include "sim.h"
-#include "work.h"
+#include "tools/demo/calibrate.h"
+#include "tools/demo/child.h"
+#include "tools/demo/sim.h"
+#include "tools/demo/work.h"
 
 #define BATCH        10U
 #define WARM_UP_NS   (400 * NSEC_PER_MSEC)

@@ -8,7 +8,7 @@
  * rounds, so what a phase changes is who shares the device and nothing else.
  */
 
-#include "demo.h"
+#include "tools/demo/demo.h"
 
 typedef struct Calibration {
         char device[128];

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "child.h"
+#include "tools/demo/child.h"
 
 /* LD_PRELOAD without the entries that are ours, so that a phase without xsched is one. */
 static void strip_preload(void) {

@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#include "demo.h"
+#include "tools/demo/demo.h"
 
 typedef enum ChildEnvironment {
         CHILD_NATIVE, /* nothing of xsched: no layer, no preload, no variables */

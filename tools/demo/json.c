@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #include "config.h"
-#include "report.h"
+#include "tools/demo/report.h"
 
 /* Names come from drivers and are printable ASCII by now (work.c), settings from the command line. */
 static void print_string(FILE *f, const char *s) {

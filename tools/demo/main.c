@@ -9,12 +9,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "progress.h"
-#include "report.h"
-#include "session.h"
-#include "sim.h"
-#include "tenant.h"
-#include "work.h"
+#include "tools/demo/progress.h"
+#include "tools/demo/report.h"
+#include "tools/demo/session.h"
+#include "tools/demo/sim.h"
+#include "tools/demo/tenant.h"
+#include "tools/demo/work.h"
 
 static const char *const role_table[_ROLE_MAX] = {
                 [ROLE_LATENCY] = "latency",

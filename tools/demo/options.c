@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "config.h"
-#include "options.h"
+#include "tools/demo/options.h"
 
 #define PERIOD_GPU_NS (20 * NSEC_PER_MSEC)
 #define PERIOD_CPU_NS (50 * NSEC_PER_MSEC)

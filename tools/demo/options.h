@@ -5,7 +5,7 @@
  * The command line
  */
 
-#include "phase.h"
+#include "tools/demo/phase.h"
 
 #define OPTIONS_SETTINGS_MAX 16U
 

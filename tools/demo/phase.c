@@ -12,9 +12,9 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include "child.h"
-#include "phase.h"
-#include "sim.h"
+#include "tools/demo/child.h"
+#include "tools/demo/phase.h"
+#include "tools/demo/sim.h"
 
 #define START_TIMEOUT_NS (120 * NSEC_PER_SEC)
 #define STALL_TIMEOUT_NS (60 * NSEC_PER_SEC)

@@ -8,8 +8,8 @@
  * the same neighbours.
  */
 
-#include "calibrate.h"
 #include "common/samples.h"
+#include "tools/demo/calibrate.h"
 
 typedef enum PhaseKind {
         PHASE_ALONE,  /* the latency job alone, without xsched */

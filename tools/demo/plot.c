@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "report.h"
+#include "tools/demo/report.h"
 
 #define WIDTH  960.0
 #define HEIGHT 676.0

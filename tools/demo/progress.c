@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "progress.h"
+#include "tools/demo/progress.h"
 
 #define BAR_WIDTH     24U
 #define LINE_EVERY_NS (5 * NSEC_PER_SEC)

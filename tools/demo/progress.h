@@ -5,7 +5,7 @@
  * Progress, on the standard error: one line that is written again and again on a terminal, a line now and then elsewhere
  */
 
-#include "phase.h"
+#include "tools/demo/phase.h"
 
 typedef struct Progress {
         bool quiet;

@@ -10,8 +10,8 @@
 #include <langinfo.h>
 #include <math.h>
 
-#include "report.h"
-#include "sim.h"
+#include "tools/demo/report.h"
+#include "tools/demo/sim.h"
 
 #define SPARK_WIDTH 60U
 

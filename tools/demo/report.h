@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "options.h"
+#include "tools/demo/options.h"
 
 typedef struct Outcome {
         const Options *options;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "session.h"
+#include "tools/demo/session.h"
 
 /* Set for the demo inside of the session: the configuration's descriptor, to be closed. */
 #define INSIDE_VARIABLE "XSCHED_DEMO_SESSION"

@@ -5,7 +5,7 @@
  * Where xsched is: a session of our own around the demo, or the system's
  */
 
-#include "options.h"
+#include "tools/demo/options.h"
 
 /* A program of ours: what the environment variable names, what lies beside us or one folder up (a build tree), or what PATH
  * has. *ret is to be freed. -ENOENT after saying what was looked for. */

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "session.h"
-#include "sim.h"
+#include "tools/demo/session.h"
+#include "tools/demo/sim.h"
 
 #define PLAYER "tests/kfdsim/xsched-demo-amd-sim"
 

@@ -8,7 +8,7 @@
  * models, and what not, stands in tests/kfdsim/sim.h; nothing that is measured on it says how fast a real GPU is.
  */
 
-#include "demo.h"
+#include "tools/demo/demo.h"
 
 #define SIM_DEVICE "amd-sim"
 

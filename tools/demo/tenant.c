@@ -19,8 +19,8 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
-#include "tenant.h"
-#include "work.h"
+#include "tools/demo/tenant.h"
+#include "tools/demo/work.h"
 #include "xsched/xsched.h"
 
 #define ATTACH_TIMEOUT_NS (10 * NSEC_PER_SEC)

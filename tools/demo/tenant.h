@@ -5,7 +5,7 @@
  * A tenant: one process that uses the device. The lines that it speaks stand in demo.h.
  */
 
-#include "demo.h"
+#include "tools/demo/demo.h"
 
 typedef struct TenantPlan {
         Role role;

@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "work.h"
+#include "tools/demo/work.h"
 
 /* state[0..n): the items. Then one word for the order, and one for each kernel of a task that counts its runs. */
 static const char work_source[] =

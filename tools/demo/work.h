@@ -14,8 +14,8 @@
  * Thread safety: none.
  */
 
-#include "demo.h"
-#include "recurrence.h"
+#include "tools/demo/demo.h"
+#include "tools/demo/recurrence.h"
 
 typedef struct Work Work;
 

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The shim's environment, and where the parts of xsched lie
+ *
+ * The layer goes to the front of OPENCL_LAYERS: loaders stack layers in the order of the list, the first one closest to the
+ * driver. There the gate sees what really goes to the device, including what other layers add.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/macro.h"
+#include "config.h"
+#include "tools/shared/shim-env.h"
+
+#define LAYER_NAME    "libxsched-opencl.so"
+#define KFD_SHIM_NAME "libxsched-kfd.so"
+#define KFD_DEVICE    "/dev/kfd"
+
+static const char *const shim_mode_table[_SHIM_MODE_MAX] = {
+                [SHIM_LAYER] = "layer",
+                [SHIM_PRELOAD] = "preload",
+                [SHIM_NONE] = "none",
+};
+DEFINE_STRING_TABLE_LOOKUP(shim_mode, ShimMode);
+
+/* build/tools/PROGRAM -> build/RELATIVE. A copied or installed program has no such neighbour. */
+static int find_in_build_tree(const char *relative, char **ret) {
+        _cleanup_free_ char *path = NULL;
+        char self[4096], *slash;
+        ssize_t n;
+
+        n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        if (n < 0)
+                return negative_errno();
+        self[n] = '\0';
+
+        for (int up = 0; up < 2; up++) {
+                slash = strrchr(self, '/');
+                if (!slash)
+                        return -ENOENT;
+                if (up == 0 && !streq(slash, "/xsched-session") && !streq(slash, "/xschedctl"))
+                        return -ENOENT;
+                *slash = '\0';
+                if (up == 0) {
+                        slash = strrchr(self, '/');
+                        if (!slash || !streq(slash, "/tools"))
+                                return -ENOENT;
+                }
+        }
+
+        if (asprintf(&path, "%s/%s", self, relative) < 0)
+                return -ENOMEM;
+        if (access(path, F_OK) < 0)
+                return negative_errno();
+        *ret = TAKE_PTR(path);
+        return 0;
+}
+
+static int find_file(const char *relative, const char *installed, char **ret) {
+        char *path;
+        int r;
+
+        r = find_in_build_tree(relative, ret);
+        if (r >= 0 || r == -ENOMEM)
+                return r;
+
+        if (access(installed, F_OK) < 0)
+                return negative_errno();
+        path = strdup(installed);
+        if (!path)
+                return -ENOMEM;
+        *ret = path;
+        return 0;
+}
+
+int find_service(char **ret) {
+        return find_file("service/xschedd", XSCHED_LIBEXECDIR "/xschedd", ret);
+}
+
+int find_built_classes(char **ret) {
+        return find_in_build_tree("units/classes.d", ret);
+}
+
+int find_opencl_layer(char **ret) {
+        return find_file("shim/" LAYER_NAME, XSCHED_PKGLIBDIR "/" LAYER_NAME, ret);
+}
+
+const char *shim_list_find(const char *list, const char *path) {
+        const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+        size_t n_name = strlen(name);
+
+        for (const char *p = strempty(list); *p;) {
+                size_t n = strcspn(p, ": ");
+
+                if (n >= n_name && strncmp(p + n - n_name, name, n_name) == 0 &&
+                                (n == n_name || p[n - n_name - 1] == '/'))
+                        return p;
+                p += n + (p[n] != '\0');
+        }
+        return NULL;
+}
+
+/* The list without the entries that shim_list_find() would find. */
+static char *list_without(const char *list, const char *path) {
+        char *out = strdup(strempty(list));
+        const char *entry;
+
+        while (out && (entry = shim_list_find(out, path))) {
+                char *e = out + (entry - out);
+                size_t n = strcspn(e, ": ");
+
+                if (e[n] != '\0')
+                        n++;
+                else if (e > out) /* the last one takes the separator before it along */
+                        e--, n++;
+                memmove(e, e + n, strlen(e + n) + 1);
+        }
+        return out;
+}
+
+/* Puts `path` into the list `variable`, in front of what is there already and in place of another copy of it: two copies would
+ * make one process two clients. */
+static int list_setenv(const char *variable, const char *path) {
+        _cleanup_free_ char *rest = NULL, *value = NULL;
+
+        if (path[strcspn(path, ": ")] != '\0')
+                return -EINVAL;
+        rest = list_without(getenv(variable), path);
+        if (!rest || asprintf(&value, "%s%s%s", path, isempty(rest) ? "" : ":", rest) < 0)
+                return -ENOMEM;
+        return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
+}
+
+static bool path_has(const char *path, const char *directory) {
+        size_t n_directory = strlen(directory);
+
+        for (const char *p = path; *p; p += *p == ':') {
+                size_t n = strcspn(p, ":");
+
+                if (n == n_directory && memcmp(p, directory, n) == 0)
+                        return true;
+                p += n;
+        }
+        return false;
+}
+
+int tools_setenv(void) {
+        _cleanup_free_ char *value = NULL;
+        const char *path = getenv("PATH");
+        char self[4096], usual[256];
+
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        if (n < 0)
+                return negative_errno();
+        self[n] = '\0';
+        char *slash = strrchr(self, '/');
+        if (!slash || slash == self)
+                return 0;
+        *slash = '\0';
+        if (!path) {
+                size_t size = confstr(_CS_PATH, usual, sizeof(usual));
+                path = size > 0 && size <= sizeof(usual) ? usual : "/usr/bin:/bin";
+        }
+        /* A name with a colon cannot stand in the list. */
+        if (strchr(self, ':') || path_has(path, self))
+                return 0;
+        if (asprintf(&value, "%s%s%s", self, isempty(path) ? "" : ":", path) < 0)
+                return -ENOMEM;
+        return setenv("PATH", value, 1) < 0 ? negative_errno() : 0;
+}
+
+int find_kfd_shim(char **ret) {
+        return find_file("shim/" KFD_SHIM_NAME, XSCHED_PKGLIBDIR "/" KFD_SHIM_NAME, ret);
+}
+
+bool shim_wants_kfd(void) {
+        return access(KFD_DEVICE, F_OK) == 0;
+}
+
+int shim_setenv(ShimMode mode) {
+        _cleanup_free_ char *layer = NULL, *kfd = NULL;
+        int r;
+
+        if (mode == SHIM_NONE)
+                return 0;
+        r = find_opencl_layer(&layer);
+        if (r >= 0)
+                r = list_setenv(mode == SHIM_PRELOAD ? "LD_PRELOAD" : "OPENCL_LAYERS", layer);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        if (!shim_wants_kfd())
+                return 0;
+        r = find_kfd_shim(&kfd);
+        if (r >= 0)
+                r = list_setenv("LD_PRELOAD", kfd);
+        return r == -ENOENT ? 0 : r;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * check: is the shim effective here?
+ *
+ * Follows the way from the environment to the service, and says at every step what was found, so that "it is not scheduled"
+ * has an answer. Without a pid: would a program that is started here be scheduled? With one: is that process?
+ *
+ * Libraries are tried in a child: what their constructors do, and how they fail, must not be ours.
+ */
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tools/shared/ctl-bus.h"
+#include "tools/shared/shim-env.h"
+#include "tools/shared/table.h"
+#include "tools/xschedctl/xschedctl-target.h"
+#include "tools/xschedctl/xschedctl-waits.h"
+#include "tools/xschedctl/xschedctl.h"
+
+#define SHIM_NAME   "libxsched-opencl.so"
+#define KFD_NAME    "libxsched-kfd.so"
+#define LOADER_NAME "libOpenCL.so.1"
+
+typedef enum CheckState {
+        CHECK_OK,
+        CHECK_WARNING, /* works, but not as well as it could */
+        CHECK_FAILED,
+} CheckState;
+
+typedef struct Check {
+        Ctl *ctl;
+        const char *pid; /* NULL: this environment */
+        Table table;
+        bool failed;
+} Check;
+
+_printf_(4, 5) static void check_add(Check *k, const char *what, CheckState state, const char *format, ...) {
+        static const char *const states[] = {"ok", "warning", "failed"};
+        Value *cells = table_add(&k->table, TABLE_NO_PARENT);
+        char *detail = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        if (vasprintf(&detail, format, ap) < 0)
+                detail = NULL;
+        va_end(ap);
+        if (cells) {
+                cells[0] = value_string(what);
+                cells[1] = value_string(states[state]);
+                cells[2] = value_string(detail);
+        }
+        free(detail);
+        k->failed |= state == CHECK_FAILED;
+}
+
+/* --- files of the process --- */
+
+static int read_proc(const Check *k, const char *file, char **ret, size_t *ret_size) {
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        size_t size = 0, n;
+        char buf[4096];
+        FILE *in, *out;
+
+        if (asprintf(&path, "/proc/%s/%s", k->pid, file) < 0)
+                return -ENOMEM;
+        in = fopen(path, "re");
+        if (!in)
+                return negative_errno();
+        out = open_memstream(&text, &size);
+        if (out)
+                while ((n = fread(buf, 1, sizeof(buf), in)) > 0)
+                        (void) fwrite(buf, 1, n, out);
+        (void) fclose(in);
+        if (!out || fclose(out) != 0)
+                return -ENOMEM;
+        *ret = TAKE_PTR(text);
+        *ret_size = size;
+        return 0;
+}
+
+/* A variable of the process that is checked: a new string in *ret, NULL when it is not set. */
+static int get_variable(const Check *k, const char *name, char **ret) {
+        _cleanup_free_ char *environ_text = NULL;
+        const char *value = NULL;
+        size_t size = 0, n = strlen(name);
+        int r;
+
+        if (!k->pid)
+                value = getenv(name);
+        else {
+                r = read_proc(k, "environ", &environ_text, &size);
+                if (r < 0)
+                        return r;
+                for (const char *p = environ_text; p && p < environ_text + size; p += strlen(p) + 1)
+                        if (strncmp(p, name, n) == 0 && p[n] == '=')
+                                value = p + n + 1;
+        }
+        *ret = value ? strdup(value) : NULL;
+        return value && !*ret ? -ENOMEM : 0;
+}
+
+/* The file of a library that the process has mapped. */
+static char *find_mapped(const char *maps, const char *name) {
+        for (const char *p = maps; p && (p = strstr(p, name)); p++) {
+                const char *line = p, *slash;
+                size_t n = strcspn(p, "\n");
+
+                while (line > maps && line[-1] != '\n')
+                        line--;
+                slash = memchr(line, '/', (size_t) (p - line));
+                if (slash && p[-1] == '/')
+                        return strndup(slash, (size_t) (p - slash) + n);
+        }
+        return NULL;
+}
+
+/* --- libraries --- */
+
+typedef struct LibraryReport {
+        int failed;
+        char text[512]; /* its path, or why it could not be loaded */
+} LibraryReport;
+
+/* Loads a library in a child that reports over a pipe. A child that dies reports nothing. */
+static bool try_library(const char *name, LibraryReport *ret) {
+        LibraryReport report = {.failed = 1, .text = "loading it ended the process"};
+        int fds[2];
+        pid_t pid;
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return false;
+        pid = fork();
+        if (pid == 0) {
+                void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+                struct link_map *map = NULL;
+
+                report.failed = !handle;
+                if (handle && dlinfo(handle, RTLD_DI_LINKMAP, (void *) &map) == 0 && map)
+                        snprintf(report.text, sizeof(report.text), "%s", map->l_name);
+                else
+                        snprintf(report.text, sizeof(report.text), "%s", strempty(dlerror()));
+                if (write(fds[1], &report, sizeof(report)) < 0)
+                        _exit(1);
+                _exit(0);
+        }
+        close(fds[1]);
+        if (pid > 0) {
+                if (read(fds[0], ret, sizeof(*ret)) != (ssize_t) sizeof(*ret))
+                        *ret = report;
+                (void) waitpid(pid, NULL, 0);
+        }
+        close(fds[0]);
+        return pid > 0;
+}
+
+/* A loader that implements layers has the variable's name in it. */
+static bool file_contains(const char *path, const char *needle) {
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct stat st;
+        bool found;
+        void *p;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size == 0)
+                return false;
+        p = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+                return false;
+        found = memmem(p, (size_t) st.st_size, needle, strlen(needle));
+        (void) munmap(p, (size_t) st.st_size);
+        return found;
+}
+
+static char *list_entry(const char *list, const char *name) {
+        const char *entry = shim_list_find(list, name);
+
+        return entry ? strndup(entry, strcspn(entry, ": ")) : NULL;
+}
+
+/* --- the steps --- */
+
+/* Returns the shim's file, and whether it comes in by LD_PRELOAD. */
+static char *check_environment(Check *k, bool *ret_preload) {
+        _cleanup_free_ char *layers = NULL, *preload = NULL, *disable = NULL;
+        char *shim;
+        int r;
+
+        *ret_preload = false;
+        r = get_variable(k, "OPENCL_LAYERS", &layers);
+        if (r >= 0)
+                r = get_variable(k, "LD_PRELOAD", &preload);
+        if (r >= 0)
+                r = get_variable(k, "XSCHED_DISABLE", &disable);
+        if (r < 0) {
+                check_add(k, "environment", CHECK_WARNING, "cannot be read: %s", strerror(-r));
+                return NULL;
+        }
+        if (streq_ptr(disable, "1")) {
+                check_add(k, "environment", CHECK_FAILED, "XSCHED_DISABLE=1 turns the shim off");
+                return NULL;
+        }
+        shim = list_entry(layers, SHIM_NAME);
+        if (!shim) {
+                shim = list_entry(preload, SHIM_NAME);
+                *ret_preload = shim;
+        }
+        if (shim)
+                check_add(k, "environment", CHECK_OK, "%s names %s",
+                                *ret_preload ? "LD_PRELOAD" : "OPENCL_LAYERS", shim);
+        else
+                check_add(k, "environment", k->pid ? CHECK_WARNING : CHECK_FAILED,
+                                "neither OPENCL_LAYERS nor LD_PRELOAD names " SHIM_NAME
+                                ": start programs by xschedctl run");
+        return shim;
+}
+
+static void check_shim_file(Check *k, const char *shim) {
+        LibraryReport report;
+
+        if (!shim || !try_library(shim, &report))
+                return;
+        if (report.failed)
+                check_add(k, "shim", CHECK_FAILED, "%s", report.text);
+        else
+                check_add(k, "shim", CHECK_OK, "%s can be loaded", report.text);
+}
+
+/* Where there is an AMD GPU: is the shim for its queues preloaded? */
+static void check_kfd(Check *k) {
+        _cleanup_free_ char *preload = NULL, *shim = NULL;
+        LibraryReport report;
+
+        if (!shim_wants_kfd() || get_variable(k, "LD_PRELOAD", &preload) < 0)
+                return;
+        shim = list_entry(preload, KFD_NAME);
+        if (!shim)
+                check_add(k, "amd", k->pid ? CHECK_WARNING : CHECK_FAILED,
+                                "LD_PRELOAD does not name " KFD_NAME ": start programs by xschedctl run");
+        else if (try_library(shim, &report))
+                check_add(k, "amd", report.failed ? CHECK_FAILED : CHECK_OK,
+                                report.failed ? "%s" : "%s can be loaded", report.text);
+}
+
+static void check_layers(Check *k, const char *loader, bool preload) {
+        if (file_contains(loader, "OPENCL_LAYERS"))
+                check_add(k, "loader", CHECK_OK, "%s has layers", loader);
+        else
+                check_add(k, "loader", preload ? CHECK_OK : CHECK_FAILED, "%s has no layers: %s", loader,
+                                preload ? "LD_PRELOAD is right" : "use --shim=preload");
+}
+
+static void check_loader(Check *k, bool preload) {
+        LibraryReport report;
+
+        if (!try_library(LOADER_NAME, &report))
+                return;
+        if (report.failed)
+                check_add(k, "loader", CHECK_WARNING, "no OpenCL here: %s", report.text);
+        else
+                check_layers(k, report.text, preload);
+}
+
+static void check_mapped(Check *k, bool preload) {
+        _cleanup_free_ char *maps = NULL, *shim = NULL, *library = NULL, *loader = NULL;
+        size_t size;
+        int r;
+
+        r = read_proc(k, "maps", &maps, &size);
+        if (r < 0) {
+                check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s",
+                                strerror(-r));
+                return;
+        }
+        shim = find_mapped(maps, SHIM_NAME);
+        library = find_mapped(maps, "libxsched.so");
+        loader = find_mapped(maps, "libOpenCL.so");
+        if (shim || library)
+                check_add(k, "process", CHECK_OK, "has loaded %s", shim ?: library);
+        else
+                check_add(k, "process", CHECK_WARNING, "has not loaded the shim%s",
+                                loader ? "" : ": it has not used OpenCL, either");
+        if (loader)
+                check_layers(k, loader, preload || shim);
+}
+
+static bool check_service(Check *k, Snapshot *s) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        const Value *degraded;
+        char buf[256];
+        int r;
+
+        r = ctl_open_bus(k->ctl);
+        if (r < 0) {
+                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s",
+                                ctl_bus_describe(k->ctl, buf, sizeof(buf)), strerror(-r));
+                return false;
+        }
+        r = snapshot_fetch(k->ctl, &error, s);
+        if (r < 0 && !error.name) {
+                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s",
+                                ctl_bus_describe(k->ctl, buf, sizeof(buf)), strerror(-r));
+                return false;
+        }
+        check_add(k, "bus", CHECK_OK, "%s", ctl_bus_describe(k->ctl, buf, sizeof(buf)));
+        if (r < 0) {
+                check_add(k, "service", CHECK_FAILED, "%s",
+                                error_is_not_running(&error, r) ? "xschedd is not running"
+                                                                : strempty(error.message));
+                return false;
+        }
+        degraded = object_get(&s->manager, "Degraded");
+        check_add(k, "service", degraded->n_items > 0 ? CHECK_WARNING : CHECK_OK, "xschedd %s%s",
+                        object_get_string(&s->manager, "Version"),
+                        degraded->n_items > 0 ? " is degraded: see xschedctl status" : "");
+        return true;
+}
+
+/* What each interception point has counted. */
+static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
+        uint64_t id = object_get_uint(client, "Id"), expired = object_get_uint(client, "LeaseExpired");
+        const Object *q;
+        bool any = false;
+        char held[32];
+
+        SNAPSHOT_FOREACH(q, s, OBJECT_QUEUE) {
+                uint64_t submitted = object_get_uint(q, "Submitted");
+
+                if (object_id_from_path(object_get_string(q, "Client")) != id)
+                        continue;
+                any = true;
+                check_add(k, "queue", submitted > 0 ? CHECK_OK : CHECK_WARNING,
+                                "queue:%" PRIu64 " (%s) on %s: %" PRIu64 " launches, %" PRIu64
+                                " seen complete, %s at the gate",
+                                object_get_uint(q, "Id"), object_get_string(q, "Backend"),
+                                object_get_string(q, "Device"), submitted, object_get_uint(q, "Completed"),
+                                format_usec(held, sizeof(held), object_get_uint(q, "HeldUSec")));
+        }
+        if (!any)
+                check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");
+        if (expired > 0)
+                check_add(k, "lease", CHECK_WARNING,
+                                "%" PRIu64 " launches passed a held gate: the service was silent too long",
+                                expired);
+}
+
+/* That it waits is no fault; but it may be what was looked for. */
+static void check_waits(Check *k, const Object *client) {
+        const Value *waits = object_get(client, "Waits");
+
+        for (size_t i = 0; i < waits->n_items; i++) {
+                _cleanup_free_ char *why = wait_describe(waits->items + i);
+
+                if (why)
+                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i),
+                                        why);
+        }
+        if (waits->n_items == 0)
+                check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
+}
+
+/* An exit status. */
+static int check_client(Check *k, const Snapshot *s, int pidfd) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL, *reply = NULL;
+        const Object *client;
+        const char *path;
+        int r;
+
+        r = ctl_new_call(k->ctl, NULL, NULL, "GetClientByPIDFD", &m);
+        if (r >= 0)
+                r = sd_bus_message_append_basic(m, 'h', &pidfd);
+        if (r >= 0)
+                r = ctl_call(k->ctl, m, &error, &reply);
+        if (r >= 0)
+                r = sd_bus_message_read_basic(reply, 'o', &path);
+        if (r < 0 && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchClient")) {
+                _cleanup_free_ char *why = why_unregistered(k->pid);
+
+                check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "",
+                                strempty(why));
+                return 0;
+        }
+        if (r < 0)
+                return ctl_call_failed(k->ctl, &error, r, k->pid);
+        client = snapshot_find_by_id(s, OBJECT_CLIENT, object_id_from_path(path));
+        if (!client) {
+                check_add(k, "registered", CHECK_WARNING, "just now");
+                return 0;
+        }
+        check_add(k, "registered", CHECK_OK, "client:%" PRIu64 " in group %s", object_get_uint(client, "Id"),
+                        object_get_string(client, "Group"));
+        check_hooks(k, s, client);
+        check_waits(k, client);
+        return 0;
+}
+
+int verb_check(Ctl *c, int argc, char *argv[]) {
+        static const Column columns[] = {
+                        {"CHECK", "check", CELL_PLAIN, 0},
+                        {"STATE", "state", CELL_STATE, 0},
+                        {"DETAIL", "detail", CELL_PLAIN, COLUMN_ELASTIC},
+        };
+        Check k = {.ctl = c, .pid = argc > 0 ? argv[0] : NULL, .table = TABLE_INIT(columns)};
+        _cleanup_(snapshot_done)
+        Snapshot s = {};
+        _cleanup_free_ char *shim = NULL;
+        _cleanup_close_ int pidfd = -EBADF;
+        bool preload;
+        int r = 0;
+
+        if (k.pid) {
+                r = target_open_pid(k.pid, &pidfd);
+                if (r != 0)
+                        return r;
+        }
+        shim = check_environment(&k, &preload);
+        check_shim_file(&k, shim);
+        check_kfd(&k);
+        if (k.pid)
+                check_mapped(&k, preload);
+        else
+                check_loader(&k, preload);
+        if (check_service(&k, &s) && k.pid)
+                r = check_client(&k, &s, pidfd);
+        if (r == 0)
+                r = table_show(c, &k.table, NULL, NULL);
+        table_done(&k.table);
+        return r != 0 || k.failed ? EXIT_FAILURE : 0;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * From what a person types to an object
+ *
+ * A pid is turned into a pidfd here, at once: should the process end meanwhile, the service finds nobody, instead of the
+ * next process that got the same number.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+
+#include "common/parse-util.h"
+#include "tools/shared/ctl-bus.h"
+#include "tools/unit/systemd-bus.h"
+#include "tools/xschedctl/xschedctl-target.h"
+#include "tools/xschedctl/xschedctl-waits.h"
+
+void target_done(Target *t) {
+        free(t->path);
+        free(t->resolved);
+        *t = (Target){};
+}
+
+bool target_is_pid(const char *text) {
+        return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+int target_open_pid(const char *text, int *ret_pidfd) {
+        uint64_t pid;
+        int fd;
+
+        if (parse_uint64(text, 1, INT32_MAX, &pid) < 0)
+                return ctl_fail("%s: not a process id", text);
+        fd = pidfd_open((pid_t) pid, 0);
+        if (fd < 0)
+                return ctl_fail("%s: %s", text, errno == ESRCH ? "no such process" : strerror(errno));
+        *ret_pidfd = fd;
+        return 0;
+}
+
+/* One of the manager's Get... calls: an object by something else than its path. */
+static int get_object(Ctl *c, const char *member, const char *type, const void *argument, sd_bus_error *e,
+                char **ret) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL, *reply = NULL;
+        const char *path;
+        char *copy;
+        int r;
+
+        r = ctl_new_call(c, NULL, NULL, member, &m);
+        if (r >= 0)
+                r = sd_bus_message_append_basic(m, type[0], argument);
+        if (r >= 0)
+                r = ctl_call(c, m, e, &reply);
+        if (r >= 0)
+                r = sd_bus_message_read_basic(reply, 'o', &path);
+        if (r < 0)
+                return r;
+        copy = strdup(path);
+        if (!copy)
+                return -ENOMEM;
+        *ret = copy;
+        return 0;
+}
+
+int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid) {
+        _cleanup_free_ char *why = pid && sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchClient")
+                        ? why_unregistered(pid)
+                        : NULL;
+
+        return why ? ctl_fail("%s: no such client: %s", what, why) : ctl_call_failed(c, e, r, what);
+}
+
+static int resolve_pid(Ctl *c, Target *t) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *what = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        int r;
+
+        t->kind = OBJECT_CLIENT;
+        /* A process of another machine is none that we could open. */
+        if (c->host || c->machine) {
+                uint64_t pid;
+                uint32_t number;
+
+                if (parse_uint64(t->text, 1, INT32_MAX, &pid) < 0)
+                        return ctl_fail("%s: not a process id", t->text);
+                number = (uint32_t) pid;
+                r = get_object(c, "GetClientByPID", "u", &number, &error, &t->path);
+        } else {
+                r = target_open_pid(t->text, &fd);
+                if (r != 0)
+                        return r;
+                r = get_object(c, "GetClientByPIDFD", "h", &fd, &error, &t->path);
+        }
+        if (r >= 0)
+                return 0;
+        if (asprintf(&what, "process %s", t->text) < 0)
+                return ctl_fail("out of memory");
+        return target_client_failed(c, &error, r, what, c->host || c->machine ? NULL : t->text);
+}
+
+static int resolve_number(Target *t, const char *number) {
+        uint64_t id;
+
+        if (parse_uint64(number, 1, UINT64_MAX, &id) < 0)
+                return ctl_fail("%s: not a number", t->text);
+        if (asprintf(&t->path, SERVICE_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
+                return ctl_fail("out of memory");
+        return 0;
+}
+
+static int resolve_device(Target *t) {
+        t->kind = OBJECT_DEVICE;
+        if (streq(t->name, "all") || isempty(t->name)) {
+                t->name = "";
+                return 0;
+        }
+        if (sd_bus_path_encode(SERVICE_PATH "/device", t->name, &t->path) < 0)
+                return ctl_fail("%s: not a device", t->text);
+        return 0;
+}
+
+/* "train" is train.service, as it is for systemctl. */
+static int complete_unit(Target *t) {
+        if (strpbrk(t->name, "/.:"))
+                return 0;
+        if (asprintf(&t->resolved, "%s.service", t->name) < 0) {
+                t->resolved = NULL;
+                return ctl_fail("out of memory");
+        }
+        t->name = t->resolved;
+        return 0;
+}
+
+/* The scheduler knows a user's units by their cgroups only: another user may have one of the same name. */
+static int resolve_user_unit(const Ctl *c, Target *t) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *bus = NULL;
+        _cleanup_free_ char *cgroup = NULL;
+        int r;
+
+        r = systemd_open(c, true, &bus);
+        if (r < 0)
+                return ctl_fail("%s: the user has no systemd: %s", t->text, strerror(-r));
+        r = systemd_unit_cgroup(bus, t->name, &error, &cgroup);
+        if (r < 0)
+                return systemd_failed(t->text, &error, r);
+        if (isempty(cgroup))
+                return ctl_fail("%s: is not running", t->text);
+        free(t->resolved);
+        t->resolved = TAKE_PTR(cgroup);
+        t->name = t->resolved;
+        return 0;
+}
+
+/* GetGroup. An exit status; 0 also where there is no such group: t->path is then NULL, and *error tells it. */
+static int find_group(Ctl *c, Target *t, sd_bus_error *error) {
+        int r = get_object(c, "GetGroup", "s", t->name, error, &t->path);
+
+        if (r >= 0 || sd_bus_error_has_name(error, SERVICE_NAME ".Error.NoSuchGroup"))
+                return 0;
+        return ctl_call_failed(c, error, r, t->text);
+}
+
+/* Has systemd say which unit that is: the scheduler knows a unit by its own name only. Where there is no systemd to ask, the name stays. */
+static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *id = NULL;
+
+        if (ctl_bus_address(c) || !bus_has_owner(c->bus, SYSTEMD_NAME))
+                return 0;
+        int r = systemd_unit_id(c->bus, t->name, &error, &id);
+        if (r == -ENOENT && (flags & TARGET_MAY_BE_GONE || !(flags & TARGET_MAY_BE_NEW)))
+                return 0;
+        if (r == -ENOENT)
+                return ctl_fail("%s: there is no unit %s; --force sets it nevertheless", t->text, t->name);
+        if (r < 0)
+                return systemd_failed(t->text, &error, r);
+        free(t->resolved);
+        t->resolved = TAKE_PTR(id);
+        t->name = t->resolved;
+        return 0;
+}
+
+static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        bool is_unit;
+        int r;
+
+        t->kind = OBJECT_GROUP;
+        r = complete_unit(t);
+        is_unit = !strpbrk(t->name, "/:");
+        if (r == 0 && c->user_bus && is_unit)
+                r = resolve_user_unit(c, t);
+        if (r == 0)
+                r = find_group(c, t, &error);
+        if (r == 0 && !t->path && is_unit && !c->user_bus) {
+                r = resolve_unit(c, t, flags);
+                if (r == 0 && t->name == t->resolved) {
+                        sd_bus_error_free(&error);
+                        r = find_group(c, t, &error);
+                }
+        }
+        if (r != 0 || t->path || flags & TARGET_MAY_BE_NEW)
+                return r;
+        return ctl_call_failed(c, &error, sd_bus_error_get_errno(&error), t->text);
+}
+
+int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret) {
+        _cleanup_(target_done)
+        Target t = {.text = text, .name = text};
+        const char *rest;
+        int r;
+
+        r = ctl_connect(c);
+        if (r != 0)
+                return r;
+        if (target_is_pid(text))
+                r = resolve_pid(c, &t);
+        else if ((rest = startswith(text, "client:"))) {
+                t.kind = OBJECT_CLIENT;
+                r = resolve_number(&t, rest);
+        } else if ((rest = startswith(text, "queue:"))) {
+                t.kind = OBJECT_QUEUE;
+                r = resolve_number(&t, rest);
+        } else if ((t.name = startswith(text, "device:")))
+                r = resolve_device(&t);
+        else {
+                t.name = startswith(text, "group:") ?: text;
+                r = resolve_group(c, &t, flags);
+        }
+        if (r != 0)
+                return r;
+        *ret = TAKE_GENERIC(t, (Target){});
+        return 0;
+}

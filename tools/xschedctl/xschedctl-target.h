@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * From what a person types to an object
+ *
+ *   1234                a process
+ *   client:3 queue:7    by number
+ *   device:ID           device:all is every device
+ *   group:NAME, NAME    a group as list-groups prints it, a cgroup path, or a unit
+ */
+
+#include "tools/shared/object.h"
+
+typedef struct Target {
+        ObjectKind kind;
+        const char *text; /* as it was typed */
+        const char *name; /* of a group or a device, inside text; "" is every device */
+        char *path;       /* NULL: every device, or a group that does not exist yet */
+        char *resolved;   /* what name became, when it is no part of text: a unit in full, or its cgroup */
+} Target;
+
+/* Tells why a process is no client; with its id, also what its library says of that. Returns EXIT_FAILURE. */
+int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid);
+
+void target_done(Target *t);
+
+typedef enum TargetFlags {
+        TARGET_MAY_BE_NEW = 1 << 0,  /* a group need not exist, only its unit */
+        TARGET_MAY_BE_GONE = 1 << 1, /* nor its unit */
+} TargetFlags;
+
+/* An exit status, 0 when there is such an object. A unit's alias becomes the unit's own name. Connects. */
+int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret);
+
+/* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
+int target_open_pid(const char *text, int *ret_pidfd);
+
+/* Is it a number, and therefore a pid? */
+bool target_is_pid(const char *text);

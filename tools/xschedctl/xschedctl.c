@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * xschedctl: the command line
+ *
+ * Two tables say all there is: verbs and options. The parser, --help and the check that an option fits its verb read
+ * them; the manual page and the completions are compared with --help by a test.
+ */
+
+#include <getopt.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "common/parse-util.h"
+#include "common/time-util.h"
+#include "config.h"
+#include "tools/shared/ctl-bus.h"
+#include "tools/unit/polkit-agent.h"
+#include "tools/xschedctl/xschedctl-list.h"
+#include "tools/xschedctl/xschedctl.h"
+
+typedef struct Verb {
+        const char *name;
+        int min_args, max_args; /* -1: any number */
+        int (*run)(Ctl *c, int argc, char *argv[]);
+        const char *arguments;
+        const char *help;
+        unsigned flags;
+} Verb;
+
+enum {
+        VERB_ASKS = 1 << 0,  /* changes something, for which a password may be asked */
+        VERB_LOCAL = 1 << 1, /* what it does is of this machine's processes */
+};
+
+static const Verb verbs[] = {
+                {"status", 0, -1, verb_status, "[TARGET...]",
+                                "The service and all that it schedules, or what belongs to TARGET"},
+                {"list-devices", 0, 0, verb_list_devices, "", "Devices, and the policy of each"},
+                {"list-groups", 0, 0, verb_list_groups, "", "Groups: cgroups and jobs, and their settings"},
+                {"list-clients", 0, 0, verb_list_clients, "", "Processes that are scheduled"},
+                {"list-queues", 0, 0, verb_list_queues, "", "Their queues"},
+                {"list-policies", 0, 0, verb_list_policies, "", "Policies that a device can have"},
+                {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
+                {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
+                {"list-settings", 0, 0, verb_list_settings, "", "Settings that were made by set"},
+                {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...",
+                                "Change settings of TARGET; KEY= forgets one", VERB_ASKS},
+                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set",
+                                VERB_ASKS},
+                {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
+                {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again", VERB_ASKS},
+                {"run", 1, -1, verb_run, "COMMAND...",
+                                "Run COMMAND in a unit of its own, with the shim in its environment",
+                                VERB_ASKS | VERB_LOCAL},
+                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs",
+                                VERB_ASKS | VERB_LOCAL},
+                {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
+                {"plot", 0, 0, verb_plot, "",
+                                "Where the time of the devices went in the last minutes, as a picture"},
+                {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
+                {"explain", 1, 1, verb_explain, "TARGET",
+                                "Why a process or a unit has what it has, or has to wait"},
+                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?",
+                                VERB_LOCAL},
+                {"dump", 0, 0, verb_dump, "", "The service's internal state", VERB_ASKS | VERB_LOCAL},
+                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again",
+                                VERB_ASKS},
+};
+
+enum {
+        OPTION_BUS_ADDRESS = 0x100,
+        OPTION_SYSTEM,
+        OPTION_USER,
+        OPTION_NO_ASK_PASSWORD,
+        OPTION_JSON,
+        OPTION_NO_LEGEND,
+        OPTION_NO_PAGER,
+        OPTION_KERNEL,
+        OPTION_VALUE,
+        OPTION_CLASS,
+        OPTION_PRIORITY,
+        OPTION_WEIGHT,
+        OPTION_THRESHOLD,
+        OPTION_NAME,
+        OPTION_SHIM,
+        OPTION_SCOPE,
+        OPTION_SERVICE,
+        OPTION_UNIT,
+        OPTION_SLICE,
+        OPTION_DESCRIPTION,
+        OPTION_WORKING_DIRECTORY,
+        OPTION_UID,
+        OPTION_GID,
+        OPTION_WAIT,
+        OPTION_WHY,
+        OPTION_SORT,
+        OPTION_SINCE,
+        OPTION_DEVICE,
+        OPTION_RUNTIME,
+        OPTION_FORCE,
+        OPTION_VERSION,
+};
+
+typedef struct Option {
+        int id; /* a short option's letter, or OPTION_ */
+        const char *name;
+        const char *argument; /* NULL: takes none */
+        const char *verb;     /* NULL: any; or two, "show, run" */
+        const char *help;
+} Option;
+
+static const Option option_table[] = {
+                {OPTION_BUS_ADDRESS, "bus-address", "ADDRESS", NULL,
+                                "Connect to this bus; else to $XSCHED_BUS_ADDRESS, else to the system bus"},
+                {OPTION_SYSTEM, "system", NULL, NULL, "Connect to the system bus"},
+                {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus; units are those of the user"},
+                {'H', "host", "[USER@]HOST", NULL, "Connect to the system bus of another host, by ssh"},
+                {'M', "machine", "[USER@]MACHINE", NULL,
+                                "Connect to the bus of a container; .host is this host"},
+                {OPTION_NO_ASK_PASSWORD, "no-ask-password", NULL, NULL, "Never ask for a password"},
+                {OPTION_JSON, "json", "MODE", NULL, "Print JSON: short, pretty or off"},
+                {OPTION_NO_LEGEND, "no-legend", NULL, NULL, "Print neither headings nor totals"},
+                {OPTION_NO_PAGER, "no-pager", NULL, NULL, "Do not pipe output into a pager"},
+                {'l', "full", NULL, NULL, "Do not shorten what does not fit the terminal"},
+                {'h', "help", NULL, NULL, "Show this help"},
+                {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
+                {OPTION_KERNEL, "kernel", NULL, "list-queues",
+                                "The queues of all processes on AMD GPUs, as the kernel tells"},
+                {'p', "property", "NAME", "show, run",
+                                "Only this property; NAME=VALUE: a property of the unit"},
+                {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
+                {OPTION_RUNTIME, "runtime", NULL, "set", "Until the next boot, not for good"},
+                {OPTION_FORCE, "force", NULL, "set", "Also of a unit that systemd does not know"},
+                {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
+                {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
+                {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
+                {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
+                {OPTION_SCOPE, "scope", NULL, "run",
+                                "In a scope: the command takes our place (the default)"},
+                {OPTION_SERVICE, "service", NULL, "run", "In a service, which systemd starts"},
+                {OPTION_UNIT, "unit", "NAME", "run", "Name of the unit"},
+                {OPTION_NAME, "name", "NAME", "run", "Name in the unit's or the job's; else the command's"},
+                {OPTION_SLICE, "slice", "SLICE", "run", "Slice of the unit"},
+                {OPTION_DESCRIPTION, "description", "TEXT", "run", "Description of the unit"},
+                {OPTION_WORKING_DIRECTORY, "working-directory", "PATH", "run", "Directory to run in"},
+                {OPTION_UID, "uid", "USER", "run", "Run as this user"},
+                {OPTION_GID, "gid", "GROUP", "run", "Run as this group"},
+                {'E', "setenv", "NAME[=VALUE]", "run", "Set a variable, or pass on our own"},
+                {OPTION_WAIT, "wait", NULL, "run", "A service; wait until it has ended, and tell how"},
+                {'P', "pipe", NULL, "run", "A service, with our standard input, output and error"},
+                {'t', "pty", NULL, "run", "A service, with a terminal of its own, shown on ours"},
+                {'G', "collect", NULL, "run", "Forget the unit also when it failed"},
+                {'q', "quiet", NULL, "run", "Do not tell the unit's name, nor how it ended"},
+                {'v', "verbose", NULL, "run", "Tell in which unit the command runs, or why in none"},
+                {OPTION_SHIM, "shim", "HOW", "run",
+                                "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
+                {OPTION_WHY, "why", "TEXT", "hold", "The reason, for list-holds; else the command's name"},
+                {'n', "iterations", "N", "top", "End after N refreshes"},
+                {'d', "delay", "SPAN", "top", "Time between refreshes; 1s"},
+                {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
+                {'c', "clients", NULL, "top", "Show the processes of each group"},
+                {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
+                {'o', "output", "FILE", "plot", "Write SVG to FILE; - is standard output"},
+                {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
+                {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
+};
+
+static void help(void) {
+        printf("xschedctl [OPTION...] VERB ...\n"
+               "\n"
+               "Inspect and control the GPU scheduler.\n"
+               "\n"
+               "Verbs:\n");
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+                printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
+        printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
+               "or a unit. KEY is class, priority, weight, threshold, preemption, gang, of a group max, min,\n"
+               "period or accounting; of a device: policy, concurrency, timeslice, threshold, preemption, accounting, linger,\n"
+               "starve or starverun.\n"
+               "\n"
+               "Options:\n");
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
+                const Option *o = option_table + i;
+                char text[64];
+
+                snprintf(text, sizeof(text), "%c%c%c --%s%s%s", o->id < 0x100 ? '-' : ' ',
+                                o->id < 0x100 ? o->id : ' ', o->id < 0x100 ? ',' : ' ', o->name,
+                                o->argument ? "=" : "", strempty(o->argument));
+                printf("  %-27s %s%s%s\n", text, o->verb ? o->verb : "", o->verb ? ": " : "", o->help);
+        }
+        printf("\nSee xschedctl(1).\n");
+}
+
+static const Verb *find_verb(const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+                if (streq(verbs[i].name, name))
+                        return verbs + i;
+        return NULL;
+}
+
+/* How many letters have to be put in, left out or replaced. The words are short. */
+static size_t words_differ(const char *a, const char *b) {
+        size_t row[32], n = strlen(b);
+
+        if (n >= ELEMENTSOF(row))
+                return SIZE_MAX;
+        for (size_t k = 0; k <= n; k++)
+                row[k] = k;
+        for (size_t i = 1; *a; a++, i++) {
+                size_t before = row[0];
+
+                row[0] = i;
+                for (size_t k = 1; k <= n; k++) {
+                        size_t replaced = before + (*a != b[k - 1]);
+
+                        before = row[k];
+                        if (row[k - 1] < row[k])
+                                row[k] = row[k - 1];
+                        row[k] = MIN(replaced, row[k] + 1);
+                }
+        }
+        return row[n];
+}
+
+static int no_such_verb(const char *name) {
+        size_t best = 3;
+        const char *meant = NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++) {
+                size_t n = words_differ(name, verbs[i].name);
+
+                if (n < best) {
+                        best = n;
+                        meant = verbs[i].name;
+                }
+        }
+        if (meant)
+                return ctl_fail("%s: no such verb; did you mean %s?", name, meant);
+        return ctl_fail("%s: no such verb; try --help", name);
+}
+
+static const Option *find_option(int id) {
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++)
+                if (option_table[i].id == id)
+                        return option_table + i;
+        return NULL;
+}
+
+static int add_property(Ctl *c, const char *text) {
+        if (c->n_properties >= ELEMENTSOF(c->properties))
+                return ctl_fail("--property=: too many");
+        c->properties[c->n_properties++] = text;
+        return 0;
+}
+
+/* NAME alone is a variable of ours; one that we do not have is nothing to pass on. */
+static int add_variable(RunOptions *o, const char *text) {
+        size_t n = strcspn(text, "=");
+        const char *own = text[n] == '=' ? NULL : getenv(text);
+        char *assignment;
+
+        if (n == 0 ||
+                        text[strspn(text,
+                                        "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] !=
+                                        text[n])
+                return ctl_fail("--setenv=%s: not NAME or NAME=VALUE", text);
+        if (text[n] != '=' && !own)
+                return 0;
+        if (o->n_environment >= ELEMENTSOF(o->environment))
+                return ctl_fail("--setenv=: too many");
+        if (asprintf(&assignment, "%s%s%s", text, own ? "=" : "", strempty(own)) < 0)
+                return ctl_fail("out of memory");
+        o->environment[o->n_environment++] = assignment;
+        return 0;
+}
+
+/* KEY=VALUE, as `set` takes it, from the option --KEY=VALUE. The later one of a key counts. */
+static int add_run_setting(RunOptions *o, const char *key, const char *value) {
+        size_t i = 0;
+        char *text;
+
+        while (i < o->n_settings && !(startswith(o->settings[i], key) && o->settings[i][strlen(key)] == '='))
+                i++;
+        if (i >= ELEMENTSOF(o->settings))
+                return ctl_fail("--%s=: too many", key);
+        if (asprintf(&text, "%s=%s", key, value) < 0)
+                return ctl_fail("out of memory");
+        free(i < o->n_settings ? o->settings[i] : NULL);
+        o->settings[i] = text;
+        o->n_settings = MAX(o->n_settings, i + 1);
+        return 0;
+}
+
+static void run_options_done(RunOptions *o) {
+        for (size_t i = 0; i < o->n_settings; i++)
+                free(o->settings[i]);
+        for (size_t i = 0; i < o->n_environment; i++)
+                free(o->environment[i]);
+}
+
+/* Of `run`. An exit status. */
+static int set_run_option(RunOptions *o, const Option *option, const char *argument) {
+        const struct {
+                int id;
+                bool *flag;
+                const char **text;
+        } plain[] = {
+                        {OPTION_SCOPE, &o->scope, NULL},
+                        {OPTION_SERVICE, &o->service, NULL},
+                        {OPTION_WAIT, &o->wait, NULL},
+                        {'P', &o->pipe, NULL},
+                        {'t', &o->pty, NULL},
+                        {'G', &o->collect, NULL},
+                        {'q', &o->quiet, NULL},
+                        {'v', &o->verbose, NULL},
+                        {OPTION_NAME, NULL, &o->name},
+                        {OPTION_SHIM, NULL, &o->shim},
+                        {OPTION_UNIT, NULL, &o->unit},
+                        {OPTION_SLICE, NULL, &o->slice},
+                        {OPTION_DESCRIPTION, NULL, &o->description},
+                        {OPTION_WORKING_DIRECTORY, NULL, &o->working_directory},
+                        {OPTION_UID, NULL, &o->uid},
+                        {OPTION_GID, NULL, &o->gid},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(plain); i++) {
+                if (plain[i].id != option->id)
+                        continue;
+                if (plain[i].flag)
+                        *plain[i].flag = true;
+                else if (plain[i].text)
+                        *plain[i].text = argument;
+                return 0;
+        }
+        if (option->id == 'E')
+                return add_variable(o, argument);
+        return add_run_setting(o, option->name, argument);
+}
+
+/* An exit status. */
+static int set_option(Ctl *c, const Option *o, char *argument) {
+        switch (o->id) {
+        case OPTION_BUS_ADDRESS:
+                c->bus_address = argument;
+                return 0;
+        case OPTION_SYSTEM:
+                c->system_bus = true;
+                return 0;
+        case OPTION_USER:
+                c->user_bus = true;
+                return 0;
+        case 'H':
+                c->host = argument;
+                return isempty(argument) ? ctl_fail("--host= is empty: name a host") : 0;
+        case 'M':
+                c->machine = argument;
+                return isempty(argument) ? ctl_fail("--machine= is empty: name a container, or .host") : 0;
+        case OPTION_NO_ASK_PASSWORD:
+                c->no_ask_password = true;
+                return 0;
+        case OPTION_JSON:
+                if (json_mode_from_string(argument) < 0)
+                        return ctl_fail("--json= is one of short, pretty, off");
+                c->json = (JsonMode) json_mode_from_string(argument);
+                return 0;
+        case OPTION_NO_LEGEND:
+                c->legend = false;
+                return 0;
+        case OPTION_NO_PAGER:
+                c->pager = false;
+                return 0;
+        case 'l':
+                c->full = true;
+                return 0;
+        case OPTION_KERNEL:
+                c->kernel = true;
+                return 0;
+        case 'p':
+                return add_property(c, argument);
+        case OPTION_VALUE:
+                c->value_only = true;
+                return 0;
+        case OPTION_FORCE:
+                c->force = true;
+                return 0;
+        case OPTION_RUNTIME:
+                c->runtime = true;
+                return 0;
+        case OPTION_WHY:
+                c->why = argument;
+                return 0;
+        case 'n':
+                if (parse_uint64(argument, 1, UINT32_MAX, &c->iterations) < 0)
+                        return ctl_fail("--iterations=%s: not a number of refreshes", argument);
+                return 0;
+        case 'd':
+                if (parse_nsec(argument, &c->delay_ns) < 0 || c->delay_ns == 0 ||
+                                c->delay_ns == NSEC_INFINITY)
+                        return ctl_fail("--delay=%s: not a time span, like 500ms", argument);
+                return 0;
+        case 'b':
+                c->batch = true;
+                return 0;
+        case 'c':
+                c->clients = true;
+                return 0;
+        case OPTION_SORT:
+                c->sort = argument;
+                return 0;
+        case 'o':
+                c->output = argument;
+                return isempty(argument) ? ctl_fail("--output= is empty: name a file, or -") : 0;
+        case OPTION_SINCE:
+                c->since = argument;
+                return 0;
+        case OPTION_DEVICE:
+                c->device = startswith(argument, "device:") ?: argument;
+                return 0;
+        default:
+                return set_run_option(&c->run, o, argument);
+        }
+}
+
+typedef struct CommandLine {
+        const Verb *verb;
+        bool help, version;
+        const Option *used[64];
+        size_t n_used;
+        int argc; /* of the verb's own arguments */
+        char **argv;
+} CommandLine;
+
+/* Options up to the first word that is none; from *index on. An exit status. */
+static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *index) {
+        struct option options[ELEMENTSOF(option_table) + 1] = {};
+        char letters[2 * ELEMENTSOF(option_table) + 2] = "+", *p = letters + 1;
+        int id, r;
+
+        for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
+                const Option *o = option_table + i;
+
+                options[i] = (struct option){
+                                o->name, o->argument ? required_argument : no_argument, NULL, o->id};
+                if (o->id < 0x100) {
+                        *p++ = (char) o->id;
+                        if (o->argument)
+                                *p++ = ':';
+                }
+        }
+        optind = *index;
+        while ((id = getopt_long(argc, argv, letters, options, NULL)) >= 0) {
+                const Option *o = find_option(id);
+
+                if (!o)
+                        return EXIT_FAILURE; /* getopt_long() said why */
+                if (id == 'h')
+                        l->help = true;
+                else if (id == OPTION_VERSION)
+                        l->version = true;
+                else {
+                        r = set_option(c, o, optarg);
+                        if (r != 0)
+                                return r;
+                        if (l->n_used < ELEMENTSOF(l->used))
+                                l->used[l->n_used++] = o;
+                }
+        }
+        *index = optind;
+        return 0;
+}
+
+/* Options may stand before and behind the verb and between its arguments, up to "--"; but what `run` and `hold` run has options of
+ * its own, so there the first word of it ends ours. */
+static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
+        int index = 1, r;
+
+        l->argv = calloc((size_t) argc + 1, sizeof(char *));
+        if (!l->argv)
+                return ctl_fail("out of memory");
+        while (index < argc) {
+                bool end;
+
+                r = parse_options(c, l, argc, argv, &index);
+                if (r != 0)
+                        return r;
+                end = index > 1 && streq(argv[index - 1], "--");
+                if (index >= argc)
+                        return 0;
+                if (!l->verb) {
+                        l->verb = find_verb(argv[index]);
+                        if (!l->verb)
+                                return no_such_verb(argv[index]);
+                        index++;
+                        continue;
+                }
+                if (end || streq(l->verb->name, "run") || (streq(l->verb->name, "hold") && l->argc == 1)) {
+                        while (index < argc)
+                                l->argv[l->argc++] = argv[index++];
+                        break;
+                }
+                l->argv[l->argc++] = argv[index++];
+        }
+        return 0;
+}
+
+static bool is_of_verb(const Option *o, const Verb *v) {
+        size_t n = strlen(v->name);
+
+        for (const char *p = o->verb; *p; p += strcspn(p, " "), p += strspn(p, " "))
+                if (strncmp(p, v->name, n) == 0 && (p[n] == '\0' || p[n] == ','))
+                        return true;
+        return false;
+}
+
+/* Not silently: an option that does nothing is a mistake of the person who typed it. */
+static int check_command_line(const Ctl *c, const CommandLine *l) {
+        for (size_t i = 0; i < l->n_used; i++)
+                if (l->used[i]->verb && !is_of_verb(l->used[i], l->verb))
+                        return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name,
+                                        l->used[i]->verb, l->verb->name);
+        if (!!c->host + !!c->machine + !!c->bus_address > 1)
+                return ctl_fail("only one of --host, --machine and --bus-address can say where");
+        if (c->host && c->user_bus)
+                return ctl_fail("--user: only the system bus of another host can be reached");
+        if ((c->host || c->machine) && ((l->verb->flags & VERB_LOCAL) || c->kernel))
+                return ctl_fail("%s%s is of this host, and knows neither --host nor --machine",
+                                l->verb->name, c->kernel ? " --kernel" : "");
+        if (l->argc < l->verb->min_args)
+                return ctl_fail("%s wants %s", l->verb->name, l->verb->arguments);
+        if (l->verb->max_args >= 0 && l->argc > l->verb->max_args)
+                return ctl_fail("%s: too many arguments", l->verb->name);
+        return 0;
+}
+
+/* Where nobody can answer, polkit is not to ask. Another host has agents of its own. */
+static int run_verb(Ctl *c, const CommandLine *l) {
+        c->interactive = (l->verb->flags & VERB_ASKS) && !c->no_ask_password && !c->host && !c->machine &&
+                        polkit_agent_is_useful();
+        if (c->interactive)
+                polkit_agent_open();
+        list_users_are_elsewhere(c->host || c->machine);
+        int r = l->verb->run(c, l->argc, l->argv);
+        polkit_agent_close();
+        return r;
+}
+
+int main(int argc, char *argv[]) {
+        Ctl c = {.legend = true, .pager = true, .delay_ns = NSEC_PER_SEC};
+        CommandLine l = {};
+        int r;
+
+        /* Characters only: numbers stay as programs read them. */
+        (void) setlocale(LC_CTYPE, "");
+        r = parse_command_line(&c, &l, argc, argv);
+        if (r == 0 && l.help)
+                help();
+        else if (r == 0 && l.version)
+                printf("xschedctl %s\n", XSCHED_VERSION);
+        else if (r == 0) {
+                if (!l.verb)
+                        l.verb = find_verb("status");
+                r = check_command_line(&c, &l);
+                if (r == 0)
+                        r = run_verb(&c, &l);
+        }
+        free(l.argv);
+        run_options_done(&c.run);
+        sd_bus_flush_close_unref(c.bus);
+        if (fflush(stdout) != 0 && r == 0)
+                r = ctl_fail("cannot write: %m");
+        return r;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * xschedctl: what a person or a script asks of xschedd
+ *
+ * One file per family of verbs. A verb gets the options that stood on the command line and its own arguments, talks to the
+ * service by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on standard error,
+ * printed where they are understood; functions that say "exit status" have printed it already.
+ *
+ *   xschedctl.c          the command line: verbs, options, --help
+ *   xschedctl-target     from what a person types to an object
+ *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -plot, -monitor, -check    the verbs
+ *   plot, plot-svg, plot-text    the record of the last minutes as a picture
+ *
+ * The connection, objects, tables and the terminal are in tools/shared/; a command in a unit of its own is in tools/unit/.
+ */
+
+#include "tools/shared/ctl.h"
+
+enum {
+        EXIT_NOT_RUNNING = 3, /* of `status`, as systemctl has it */
+};
+
+int verb_status(Ctl *c, int argc, char *argv[]);
+int verb_list_devices(Ctl *c, int argc, char *argv[]);
+int verb_list_clients(Ctl *c, int argc, char *argv[]);
+int verb_list_queues(Ctl *c, int argc, char *argv[]);
+int verb_list_groups(Ctl *c, int argc, char *argv[]);
+int verb_list_policies(Ctl *c, int argc, char *argv[]);
+int verb_list_classes(Ctl *c, int argc, char *argv[]);
+int verb_list_settings(Ctl *c, int argc, char *argv[]);
+int verb_show(Ctl *c, int argc, char *argv[]);
+int verb_explain(Ctl *c, int argc, char *argv[]);
+int verb_dump(Ctl *c, int argc, char *argv[]);
+int verb_set(Ctl *c, int argc, char *argv[]);
+int verb_reset(Ctl *c, int argc, char *argv[]);
+int verb_suspend(Ctl *c, int argc, char *argv[]);
+int verb_resume(Ctl *c, int argc, char *argv[]);
+int verb_reload(Ctl *c, int argc, char *argv[]);
+int verb_run(Ctl *c, int argc, char *argv[]);
+int verb_hold(Ctl *c, int argc, char *argv[]);
+int verb_list_holds(Ctl *c, int argc, char *argv[]);
+int verb_top(Ctl *c, int argc, char *argv[]);
+int verb_plot(Ctl *c, int argc, char *argv[]);
+int verb_monitor(Ctl *c, int argc, char *argv[]);
+int verb_check(Ctl *c, int argc, char *argv[]);
