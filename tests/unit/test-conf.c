@@ -17,7 +17,7 @@
 #include "common/conf-files.h"
 #include "common/conf-parser.h"
 #include "common/time-util.h"
-#include "shim/unit-section.h"
+#include "shim/core/unit-section.h"
 
 typedef struct Thing {
         int number;
