@@ -236,13 +236,21 @@ void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns
         fair_queue_put(q, n);
 }
 
+/* It is remembered from now on, not from when it left. */
+static void fair_queue_recall_to_charge(FairQueue *q, FairNode *n) {
+        if (n->state == FAIR_REMEMBERED)
+                fair_queue_recall(q, n);
+        fair_queue_remember(q, n);
+}
+
 void fair_queue_charge_tail(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns) {
         int64_t cost = (int64_t) fair_cost(ns, n->weight, 1);
 
-        if (n->state == FAIR_REMEMBERED)
+        if (n->state != FAIR_HERE) {
+                fair_queue_recall_to_charge(q, n);
                 fair_queue_charge_away(q, n, cost, fair_debt_max(n, slice_ns));
-        if (n->state != FAIR_HERE)
                 return;
+        }
         fair_queue_take(q, n);
         n->vtime += (uint64_t) cost;
         q->sum += (fair_wide_t) n->weight * cost;

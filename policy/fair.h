@@ -119,7 +119,8 @@ void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places);
  * remembered. */
 void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
 
-/* The same for a time that it has certainly had, however long: what a launch took that was begun in time. */
+/* The same for a time that it has certainly had, however long: what a launch took that was begun in time. Who is away
+ * is remembered from then on. */
 void fair_queue_charge_tail(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
 
 /* Here: the run time that it is owed, negative where it has had too much. */

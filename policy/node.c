@@ -6,6 +6,7 @@
 
 #include <utlist.h>
 
+#include "debt.h"
 #include "floor.h"
 #include "node.h"
 
@@ -45,7 +46,10 @@ Branch *branch_get(PolicyNode *n, Tier *t) {
         Branch *b = n->parent ? branch_find(n, t) : tier_root(n, t), *parent;
 
         if (b) {
-                b->n_refs++;
+                if (b->n_refs++ == 0 && b->parent) {
+                        branch_wake(b);
+                        (void) branch_get(b->parent->node, t); /* it is there */
+                }
                 return b;
         }
         parent = branch_get(n->parent, t);
@@ -68,11 +72,7 @@ void branch_put(Branch *b) {
         while (--b->n_refs == 0 && b->parent) {
                 Branch *parent = b->parent;
 
-                if (b->node->policy->turn == b)
-                        b->node->policy->turn = NULL; /* the turn may go on with another */
-                fair_queue_forget(&parent->fair, &b->self);
-                DL_DELETE(b->node->branches, b);
-                free(b);
+                branch_rest(b);
                 b = parent;
         }
 }

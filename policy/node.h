@@ -15,7 +15,8 @@
  * So a stopped node is out of all queues above and costs nothing there; what is below it keeps its order for later.
  *
  * Bounds. A path has at most POLICY_DEPTH_MAX nodes, so that an event is at most so many times O(log n). A branch has 250 bytes or so, a
- * node 400; there is one branch for each node and tier in use below it, made with the first entity and freed with the last.
+ * node 450; there is one branch for each node and tier in use below it, made with the first entity and freed with the
+ * last, or when it owes nothing any more: debt.h.
  */
 
 #include "tree.h"

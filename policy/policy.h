@@ -9,6 +9,9 @@
  * happened (an entity came, went, became ready, became idle, was reconfigured) and then calls policy_dispatch(), which
  * reports through PolicyCallbacks.grant every grant that CHANGED, and returns when it wants to be asked again.
  *
+ * Going away washes nothing off: not an entity that is idle, nor one that is stopped, nor a node with a name that is
+ * freed and made again.
+ *
  * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
  * queue. What it is made of is the caller's business (`owner`).
  *
@@ -111,6 +114,9 @@ typedef struct PolicyNodeSettings {
         uint32_t max;       /* percent of a period on one place, 1..POLICY_MAX_MAX; 0: no limit */
         uint32_t min;       /* percent of the time on one place, 0..POLICY_MIN_MAX */
         uint64_t period_ns; /* POLICY_PERIOD_MIN..MAX */
+
+        /* For node_new(), which copies it; different from those beside it. NULL: it is not found again. */
+        const char *name;
 } PolicyNodeSettings;
 
 #define POLICY_NODE_SETTINGS_DEFAULT                                                                        \
@@ -187,7 +193,8 @@ typedef struct PolicyOps {
         Policy *(*free)(Policy *p); /* entities must be gone; returns NULL */
         int (*configure)(Policy *p, const PolicyConfig *config, uint64_t now_ns);
 
-        /* `parent` NULL: below the root. A node goes after everything below it. */
+        /* `parent` NULL: below the root. A node goes after everything below it. What it owes is remembered by its
+         * name, and counts for the next node of that name below the same parent: debt.h. */
         int (*node_new)(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
                         PolicyNode **ret);
         PolicyNode *(*node_free)(PolicyNode *n, uint64_t now_ns); /* returns NULL */

@@ -43,6 +43,13 @@ void quota_charge(Quota *q, uint64_t from_ns, uint64_t ns) {
         }
 }
 
+bool quota_is_in_use(Quota *q, uint64_t now_ns) {
+        if (!quota_is_limited(q))
+                return false;
+        quota_roll(q, now_ns);
+        return q->used_ns > 0;
+}
+
 bool quota_is_spent(Quota *q, uint64_t now_ns) {
         quota_roll(q, now_ns);
         return q->used_ns >= q->quota_ns;

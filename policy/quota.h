@@ -27,6 +27,9 @@ static inline bool quota_is_limited(const Quota *q) {
         return q->quota_ns > 0;
 }
 
+/* Something of the period that goes on, or of later ones, was used. */
+bool quota_is_in_use(Quota *q, uint64_t now_ns);
+
 /* One place was used from then on, for so long. */
 void quota_charge(Quota *q, uint64_t from_ns, uint64_t ns);
 

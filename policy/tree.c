@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "debt.h"
 #include "drain.h"
 #include "floor.h"
 #include "keep.h"
@@ -337,30 +338,41 @@ static bool tree_entity_wait(const PolicyEntity *e, PolicyWait *ret) {
 
 /* --- nodes --- */
 
+static PolicyNode *node_make(PolicyNode *parent, const char *name) {
+        _cleanup_free_ char *copy = name ? strdup(name) : NULL;
+        PolicyNode *n = malloc(sizeof(*n));
+
+        if (!n || (name && !copy)) {
+                free(n);
+                return NULL;
+        }
+        node_init(n, parent->policy, parent);
+        n->name = TAKE_PTR(copy);
+        parent->n_below++;
+        return n;
+}
+
 static int tree_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
                 PolicyNode **ret) {
         parent = tree_node(p, parent);
         if (parent->depth >= POLICY_DEPTH_MAX)
                 return -EINVAL;
 
-        PolicyNode *n = malloc(sizeof(*n));
-        if (!n)
-                return -ENOMEM;
         tree_advance(p, now_ns);
-        node_init(n, p, parent);
-        parent->n_below++;
+        PolicyNode *n = node_come_back(parent, s->name);
+        if (!n) {
+                n = node_make(parent, s->name);
+                if (!n)
+                        return -ENOMEM;
+        }
         node_configure(n, s);
         *ret = n;
         return 0;
 }
 
 static PolicyNode *tree_node_free(PolicyNode *n, uint64_t now_ns) {
-        PolicyNodeSettings nothing = POLICY_NODE_SETTINGS_DEFAULT;
-
         tree_advance(n->policy, now_ns);
-        node_configure(n, &nothing);
-        n->parent->n_below--;
-        free(n);
+        node_leave(n);
         return NULL;
 }
 
@@ -404,6 +416,7 @@ static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks
         p->wake_ns = NSEC_INFINITY;
         node_init(&p->root, p, NULL);
         tree_indices_init(p);
+        debts_init(p);
         floor_init(p);
 
         *ret = p;
@@ -411,6 +424,7 @@ static int tree_new(const PolicyConfig *config, const PolicyCallbacks *callbacks
 }
 
 static Policy *tree_free(Policy *p) {
+        debts_forget(p);
         (void) munmap(p->tiers, TREE_TIERS * sizeof(Tier));
         free(p);
         return NULL;

@@ -31,7 +31,8 @@ struct Branch {
         FairNode self;       /* in the parent's queue, while something below could run */
         bool apart;          /* not there, because it has a turn of its own */
         uint32_t counted;    /* places that the node has counted */
-        size_t n_refs;       /* entities, and branches, below */
+        size_t n_refs;       /* entities, and branches, below; none: it is dormant, see debt.h */
+        size_t n_dormant;    /* branches below that are */
         Branch *prev, *next; /* of the node, the highest tier first */
 };
 
@@ -42,7 +43,7 @@ struct PolicyNode {
         uint64_t id; /* order among equals */
         PolicyNodeSettings settings;
         Branch *branches;
-        size_t n_below;    /* nodes and entities */
+        size_t n_below;    /* nodes, those that are gone, too, and entities */
         uint32_t places;   /* entities below that could run, if nothing above kept them from it */
         uint32_t n_chosen; /* entities below that were chosen by the last dispatch */
 
@@ -59,6 +60,11 @@ struct PolicyNode {
         bool listed_due;
 
         Floor *floors; /* of the parties below, by node_prev/node_next */
+
+        char *name; /* debt.h; NULL: it is not found again */
+        bool gone;  /* the caller has freed it */
+        AvlNode gone_order;
+        PolicyNode *gone_prev, *gone_next;
 };
 
 /* A node, or a party and what it is made of, where no node is. */
@@ -166,6 +172,11 @@ struct Policy {
         PolicyNode *guaranteed; /* has its turn now, */
         Branch *turn;           /* with this branch */
         uint64_t turn_until_ns;
+
+        PolicyNode *gone; /* for longest first */
+        PolicyNode *gone_next;
+        Avl gone_names; /* those that have one, by parent and name */
+        size_t n_gone, n_dormant;
 
         Avl refills; /* stopped nodes that something waits for, the next to go on first */
 

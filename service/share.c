@@ -18,8 +18,15 @@ static Share *share_find(const Group *g, const Device *d) {
         return NULL;
 }
 
+/* A cgroup that is made anew under the same name finds there what the former one owes. Those below one share are all
+ * of one cgroup, or jobs, so that the last part of the name tells them apart. */
 static PolicyNodeSettings share_settings(const Share *s) {
-        return settings_node(&s->group->resolved.policy);
+        PolicyNodeSettings settings = settings_node(&s->group->resolved.policy);
+        const char *name = s->group->name,
+                   *slash = s->group->kind == GROUP_CGROUP ? strrchr(name, '/') : NULL;
+
+        settings.name = slash ? slash + 1 : name;
+        return settings;
 }
 
 static bool share_is_limited(const Share *s) {

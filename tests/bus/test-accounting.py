@@ -92,6 +92,24 @@ class Accounting(Case):
         self.call("Reload")
         self.assertEqual(slot.watch, 3)
 
+    def test_leaving_begins_no_new_period(self):
+        """A process that starts again when its group has used up its Max= has one quota a period all the same."""
+        name = self.raw().get("Group")
+        self.call("SetGroup", "sta{sv}", name, 0, {"Max": ("u", 10), "Period": ("t", 1_000_000)})
+        group = self.call("GetGroup", "s", name)
+        begun = time.monotonic()
+        for _ in range(20):
+            client = self.raw()
+            slot = client.queue()
+            slot.edge(1)
+            until(lambda: slot.held, "its quota is used up", nap=0.001)
+            slot.wait_at_gate(1)
+            client.close()
+            until(lambda: len(self.call("ListClients")) == 1, "it is gone", nap=0.001)
+        ran = self.of(group, "GPUTimeUSec") / 1e6
+        self.assertGreater(ran, 0.09)
+        self.assertLess(ran, 0.2 + (time.monotonic() - begun) / 10)
+
     def lines(self):
         return self.service.messages().count(LINE)
 

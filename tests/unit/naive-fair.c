@@ -320,7 +320,11 @@ void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns) {
                         m->run_order = n->p->order++;
                 else
                         place(n, m);
-        } else if (m->remembered && m->lag > -most)
+                return;
+        }
+        m->remembered = false;
+        naive_remember(n, tier, m);
+        if (m->lag > -most)
                 m->lag = MAX(m->lag - cost, -most);
 }
 

@@ -44,6 +44,8 @@ struct PolicyNode {
         PolicyNode *parent;
         PolicyNodeSettings settings;
         uint64_t id;
+        char *name;
+        bool gone; /* freed, and owes something */
         Member in[NAIVE_TIERS];
         uint64_t v_left[NAIVE_TIERS]; /* V of an empty queue: what it was */
         uint64_t clock[NAIVE_TIERS];
@@ -143,6 +145,9 @@ void naive_list_due(PolicyNode *n, bool again);
 void naive_fit_up(PolicyNode *n, int tier);
 void naive_set_stopped(PolicyNode *n, bool stopped);
 void naive_forget_unused(Policy *p);
+void naive_free_node(PolicyNode *n);
+void naive_bury(Policy *p);
+PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s); /* or again */
 int naive_highest_of(const PolicyNode *n);
 void naive_continue_turn(Policy *p);
 PolicyNode *naive_first_due(const Policy *p);

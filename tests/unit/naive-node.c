@@ -152,7 +152,7 @@ void naive_set_stopped(PolicyNode *n, bool stopped) {
         fit_all_up(n);
 }
 
-/* Nobody in this tier is left below: what was remembered of it is forgotten. */
+/* Nobody in this tier is left below: what is remembered of it is what it owes, as long as it can come back. */
 void naive_forget_unused(Policy *p) {
         FOR_EACH_NODE(p, n)
         for (int t = 0; t < NAIVE_TIERS; t++) {
@@ -162,11 +162,60 @@ void naive_forget_unused(Policy *p) {
                         continue;
                 FOR_EACH(p, e)
                         any = any || (e->tier == t && is_below(e->node, n));
-                if (!any) {
+                if (!any && (n->in[t].lag >= 0 || (n->gone && !n->name))) {
                         n->in[t].remembered = false;
                         n->in[t].lag = 0;
                 }
         }
+}
+
+/* --- those that are gone --- */
+
+static bool owes(PolicyNode *n) {
+        Policy *p = n->p;
+
+        FOR_EACH(p, e)
+                if (e->node == n)
+                        return true;
+        FOR_EACH_NODE(p, x)
+        if (x->parent == n)
+                return true;
+        for (int t = 0; t < NAIVE_TIERS; t++)
+                if (n->in[t].remembered)
+                        return true;
+        return n->name && n->quota > 0 && (roll(n, p->now), n->used > 0);
+}
+
+void naive_free_node(PolicyNode *n) {
+        free(n->name);
+        free(n);
+}
+
+/* Nobody sees whether, and when, this happens. */
+void naive_bury(Policy *p) {
+        for (size_t i = p->n_nodes; i-- > 0;) {
+                PolicyNode *n = p->nodes[i];
+
+                if (!n->gone || owes(n))
+                        continue;
+                p->nodes[i] = p->nodes[--p->n_nodes];
+                naive_free_node(n);
+        }
+}
+
+static PolicyNode *come_back(PolicyNode *parent, const char *name) {
+        Policy *p = parent->p;
+
+        FOR_EACH_NODE(p, n) {
+                if (!n->gone || n->parent != parent || !name || !n->name || !streq(n->name, name))
+                        continue;
+                n->gone = false;
+                n->id = p->order++;
+                if (n->quota > 0 && (roll(n, p->now), n->used == 0))
+                        n->quota = 0;
+                return n;
+        }
+        return NULL;
 }
 
 int naive_highest_of(const PolicyNode *n) {
@@ -322,4 +371,30 @@ uint64_t naive_quota_left(const Policy *p) {
                 }
         }
         return left;
+}
+
+static PolicyNode *new_node(PolicyNode *parent, const char *name) {
+        Policy *p = parent->p;
+        PolicyNode *n = calloc(1, sizeof(*n)),
+                   **nodes = reallocarray(p->nodes, p->n_nodes + 1, sizeof(*nodes));
+
+        if (!n || !nodes)
+                abort();
+        p->nodes = nodes;
+        n->p = p;
+        n->parent = parent;
+        n->name = name ? strdup(name) : NULL;
+        n->id = p->order++;
+        n->refill = NSEC_INFINITY;
+        for (int t = 0; t < NAIVE_TIERS; t++)
+                n->in[t] = (Member){.node = n, .weight = POLICY_WEIGHT_DEFAULT};
+        p->nodes[p->n_nodes++] = n;
+        return n;
+}
+
+PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s) {
+        PolicyNode *n = come_back(parent, s->name) ?: new_node(parent, s->name);
+
+        naive_set_node(n, s);
+        return n;
 }

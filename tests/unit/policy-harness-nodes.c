@@ -12,9 +12,11 @@
 
 #include "policy-harness.h"
 #include "policy-naive.h"
+#include "policy/tree.h"
 
 HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s) {
         HarnessNode *n = calloc(1, sizeof(*n));
+        size_t n_gone = h->policy->n_gone;
 
         assert_non_null(n);
         CHECK(h, h->n_nodes < HARNESS_NODES_MAX);
@@ -25,6 +27,7 @@ HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSetting
                                 policy_naive_ops.node_new(h->oracle, parent ? parent->twin : NULL, &s,
                                                 h->now_ns, &n->twin) == 0);
         h->nodes[h->n_nodes++] = n;
+        n->came_back = h->policy->n_gone < n_gone;
         return n;
 }
 

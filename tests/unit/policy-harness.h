@@ -41,6 +41,7 @@ struct HarnessNode {
         HarnessNode *parent;     /* NULL: the root */
         PolicyNodeSettings settings;
         uint64_t run_ns; /* of everything below, a place counts once */
+        bool came_back;
 };
 
 typedef struct Job {
@@ -84,7 +85,7 @@ typedef struct HarnessFloor {
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
-                        n_stopped, n_guaranteed, n_kept, n_tails;
+                        n_stopped, n_guaranteed, n_kept, n_tails, n_came_back;
 } HarnessSeen;
 
 struct Harness {

@@ -488,32 +488,20 @@ static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uin
 
 static int naive_node_new(
                 Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now, PolicyNode **ret) {
-        PolicyNode *n = calloc(1, sizeof(*n));
-        PolicyNode **nodes = reallocarray(p->nodes, p->n_nodes + 1, sizeof(*nodes));
-
-        if (!n || !nodes)
-                abort();
-        p->nodes = nodes;
-        n->p = p;
-        n->parent = node_of(p, parent);
-        n->id = p->order++;
-        n->refill = NSEC_INFINITY;
-        for (int t = 0; t < NAIVE_TIERS; t++)
-                n->in[t] = (Member){.node = n, .weight = POLICY_WEIGHT_DEFAULT};
-        p->nodes[p->n_nodes++] = n;
-        naive_node_configure(n, s, now);
-        *ret = n;
+        advance(p, now);
+        *ret = naive_make_node(node_of(p, parent), s);
         return 0;
 }
 
 static PolicyNode *naive_node_free(PolicyNode *n, uint64_t now) {
-        Policy *p = n->p;
+        PolicyNodeSettings s = n->settings;
 
-        advance(p, now);
-        for (size_t i = 0; i < p->n_nodes; i++)
-                if (p->nodes[i] == n)
-                        p->nodes[i] = p->nodes[--p->n_nodes];
-        free(n);
+        advance(n->p, now);
+        s.min = 0;
+        naive_set_node(n, &s);
+        n->gone = true;
+        naive_forget_unused(n->p);
+        naive_bury(n->p);
         return NULL;
 }
 
@@ -535,6 +523,8 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
 
 static Policy *naive_free(Policy *p) {
         free(p->all);
+        FOR_EACH_NODE(p, n)
+        naive_free_node(n);
         free(p->nodes);
         free(p->floor);
         free(p);

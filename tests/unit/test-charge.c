@@ -351,6 +351,45 @@ static void test_liar(void **state) {
         manager_free(m);
 }
 
+/* A group with Max= whose only process ends and is started again: the period goes on, also where the group is another
+ * by the same name. */
+static void test_max_of_the_restarted(void **state) {
+        Manager *m = manager_make();
+        Process other = join(m, "/other", 0), a;
+        uint64_t begun = 0, run_ns = 0, longest_ns = 0, end = now_ns() + TEST_DEADLINE_NS;
+        Queue *q;
+
+        (void) queue(&other, "d", 0);
+        while (now_ns() - begun < 3 * NSEC_PER_SEC / 10 || begun == 0) {
+                a = join(m, "/job", 0);
+                assert_int_equal(settings_set_max(&a.client->group->override, 10), 0);
+                group_settings_changed(a.client->group);
+                q = queue(&a, "d", 0);
+                begun = begun > 0 ? begun : now_ns();
+                begin(q);
+                if (!held(q)) {
+                        until_passed(q, NSEC_PER_MSEC);
+                        arbiter_touch(q->device);
+                        arbiter_flush(m);
+                }
+                if (held(q))
+                        drain(q);
+                finish(q);
+                uint64_t ran_ns = used(q).run_ns;
+                run_ns += ran_ns;
+                longest_ns = MAX(longest_ns, ran_ns);
+                a.client->group->override = SETTINGS_NULL; /* it is gone with the process */
+                leave(&a);
+                assert_null(group_find(m, "/job"));
+                assert_true(now_ns() < end);
+        }
+        assert_true(run_ns > 0);
+        /* A quota more than that, and what may not be paid yet. */
+        assert_true(run_ns <= (now_ns() - begun) / 10 + 10 * NSEC_PER_MSEC + longest_ns);
+        leave(&other);
+        manager_free(m);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_tail),
@@ -361,6 +400,7 @@ int main(void) {
                         cmocka_unit_test(test_stopped_without),
                         cmocka_unit_test(test_quick),
                         cmocka_unit_test(test_liar),
+                        cmocka_unit_test(test_max_of_the_restarted),
         };
 
         return cmocka_run_group_tests_name("charge", tests, NULL, NULL);

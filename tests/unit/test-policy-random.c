@@ -80,6 +80,45 @@ static HarnessNode *random_node(Random *r, const Harness *h) {
         return i < h->n_nodes ? h->nodes[i] : NULL;
 }
 
+/* One that nobody has who is there, or none: some of those who are gone come back. */
+static const char *random_name(Random *r, const Harness *h, const HarnessNode *parent) {
+        static const char *const names[] = {"a", "b", "c", "d"};
+        const char *name = random_chance(r, 10) ? NULL : names[random_range(r, 0, ELEMENTSOF(names) - 1)];
+
+        for (size_t i = 0; name && i < h->n_nodes; i++)
+                if (h->nodes[i]->parent == parent && h->nodes[i]->settings.name == name)
+                        return NULL;
+        return name;
+}
+
+/* Another of the same name takes its place. */
+static void random_restart(Random *r, Harness *h, const Scenario *s) {
+        HarnessNode *n = h->nodes[random_range(r, 0, h->n_nodes - 1)], *parent = n->parent;
+        PolicyNodeSettings settings = n->settings;
+        const char *name = settings.name;
+
+        for (size_t i = 0; i < h->n_nodes; i++)
+                if (h->nodes[i]->parent == n)
+                        return;
+        for (size_t i = h->n; i-- > 0;)
+                if (h->jobs[i]->node == n)
+                        harness_remove(h->jobs[i]);
+        harness_remove_node(n);
+        if (random_chance(r, 30)) {
+                harness_dispatch(h);
+                harness_run(h, random_log(r, 1, s->pass_max_ns));
+        }
+        if (random_chance(r, 20))
+                settings = random_node_settings(r, s);
+        settings.name = name ?: random_name(r, h, parent);
+        n = harness_add_node(h, parent, settings);
+        h->seen.n_came_back += n->came_back;
+
+        Job *j = harness_add_below(h, n, random_settings(r, s));
+        if (random_chance(r, 80))
+                harness_ready(j);
+}
+
 static void random_node_event(Random *r, Harness *h, const Scenario *s) {
         unsigned what = (unsigned) random_range(r, 0, 99);
         HarnessNode *n = random_node(r, h);
@@ -87,7 +126,8 @@ static void random_node_event(Random *r, Harness *h, const Scenario *s) {
         if (what < 50 && h->n_nodes < s->nodes_max && harness_node_depth(n) < POLICY_DEPTH_MAX) {
                 PolicyNodeSettings settings = random_node_settings(r, s);
 
-                harness_add_node(h, n, settings);
+                settings.name = random_name(r, h, n);
+                h->seen.n_came_back += harness_add_node(h, n, settings)->came_back;
         } else if (what < 70 && n && harness_node_is_empty(n))
                 harness_remove_node(n);
         else if (what < 85 && n && s->reconfigure) {
@@ -106,6 +146,8 @@ static void random_event(Random *r, Harness *h, const Scenario *s) {
 
         if (s->nodes_max > 0 && random_chance(r, 12))
                 random_node_event(r, h, s);
+        else if (h->n_nodes > 0 && h->n < s->jobs_max && random_chance(r, 8))
+                random_restart(r, h, s);
         else if (h->n == 0 || (what < (s->jobs_max > 24 ? 40U : 6U) && h->n < s->jobs_max)) {
                 HarnessNode *n = random_node(r, h);
 
@@ -195,13 +237,15 @@ static void test_random(void **state) {
                 all.n_guaranteed += s.n_guaranteed;
                 all.n_kept += s.n_kept;
                 all.n_tails += s.n_tails;
+                all.n_came_back += s.n_came_back;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
                       ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64
-                      ", stopped %" PRIu64 ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64 "\n",
+                      ", stopped %" PRIu64 ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64
+                      ", came back %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered,
                         all.n_contended, all.n_many_idle, all.n_stopped, all.n_guaranteed, all.n_kept,
-                        all.n_tails);
+                        all.n_tails, all.n_came_back);
         assert_true(all.n_preempted > SCENARIOS);
         assert_true(all.n_owed > SCENARIOS);
         assert_true(all.n_lingered > SCENARIOS);
@@ -211,6 +255,7 @@ static void test_random(void **state) {
         assert_true(all.n_guaranteed > SCENARIOS / 2);
         assert_true(all.n_kept > SCENARIOS / 2);
         assert_true(all.n_tails > SCENARIOS);
+        assert_true(all.n_came_back > SCENARIOS);
 }
 
 int main(int argc, char *argv[]) {
