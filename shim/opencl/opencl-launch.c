@@ -13,6 +13,7 @@
 
 #include "shim/opencl/opencl-launch.h"
 #include "common/time-util.h"
+#include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-track.h"
 
 __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
@@ -124,6 +125,10 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
         cl_event marker = NULL;
         const OpenclTrack t = {.kind = OPENCL_TRACK_DRAIN, .start_ns = now_ns()};
 
+        if (!opencl_own_begin()) {
+                xsched_queue_drained(xq);
+                return;
+        }
         bool pinned = opencl_queue_pin(q);
         /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
          * hears at the same time that it is gone. */
@@ -132,4 +137,5 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
                 xsched_queue_drained(xq);
         if (pinned)
                 opencl_queue_unpin(q);
+        opencl_own_end();
 }

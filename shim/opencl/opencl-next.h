@@ -5,8 +5,9 @@
  * The OpenCL runtime below us
  *
  * One table of the functions that our own code calls: the loader's target dispatch when we run as a layer, the functions of the
- * libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue can exist, and never
- * changes afterwards, so reading it needs no lock and no ordering.
+ * libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue can exist, and
+ * does not change while there are any (of several loaders one can end, whose functions lead to the same runtime), so
+ * reading it needs no lock and no ordering.
  */
 
 #define CL_TARGET_OPENCL_VERSION 300

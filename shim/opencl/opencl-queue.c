@@ -11,6 +11,7 @@
 #include "shim/late/late.h"
 #include "shim/opencl/opencl-device.h"
 #include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-time.h"
 #include "shim/opencl/opencl-track.h"
 
@@ -38,6 +39,7 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle) {
 static void fork_child(void) {
         atomic_store(&opencl_table, &table_empty.table);
         atomic_store(&opencl_n_tracked, 0);
+        opencl_own_fork_child();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = NULL;
         opencl_thread = (OpenclThread){};
@@ -302,4 +304,40 @@ bool opencl_queue_released(cl_command_queue handle) {
         opencl_harvest(q, 0);
         opencl_queue_unref(q);
         return pinned;
+}
+
+/* A thread of the application that is looking meanwhile goes on, and ends that by itself. */
+static void queue_forget(OpenclQueue *q) {
+        uint32_t n_done = 0, n_drains = 0;
+
+        (void) pthread_mutex_lock(&q->lock);
+        for (size_t i = q->head; !q->harvesting && i < q->n; i++) {
+                n_done += !q->tracked[i].drain;
+                n_drains += q->tracked[i].drain;
+        }
+        if (!q->harvesting) {
+                q->head = q->n = 0;
+                atomic_store(&q->n_tracked, 0);
+                atomic_store(&q->flying_ns, 0);
+        }
+        (void) pthread_mutex_unlock(&q->lock);
+
+        atomic_fetch_sub(&opencl_n_tracked, n_done + n_drains);
+        for (uint32_t i = 0; i < n_drains; i++)
+                xsched_queue_drained(q->xq);
+        if (n_done > 0)
+                xsched_queue_complete(q->xq, n_done, 0);
+        opencl_bound_progress(q);
+}
+
+void opencl_queue_forget_all(void) {
+        (void) pthread_mutex_lock(&registry_lock);
+        OpenclTable *t = atomic_exchange(&opencl_table, &table_empty.table);
+        (void) pthread_mutex_unlock(&registry_lock);
+
+        for (size_t i = 0; i <= t->mask; i++) {
+                OpenclQueue *q = atomic_load(&t->entries[i].queue);
+                if (q)
+                        queue_forget(q);
+        }
 }

@@ -137,6 +137,10 @@ OpenclQueue *opencl_queue_get(cl_command_queue handle);
 void opencl_queue_retained(cl_command_queue handle);
 bool opencl_queue_released(cl_command_queue handle);
 
+/* The runtime is going, after opencl_own_stop(): what was in flight is reported complete, without asking, and queues
+ * pass from now on as if we were not there. The records stay: the application's own threads may still be in them. */
+void opencl_queue_forget_all(void);
+
 /* Keeps the handle valid; false when the application has released it. */
 bool opencl_queue_pin(OpenclQueue *q);
 void opencl_queue_unpin(OpenclQueue *q);

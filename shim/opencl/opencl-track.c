@@ -20,6 +20,7 @@
 #include "shim/opencl/opencl-track.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
+#include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-time.h"
 
 #define BATCH         32U
@@ -148,7 +149,10 @@ static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *user
                 if (q->wake == s)
                         q->wake = NULL;
                 (void) pthread_mutex_unlock(&q->lock);
-                opencl_harvest(q, s->seq);
+                if (opencl_own_begin()) {
+                        opencl_harvest(q, s->seq);
+                        opencl_own_end();
+                }
                 opencl_queue_unref(q);
                 free(s);
         }

@@ -5,7 +5,9 @@
  */
 
 #include <pthread.h>
+#include <stdio.h>
 
+#include "common/opencl-mark-name.h"
 #include "layer-fixture.h"
 #include "shim/opencl/opencl-launch.h"
 
@@ -365,6 +367,97 @@ static void test_device_ids(void **state) {
         expect_device(sim_device, "pci:0000:c1:1f.7");
 }
 
+/* --- the end --- */
+
+#ifndef CL_LAYER_PROPERTIES_LIST_END
+cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
+                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret,
+                const cl_properties *properties);
+cl_int CL_API_CALL clDeinitLayer(void);
+#endif
+
+static bool is_marked(void) {
+        char line[4096];
+        bool found = false;
+        FILE *f = fopen("/proc/self/maps", "re");
+
+        assert_non_null(f);
+        while (fgets(line, sizeof(line), f))
+                found |= strstr(line, "/memfd:" OPENCL_MARK) != NULL;
+        (void) fclose(f);
+        return found;
+}
+
+static void init_with_properties(const cl_icd_dispatch **ret) {
+        static const cl_properties none[] = {0}, unknown[] = {0x1234, 1, 0};
+        cl_uint n = 0;
+
+        assert_int_equal(clInitLayerWithProperties(OPENCL_N_ENTRIES, &sim_dispatch, &n, ret, unknown),
+                        CL_INVALID_PROPERTY);
+        assert_int_equal(clInitLayerWithProperties(OPENCL_N_ENTRIES, &sim_dispatch, &n, ret, none),
+                        CL_SUCCESS);
+        assert_int_equal(n, OPENCL_N_ENTRIES);
+        assert_ptr_not_equal((*ret)->clEnqueueNDRangeKernel, sim_dispatch.clEnqueueNDRangeKernel);
+}
+
+static int n_calls(void) {
+        return sim.n.enqueues + sim.n.markers + sim.n.flushes + sim.n.queries + sim.n.callbacks +
+                        sim.n.retains;
+}
+
+/* All loaders let go, the last one with work in flight and a drain to come: what was launched counts as done, nothing
+ * is called on our account any more, and the application's calls pass. The next loader finds all as it was at first. */
+static void test_deinit(void **state) {
+        const cl_icd_dispatch *other;
+        init_with_properties(&other);
+        assert_int_equal(clDeinitLayer(), CL_SUCCESS);
+        assert_true(is_marked());
+
+        library.track = true;
+        cl_command_queue q = queue(0), idle = queue(0);
+        XschedQueue *xq = library.last;
+        launches(q, 3);
+        assert_int_equal(library.completed, 0);
+        assert_int_equal(opencl_n_tracked, 3);
+
+        for (int i = 0; i < 3; i++) /* the fixture's, and those of test_table_lengths() */
+                assert_int_equal(clDeinitLayer(), CL_SUCCESS);
+        assert_int_equal(clDeinitLayer(), CL_SUCCESS); /* of nobody */
+        assert_false(is_marked());
+        assert_int_equal(library.completed, 3);
+        assert_int_equal(opencl_n_tracked, 0);
+
+        int before = n_calls();
+        sim_complete_to(3);
+        xq->info.drain(xq, xq->info.userdata);
+        assert_int_equal(library.drained, 1);
+        assert_int_equal(n_calls(), before);
+        assert_int_equal(sim.n.events_alive, 3); /* given up: the runtime is not there to take them */
+        int launched = library.launches;
+        assert_int_equal(launch(q, 0, NULL, NULL), CL_SUCCESS);
+        assert_int_equal(library.launches, launched);
+        release(q);
+        release(idle);
+        assert_int_equal(library.completed, 3);
+
+        init_with_properties(&cl);
+        assert_true(is_marked());
+        q = queue(0);
+        assert_int_equal(launch(q, 0, NULL, NULL), CL_SUCCESS);
+        assert_int_equal(library.launches, launched + 1);
+        assert_int_equal(opencl_n_tracked, 1);
+        sim_complete_to(5);
+        assert_int_equal(library.completed, 4);
+        release(q);
+}
+
+/* What the layer has given up stays. */
+static int end_teardown(void **state) {
+        assert_int_equal(sim.n.queues_alive, 0);
+        assert_int_equal(opencl_n_tracked, 0);
+        return 0;
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
@@ -387,6 +480,7 @@ int main(void) {
                         T(test_properties),
                         T(test_extension_function),
                         T(test_device_ids),
+                        cmocka_unit_test_setup_teardown(test_deinit, layer_setup, end_teardown),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }

@@ -6,7 +6,8 @@
  * Follows the way from the environment to the service, and says at every step what was found, so that "it is not scheduled"
  * has an answer. Without a pid: would a program that is started here be scheduled? With one: is that process?
  *
- * Libraries are tried in a child: what their constructors do, and how they fail, must not be ours.
+ * Libraries are tried in a child: what their constructors do, and how they fail, must not be ours. The loader of
+ * OpenCL is started there, too: only it knows whether it takes our layer.
  */
 
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "common/opencl-mark-name.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/shim-env.h"
 #include "tools/shared/table.h"
@@ -28,6 +30,8 @@
 #define SHIM_NAME   "libxsched-opencl.so"
 #define KFD_NAME    "libxsched-kfd.so"
 #define LOADER_NAME "libOpenCL.so.1"
+#define TRY_SECONDS 30
+#define MARK        "/memfd:" OPENCL_MARK
 
 typedef enum CheckState {
         CHECK_OK,
@@ -63,13 +67,13 @@ _printf_(4, 5) static void check_add(Check *k, const char *what, CheckState stat
 
 /* --- files of the process --- */
 
-static int read_proc(const Check *k, const char *file, char **ret, size_t *ret_size) {
+static int read_proc(const char *pid, const char *file, char **ret, size_t *ret_size) {
         _cleanup_free_ char *path = NULL, *text = NULL;
         size_t size = 0, n;
         char buf[4096];
         FILE *in, *out;
 
-        if (asprintf(&path, "/proc/%s/%s", k->pid, file) < 0)
+        if (asprintf(&path, "/proc/%s/%s", pid, file) < 0)
                 return -ENOMEM;
         in = fopen(path, "re");
         if (!in)
@@ -96,7 +100,7 @@ static int get_variable(const Check *k, const char *name, char **ret) {
         if (!k->pid)
                 value = getenv(name);
         else {
-                r = read_proc(k, "environ", &environ_text, &size);
+                r = read_proc(k->pid, "environ", &environ_text, &size);
                 if (r < 0)
                         return r;
                 for (const char *p = environ_text; p && p < environ_text + size; p += strlen(p) + 1)
@@ -126,10 +130,32 @@ static char *find_mapped(const char *maps, const char *name) {
 
 typedef struct LibraryReport {
         int failed;
-        char text[512]; /* its path, or why it could not be loaded */
+        bool in_force;      /* the loader has taken the layer */
+        bool has_platforms; /* without one not every loader starts layers */
+        char text[512];     /* its path, or why it could not be loaded */
 } LibraryReport;
 
-/* Loads a library in a child that reports over a pipe. A child that dies reports nothing. */
+/* Calls the loader, which loads drivers and layers with that. What it and the drivers say is not for the user. */
+static void start_loader(void *loader, LibraryReport *report) {
+        int32_t (*get_platforms)(uint32_t, void *, uint32_t *);
+        _cleanup_free_ char *maps = NULL;
+        uint32_t n = 0;
+        size_t size;
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        *(void **) &get_platforms = dlsym(loader, "clGetPlatformIDs");
+        if (!get_platforms)
+                return;
+        if (null >= 0) {
+                (void) dup2(null, STDOUT_FILENO);
+                (void) dup2(null, STDERR_FILENO);
+        }
+        report->has_platforms = get_platforms(0, NULL, &n) == 0 && n > 0;
+        report->in_force = read_proc("self", "maps", &maps, &size) >= 0 && strstr(maps, MARK);
+}
+
+/* Loads a library in a child that reports over a pipe, and starts it where it is the loader. A child that dies reports
+ * nothing. */
 static bool try_library(const char *name, LibraryReport *ret) {
         LibraryReport report = {.failed = 1, .text = "loading it ended the process"};
         int fds[2];
@@ -139,6 +165,7 @@ static bool try_library(const char *name, LibraryReport *ret) {
                 return false;
         pid = fork();
         if (pid == 0) {
+                (void) alarm(TRY_SECONDS);
                 void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
                 struct link_map *map = NULL;
 
@@ -147,6 +174,8 @@ static bool try_library(const char *name, LibraryReport *ret) {
                         snprintf(report.text, sizeof(report.text), "%s", map->l_name);
                 else
                         snprintf(report.text, sizeof(report.text), "%s", strempty(dlerror()));
+                if (handle && streq(name, LOADER_NAME))
+                        start_loader(handle, &report);
                 if (write(fds[1], &report, sizeof(report)) < 0)
                         _exit(1);
                 _exit(0);
@@ -248,23 +277,55 @@ static void check_kfd(Check *k) {
                                 report.failed ? "%s" : "%s can be loaded", report.text);
 }
 
-static void check_layers(Check *k, const char *loader, bool preload) {
+static bool check_has_layers(Check *k, const char *loader, bool preload) {
         if (file_contains(loader, "OPENCL_LAYERS"))
-                check_add(k, "loader", CHECK_OK, "%s has layers", loader);
-        else
-                check_add(k, "loader", preload ? CHECK_OK : CHECK_FAILED, "%s has no layers: %s", loader,
-                                preload ? "LD_PRELOAD is right" : "use --shim=preload");
+                return true;
+        check_add(k, "loader", preload ? CHECK_OK : CHECK_FAILED, "%s has no layers: %s", loader,
+                        preload ? "LD_PRELOAD is right" : "use --shim=preload");
+        return false;
 }
 
-static void check_loader(Check *k, bool preload) {
+#define REFUSED                                                                                             \
+        "%s has loaded the layer and refused it: what it launches is not scheduled; use --shim=preload"
+
+/* A program that is started here. That a loader knows layers does not say that it takes this one. */
+static void check_loader(Check *k, const char *shim, bool preload) {
         LibraryReport report;
 
         if (!try_library(LOADER_NAME, &report))
                 return;
         if (report.failed)
                 check_add(k, "loader", CHECK_WARNING, "no OpenCL here: %s", report.text);
+        else if (!check_has_layers(k, report.text, preload) || !shim)
+                return;
+        else if (preload || report.in_force)
+                check_add(k, "loader", CHECK_OK, "%s %s", report.text,
+                                report.in_force ? "has taken the layer" : "has layers");
+        else if (!report.has_platforms)
+                check_add(k, "loader", CHECK_WARNING,
+                                "%s finds no driver: whether it takes the layer cannot be seen",
+                                report.text);
         else
-                check_layers(k, report.text, preload);
+                check_add(k, "loader", CHECK_FAILED, REFUSED, report.text);
+}
+
+/* What a process has loaded, and whether anything comes by there. */
+static void check_in_force(Check *k, const char *maps, const char *shim, const char *loader, bool preload) {
+        _cleanup_free_ char *variable = NULL;
+        bool preloaded = get_variable(k, "LD_PRELOAD", &variable) < 0 || shim_list_find(variable, SHIM_NAME);
+
+        if (strstr(maps, MARK))
+                check_add(k, "process", CHECK_OK, "its OpenCL calls come by %s", shim);
+        else if (!loader)
+                check_add(k, "process", CHECK_OK, "has loaded %s", shim);
+        else if (strstr(shim, " (deleted)"))
+                check_add(k, "process", CHECK_WARNING,
+                                "has loaded %s, of another version: whether its calls come by there cannot be seen",
+                                shim);
+        else if (preload || preloaded)
+                check_add(k, "process", CHECK_WARNING, "has loaded %s, and not called it yet", shim);
+        else
+                check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
 static void check_mapped(Check *k, bool preload) {
@@ -272,7 +333,7 @@ static void check_mapped(Check *k, bool preload) {
         size_t size;
         int r;
 
-        r = read_proc(k, "maps", &maps, &size);
+        r = read_proc(k->pid, "maps", &maps, &size);
         if (r < 0) {
                 check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s",
                                 strerror(-r));
@@ -281,13 +342,15 @@ static void check_mapped(Check *k, bool preload) {
         shim = find_mapped(maps, SHIM_NAME);
         library = find_mapped(maps, "libxsched.so");
         loader = find_mapped(maps, "libOpenCL.so");
-        if (shim || library)
-                check_add(k, "process", CHECK_OK, "has loaded %s", shim ?: library);
+        if (shim)
+                check_in_force(k, maps, shim, loader, preload);
+        else if (library)
+                check_add(k, "process", CHECK_OK, "has loaded %s", library);
         else
                 check_add(k, "process", CHECK_WARNING, "has not loaded the shim%s",
                                 loader ? "" : ": it has not used OpenCL, either");
-        if (loader)
-                check_layers(k, loader, preload || shim);
+        if (loader && check_has_layers(k, loader, preload || shim))
+                check_add(k, "loader", CHECK_OK, "%s has layers", loader);
 }
 
 static bool check_service(Check *k, Snapshot *s) {
@@ -429,7 +492,7 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         if (k.pid)
                 check_mapped(&k, preload);
         else
-                check_loader(&k, preload);
+                check_loader(&k, shim, preload);
         if (check_service(&k, &s) && k.pid)
                 r = check_client(&k, &s, pidfd);
         if (r == 0)

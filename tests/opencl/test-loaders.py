@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Loaders of OpenCL other than the installed one: is the layer in force, does nothing change, what does `check` say?
+
+test-loaders.py new       the loader of the tests, which asks as the Khronos loader does since v2026.05.29 (loader.c)
+test-loaders.py archive   the Khronos loader of Debian's archive
+
+The environment says where things are: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
+XSCHEDCTL, TEST_LOADER (a folder), and the programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_NO_QUEUE, TEST_ENDING,
+TEST_UNLOADING.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LAYER, XSCHEDCTL = os.environ["XSCHED_LAYER"], os.environ["XSCHEDCTL"]
+MODES = {
+    "layer": {"OPENCL_LAYERS": LAYER},
+    "both": {"OPENCL_LAYERS": LAYER, "LD_PRELOAD": LAYER},
+    "twice": {"OPENCL_LAYERS": f"{LAYER}:{LAYER}"},
+}
+NOWHERE = {"XSCHED_BUS_ADDRESS": "unix:path=/nonexistent/bus"}
+REFUSE = {"XSCHED_TEST_LOADER": "refuse"}
+DEADLINE = 240
+ENDINGS = 8
+
+
+def archive():
+    """Its folder; ends this program as skipped where the archive no longer serves it."""
+    script = os.path.join(os.path.dirname(__file__), "khronos-loader")
+    p = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=False)
+    if p.returncode != 0:
+        sys.exit(p.returncode)
+    return p.stdout.strip()
+
+
+def environment(*more):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("XSCHED_", "OCL_ICD_")) and k not in ("OPENCL_LAYERS", "LD_PRELOAD", "LD_LIBRARY_PATH")}
+    env["LD_LIBRARY_PATH"] = Loaders.loader
+    for m in more:
+        if "LD_LIBRARY_PATH" in m:
+            m = {**m, "LD_LIBRARY_PATH": f"{m['LD_LIBRARY_PATH']}:{Loaders.loader}"}
+        env.update(m)
+    return env
+
+
+def read_numbers(path):
+    with open(path, encoding="utf-8") as f:
+        return {k: int(v) for k, v in (line.split(" ", 1) for line in f) if v.strip().lstrip("-").isdigit()}
+
+
+def run(program, *more, stderr=True):
+    p = subprocess.run([os.environ[program]], env=environment(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+    assert p.returncode == 0, (program, more, p.returncode, p.stdout[-500:], p.stderr[-2000:])
+    assert not stderr or p.stderr == "", p.stderr
+    return p.stdout
+
+
+class Loaders(unittest.TestCase):
+    loader = None
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="xsched-loaders-")
+        self.addCleanup(folder.cleanup)
+        self.path = lambda name: os.path.join(folder.name, name)
+
+    def counted(self, program, *more):
+        path = self.path("counters")
+        output = run(program, {"TEST_COUNTERS": path}, *more)
+        return output, read_numbers(path)
+
+    def hostile(self, program, words, *more):
+        report = self.path("report")
+        fake = {"LD_LIBRARY_PATH": os.environ["XSCHED_FAKE_DIR"], "XSCHED_FAKE": words, "XSCHED_FAKE_REPORT": report}
+        output = run(program, fake, *more)
+        return output, read_numbers(report)
+
+    def test_same_output(self):
+        """And the layer is there once, whatever names it."""
+        native, c = self.counted("TEST_CONFORMANCE")
+        self.assertEqual(c["library"], 0)
+        launches = set()
+        for mode, variables in MODES.items():
+            with self.subTest(mode):
+                output, c = self.counted("TEST_CONFORMANCE", NOWHERE, variables)
+                self.assertEqual(output, native)
+                self.assertGreater(c["launches"], 1000)
+                launches.add(c["launches"])
+        self.assertEqual(len(launches), 1)
+
+    def test_hostile_service(self):
+        native = run("TEST_CONFORMANCE")
+        for seed in range(2):
+            output, n = self.hostile("TEST_CONFORMANCE", f"flip,hold,limit=2,seed={seed}", MODES["layer"])
+            self.assertEqual(output, native)
+            self.assertGreater(n["launches"], 1000)
+            self.assertEqual((n["excess"], n["outstanding"], n["alive"]), (0, 0, 0))
+
+    def test_no_queue(self):
+        """Opened and dropped three times: no thread and no file is left."""
+        native = run("TEST_NO_QUEUE")
+        for mode, variables in MODES.items():
+            with self.subTest(mode):
+                self.assertEqual(run("TEST_NO_QUEUE", NOWHERE, variables), native)
+
+    def test_end_at_work(self):
+        for i in range(ENDINGS):
+            run("TEST_ENDING")
+            words = f"{'flip' if i % 2 else 'track'},hold,limit=3,seed={i}"
+            _, n = self.hostile("TEST_ENDING", words, MODES["both" if i % 3 == 0 else "layer"])
+            self.assertGreater(n["launches"], 30)
+
+    def test_unload(self):
+        run("TEST_UNLOADING")
+        drains = 0
+        for i in range(4):
+            _, n = self.hostile("TEST_UNLOADING", f"flip,seed={i}", MODES["layer"])
+            self.assertGreaterEqual(n["launches"], 300)
+            self.assertEqual(n["excess"], 0)
+            drains += n["drains"]
+        self.assertGreater(drains, 0, "something was to be called after the loader had been dropped")
+
+    # --- in a session: registered, held, seen by `check` ---
+
+    def in_session(self, name):
+        command = [sys.executable, __file__, "inside", Loaders.loader, name]
+        p = subprocess.run([os.environ["XSCHED_SESSION"], "--shim=none", "--", *command], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False)
+        self.assertEqual(p.returncode, 0, p.stdout[-4000:])
+
+    def test_scheduled(self):
+        self.in_session("scheduled")
+
+    def test_check(self):
+        self.in_session("check")
+
+    def test_check_refused(self):
+        if Loaders.kind == "archive":
+            self.skipTest("this loader cannot be told to refuse")
+        self.in_session("check_refused")
+
+
+class Inside:
+    """What is done in a session. The neighbour checks what it computes."""
+
+    def __init__(self):
+        self.bus = {"XSCHED_BUS_ADDRESS": os.environ["XSCHED_BUS_ADDRESS"]}
+
+    def start(self, *more):
+        p = subprocess.Popen([os.environ["TEST_NEIGHBOUR"]], env=environment(self.bus, *more), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "ready\n"
+        return p
+
+    @staticmethod
+    def end(p):
+        p.communicate(timeout=DEADLINE)
+        assert p.returncode == 0, p.returncode
+
+    def check(self, *args, **variables):
+        """Lists of states, by what is looked at; the exit status; all that is said."""
+        p = subprocess.run([XSCHEDCTL, "check", *args, "--json=short"], env=environment(self.bus, variables),
+                           stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+        rows = json.loads(p.stdout)
+        return {r["check"]: r["state"] for r in rows}, p.returncode, " ".join(r["detail"] for r in rows)
+
+    def clients(self, programs):
+        """What the service has of them, once it has both."""
+        while True:
+            p = subprocess.run([XSCHEDCTL, "list-clients", "--json=short"], env=environment(self.bus),
+                               stdout=subprocess.PIPE, text=True, check=True)
+            found = [c for c in json.loads(p.stdout) if c["pid"] in [q.pid for q in programs]]
+            assert all(q.poll() is None for q in programs)
+            if len(found) == len(programs):
+                return found
+
+    def scheduled(self):
+        """Beside another, and both were held at times."""
+        with tempfile.TemporaryDirectory() as folder:
+            names = [os.path.join(folder, str(i)) for i in range(2)]
+            both = [self.start(MODES["layer"], {"TEST_COUNTERS": name, "XSCHED_WEIGHT": str(90 + i)})
+                    for i, name in enumerate(names)]
+            while any(c["held_usec"] == 0 for c in self.clients(both)):
+                pass
+            for p in both:
+                self.end(p)
+            counters = [read_numbers(name) for name in names]
+            assert all(c["launches"] > 0 and c["tracked"] > 0 for c in counters), counters
+            assert sum(c["waited"] for c in counters) > 0, counters
+
+    def check_(self):
+        states, status, text = self.check(**MODES["layer"])
+        assert (status, states["loader"]) == (0, "ok") and "has taken the layer" in text, (states, text)
+        for mode in ("layer", "both"):
+            p = self.start(MODES[mode])
+            while True:
+                states, status, text = self.check(str(p.pid))
+                if states["registered"] == "ok":
+                    break
+            assert states["process"] == "ok" and "calls come by" in text, (mode, states, text)
+            self.end(p)
+
+    def check_refused(self):
+        states, status, text = self.check(**MODES["layer"], **REFUSE)
+        assert (status, states["loader"]) == (1, "failed") and "refused" in text, (states, text)
+        p = self.start(MODES["layer"], REFUSE)
+        states, status, text = self.check(str(p.pid))
+        assert (status, states["process"], states["registered"]) == (1, "failed", "failed"), (states, text)
+        assert "refused" in text, text
+        self.end(p)
+        # What was preloaded, too, steps in.
+        p = self.start(MODES["both"], REFUSE)
+        while True:
+            states, status, text = self.check(str(p.pid))
+            if states["registered"] == "ok":
+                break
+        assert states["process"] == "ok" and "calls come by" in text, (states, text)
+        self.end(p)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "inside":
+        Loaders.loader = sys.argv[2]
+        inside = Inside()
+        {"scheduled": inside.scheduled, "check": inside.check_, "check_refused": inside.check_refused}[sys.argv[3]]()
+    else:
+        Loaders.kind = sys.argv[1]
+        Loaders.loader = archive() if Loaders.kind == "archive" else os.environ["TEST_LOADER"]
+        suite = unittest.defaultTestLoader.loadTestsFromTestCase(Loaders)
+        sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
