@@ -7,6 +7,7 @@ does not use that. What else the machine does counts in both; and that the layer
 by the same program without it.
 """
 
+import itertools
 import json
 import os
 import statistics
@@ -23,6 +24,7 @@ QUEUE = "org.xsched.Scheduler.Queue"
 SECONDS = 1.5
 WARM_UP = 0.3
 PERCENT = 0.01
+LENGTHS = (20, 100, 1000, 20000)  # us
 
 
 class Timed:
@@ -112,18 +114,27 @@ class Mean(Case):
 
     def test_alone(self):
         for how in ("sync", "deep"):
-            for usec in (20, 100, 1000, 20000):
+            for usec in LENGTHS:
                 program = Timed(self, how, usec)
                 self.check(f"{how} {usec} us alone", lambda p=program: self.measure([p]))
                 program.end()
 
+    def check_pair(self, *kinds):
+        programs = [Timed(self, *kind) for kind in kinds]
+        self.check(" beside ".join(f"{how} {usec} us" for how, usec in kinds), lambda: self.measure(programs))
+        for p in programs:
+            p.end()
+
     def test_contended(self):
         for how in ("sync", "deep"):
-            for usec in (20, 1000):
-                programs = [Timed(self, how, usec), Timed(self, how, usec)]
-                self.check(f"{how} {usec} us beside another", lambda p=programs: self.measure(p))
-                for p in programs:
-                    p.end()
+            for usec in LENGTHS:
+                self.check_pair((how, usec), (how, usec))
+
+    def test_contended_by_others(self):
+        """Short beside long, synchronous beside deep."""
+        for pair in itertools.product(("sync", "deep"), repeat=2):
+            for lengths in ((20, 20000), (100, 1000)):
+                self.check_pair(*zip(pair, lengths))
 
     def test_mixed(self):
         """Two kinds in one queue: the mean of all."""
