@@ -180,7 +180,6 @@ Entity *entity_free(Entity *e) {
         forget_changed(e);
         entity_usage(e, now_ns(), &e->usage);
         e->estimate = (Estimate){0};
-        entity_save_totals(e, now_ns());
         usage_add(&e->group->usage, &e->usage);
         e->group->gone_source = source;
         e->group->service_wait_ns += e->service_wait_ns;
@@ -334,6 +333,7 @@ uint64_t entity_counted(const Entity *e, uint64_t now) {
 void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret) {
         counted_usage(e, now, ret);
         ret->run_ns = estimate_tell(&e->estimate, now, ret->run_ns);
+        entity_save_totals(e, ret);
 }
 
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c) {

@@ -123,7 +123,7 @@ void entity_tails_ended(Entity *e);
 /* Run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);
 
-/* Everything since the entity was made, to be told: it never goes back. */
+/* Everything since the entity was made, to be told: it never goes back, nor does the next service. */
 void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret);
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add);

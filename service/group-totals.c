@@ -74,18 +74,15 @@ void group_totals_join(Group *g) {
 
 /* --- saving --- */
 
-void entity_save_totals(Entity *e, uint64_t now) {
-        PolicyUsage u;
-
-        entity_usage(e, now, &u);
-        uint64_t run_ns = ns_sub(u.run_ns, e->saved.run_ns);
+void entity_save_totals(Entity *e, const PolicyUsage *u) {
+        uint64_t run_ns = ns_sub(u->run_ns, e->saved.run_ns);
         TotalsSlot *s = e->group->totals;
         if (s) {
                 s->run_ns += run_ns;
-                s->kept_ns += ns_sub(u.kept_ns, e->saved.kept_ns);
-                s->wait_ns += ns_sub(u.wait_ns, e->saved.wait_ns);
-                s->drain_wait_ns += ns_sub(u.drain_wait_ns, e->saved.drain_wait_ns);
-                s->n_preempted += ns_sub(u.n_preempted, e->saved.n_preempted);
+                s->kept_ns += ns_sub(u->kept_ns, e->saved.kept_ns);
+                s->wait_ns += ns_sub(u->wait_ns, e->saved.wait_ns);
+                s->drain_wait_ns += ns_sub(u->drain_wait_ns, e->saved.drain_wait_ns);
+                s->n_preempted += ns_sub(u->n_preempted, e->saved.n_preempted);
                 s->service_wait_ns += ns_sub(e->service_wait_ns, e->saved_service_wait_ns);
                 if (account_entity_source(e) != ACCOUNT_NONE)
                         s->source = account_entity_source(e);
@@ -93,7 +90,7 @@ void entity_save_totals(Entity *e, uint64_t now) {
         for (Group *above = run_ns > 0 ? e->group->parent : NULL; above; above = above->parent)
                 if (above->totals)
                         above->totals->below_ns += run_ns;
-        e->saved = u;
+        e->saved = *u;
         e->saved_service_wait_ns = e->service_wait_ns;
 }
 
@@ -290,24 +287,27 @@ static void store_now_and_then(Manager *m, uint64_t now) {
                 log_warning_errno(r, "Counters of units could not be stored, ignoring: %m");
 }
 
-void device_save_totals(Device *d, uint64_t now) {
+static void save_entities(Device *d, uint64_t now) {
+        PolicyUsage u;
         Entity *e;
 
+        DL_FOREACH2(d->entities, e, device_next)
+                entity_usage(e, now, &u);
+}
+
+void device_save_totals(Device *d, uint64_t now) {
         if (now < d->saved_at + (d->n_ready > 0 ? SAVE_BUSY_NS : SAVE_IDLE_NS))
                 return;
         d->saved_at = now;
-        DL_FOREACH2(d->entities, e, device_next)
-                entity_save_totals(e, now);
+        save_entities(d, now);
         store_now_and_then(d->manager, now);
 }
 
 void totals_close(Manager *m) {
         Device *d, *tmp;
-        Entity *e;
 
         HASH_ITER(hh, m->devices, d, tmp)
-                DL_FOREACH2(d->entities, e, device_next)
-                        entity_save_totals(e, now_ns());
+                save_entities(d, now_ns());
         copy_end(m);
         if (m->totals_are_stored && copy_begin(m) >= 0)
                 copy_end(m);

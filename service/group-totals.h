@@ -19,6 +19,7 @@ void totals_close(Manager *m);
 void group_totals_join(Group *g);
 void group_totals_leave(Group *g);
 
-/* Of a device's entities, now and then, and of one that goes. */
+/* Of a device's entities, now and then; and what is told of one, before it is told: that does not go back however the
+ * service ends. */
 void device_save_totals(Device *d, uint64_t now);
-void entity_save_totals(Entity *e, uint64_t now);
+void entity_save_totals(Entity *e, const PolicyUsage *u);
