@@ -8,6 +8,7 @@ slower for all of them for a while makes no difference. Nothing here knows where
 
 import collections
 import json
+import math
 import os
 import select
 import statistics
@@ -213,28 +214,47 @@ def mix(session, tenants, settings, seconds, span=0.5):
 Verdict = collections.namedtuple("Verdict", "excess unknown text")  # beyond what is allowed; what the machine leaves unknown, in parts of the device
 
 
+def unknowns(mixed, asked):
+    """How well shares are known, relative. An error of what a kind does alone is one of the parts of all tenants of the
+    kind, and so of all shares: of equal tenants it cancels."""
+    drift = dict(zip(mixed.kinds, mixed.drifts()))
+    of_kind = {k: sum(p for p, other in zip(asked, mixed.kinds) if other == k) for k in drift}
+    return [sum(d * abs((k == own) - of_kind[k]) for k, d in drift.items()) for own in mixed.kinds]
+
+
 def judge_shares(mixed, asked, within):
     """Of the tenant who is the farthest from what was asked."""
-    got, drifts = shares(mixed.parts()), mixed.drifts()
-    # An error of what a kind does alone is one of the parts of all tenants of the kind, and so of all shares: of equal tenants it cancels.
-    drift = dict(zip(mixed.kinds, drifts))
-    of_kind = {k: sum(p for p, other in zip(asked, mixed.kinds) if other == k) for k in drift}
-    unknown = [s * sum(d * abs((k == own) - of_kind[k]) for k, d in drift.items()) for s, own in zip(asked, mixed.kinds)]
+    got = shares(mixed.parts())
+    unknown = [s * u for s, u in zip(asked, unknowns(mixed, asked))]
     texts = [":".join(f"{100 * v:.1f}" for v in values) for values in (got, asked, unknown, mixed.accounted())]
     excess = max(abs(g - s) - u for g, s, u in zip(got, asked, unknown)) - within
     return Verdict(excess, max(unknown), "got {}, asked {}, unknown {}, accounted {}".format(*texts))
 
 
+def judge_accounted(mixed, within):
+    """Of the tenant whose accounted time is the farthest from the time that the device had its work: relative, as parts
+    of what all had, so that a machine that was slower for all of them makes no difference. Where it is not steady,
+    hand-overs take as long as it likes, and they are somebody's time."""
+    real, accounted, drift = shares(mixed.busy()), shares(mixed.accounted()), max(mixed.drifts())
+    unknown = [max(u, drift) for u in unknowns(mixed, real)]
+    off = [a / r - 1 if r else math.inf for a, r in zip(accounted, real)]
+    texts = [":".join(f"{100 * v:.1f}" for v in values) for values in (accounted, real, off, unknown)]
+    excess = max(abs(o) - u for o, u in zip(off, unknown)) - within
+    return Verdict(excess, max(unknown), "accounted {}, real {}, off {} %, unknown {} %".format(*texts))
+
+
 def judge(measure, within, tries=5):
-    """measure() returns a Verdict. Good at once is good; else the median of three counts. One that leaves more unknown than it allows tells nothing:
-    such are made again, until there have been `tries`. Returns (excess, text); excess is None where the machine was never steady enough to tell."""
+    """measure() returns a Verdict. Good at once is good; else the median of three counts. One that leaves more unknown
+    than it allows tells nothing: such are made again, until there have been `tries`. Returns (excess, text); excess is
+    None where the machine was not steady enough to tell."""
     verdicts = []
     for _ in range(tries):
         verdicts.append(measure())
         steady = sorted(v for v in verdicts if v.unknown <= within)
         if len(steady) == 3 or (len(steady) == 1 and steady[0].excess <= 0):
             break
-    return steady[len(steady) // 2].excess if steady else None, "; ".join(v.text for v in verdicts)
+    known = len(steady) == 3 or (len(steady) == 1 and steady[0].excess <= 0)
+    return steady[len(steady) // 2].excess if known else None, "; ".join(v.text for v in verdicts)
 
 
 class Cgroups:
