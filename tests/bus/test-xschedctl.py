@@ -181,11 +181,25 @@ class Lists(unittest.TestCase):
 
     def test_control_characters_stay_out_of_the_terminal(self):
         with tempfile.TemporaryDirectory() as d:
-            os.symlink(TEST_CLIENT, f'{d}/a\x1b[2Jb')
-            with Client(program=f'{d}/a\x1b[2Jb') as c:
+            os.symlink(TEST_CLIENT, f'{d}/a\x1b[2Jb\u009bc')
+            with Client(program=f'{d}/a\x1b[2Jb\u009bc') as c:
                 self.assertIn(str(c.pid), ctl('list-clients'))
                 for args in (['list-clients'], ['status'], ['show', c.pid], ['check', c.pid], ['top', '-bcn1', '-d1ms']):
                     self.assertNotIn('\x1b', ctl(*args))
+                    self.assertNotIn('\u009b', ctl(*args))
+                for args in (['list-clients'], ['show', c.pid]):
+                    self.assertNotIn('\u009b', ctl('--json=short', *args))
+
+    def test_names_are_shown_as_they_are(self):
+        """The name of a unit that has a dash where systemd wants none is gpu\\x2dbatch.service, and can be copied from what was listed."""
+        with tempfile.TemporaryDirectory() as d:
+            os.symlink(TEST_CLIENT, f'{d}/a\\x2db')
+            with Client(program=f'{d}/a\\x2db'):
+                for args in (['list-clients'], ['status'], ['top', '-bcn1', '-d1ms']):
+                    self.assertIn(' a\\x2db ', ctl(*args))
+            ctl('set', '--runtime', '/system.slice/a\\x2db.service', 'weight=5')
+            self.addCleanup(ctl, 'reset', 'a\\x2db.service')
+            self.assertIn('a\\x2db.service ', ctl('list-settings'))
 
 
 class Changes(unittest.TestCase):

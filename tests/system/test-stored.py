@@ -112,6 +112,8 @@ class Stored(SettingsCase):
         for name in ("tyop.service", "tyop", "tyop.servce", "ty op.service", " tyop.service", "tyop.service ", "@.service", ".service"):
             said = refused("xschedctl", "set", name, "weight=5")
             self.assertIn(name.strip(), said)
+        for path in ("/system.slice/tyop.service", "/gpu.slice/gpu-batch.slice/tyop.scope"):
+            self.assertIn(f"there is no unit {path.rpartition('/')[2]}", refused("xschedctl", "set", path, "weight=5"))
         for assignment in ("weight= 5", "weight=5 ", "weigth=5", " weight=5", "weight =5", "class=inter active"):
             self.assertIn(assignment.split("=")[0].strip(), refused("xschedctl", "set", "gpu-batch.slice", assignment).lower())
         for name in ("tyop.servce", "ty op.service", "no-suffix"):
@@ -122,6 +124,10 @@ class Stored(SettingsCase):
         run("xschedctl", "set", "--force", "tyop.service", "weight=5")
         self.assertEqual(stored(), {"tyop.service": {"Weight": 5}})
         run("xschedctl", "reset", "tyop.service")
+        self.assertEqual(stored(), {})
+        for path in ("/system.slice/tyop.service", "/system.slice/docker.service/tyop.service"):  # the other is what a unit may make of its own
+            run("xschedctl", "set", *(["--force"] if path.count("/") == 2 else []), path, "weight=5")
+            run("xschedctl", "reset", path)
         self.assertEqual(stored(), {})
 
     def test_until_the_next_boot(self):
@@ -355,7 +361,7 @@ class Gone(SettingsCase):
         self.remove()
         run("xschedctl", "set", self.JOB, "weight=7")
         run("xschedctl", "set", "--force", "brief.service", "weight=9")
-        run("xschedctl", "set", "--runtime", "/system.slice/brief.service", "priority=3")
+        run("xschedctl", "set", "--force", "--runtime", "/system.slice/brief.service", "priority=3")
         run("systemctl", "restart", "xsched")
         c = self.client(unit="brief.service")
         self.check(c, 3, "default", "override")

@@ -12,21 +12,6 @@
 /* A little more than the service waits for polkit, so that it is the service that says what came of it. */
 #define ASK_TIMEOUT_USEC (130 * UINT64_C(1000000))
 
-/* What was typed, or comes from elsewhere, is shown and does nothing to the terminal. Newly allocated, or NULL. */
-static char *escape_controls(const char *text) {
-        char *escaped = malloc(4 * strlen(text) + 1), *to = escaped;
-
-        if (!escaped)
-                return NULL;
-        for (const char *p = text; *p; p++)
-                if ((unsigned char) *p < ' ' || *p == '\177')
-                        to += sprintf(to, "\\x%02x", (unsigned) *p);
-                else
-                        *to++ = *p;
-        *to = '\0';
-        return escaped;
-}
-
 int ctl_fail(const char *format, ...) {
         _cleanup_free_ char *text = NULL, *escaped = NULL;
         va_list ap;
@@ -35,7 +20,8 @@ int ctl_fail(const char *format, ...) {
         if (vasprintf(&text, format, ap) < 0)
                 text = NULL;
         va_end(ap);
-        escaped = text ? escape_controls(text) : NULL;
+        /* What was typed, or comes from elsewhere, is shown and does nothing to the terminal. */
+        escaped = text ? value_format(&(Value){.type = VALUE_STRING, .s = text}) : NULL;
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, escaped ?: "out of memory");
         return EXIT_FAILURE;
 }

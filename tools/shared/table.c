@@ -391,6 +391,8 @@ int table_print(const Table *table, FILE *f, size_t width, size_t n_rows, bool h
                 (void) scols_table_enable_noheadings(st, !heading);
                 (void) scols_table_enable_colors(st, colors_wanted());
                 (void) scols_table_enable_minout(st, 1);
+                /* Texts are harmless already; it would write the \x2d of a unit's name as \x5cx2d, which is no name. */
+                (void) scols_table_enable_noencoding(st, 1);
                 (void) scols_table_set_stream(st, f);
                 /* What has to give way has given way already. */
                 (void) scols_table_set_termforce(st, SCOLS_TERMFORCE_NEVER);

@@ -212,13 +212,24 @@ static void print_double(FILE *f, double d) {
         fputs(buf, f);
 }
 
-/* Names and commands come from other people's processes: nothing in them may talk to the terminal. */
-static void print_text(FILE *f, const char *s) {
-        for (; *s; s++)
-                if ((unsigned char) *s < ' ' || *s == 0x7f)
-                        fprintf(f, "\\x%02x", (unsigned char) *s);
-                else
-                        fputc(*s, f);
+/* How many bytes at its start are one character that means something to a terminal: of C0, DEL, or C1. */
+static size_t control_size(const char *text) {
+        const unsigned char *c = (const unsigned char *) text;
+
+        if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+                return 2;
+        return (c[0] > 0 && c[0] < ' ') || c[0] == 0x7f;
+}
+
+void print_text(FILE *f, const char *text) {
+        while (*text) {
+                size_t n = control_size(text);
+
+                if (n == 0)
+                        fputc(*text++, f);
+                for (; n > 0; n--)
+                        fprintf(f, "\\x%02x", (unsigned char) *text++);
+        }
 }
 
 void value_print(FILE *f, const Value *v) {
@@ -300,10 +311,13 @@ static void json_string(FILE *f, const char *s) {
                         fputs("\\t", f);
                         break;
                 default:
-                        if ((unsigned char) *s < ' ' || *s == 0x7f)
-                                fprintf(f, "\\u%04x", (unsigned char) *s);
-                        else
+                        if (control_size(s) == 0) {
                                 fputc(*s, f);
+                                break;
+                        }
+                        /* In UTF-8 the last byte of these is their code point. */
+                        s += control_size(s) - 1;
+                        fprintf(f, "\\u%04x", (unsigned char) *s);
                 }
         fputc('"', f);
 }

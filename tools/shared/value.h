@@ -74,6 +74,9 @@ int value_append(Value *list, Value v);
 /* The next complete value of a message; variants are unpacked. */
 int value_read(sd_bus_message *m, Value *ret);
 
+/* UTF-8 from other people's processes: nothing in it may talk to the terminal. */
+void print_text(FILE *f, const char *text);
+
 /* As people and shell scripts read it: lists by spaces, dicts as KEY=VALUE. */
 void value_print(FILE *f, const Value *v);
 char *value_format(const Value *v);

@@ -189,6 +189,30 @@ static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
         return 0;
 }
 
+/* The unit of the system's manager that a path below nothing but slices is of; NULL for any other path. */
+static const char *unit_of_path(const char *path) {
+        static const char *const suffixes[] = {".service", ".scope", ".slice"};
+        const char *name = path;
+
+        for (const char *slash = path; slash; slash = strchr(name, '/')) {
+                if (slash != path && !(slash - name > 6 && strncmp(slash - 6, ".slice", 6) == 0))
+                        return NULL;
+                name = slash + 1;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++)
+                if (endswith(name, suffixes[i]))
+                        return name;
+        return NULL;
+}
+
+/* The settings of a unit are kept by its name, so that a path with a typo stands for a unit that there is not, too. */
+static int check_path(Ctl *c, const Target *t, TargetFlags flags) {
+        _cleanup_(target_done)
+        Target unit = {.text = t->text, .name = t->name[0] == '/' ? unit_of_path(t->name) : NULL};
+
+        return unit.name ? resolve_unit(c, &unit, flags) : 0;
+}
+
 static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -209,8 +233,10 @@ static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
                         r = find_group(c, t, &error);
                 }
         }
-        if (r != 0 || t->path || flags & TARGET_MAY_BE_NEW)
+        if (r != 0 || t->path)
                 return r;
+        if (flags & TARGET_MAY_BE_NEW)
+                return check_path(c, t, flags);
         return ctl_call_failed(c, &error, sd_bus_error_get_errno(&error), t->text);
 }
 

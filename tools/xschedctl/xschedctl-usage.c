@@ -209,15 +209,6 @@ const char *time_source_mark(const char *source, const char *state) {
 
 /* --- for people --- */
 
-/* What comes from elsewhere is shown and does nothing to the terminal. */
-static void print_name(const char *text) {
-        for (const unsigned char *p = (const unsigned char *) text; *p; p++)
-                if (*p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
-                        printf("\\x%02x", *p);
-                else
-                        putchar(*p);
-}
-
 static const char *source_in_words(const char *source) {
         static const struct {
                 const char *source, *words;
@@ -250,7 +241,7 @@ void print_device_use(const Snapshot *s, const Value *statistics) {
                                 (double) u.busy_us * 100 / whole);
                 if (!isempty(runners)) {
                         printf(" (");
-                        print_name(runners);
+                        print_text(stdout, runners);
                         putchar(')');
                 }
                 printf(", kept idle though wanted %.1f%%, idle %.1f%%\n", (double) u.kept_us * 100 / whole,
@@ -278,7 +269,7 @@ void print_group_use(const Snapshot *s) {
                 if (run + wait + kept == 0)
                         continue;
                 printf("     Group: ");
-                print_name(object_get_string(g, "Name"));
+                print_text(stdout, object_get_string(g, "Name"));
                 printf(" ran %s", format_usec(span, sizeof(span), run));
                 if (!isempty(source))
                         printf(" (%s)", source_in_words(source));
