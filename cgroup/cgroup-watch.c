@@ -3,8 +3,8 @@
 /*
  * Who moves
  *
- * Directories wait in a list until their watch is made; a watched one is in the table by its watch descriptor until the kernel
- * says that it is gone. First watched, then read: what appears in between is seen twice, never missed.
+ * Directories wait in a list until their watch is made; a watched one is in the table by its watch descriptor until
+ * the watch above says that it is gone. First watched, then read: what appears in between is seen twice, never missed.
  */
 
 #include <dirent.h>
@@ -26,44 +26,107 @@
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 
+/* Who owns directories. Root and the like are not among them: what is theirs is bounded by all that there are. */
+typedef struct Owner {
+        uid_t user;
+        size_t n_waiting, n_watched;
+        bool is_beyond; /* some of his are not watched */
+        UT_hash_handle hh;
+} Owner;
+
 typedef struct Directory {
         BacklogItem news;
         int wd;
         char *cgroup;
-        UT_hash_handle hh;
+        Owner *owner;  /* NULL: root */
+        unsigned walk; /* that came by last */
+        UT_hash_handle hh, by_name;
 } Directory;
+
+/* A cgroup that is to be watched. */
+typedef struct Waiting {
+        char *cgroup;
+        Owner *owner;
+} Waiting;
 
 struct CgroupWatch {
         char *root;
-        cgroup_watch_entered_t entered;
+        CgroupWatchOps ops;
         void *userdata;
+        size_t max;
         int fd;
         sd_event_source *source, *walk;
         Backlog *backlog;
         BacklogItem lost; /* events were: everything is news */
 
         Directory *directories; /* uthash, by wd */
-        char **waiting;         /* cgroups that are to be watched */
+        Directory *names;       /* the same, by cgroup */
+        Owner *owners;          /* uthash, by user */
+        Waiting *waiting;
         size_t n_waiting, size;
         bool incomplete, again;
+        unsigned n_walks;
 };
 
-/* --- what waits --- */
+/* --- whose they are --- */
 
 static void give_up(CgroupWatch *w) {
+        if (!w->incomplete)
+                w->ops.problem(CGROUP_WATCH_NOBODY, true, w->userdata);
         w->incomplete = true;
 }
+
+static size_t share(const CgroupWatch *w) {
+        return w->max / CGROUP_WATCH_USERS;
+}
+
+/* NULL: root, or nobody knows. */
+static Owner *owner_of(CgroupWatch *w, const char *cgroup) {
+        char path[PATH_MAX];
+        struct stat st;
+        Owner *o;
+
+        int n = snprintf(path, sizeof(path), "%s%s", w->root, cgroup);
+        if (n < 0 || (size_t) n >= sizeof(path) || stat(path, &st) < 0 || st.st_uid == 0)
+                return NULL;
+        uid_t user = w->ops.user_of(st.st_uid, w->userdata);
+        HASH_FIND(hh, w->owners, &user, sizeof(user), o);
+        if (o)
+                return o;
+        o = calloc(1, sizeof(*o));
+        if (!o)
+                return NULL;
+        o->user = user;
+        HASH_ADD(hh, w->owners, user, sizeof(o->user), o);
+        return o;
+}
+
+static void owner_set_beyond(const CgroupWatch *w, Owner *o, bool is) {
+        if (o->is_beyond != is)
+                w->ops.problem(o->user, is, w->userdata);
+        o->is_beyond = is;
+}
+
+/* When he has room again, what was left out is looked for: not before there is room for many, since that is a walk. */
+static void owner_gc(CgroupWatch *w, Owner *o) {
+        if (o->is_beyond && o->n_watched + o->n_waiting <= share(w) / 2) {
+                owner_set_beyond(w, o, false);
+                backlog_add(w->backlog, &w->lost);
+        }
+        if (o->n_watched + o->n_waiting > 0)
+                return;
+        HASH_DEL(w->owners, o);
+        free(o);
+}
+
+/* --- what waits --- */
 
 static void add_waiting(CgroupWatch *w, const char *cgroup, const char *name) {
         char *path;
 
-        if (w->n_waiting + HASH_COUNT(w->directories) >= CGROUP_WATCH_MAX) {
-                give_up(w);
-                return;
-        }
         if (w->n_waiting == w->size) {
                 size_t size = MAX(w->size * 2, (size_t) 64);
-                char **grown = reallocarray(w->waiting, size, sizeof(char *));
+                Waiting *grown = reallocarray(w->waiting, size, sizeof(Waiting));
                 if (!grown) {
                         give_up(w);
                         return;
@@ -75,7 +138,25 @@ static void add_waiting(CgroupWatch *w, const char *cgroup, const char *name) {
                 give_up(w);
                 return;
         }
-        w->waiting[w->n_waiting++] = path;
+        Owner *o = owner_of(w, path);
+        if (o ? o->n_waiting >= share(w) : w->n_waiting >= w->max) {
+                o ? owner_set_beyond(w, o, true) : give_up(w);
+                free(path);
+                return;
+        }
+        if (o)
+                o->n_waiting++;
+        w->waiting[w->n_waiting++] = (Waiting){.cgroup = path, .owner = o};
+}
+
+/* The last of them, and whose it is. */
+static char *take_waiting(CgroupWatch *w, Owner **ret_owner) {
+        Waiting last = w->waiting[--w->n_waiting];
+
+        if (last.owner)
+                last.owner->n_waiting--;
+        *ret_owner = last.owner;
+        return last.cgroup;
 }
 
 static void add_children(CgroupWatch *w, const char *directory, const char *cgroup) {
@@ -86,38 +167,85 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
         if (stat(directory, &st) < 0 || st.st_nlink == 2)
                 return;
         DIR *d = opendir(directory);
-        if (!d)
-                return; /* gone again */
+        if (!d) {
+                if (errno != ENOENT)
+                        give_up(w);
+                return;
+        }
         while ((e = readdir(d)))
                 if (e->d_type == DT_DIR && e->d_name[0] != '.')
                         add_waiting(w, cgroup, e->d_name);
         (void) closedir(d);
 }
 
-/* Takes the cgroup's name. */
-static void remember(CgroupWatch *w, int wd, char *cgroup) {
+static void forget(CgroupWatch *w, Directory *d) {
+        backlog_remove(w->backlog, &d->news);
+        if (w->directories) /* it is in there: said for the analyzer */
+                HASH_DEL(w->directories, d);
+        HASH_DELETE(by_name, w->names, d);
+        if (d->owner) {
+                d->owner->n_watched--;
+                owner_gc(w, d->owner);
+        }
+        free(d->cgroup);
+        free(d);
+}
+
+static void unwatch(CgroupWatch *w, Directory *d) {
+        (void) inotify_rm_watch(w->fd, d->wd);
+        forget(w, d);
+}
+
+static Directory *find_name(const CgroupWatch *w, const char *cgroup) {
+        Directory *d;
+
+        HASH_FIND(by_name, w->names, cgroup, strlen(cgroup), d);
+        return d;
+}
+
+/* Takes the name, which may have been another one's whose end was not seen. */
+static void set_name(CgroupWatch *w, Directory *d, char *cgroup) {
+        Directory *former = find_name(w, cgroup);
+
+        if (former && former != d)
+                unwatch(w, former);
+        if (d->cgroup)
+                HASH_DELETE(by_name, w->names, d);
+        free(d->cgroup);
+        d->cgroup = cgroup;
+        HASH_ADD_KEYPTR(by_name, w->names, d->cgroup, strlen(d->cgroup), d);
+}
+
+/* Takes the cgroup's name. -EDQUOT: somebody has too many. */
+static int remember(CgroupWatch *w, int wd, char *cgroup, Owner *owner) {
         Directory *d;
 
         HASH_FIND_INT(w->directories, &wd, d);
         if (d) {
-                free(d->cgroup); /* after an overflow: it may be another's name by now */
-                d->cgroup = cgroup;
-                return;
+                set_name(w, d, cgroup); /* after an overflow: it may be another's by now */
+                d->walk = w->n_walks;
+                return 0;
         }
-        d = calloc(1, sizeof(*d));
+        if (owner && owner->n_watched >= share(w))
+                owner_set_beyond(w, owner, true);
+        else if (HASH_COUNT(w->directories) >= w->max)
+                give_up(w);
+        else if (!(d = calloc(1, sizeof(*d))))
+                give_up(w);
         if (!d) {
                 free(cgroup);
-                give_up(w);
-                return;
+                return -EDQUOT;
         }
-        *d = (Directory){.wd = wd, .cgroup = cgroup};
+        *d = (Directory){.wd = wd, .owner = owner, .walk = w->n_walks};
         HASH_ADD_INT(w->directories, wd, d);
+        set_name(w, d, cgroup);
+        if (owner)
+                owner->n_watched++;
+        return 0;
 }
 
-/* Watches the last that waits, and lets what is in it wait. `look`: processes may be in it already. */
-static void watch_next(CgroupWatch *w, bool look) {
+static void watch(CgroupWatch *w, char *cgroup, Owner *owner, bool look) {
         char path[PATH_MAX];
-        char *cgroup = w->waiting[--w->n_waiting];
 
         int n = snprintf(path, sizeof(path), "%s%s", w->root, cgroup);
         if (n < 0 || (size_t) n >= sizeof(path)) {
@@ -125,7 +253,7 @@ static void watch_next(CgroupWatch *w, bool look) {
                 give_up(w);
                 return;
         }
-        int wd = inotify_add_watch(w->fd, path, IN_CREATE | IN_MODIFY | IN_ONLYDIR);
+        int wd = inotify_add_watch(w->fd, path, IN_CREATE | IN_DELETE | IN_MODIFY | IN_ONLYDIR);
         if (wd < 0) {
                 if (errno != ENOENT && errno != ENOTDIR)
                         give_up(w);
@@ -134,8 +262,32 @@ static void watch_next(CgroupWatch *w, bool look) {
         }
         add_children(w, path, cgroup);
         if (look)
-                w->entered(cgroup, w->userdata);
-        remember(w, wd, cgroup);
+                w->ops.entered(cgroup, w->userdata);
+        if (remember(w, wd, cgroup, owner) < 0)
+                (void) inotify_rm_watch(w->fd, wd);
+}
+
+/* Watches the last that waits, and lets what is in it wait. `look`: processes may be in it already. */
+static void watch_next(CgroupWatch *w, bool look) {
+        Owner *owner;
+        char *cgroup = take_waiting(w, &owner);
+
+        if (look && owner && owner->n_watched >= share(w)) {
+                owner_set_beyond(w, owner, true);
+                free(cgroup);
+        } else
+                watch(w, cgroup, owner, look);
+        if (owner)
+                owner_gc(w, owner);
+}
+
+/* Of what the walk did not come by the end was among the events that were lost. */
+static void forget_gone(CgroupWatch *w) {
+        Directory *d, *tmp;
+
+        HASH_ITER(hh, w->directories, d, tmp)
+                if (d->walk != w->n_walks)
+                        unwatch(w, d);
 }
 
 static int on_walk(sd_event_source *s, void *userdata) {
@@ -146,7 +298,8 @@ static int on_walk(sd_event_source *s, void *userdata) {
                 watch_next(w, false);
         if (w->n_waiting == 0) {
                 (void) sd_event_source_set_enabled(s, SD_EVENT_OFF);
-                w->entered(NULL, w->userdata);
+                forget_gone(w);
+                w->ops.entered(NULL, w->userdata);
         }
         if (w->again)
                 backlog_end(w->backlog, began);
@@ -154,7 +307,10 @@ static int on_walk(sd_event_source *s, void *userdata) {
 }
 
 int cgroup_watch_start(CgroupWatch *w) {
+        if (w->incomplete)
+                w->ops.problem(CGROUP_WATCH_NOBODY, false, w->userdata);
         w->incomplete = false;
+        w->n_walks++;
         add_waiting(w, "", "");
         return sd_event_source_set_enabled(w->walk, SD_EVENT_ON);
 }
@@ -166,15 +322,7 @@ static void look(BacklogItem *item, void *userdata) {
                 w->again = true;
                 (void) cgroup_watch_start(w);
         } else
-                w->entered(container_of(item, Directory, news)->cgroup, w->userdata);
-}
-
-static void forget(CgroupWatch *w, Directory *d) {
-        backlog_remove(w->backlog, &d->news);
-        if (w->directories) /* it is in there: said for the analyzer */
-                HASH_DEL(w->directories, d);
-        free(d->cgroup);
-        free(d);
+                w->ops.entered(container_of(item, Directory, news)->cgroup, w->userdata);
 }
 
 /* --- what happens --- */
@@ -185,6 +333,19 @@ static void on_created(CgroupWatch *w, const Directory *d, const char *name) {
         add_waiting(w, d->cgroup, name);
         while (w->n_waiting > before)
                 watch_next(w, true);
+}
+
+/* The kernel does not tell that a directory of cgroupfs is gone by its own watch, nor takes that away. */
+static void on_deleted(CgroupWatch *w, const Directory *parent, const char *name) {
+        _cleanup_free_ char *cgroup = NULL;
+
+        if (asprintf(&cgroup, "%s/%s", streq(parent->cgroup, "/") ? "" : parent->cgroup, name) < 0) {
+                cgroup = NULL;
+                return;
+        }
+        Directory *d = find_name(w, cgroup);
+        if (d)
+                unwatch(w, d);
 }
 
 static void on_event(CgroupWatch *w, const struct inotify_event *e) {
@@ -201,6 +362,8 @@ static void on_event(CgroupWatch *w, const struct inotify_event *e) {
                 forget(w, d);
         else if (e->mask & IN_CREATE && e->mask & IN_ISDIR)
                 on_created(w, d, e->name);
+        else if (e->mask & IN_DELETE && e->mask & IN_ISDIR)
+                on_deleted(w, d, e->name);
         else if (e->mask & IN_MODIFY && e->len > 0 &&
                         (streq(e->name, "cgroup.procs") || streq(e->name, "cgroup.threads")))
                 backlog_add(w->backlog, &d->news);
@@ -223,21 +386,30 @@ static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userd
 
 void cgroup_watch_stop(CgroupWatch *w) {
         Directory *d, *tmp;
+        Owner *o;
 
         (void) sd_event_source_set_enabled(w->walk, SD_EVENT_OFF);
         HASH_ITER(hh, w->directories, d, tmp) {
-                (void) inotify_rm_watch(w->fd, d->wd);
-                forget(w, d);
+                unwatch(w, d);
+        }
+        while (w->n_waiting > 0) {
+                free(take_waiting(w, &o));
+                if (o)
+                        owner_gc(w, o);
         }
         backlog_remove(w->backlog, &w->lost);
-        while (w->n_waiting > 0)
-                free(w->waiting[--w->n_waiting]);
+        if (w->incomplete)
+                w->ops.problem(CGROUP_WATCH_NOBODY, false, w->userdata);
         w->incomplete = w->again = false;
+}
+
+static void on_nothing(uid_t user, bool is, void *userdata) {
 }
 
 CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
         if (!w)
                 return NULL;
+        w->ops.problem = on_nothing;
         if (w->backlog)
                 cgroup_watch_stop(w);
         backlog_free(w->backlog);
@@ -251,8 +423,8 @@ CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(CgroupWatch *, cgroup_watch_free);
 
-int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t entered, void *userdata,
-                CgroupWatch **ret) {
+int cgroup_watch_new(sd_event *event, const char *root, size_t max, const CgroupWatchOps *ops,
+                void *userdata, CgroupWatch **ret) {
         _cleanup_(cgroup_watch_freep)
         CgroupWatch *w = calloc(1, sizeof(*w));
 
@@ -260,7 +432,8 @@ int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t e
                 return -ENOMEM;
         *w = (CgroupWatch){
                         .root = strdup(root),
-                        .entered = entered,
+                        .ops = *ops,
+                        .max = max,
                         .userdata = userdata,
                         .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC),
         };
@@ -283,8 +456,4 @@ int cgroup_watch_new(sd_event *event, const char *root, cgroup_watch_entered_t e
         (void) sd_event_source_set_description(w->walk, "cgroups-walk");
         *ret = TAKE_PTR(w);
         return 0;
-}
-
-bool cgroup_watch_is_complete(const CgroupWatch *w) {
-        return !w->incomplete;
 }

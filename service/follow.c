@@ -5,6 +5,7 @@
  */
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
@@ -12,11 +13,12 @@
 #include "cgroup/cgroup-watch.h"
 #include "follow.h"
 #include "log.h"
+#include "user.h"
 
 struct Follow {
         Manager *manager;
         CgroupWatch *watch;
-        bool active, degraded;
+        bool active;
 };
 
 /* Processes whose clients are to be looked at. */
@@ -54,22 +56,31 @@ static void look_at(Manager *m, const Pids *p, const char *cgroup) {
         arbiter_flush(m);
 }
 
-static void update_degraded(Follow *f) {
-        bool degraded = !cgroup_watch_is_complete(f->watch);
+static void on_problem(uid_t user, bool is, void *userdata) {
+        static const char *const texts[] = {
+                        "not all could be watched (fs.inotify.max_user_watches): "
+                        "a process that is moved may keep its former settings",
+                        "a user's share of them is watched: "
+                        "a process that is moved to one of the others keeps its former settings",
+        };
+        const Follow *f = userdata;
+        char key[64] = "cgroups";
 
-        if (degraded == f->degraded)
-                return;
-        f->degraded = degraded;
-        (void) manager_set_degraded(f->manager, "cgroups",
-                        degraded ? "not all could be watched (fs.inotify.max_user_watches): a process that is moved may keep its former settings"
-                                 : NULL);
+        if (user != CGROUP_WATCH_NOBODY)
+                (void) snprintf(key, sizeof(key), "cgroups of user %u", (unsigned) user);
+        if (manager_set_degraded(f->manager, key, is ? texts[user != CGROUP_WATCH_NOBODY] : NULL) < 0)
+                log_oom();
+}
+
+static uid_t on_user_of(uid_t uid, void *userdata) {
+        const Follow *f = userdata;
+        return user_of(f->manager, uid);
 }
 
 static void on_entered(const char *cgroup, void *userdata) {
         Follow *f = userdata;
         Pids p = {0};
 
-        update_degraded(f);
         if (cgroup) {
                 int r = cgroup_list_processes(cgroup, &p.pids, &p.n);
                 if (r == -ENOENT || (r >= 0 && p.n == 0))
@@ -90,7 +101,22 @@ Follow *follow_free(Follow *f) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Follow *, follow_free);
 
+/* Attributes of groups, and what stops them, are watched, too. */
+static size_t watches_max(void) {
+        unsigned long max = CGROUP_WATCH_MAX;
+        FILE *f = fopen("/proc/sys/fs/inotify/max_user_watches", "re");
+
+        if (f) {
+                if (fscanf(f, "%lu", &max) != 1)
+                        max = CGROUP_WATCH_MAX;
+                (void) fclose(f);
+        }
+        return MIN(max / 8 * 7, (size_t) CGROUP_WATCH_MAX);
+}
+
 static int follow_new(Manager *m, Follow **ret) {
+        static const CgroupWatchOps ops = {
+                        .entered = on_entered, .user_of = on_user_of, .problem = on_problem};
         _cleanup_free_ char *root = NULL;
         _cleanup_(follow_freep)
         Follow *f = NULL;
@@ -102,7 +128,7 @@ static int follow_new(Manager *m, Follow **ret) {
         if (!f)
                 return -ENOMEM;
         f->manager = m;
-        r = cgroup_watch_new(m->event, root, on_entered, f, &f->watch);
+        r = cgroup_watch_new(m->event, root, watches_max(), &ops, f, &f->watch);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(f);
@@ -126,7 +152,6 @@ static void follow_end(Follow *f) {
                 return;
         f->active = false;
         cgroup_watch_stop(f->watch);
-        update_degraded(f);
 }
 
 void follow_clients_changed(Manager *m) {

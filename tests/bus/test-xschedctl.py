@@ -191,7 +191,7 @@ class Lists(unittest.TestCase):
                     self.assertNotIn('\u009b', ctl('--json=short', *args))
 
     def test_names_are_shown_as_they_are(self):
-        """The name of a unit that has a dash where systemd wants none is gpu\\x2dbatch.service, and can be copied from what was listed."""
+        """A unit with a dash where systemd wants none is gpu\\x2dbatch.service, and that can be copied from a list."""
         with tempfile.TemporaryDirectory() as d:
             os.symlink(TEST_CLIENT, f'{d}/a\\x2db')
             with Client(program=f'{d}/a\\x2db'):

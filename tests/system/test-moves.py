@@ -14,6 +14,17 @@ from inside import CLIENT, GROUP, Case, run, show, until
 ROOT = "/sys/fs/cgroup"
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
+MANY = """
+import os, sys
+home = "/sys/fs/cgroup" + open("/proc/self/cgroup").read().partition("::")[2].strip()
+for i in range(17000):
+    os.mkdir(f"{home}/{i}")
+print("ready", flush=True)
+sys.stdin.read()
+for i in range(17000):
+    os.rmdir(f"{home}/{i}")
+"""
+
 
 def procs(cgroup):
     return f"{ROOT}{cgroup}/cgroup.procs"
@@ -230,6 +241,38 @@ class Moves(Case):
         maker.kill()
         until(lambda: group not in self.groups(), "the job to end")
         run("systemctl", "stop", "holder.service")
+
+    def test_user_with_many_cgroups(self):
+        """One has a fourth of the 65536 that are watched, which Degraded says; what is others' is watched as ever."""
+        c = self.client("--uid=daemon", "-p", "Delegate=yes")
+        many = self.client("--uid=games", "-p", "Delegate=yes", program=("/usr/bin/python3", "-c", MANY))
+        uid = run("id", "-u", "games").strip()
+        until(lambda: [d for d in self.get("Degraded") if f"cgroups of user {uid}: " in d], "Degraded to say it")
+        self.assertEqual(len(self.get("Degraded")), 1)
+        put(self.pid(c), f"/system.slice/{c.unit}/inner")
+        self.wait_for_group(self.client_of(c), f"/system.slice/{c.unit}/inner")
+        many.end()
+        until(lambda: not self.get("Degraded"), "it to be over")
+
+    def test_cgroups_that_come_and_go(self):
+        """Leave no watch behind."""
+        self.client()
+        before = until(self.n_watches, "cgroups to be watched")
+        for i in range(300):
+            os.makedirs(f"{ROOT}/moves/gone/{i}")
+            os.rmdir(f"{ROOT}/moves/gone/{i}")
+        os.rmdir(ROOT + "/moves/gone")
+        os.makedirs(ROOT + "/moves/last")
+        until(lambda: self.n_watches() <= before + 10, "watches of what is gone to end")
+
+    @staticmethod
+    def n_watches():
+        directory = f"/proc/{show('xsched', 'MainPID')}/fdinfo"
+        n = 0
+        for fd in os.listdir(directory):
+            with contextlib.suppress(FileNotFoundError), open(f"{directory}/{fd}", encoding="ascii") as f:
+                n += f.read().count("inotify wd:")
+        return n
 
     def test_restart(self):
         """Moved before and while the service is away."""

@@ -125,7 +125,8 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {"tyop.service": {"Weight": 5}})
         run("xschedctl", "reset", "tyop.service")
         self.assertEqual(stored(), {})
-        for path in ("/system.slice/tyop.service", "/system.slice/docker.service/tyop.service"):  # the other is what a unit may make of its own
+        # The other is what a unit may make of its own.
+        for path in ("/system.slice/tyop.service", "/system.slice/docker.service/tyop.service"):
             run("xschedctl", "set", *(["--force"] if path.count("/") == 2 else []), path, "weight=5")
             run("xschedctl", "reset", path)
         self.assertEqual(stored(), {})

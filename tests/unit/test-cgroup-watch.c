@@ -20,7 +20,21 @@ typedef struct Fixture {
         CgroupWatch *watch;
         char entered[64][64]; /* in order; "*" for all */
         size_t n;
+        uid_t beyond; /* whose are not all watched; 0: nobody's */
 } Fixture;
+
+#define WATCHES 64U
+
+static uid_t user_of(uid_t uid, void *userdata) {
+        return uid == 100001 ? 1000 : uid;
+}
+
+static void problem(uid_t user, bool is, void *userdata) {
+        Fixture *f = userdata;
+
+        assert_int_equal(f->beyond, is ? 0 : user);
+        f->beyond = is ? user : 0;
+}
 
 static void entered(const char *cgroup, void *userdata) {
         Fixture *f = userdata;
@@ -28,6 +42,8 @@ static void entered(const char *cgroup, void *userdata) {
         assert_true(f->n < ELEMENTSOF(f->entered));
         (void) snprintf(f->entered[f->n++], sizeof(f->entered[0]), "%s", cgroup ?: "*");
 }
+
+static const CgroupWatchOps ops = {.entered = entered, .user_of = user_of, .problem = problem};
 
 static bool has_entered(const Fixture *f, const char *cgroup) {
         for (size_t i = 0; i < f->n; i++)
@@ -75,7 +91,7 @@ static void setup(Fixture *f) {
         make(f, "/a/b");
         make(f, "/c");
         assert_int_equal(sd_event_new(&f->event), 0);
-        assert_int_equal(cgroup_watch_new(f->event, f->root, entered, f, &f->watch), 0);
+        assert_int_equal(cgroup_watch_new(f->event, f->root, WATCHES, &ops, f, &f->watch), 0);
         assert_int_equal(cgroup_watch_start(f->watch), 0);
         expect(f, "*"); /* the walk is over */
         assert_int_equal(f->n, 1);
@@ -87,7 +103,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 }
 
 static void teardown(Fixture *f) {
-        assert_true(cgroup_watch_is_complete(f->watch));
+        assert_int_equal(f->beyond, 0);
         cgroup_watch_free(f->watch);
         sd_event_unref(f->event);
         assert_int_equal(nftw(f->root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
@@ -211,14 +227,86 @@ static void test_stop_and_start(void **state) {
         teardown(&f);
 }
 
+static void make_of(const Fixture *f, uid_t uid, unsigned n) {
+        char path[PATH_MAX], name[32];
+
+        (void) snprintf(name, sizeof(name), "/a/%u-%u", (unsigned) uid, n);
+        make(f, name);
+        (void) snprintf(path, sizeof(path), "%s%s", f->root, name);
+        assert_int_equal(chown(path, uid, 0), 0);
+}
+
+static void unmake_of(const Fixture *f, uid_t uid, unsigned n) {
+        char path[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "%s/a/%u-%u", f->root, (unsigned) uid, n);
+        assert_int_equal(rmdir(path), 0);
+}
+
+static void expect_entered(Fixture *f, const char *name) {
+        char path[64];
+
+        f->n = 0;
+        (void) snprintf(path, sizeof(path), "%s/cgroup.procs", name);
+        put(f, path);
+        expect(f, name);
+        f->n = 0;
+}
+
+/* However many somebody makes, by whichever of his uids, what others make is watched; and what was left out of his
+ * when he has room again. */
+static void test_user_with_many(void **state) {
+        enum { SHARE = WATCHES / CGROUP_WATCH_USERS };
+        Fixture f;
+
+        if (geteuid() != 0)
+                skip(); /* nobody else can give directories away */
+        setup(&f);
+        for (unsigned i = 0; i < SHARE; i++)
+                make_of(&f, i % 2 ? 100001 : 1000, i);
+        settle(&f);
+        assert_int_equal(f.beyond, 0);
+        f.n = 0;
+        for (unsigned i = 0; i < 5 * SHARE; i++)
+                make_of(&f, 1000, 100 + i);
+        settle(&f);
+        assert_int_equal(f.beyond, 1000);
+        make_of(&f, 2000, 0);
+        make(&f, "/c/x");
+        settle(&f);
+        expect_entered(&f, "/a/2000-0");
+        expect_entered(&f, "/c/x");
+        assert_int_equal(f.beyond, 1000);
+
+        /* The same of what is there before. */
+        cgroup_watch_stop(f.watch);
+        assert_int_equal(f.beyond, 0);
+        assert_int_equal(cgroup_watch_start(f.watch), 0);
+        expect(&f, "*");
+        assert_int_equal(f.beyond, 1000);
+        expect_entered(&f, "/a/2000-0");
+        expect_entered(&f, "/c/x");
+
+        for (unsigned i = 0; i < SHARE; i++)
+                unmake_of(&f, i % 2 ? 100001 : 1000, i);
+        for (unsigned i = 0; i < 5 * SHARE - 3; i++)
+                unmake_of(&f, 1000, 100 + i);
+        expect(&f, "*");
+        assert_int_equal(f.beyond, 0);
+        char name[32];
+        (void) snprintf(name, sizeof(name), "/a/1000-%u", 100U + 5 * SHARE - 1);
+        expect_entered(&f, name);
+        teardown(&f);
+}
+
 static void test_no_hierarchy(void **state) {
         Fixture f = {0};
 
         assert_int_equal(sd_event_new(&f.event), 0);
-        assert_int_equal(cgroup_watch_new(f.event, "/nowhere/at/all", entered, &f, &f.watch), 0);
+        assert_int_equal(cgroup_watch_new(f.event, "/nowhere/at/all", WATCHES, &ops, &f, &f.watch), 0);
         assert_int_equal(cgroup_watch_start(f.watch), 0);
         expect(&f, "*");
-        assert_true(cgroup_watch_is_complete(f.watch));
+        assert_int_equal(f.beyond, 0);
         cgroup_watch_free(f.watch);
         sd_event_unref(f.event);
 }
@@ -230,6 +318,7 @@ int main(void) {
                         cmocka_unit_test(test_come_and_go),
                         cmocka_unit_test(test_overflow),
                         cmocka_unit_test(test_stop_and_start),
+                        cmocka_unit_test(test_user_with_many),
                         cmocka_unit_test(test_no_hierarchy),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
