@@ -27,8 +27,7 @@ typedef struct Changed {
         }
 
 static const Changed client_changes[] = {
-                CHANGED(CLIENT_SETTINGS, "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
-                                "PolicySource"),
+                CHANGED(CLIENT_SETTINGS, SETTING_ROWS(SETTING_OF_CLIENT, ) "PolicySource"),
                 CHANGED(CLIENT_GROUP, "Group", "Unit", "Slice", "Container", "Pod", "PodQOS", "SlurmJob"),
                 CHANGED(CLIENT_SUSPENSION, "Suspended", "SuspendedBy"),
                 CHANGED(CLIENT_FROZEN, "Frozen"),
@@ -40,8 +39,7 @@ static const Changed queue_changes[] = {
 };
 
 static const Changed group_changes[] = {
-                CHANGED(GROUP_SETTINGS, "Class", "Priority", "Weight", "Threshold", "Preemption", "Gang",
-                                "Max", "Min", "Period", "Accounting", "PolicySource"),
+                CHANGED(GROUP_SETTINGS, SETTING_ROWS(SETTING_OF_GROUP, ) "PolicySource"),
                 CHANGED(GROUP_PARENT, "Parent"),
                 CHANGED(GROUP_SUSPENSION, "Suspended", "SuspendedBy"),
                 CHANGED(GROUP_FROZEN, "Frozen"),

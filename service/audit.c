@@ -85,38 +85,6 @@ void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, 
         audit_event(&a, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, o, what);
 }
 
-static const char *print_setting(const Settings *s, SettingsKey k, char buf[static VALUE_MAX]) {
-        switch (k) {
-        case SETTINGS_PRIORITY:
-                (void) snprintf(buf, VALUE_MAX, "%d", s->priority);
-                break;
-        case SETTINGS_WEIGHT:
-                (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->weight);
-                break;
-        case SETTINGS_THRESHOLD:
-                (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->threshold);
-                break;
-        case SETTINGS_PREEMPTION:
-                return preemption_to_string(s->preemption);
-        case SETTINGS_GANG:
-                return s->gang ? "yes" : "no";
-        case SETTINGS_MAX:
-                (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->max);
-                break;
-        case SETTINGS_MIN:
-                (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->min);
-                break;
-        case SETTINGS_PERIOD:
-                (void) snprintf(buf, VALUE_MAX, "%" PRIu32, s->period_us);
-                break;
-        case SETTINGS_ACCOUNTING:
-                return accounting_to_string(s->accounting);
-        default:
-                return s->class;
-        }
-        return buf;
-}
-
 void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after, const Settings *set) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
@@ -130,8 +98,10 @@ void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved
                 const Settings *new = settings_has(set, k) ? set : &now;
                 if (new == set || set->unset &(1U << k))
                         audit_value(a, o, settings_key_to_string(k),
-                                        before ? print_setting(&former, k, old_buf) : "",
-                                        new == set || after ? print_setting(new, k, new_buf) : "");
+                                        before ? settings_format(&former, k, old_buf, sizeof(old_buf)) : "",
+                                        new == set || after
+                                                        ? settings_format(new, k, new_buf, sizeof(new_buf))
+                                                        : "");
         }
 }
 
@@ -147,7 +117,8 @@ void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *b
         settings_from_resolved(before, &former);
         settings_from_resolved(after, &now);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                const char *old = print_setting(&former, k, old_buf), *new = print_setting(&now, k, new_buf);
+                const char *old = settings_format(&former, k, old_buf, sizeof(old_buf)),
+                           *new = settings_format(&now, k, new_buf, sizeof(new_buf));
                 if (!streq(old, new))
                         audit_value(a, o, settings_key_to_string(k), old, new);
         }
@@ -159,7 +130,8 @@ void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *forme
         audit_reset(a, o, NULL, NULL);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (settings_has(former, k))
-                        audit_value(a, o, settings_key_to_string(k), print_setting(former, k, buf), "");
+                        audit_value(a, o, settings_key_to_string(k),
+                                        settings_format(former, k, buf, sizeof(buf)), "");
 }
 
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,

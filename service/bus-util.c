@@ -46,94 +46,6 @@ int bus_check_string(const char *name, const char *s, sd_bus_error *error) {
                         BUS_STRING_MAX);
 }
 
-static int invalid_setting(const char *key, sd_bus_error *error) {
-        int k = settings_key_from_string(key);
-
-        if (k < 0)
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
-        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
-                        settings_key_range((SettingsKey) k));
-}
-
-static int read_number(sd_bus_message *message, SettingsKey k, int64_t *ret) {
-        if (k == SETTINGS_PRIORITY) {
-                int32_t i;
-                int r = sd_bus_message_read(message, "i", &i);
-                *ret = i;
-                return r;
-        }
-        if (k == SETTINGS_PERIOD) {
-                uint64_t t;
-                int r = sd_bus_message_read(message, "t", &t);
-                *ret = (int64_t) MIN(t, (uint64_t) INT64_MAX);
-                return r;
-        }
-        uint32_t u;
-        int r = sd_bus_message_read(message, "u", &u);
-        *ret = u;
-        return r;
-}
-
-static int set_number(Settings *s, SettingsKey k, int64_t v) {
-        switch (k) {
-        case SETTINGS_PRIORITY:
-                return settings_set_priority(s, v);
-        case SETTINGS_WEIGHT:
-                return settings_set_weight(s, v);
-        case SETTINGS_MAX:
-                return settings_set_max(s, v);
-        case SETTINGS_MIN:
-                return settings_set_min(s, v);
-        case SETTINGS_PERIOD:
-                return settings_set_period(s, v);
-        default:
-                return settings_set_threshold(s, v);
-        }
-}
-
-int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
-                sd_bus_error *error) {
-        static const char *const types[_SETTINGS_KEY_MAX] = {
-                        [SETTINGS_PRIORITY] = "i",
-                        [SETTINGS_WEIGHT] = "u",
-                        [SETTINGS_THRESHOLD] = "u",
-                        [SETTINGS_PREEMPTION] = "s",
-                        [SETTINGS_GANG] = "b",
-                        [SETTINGS_MAX] = "u",
-                        [SETTINGS_MIN] = "u",
-                        [SETTINGS_PERIOD] = "t",
-                        [SETTINGS_ACCOUNTING] = "s",
-                        [SETTINGS_CLASS] = "s",
-        };
-        int k = settings_key_from_string(key);
-        if (k < 0)
-                return invalid_setting(key, error);
-        if (!streq(signature, types[k]))
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "%s must be of type '%s', not '%s'", key, types[k], signature);
-
-        if (streq(types[k], "s")) {
-                const char *name;
-                int r = sd_bus_message_read(message, "s", &name);
-                if (r < 0)
-                        return r;
-                r = settings_set_string(s, key, name);
-                return r < 0 ? invalid_setting(key, error) : 0;
-        }
-        if (k == SETTINGS_GANG) {
-                int b;
-                int r = sd_bus_message_read(message, "b", &b);
-                return r < 0 ? r : settings_set_gang(s, b);
-        }
-
-        int64_t v = 0;
-        int r = read_number(message, (SettingsKey) k, &v);
-        if (r < 0)
-                return r;
-        r = set_number(s, (SettingsKey) k, v);
-        return r < 0 ? invalid_setting(key, error) : 0;
-}
-
 int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error) {
         if (settings_has(s, SETTINGS_CLASS) && !manager_lookup_class(s->class, m))
                 return sd_bus_error_setf(
@@ -267,33 +179,6 @@ int bus_read_setting(
         if (r < 0)
                 return r;
         return bus_check_class(m, s, error);
-}
-
-int bus_append_settings(sd_bus_message *reply, const Settings *s) {
-        int r = sd_bus_message_open_container(reply, 'a', "{sv}");
-        if (r >= 0 && settings_has(s, SETTINGS_PRIORITY))
-                r = sd_bus_message_append(reply, "{sv}", "Priority", "i", s->priority);
-        if (r >= 0 && settings_has(s, SETTINGS_WEIGHT))
-                r = sd_bus_message_append(reply, "{sv}", "Weight", "u", s->weight);
-        if (r >= 0 && settings_has(s, SETTINGS_THRESHOLD))
-                r = sd_bus_message_append(reply, "{sv}", "Threshold", "u", s->threshold);
-        if (r >= 0 && settings_has(s, SETTINGS_PREEMPTION))
-                r = sd_bus_message_append(
-                                reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
-        if (r >= 0 && settings_has(s, SETTINGS_GANG))
-                r = sd_bus_message_append(reply, "{sv}", "Gang", "b", (int) s->gang);
-        if (r >= 0 && settings_has(s, SETTINGS_MAX))
-                r = sd_bus_message_append(reply, "{sv}", "Max", "u", s->max);
-        if (r >= 0 && settings_has(s, SETTINGS_MIN))
-                r = sd_bus_message_append(reply, "{sv}", "Min", "u", s->min);
-        if (r >= 0 && settings_has(s, SETTINGS_PERIOD))
-                r = sd_bus_message_append(reply, "{sv}", "Period", "t", (uint64_t) s->period_us);
-        if (r >= 0 && settings_has(s, SETTINGS_ACCOUNTING))
-                r = sd_bus_message_append(
-                                reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
-        if (r >= 0 && settings_has(s, SETTINGS_CLASS))
-                r = sd_bus_message_append(reply, "{sv}", "Class", "s", s->class);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
 int bus_error_from_errno(int r, sd_bus_error *error) {

@@ -9,6 +9,7 @@
 #include "client.h"
 #include "gate.h"
 #include "manager.h"
+#include "settings-message.h"
 
 /* Strings that a caller gives us to keep. */
 #define BUS_STRING_MAX 256U
@@ -37,17 +38,11 @@ int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus
 
 int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error);
 
-int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
-                sd_bus_error *error);
-
 /* The value of one setting, inside its variant. */
 int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error);
 
 /* The same, of a client or a queue: refuses what only groups have. */
 int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
-
-/* Appends the settings that are named, as a{sv}. */
-int bus_append_settings(sd_bus_message *reply, const Settings *s);
 
 /* Walks an a{sv}: calls `take` with the key and the message inside the variant; it has to read all of it. */
 typedef int (*bus_property_t)(sd_bus_message *message, const char *key, const char *signature,
@@ -129,24 +124,20 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
                         sd_bus_error *error)
 
 /* What is written has to be read at offset 0, too: sd-bus adds a property's offset for its setter as well. */
-#define BUS_SETTINGS_GETTERS(Type)                                                                          \
-        BUS_GETTER(get_priority) {                                                                          \
+#define BUS_SETTINGS_GETTER(Type)                                                                           \
+        BUS_GETTER(get_setting) {                                                                           \
                 const Type *_x = userdata;                                                                  \
-                return sd_bus_message_append(reply, "i", _x->resolved.policy.priority);                     \
-        }                                                                                                   \
-        BUS_GETTER(get_weight) {                                                                            \
-                const Type *_x = userdata;                                                                  \
-                return sd_bus_message_append(reply, "u", _x->resolved.policy.weight);                       \
-        }                                                                                                   \
-        BUS_GETTER(get_threshold) {                                                                         \
-                const Type *_x = userdata;                                                                  \
-                return sd_bus_message_append(reply, "u", _x->resolved.policy.threshold);                    \
-        }                                                                                                   \
-        BUS_GETTER(get_preemption) {                                                                        \
-                const Type *_x = userdata;                                                                  \
-                return sd_bus_message_append(                                                               \
-                                reply, "s", preemption_to_string(_x->resolved.policy.preemption));          \
+                return bus_append_resolved(reply, &_x->resolved, property);                                 \
         }
+
+/* In a vtable: one, and those of groups and clients. */
+#define BUS_SETTING_PROPERTY(name, type)                                                                    \
+        SD_BUS_WRITABLE_PROPERTY(name, type, get_setting, set_setting, 0, BUS_CHANGES | BUS_ANY_USER)
+#define BUS_SETTING_OF_GROUP(arg, KEY, Name, name, field, TYPE, ...)                                        \
+        BUS_SETTING_PROPERTY(#Name, SETTING_SIGNATURE_##TYPE),
+#define BUS_SETTING_OF_CLIENT(                                                                              \
+                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)           \
+        SETTING_IF_##WHOSE(BUS_SETTING_PROPERTY(#Name, SETTING_SIGNATURE_##TYPE), )
 
 #define BUS_CONST    SD_BUS_VTABLE_PROPERTY_CONST
 #define BUS_CHANGES  SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE

@@ -49,12 +49,11 @@ static int type_percent(const char *value, const ConfItem *item, void *data) {
 const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_percent, NULL};
 
 static const ConfItem class_items[] = {
-                CLASS_SETTINGS_ITEMS(Class),
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
                 [_SETTINGS_KEY_MAX] = CONF_ITEM("Freeze", conf_type_bool, Class, freeze, 0, 0),
                 [_SETTINGS_KEY_MAX + 1] = CONF_ITEM(
                                 "FreezeAfter", conf_type_usec, Class, freeze_after_us, 0, FREEZE_AFTER_MAX),
-};
+                CLASS_SETTINGS_ITEMS(Class)};
 #define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 
 static const Class class_defaults = {

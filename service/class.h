@@ -51,31 +51,33 @@ extern const ConfType conf_type_preemption;
 extern const ConfType conf_type_accounting;
 extern const ConfType conf_type_percent; /* into uint32_t */
 
-/* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask of the `settings`
- * that it reads into. SETTINGS_CLASS is the file's own. */
-#define CLASS_SETTINGS_ITEMS(type)                                                                          \
-        [SETTINGS_PRIORITY] = CONF_ITEM("Priority", conf_type_int, type, settings.priority,                 \
-                        POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),                                          \
-        [SETTINGS_WEIGHT] = CONF_ITEM("Weight", conf_type_uint, type, settings.weight, POLICY_WEIGHT_MIN,   \
-                        POLICY_WEIGHT_MAX),                                                                 \
-        [SETTINGS_THRESHOLD] = CONF_ITEM(                                                                   \
-                        "Threshold", conf_type_uint, type, settings.threshold, 0, SETTINGS_THRESHOLD_MAX),  \
-        [SETTINGS_PREEMPTION] =                                                                             \
-                        CONF_ITEM("Preemption", conf_type_preemption, type, settings.preemption, 0, 0),     \
-        [SETTINGS_GANG] = CONF_ITEM("Gang", conf_type_bool, type, settings.gang, 0, 0),                     \
-        [SETTINGS_MAX] = CONF_ITEM("Max", conf_type_percent, type, settings.max, 0, POLICY_MAX_MAX),        \
-        [SETTINGS_MIN] = CONF_ITEM("Min", conf_type_percent, type, settings.min, 0, POLICY_MIN_MAX),        \
-        [SETTINGS_PERIOD] = CONF_ITEM("Period", conf_type_usec, type, settings.period_us,                   \
-                        POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),                                              \
-        [SETTINGS_ACCOUNTING] =                                                                             \
-                        CONF_ITEM("Accounting", conf_type_accounting, type, settings.accounting, 0, 0)
+/* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask
+ * of the `settings` that it reads into. SETTINGS_CLASS is the file's own. */
+#define CLASS_ITEM_OF(type, index, key, field, conf_type, min, max)                                         \
+        [index] = CONF_ITEM(key, conf_type, type, settings.field, min, max),
+#define CLASS_ITEM_INT(type, index, key, field, min, max)                                                   \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_int, min, max)
+#define CLASS_ITEM_UINT(type, index, key, field, min, max)                                                  \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_uint, min, max)
+#define CLASS_ITEM_PERCENT(type, index, key, field, min, max)                                               \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_percent, min, max)
+#define CLASS_ITEM_USEC(type, index, key, field, min, max)                                                  \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_usec, (min) *NSEC_PER_USEC, (max) *NSEC_PER_USEC)
+#define CLASS_ITEM_BOOL(type, index, key, field, min, max)                                                  \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_bool, 0, 0)
+#define CLASS_ITEM_PREEMPTION(type, index, key, field, min, max)                                            \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_preemption, 0, 0)
+#define CLASS_ITEM_ACCOUNTING(type, index, key, field, min, max)                                            \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_accounting, 0, 0)
+#define CLASS_ITEM_CLASS(type, index, key, field, min, max)
+#define CLASS_ITEM(type, KEY, Name, name, field, TYPE, min, max, ...)                                       \
+        CLASS_ITEM_##TYPE(type, SETTINGS_##KEY, #Name, field, min, max)
+#define CLASS_SETTINGS_ITEMS(type) SETTING_ROWS(CLASS_ITEM, type)
 
 /* What a missing one of them is. */
+#define CLASS_DEFAULT(arg, KEY, Name, name, field, TYPE, min, max, usual, ...) .field = usual,
 #define CLASS_SETTINGS_DEFAULT                                                                              \
-        {                                                                                                   \
-                .priority = POLICY_PRIORITY_DEFAULT, .weight = POLICY_WEIGHT_DEFAULT,                       \
-                .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC                                          \
-        }
+        { SETTING_ROWS(CLASS_DEFAULT, ) }
 
 /* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */
 const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except);

@@ -94,17 +94,7 @@ BUS_GETTER(get_lease_expired) {
         return sd_bus_message_append(reply, "t", n.lease_expired);
 }
 
-BUS_SETTINGS_GETTERS(Client)
-
-BUS_GETTER(get_gang) {
-        const Client *x = userdata;
-        return sd_bus_message_append(reply, "b", (int) x->resolved.policy.gang);
-}
-
-BUS_GETTER(get_class) {
-        const Client *x = userdata;
-        return sd_bus_message_append(reply, "s", x->resolved.class);
-}
+BUS_SETTINGS_GETTER(Client)
 
 static int check_settings(sd_bus_message *message, Client *c, const Settings *s, sd_bus_error *error) {
         char target[64];
@@ -242,17 +232,9 @@ static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_PROPERTY("Pod", "s", get_container, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("PodQOS", "s", get_container, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("SlurmJob", "s", get_container, 0, BUS_CHANGES),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Class", "s", get_class, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Gang", "b", get_gang, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                // clang-format off
+                SETTING_ROWS(BUS_SETTING_OF_CLIENT, )
+                // clang-format on
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),

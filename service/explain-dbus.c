@@ -17,32 +17,13 @@
 
 static int append_value(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
                 const Settings *s) {
-        const char *name = settings_source_to_string(source);
+        int r = sd_bus_message_open_container(reply, 'r', "ssv");
 
-        switch (k) {
-        case SETTINGS_PRIORITY:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "i", s->priority);
-        case SETTINGS_WEIGHT:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->weight);
-        case SETTINGS_THRESHOLD:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->threshold);
-        case SETTINGS_PREEMPTION:
-                return sd_bus_message_append(
-                                reply, "(ssv)", name, detail, "s", preemption_to_string(s->preemption));
-        case SETTINGS_GANG:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "b", (int) s->gang);
-        case SETTINGS_MAX:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->max);
-        case SETTINGS_MIN:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "u", s->min);
-        case SETTINGS_PERIOD:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "t", (uint64_t) s->period_us);
-        case SETTINGS_ACCOUNTING:
-                return sd_bus_message_append(
-                                reply, "(ssv)", name, detail, "s", accounting_to_string(s->accounting));
-        default:
-                return sd_bus_message_append(reply, "(ssv)", name, detail, "s", s->class);
-        }
+        if (r >= 0)
+                r = sd_bus_message_append(reply, "ss", settings_source_to_string(source), detail);
+        if (r >= 0)
+                r = bus_append_setting_variant(reply, s, k);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
 /* "Weight: set for /system.slice/train.service" */
@@ -144,13 +125,9 @@ static int explain_lowering(sd_bus_message *reply, const Explained *x, SettingsK
 }
 
 static int append_chain(sd_bus_message *reply, const Explained *x) {
-        const Settings usual = {
-                        .mask = ~(1U << SETTINGS_CLASS),
-                        .priority = POLICY_PRIORITY_DEFAULT,
-                        .weight = POLICY_WEIGHT_DEFAULT,
-                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,
-        };
+        Settings usual;
 
+        settings_from_resolved(&settings_usual, &usual);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 int r = explain_lowering(reply, x, k, true);
                 for (size_t i = 0; r >= 0 && i < x->n_layers; i++)

@@ -82,29 +82,9 @@ BUS_GETTER(get_gpu_time_source) {
         return sd_bus_message_append(reply, "s", account_source_to_string(account_group_source(userdata)));
 }
 
-BUS_GETTER(get_accounting) {
-        const Group *g = userdata;
-        return sd_bus_message_append(reply, "s", accounting_to_string(g->resolved.accounting));
-}
-
 BUS_GETTER(get_parent) {
         const Group *g = userdata;
         return sd_bus_message_append(reply, "s", g->parent ? g->parent->name : "");
-}
-
-BUS_GETTER(get_max) {
-        const Group *g = userdata;
-        return sd_bus_message_append(reply, "u", g->resolved.policy.max);
-}
-
-BUS_GETTER(get_min) {
-        const Group *g = userdata;
-        return sd_bus_message_append(reply, "u", g->resolved.policy.min);
-}
-
-BUS_GETTER(get_period) {
-        const Group *g = userdata;
-        return sd_bus_message_append(reply, "t", (uint64_t) g->resolved.policy.period_us);
 }
 
 BUS_GETTER(get_preempted) {
@@ -160,17 +140,7 @@ static int name_apply(Manager *m, const char *name, sd_bus_message *message, con
         return spread_group(m, name, message);
 }
 
-BUS_SETTINGS_GETTERS(Group)
-
-BUS_GETTER(get_gang) {
-        const Group *x = userdata;
-        return sd_bus_message_append(reply, "b", (int) x->resolved.policy.gang);
-}
-
-BUS_GETTER(get_class) {
-        const Group *x = userdata;
-        return sd_bus_message_append(reply, "s", x->resolved.class);
-}
+BUS_SETTINGS_GETTER(Group)
 
 /* --- what is stored --- */
 
@@ -461,29 +431,15 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("Pod", "s", get_container, 0, BUS_CONST),
                 SD_BUS_PROPERTY("PodQOS", "s", get_container, 0, BUS_CONST),
                 SD_BUS_PROPERTY("SlurmJob", "s", get_container, 0, BUS_CONST),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Class", "s", get_class, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Gang", "b", get_gang, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
+                // clang-format off
+                SETTING_ROWS(BUS_SETTING_OF_GROUP, )
+                // clang-format on
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),
-                SD_BUS_WRITABLE_PROPERTY("Max", "u", get_max, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Min", "u", get_min, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Period", "t", get_period, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Accounting", "s", get_accounting, set_setting, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("Parent", "s", get_parent, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("NClients", "u", NULL, offsetof(Group, n_clients), 0),
                 SD_BUS_PROPERTY("RunUSec", "t", get_run, 0, 0),

@@ -45,29 +45,24 @@ int json_append_object(json_object *array, json_object **ret) {
         return 0;
 }
 
+static int add_setting(json_object *o, const Settings *s, SettingsKey k) {
+        const char *key = settings_key_to_string(k);
+        int64_t v = settings_get_number(s, k);
+
+        switch (*settings_key_signature(k)) {
+        case 's':
+                return json_add_string(o, key, settings_get_name(s, k));
+        case 'b':
+                return json_add_bool(o, key, v);
+        default:
+                return json_add(o, key, json_object_new_int64(v));
+        }
+}
+
 static int fill_settings(json_object *o, const Settings *s) {
-        if (settings_has(s, SETTINGS_PRIORITY))
-                JSON_TRY(json_add_int(o, settings_key_to_string(SETTINGS_PRIORITY), s->priority));
-        if (settings_has(s, SETTINGS_WEIGHT))
-                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_WEIGHT), s->weight));
-        if (settings_has(s, SETTINGS_THRESHOLD))
-                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_THRESHOLD), s->threshold));
-        if (settings_has(s, SETTINGS_PREEMPTION))
-                JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_PREEMPTION),
-                                preemption_to_string(s->preemption)));
-        if (settings_has(s, SETTINGS_GANG))
-                JSON_TRY(json_add_bool(o, settings_key_to_string(SETTINGS_GANG), s->gang));
-        if (settings_has(s, SETTINGS_MAX))
-                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_MAX), s->max));
-        if (settings_has(s, SETTINGS_MIN))
-                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_MIN), s->min));
-        if (settings_has(s, SETTINGS_PERIOD))
-                JSON_TRY(json_add_u64(o, settings_key_to_string(SETTINGS_PERIOD), s->period_us));
-        if (settings_has(s, SETTINGS_ACCOUNTING))
-                JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_ACCOUNTING),
-                                accounting_to_string(s->accounting)));
-        if (settings_has(s, SETTINGS_CLASS))
-                JSON_TRY(json_add_string(o, settings_key_to_string(SETTINGS_CLASS), s->class));
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(s, k))
+                        JSON_TRY(add_setting(o, s, k));
         return 0;
 }
 
@@ -108,31 +103,24 @@ bool json_get_bool(json_object *o, const char *key) {
         return json_object_object_get_ex(o, key, &v) && json_object_get_boolean(v);
 }
 
+static int get_setting(json_object *v, SettingsKey k, Settings *s) {
+        switch (*settings_key_signature(k)) {
+        case 's':
+                return settings_set_name(s, k, strempty(json_object_get_string(v)));
+        case 'b':
+                return settings_set_number(s, k, json_object_get_boolean(v));
+        default:
+                return settings_set_number(s, k, json_object_get_int64(v));
+        }
+}
+
 void json_get_settings(json_object *o, const char *key, Settings *ret) {
         Settings s = SETTINGS_NULL;
         json_object *all, *v;
 
-        if (json_object_object_get_ex(o, key, &all)) {
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PRIORITY), &v))
-                        (void) settings_set_priority(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_WEIGHT), &v))
-                        (void) settings_set_weight(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_THRESHOLD), &v))
-                        (void) settings_set_threshold(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PREEMPTION), &v))
-                        (void) settings_set_preemption(&s, json_object_get_string(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_GANG), &v))
-                        (void) settings_set_gang(&s, json_object_get_boolean(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_MAX), &v))
-                        (void) settings_set_max(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_MIN), &v))
-                        (void) settings_set_min(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_PERIOD), &v))
-                        (void) settings_set_period(&s, json_object_get_int64(v));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_ACCOUNTING), &v))
-                        (void) settings_set_accounting(&s, strempty(json_object_get_string(v)));
-                if (json_object_object_get_ex(all, settings_key_to_string(SETTINGS_CLASS), &v))
-                        (void) settings_set_class(&s, json_object_get_string(v));
-        }
+        if (json_object_object_get_ex(o, key, &all))
+                for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                        if (json_object_object_get_ex(all, settings_key_to_string(k), &v))
+                                (void) get_setting(v, k, &s);
         *ret = s;
 }

@@ -31,9 +31,8 @@ typedef struct Section {
 } Section;
 
 static const ConfItem section_items[] = {
-                CLASS_SETTINGS_ITEMS(Section),
                 [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
-};
+                CLASS_SETTINGS_ITEMS(Section)};
 
 static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
         static const Section defaults = {.settings = CLASS_SETTINGS_DEFAULT};

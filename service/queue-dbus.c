@@ -111,7 +111,7 @@ static int queue_apply(Queue *q, sd_bus_message *message, const Settings *set) {
         return 0;
 }
 
-BUS_SETTINGS_GETTERS(Queue)
+BUS_SETTINGS_GETTER(Queue)
 
 static int check_settings(sd_bus_message *message, Queue *q, const Settings *s, sd_bus_error *error) {
         char target[64];
@@ -233,14 +233,10 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Slot", "u", NULL, offsetof(Queue, slot), BUS_CONST),
                 SD_BUS_PROPERTY("KfdGpuId", "u", NULL, offsetof(Queue, kfd_gpu_id), BUS_CONST),
                 SD_BUS_PROPERTY("KfdQueueId", "u", NULL, offsetof(Queue, kfd_queue_id), BUS_CONST),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Priority", "i", get_priority, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Weight", "u", get_weight, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Threshold", "u", get_threshold, set_setting, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_setting, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
+                BUS_SETTING_PROPERTY("Priority", "i"),
+                BUS_SETTING_PROPERTY("Weight", "u"),
+                BUS_SETTING_PROPERTY("Threshold", "u"),
+                BUS_SETTING_PROPERTY("Preemption", "s"),
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),

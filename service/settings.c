@@ -4,23 +4,14 @@
  * Settings
  */
 
-#include <limits.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "common/parse-util.h"
 #include "settings.h"
 
-static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {
-                [SETTINGS_PRIORITY] = "Priority",
-                [SETTINGS_WEIGHT] = "Weight",
-                [SETTINGS_THRESHOLD] = "Threshold",
-                [SETTINGS_PREEMPTION] = "Preemption",
-                [SETTINGS_GANG] = "Gang",
-                [SETTINGS_MAX] = "Max",
-                [SETTINGS_MIN] = "Min",
-                [SETTINGS_PERIOD] = "Period",
-                [SETTINGS_ACCOUNTING] = "Accounting",
-                [SETTINGS_CLASS] = "Class",
-};
+#define SETTING_NAME(arg, KEY, Name, ...) [SETTINGS_##KEY] = #Name,
+static const char *const settings_key_table[_SETTINGS_KEY_MAX] = {SETTING_ROWS(SETTING_NAME, )};
 DEFINE_STRING_TABLE_LOOKUP(settings_key, SettingsKey);
 
 static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
@@ -39,33 +30,153 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);
 
+typedef enum RowType {
+        TYPE_INT,
+        TYPE_UINT,
+        TYPE_PERCENT,
+        TYPE_USEC,
+        TYPE_BOOL,
+        TYPE_PREEMPTION,
+        TYPE_ACCOUNTING,
+        TYPE_CLASS,
+} RowType;
+
+typedef enum RowLowers {
+        LOWERS_SMALLER,
+        LOWERS_SMALLER_LIMIT,
+        LOWERS_FURTHER,
+        LOWERS_EXACTER,
+        LOWERS_YES,
+        LOWERS_UNUSED,
+        LOWERS_NEVER,
+} RowLowers;
+
+/* Columns of common/setting-rows.h. */
+enum {
+        INHERITS_FROM_ABOVE = true,
+        INHERITS_OWN = false,
+        WHOSE_ANYBODY = false,
+        WHOSE_GROUPS = true,
+        HOME_POLICY = true,
+        HOME_SERVICE = false,
+};
+
+typedef struct Row {
+        RowType type;
+        RowLowers lowers;
+        bool is_inherited, is_of_groups, is_of_policy;
+        int64_t min, max;
+        size_t size, offset, resolved; /* in Settings, in SettingsResolved */
+        const char *signature, *range;
+} Row;
+
+#define MEMBER_POLICY(field)  policy.field
+#define MEMBER_SERVICE(field) field
+#define SETTING_ROW(arg, KEY, Name, name, field_, TYPE, min_, max_, usual, LOWERS, INHERITS, WHOSE, HOME,   \
+                range_)                                                                                     \
+        [SETTINGS_##KEY] = {                                                                                \
+                        .type = TYPE_##TYPE,                                                                \
+                        .lowers = LOWERS_##LOWERS,                                                          \
+                        .is_inherited = INHERITS_##INHERITS,                                                \
+                        .is_of_groups = WHOSE_##WHOSE,                                                      \
+                        .is_of_policy = HOME_##HOME,                                                        \
+                        .min = (min_),                                                                      \
+                        .max = (max_),                                                                      \
+                        .size = sizeof(SETTING_TYPE_##TYPE),                                                \
+                        .offset = offsetof(Settings, field_),                                               \
+                        .resolved = offsetof(SettingsResolved, MEMBER_##HOME(field_)),                      \
+                        .signature = SETTING_SIGNATURE_##TYPE,                                              \
+                        .range = (range_),                                                                  \
+        },
+static const Row rows[_SETTINGS_KEY_MAX] = {SETTING_ROWS(SETTING_ROW, )};
+
+#define SETTING_USUAL(                                                                                      \
+                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)   \
+        .MEMBER_##HOME(field) = usual,
+const SettingsResolved settings_usual = {SETTING_ROWS(SETTING_USUAL, )};
+
 #define BIT(k) (1U << (k))
 
-/* What is the node's own. */
-#define SETTINGS_NODE (BIT(SETTINGS_WEIGHT) | BIT(SETTINGS_MAX) | BIT(SETTINGS_MIN) | BIT(SETTINGS_PERIOD))
-
 bool settings_key_is_inherited(SettingsKey k) {
-        return !(BIT(k) & SETTINGS_NODE);
+        return rows[k].is_inherited;
 }
 
 bool settings_key_is_of_groups(SettingsKey k) {
-        return k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD || k == SETTINGS_ACCOUNTING;
+        return rows[k].is_of_groups;
 }
 
 const char *settings_key_range(SettingsKey k) {
-        static const char *const table[_SETTINGS_KEY_MAX] = {
-                        [SETTINGS_PRIORITY] = "an integer, -255..255",
-                        [SETTINGS_WEIGHT] = "an integer, 1..10000",
-                        [SETTINGS_THRESHOLD] = "an integer, 0..65535",
-                        [SETTINGS_PREEMPTION] = "auto, off, 1, 2, 3 or privileged",
-                        [SETTINGS_GANG] = "a boolean, yes or no",
-                        [SETTINGS_MAX] = "a percentage, 1..10000, or 0 (infinity) for no limit",
-                        [SETTINGS_MIN] = "a percentage, 0..100",
-                        [SETTINGS_PERIOD] = "a time span, 1ms..10s",
-                        [SETTINGS_ACCOUNTING] = "auto, exact, sampled or off",
-                        [SETTINGS_CLASS] = "the name of a class, letters, digits, '.', '_' and '-'",
-        };
-        return (size_t) k < ELEMENTSOF(table) ? table[k] : NULL;
+        return (size_t) k < ELEMENTSOF(rows) ? rows[k].range : NULL;
+}
+
+const char *settings_key_signature(SettingsKey k) {
+        return rows[k].signature;
+}
+
+/* --- one value --- */
+
+static const void *value_in(const Settings *s, SettingsKey k) {
+        return (const char *) s + rows[k].offset;
+}
+
+static void *value_of(Settings *s, SettingsKey k) {
+        return (char *) s + rows[k].offset;
+}
+
+static const void *resolved_in(const SettingsResolved *r, SettingsKey k) {
+        return (const char *) r + rows[k].resolved;
+}
+
+static void *resolved_of(SettingsResolved *r, SettingsKey k) {
+        return (char *) r + rows[k].resolved;
+}
+
+static int64_t get_number(SettingsKey k, const void *at) {
+        uint32_t u;
+
+        if (rows[k].type == TYPE_BOOL)
+                return *(const bool *) at;
+        if (rows[k].type == TYPE_CLASS)
+                return 0;
+        memcpy(&u, at, sizeof(u));
+        return rows[k].type == TYPE_INT ? (int64_t) (int32_t) u : (int64_t) u;
+}
+
+static void put_number(Settings *s, SettingsKey k, int64_t v) {
+        uint32_t u = (uint32_t) v;
+
+        if (rows[k].type == TYPE_BOOL)
+                *(bool *) value_of(s, k) = v != 0;
+        else
+                memcpy(value_of(s, k), &u, sizeof(u));
+        s->mask |= BIT(k);
+}
+
+int64_t settings_get_number(const Settings *s, SettingsKey k) {
+        return get_number(k, value_in(s, k));
+}
+
+const char *settings_get_name(const Settings *s, SettingsKey k) {
+        switch (rows[k].type) {
+        case TYPE_PREEMPTION:
+                return preemption_to_string((Preemption) settings_get_number(s, k));
+        case TYPE_ACCOUNTING:
+                return accounting_to_string((Accounting) settings_get_number(s, k));
+        default:
+                return rows[k].type == TYPE_CLASS ? value_in(s, k) : NULL;
+        }
+}
+
+const char *settings_format(const Settings *s, SettingsKey k, char *buf, size_t size) {
+        int64_t v = settings_get_number(s, k);
+        const char *name = settings_get_name(s, k);
+
+        if (name)
+                return name;
+        if (rows[k].type == TYPE_BOOL)
+                return v ? "yes" : "no";
+        (void) snprintf(buf, size, "%" PRIi64, v);
+        return buf;
 }
 
 bool settings_class_name_is_valid(const char *name) {
@@ -77,146 +188,77 @@ bool settings_class_name_is_valid(const char *name) {
         return n < SETTINGS_CLASS_MAX && strspn(name, ok) == n;
 }
 
-int settings_set_priority(Settings *s, int64_t v) {
-        if (v < POLICY_PRIORITY_MIN || v > POLICY_PRIORITY_MAX)
+int settings_set_number(Settings *s, SettingsKey k, int64_t v) {
+        if (v < rows[k].min || v > rows[k].max)
                 return -ERANGE;
-        s->priority = (int) v;
-        s->mask |= BIT(SETTINGS_PRIORITY);
+        put_number(s, k, v);
         return 0;
 }
 
-int settings_set_weight(Settings *s, int64_t v) {
-        if (v < (int64_t) POLICY_WEIGHT_MIN || v > (int64_t) POLICY_WEIGHT_MAX)
-                return -ERANGE;
-        s->weight = (uint32_t) v;
-        s->mask |= BIT(SETTINGS_WEIGHT);
-        return 0;
-}
-
-int settings_set_threshold(Settings *s, int64_t v) {
-        if (v < 0 || v > (int64_t) SETTINGS_THRESHOLD_MAX)
-                return -ERANGE;
-        s->threshold = (uint32_t) v;
-        s->mask |= BIT(SETTINGS_THRESHOLD);
-        return 0;
-}
-
-int settings_set_preemption(Settings *s, const char *name) {
-        int v = preemption_from_string(name);
-        if (v < 0)
+/* The whole field, so that equal settings are equal bytes. */
+static int put_class(Settings *s, SettingsKey k, const char *name) {
+        if (!settings_class_name_is_valid(name))
                 return -EINVAL;
-        s->preemption = (Preemption) v;
-        s->mask |= BIT(SETTINGS_PREEMPTION);
-        return 0;
-}
-
-int settings_set_gang(Settings *s, bool v) {
-        s->gang = v;
-        s->mask |= BIT(SETTINGS_GANG);
-        return 0;
-}
-
-static int set_percent(Settings *s, SettingsKey k, int64_t v, int64_t most, uint32_t *to) {
-        if (v < 0 || v > most)
-                return -ERANGE;
-        *to = (uint32_t) v;
+        memset(value_of(s, k), 0, SETTINGS_CLASS_MAX);
+        memcpy(value_of(s, k), name, strlen(name));
         s->mask |= BIT(k);
         return 0;
 }
 
-int settings_set_max(Settings *s, int64_t v) {
-        return set_percent(s, SETTINGS_MAX, v, (int64_t) POLICY_MAX_MAX, &s->max);
-}
+int settings_set_name(Settings *s, SettingsKey k, const char *name) {
+        int v = -EINVAL;
 
-int settings_set_min(Settings *s, int64_t v) {
-        return set_percent(s, SETTINGS_MIN, v, (int64_t) POLICY_MIN_MAX, &s->min);
-}
-
-int settings_set_period(Settings *s, int64_t us) {
-        if (us < (int64_t) (POLICY_PERIOD_MIN / NSEC_PER_USEC) ||
-                        us > (int64_t) (POLICY_PERIOD_MAX / NSEC_PER_USEC))
-                return -ERANGE;
-        s->period_us = (uint32_t) us;
-        s->mask |= BIT(SETTINGS_PERIOD);
-        return 0;
-}
-
-int settings_set_accounting(Settings *s, const char *name) {
-        int v = accounting_from_string(name);
+        if (rows[k].type == TYPE_CLASS)
+                return put_class(s, k, name);
+        if (rows[k].type == TYPE_PREEMPTION)
+                v = preemption_from_string(name);
+        else if (rows[k].type == TYPE_ACCOUNTING)
+                v = accounting_from_string(name);
         if (v < 0)
                 return -EINVAL;
-        s->accounting = (Accounting) v;
-        s->mask |= BIT(SETTINGS_ACCOUNTING);
+        put_number(s, k, v);
         return 0;
 }
 
-int settings_set_class(Settings *s, const char *name) {
-        if (!settings_class_name_is_valid(name))
+static int parse_number(RowType type, const char *text, int64_t *ret) {
+        uint64_t v = 0;
+        int r;
+
+        if (isempty(text))
                 return -EINVAL;
-        /* The whole field, so that equal settings are equal bytes. */
-        memset(s->class, 0, sizeof(s->class));
-        memcpy(s->class, name, strlen(name));
-        s->mask |= BIT(SETTINGS_CLASS);
-        return 0;
-}
-
-static int parse_number(const char *text, int64_t *ret) {
-        char *end = NULL;
-
-        if (isempty(text) || strspn(text, "+-0123456789") != strlen(text))
-                return -EINVAL;
-        errno = 0;
-        long long v = strtoll(text, &end, 10);
-        if (errno != 0)
-                return -ERANGE;
-        if (end == text || *end != '\0')
-                return -EINVAL;
-        *ret = v;
-        return 0;
-}
-
-static int set_share_string(Settings *s, SettingsKey k, const char *value) {
-        uint64_t v;
-
-        int r = k == SETTINGS_PERIOD ? parse_nsec(value, &v) : parse_percent(value, &v);
-        if (r < 0)
-                return r;
-        if (k == SETTINGS_PERIOD)
-                return settings_set_period(s, (int64_t) (v / NSEC_PER_USEC));
-        return k == SETTINGS_MAX ? settings_set_max(s, (int64_t) v) : settings_set_min(s, (int64_t) v);
+        switch (type) {
+        case TYPE_BOOL:
+                r = parse_bool(text);
+                v = r > 0;
+                break;
+        case TYPE_PERCENT:
+                r = parse_percent(text, &v);
+                break;
+        case TYPE_USEC:
+                r = parse_nsec(text, &v);
+                v /= NSEC_PER_USEC;
+                break;
+        default:
+                return parse_int64(text, INT64_MIN, INT64_MAX, ret);
+        }
+        if (r >= 0)
+                *ret = (int64_t) v;
+        return MIN(r, 0);
 }
 
 int settings_set_string(Settings *s, const char *key, const char *value) {
         int k = settings_key_from_string(key);
+        int64_t v;
+
         if (k < 0)
                 return -ENOENT;
-        if (k == SETTINGS_CLASS)
-                return settings_set_class(s, value);
-        if (k == SETTINGS_PREEMPTION)
-                return settings_set_preemption(s, value);
-        if (k == SETTINGS_ACCOUNTING)
-                return settings_set_accounting(s, value);
-        if (k == SETTINGS_MAX || k == SETTINGS_MIN || k == SETTINGS_PERIOD)
-                return set_share_string(s, (SettingsKey) k, value);
-        int r = k == SETTINGS_GANG ? parse_bool(value) : 0;
-        if (k == SETTINGS_GANG)
-                return r < 0 ? r : settings_set_gang(s, r > 0);
-
-        int64_t v;
-        r = parse_number(value, &v);
-        if (r < 0)
-                return r;
-        switch ((SettingsKey) k) {
-        case SETTINGS_PRIORITY:
-                return settings_set_priority(s, v);
-        case SETTINGS_WEIGHT:
-                return settings_set_weight(s, v);
-        case SETTINGS_THRESHOLD:
-                return settings_set_threshold(s, v);
-        default:
-                return -ENOENT;
-        }
+        if (streq(rows[k].signature, "s"))
+                return settings_set_name(s, (SettingsKey) k, value);
+        int r = parse_number(rows[k].type, value, &v);
+        return r < 0 ? r : settings_set_number(s, (SettingsKey) k, v);
 }
+
+/* --- several --- */
 
 int settings_unset(Settings *change, const char *key) {
         int k = settings_key_from_string(key);
@@ -229,54 +271,14 @@ int settings_unset(Settings *change, const char *key) {
 
 void settings_merge(Settings *s, const Settings *from) {
         s->mask &= ~from->unset;
-        if (settings_has(from, SETTINGS_PRIORITY))
-                s->priority = from->priority;
-        if (settings_has(from, SETTINGS_WEIGHT))
-                s->weight = from->weight;
-        if (settings_has(from, SETTINGS_THRESHOLD))
-                s->threshold = from->threshold;
-        if (settings_has(from, SETTINGS_PREEMPTION))
-                s->preemption = from->preemption;
-        if (settings_has(from, SETTINGS_GANG))
-                s->gang = from->gang;
-        if (settings_has(from, SETTINGS_MAX))
-                s->max = from->max;
-        if (settings_has(from, SETTINGS_MIN))
-                s->min = from->min;
-        if (settings_has(from, SETTINGS_PERIOD))
-                s->period_us = from->period_us;
-        if (settings_has(from, SETTINGS_ACCOUNTING))
-                s->accounting = from->accounting;
-        if (settings_has(from, SETTINGS_CLASS))
-                memcpy(s->class, from->class, sizeof(s->class));
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (settings_has(from, k))
+                        memcpy(value_of(s, k), value_in(from, k), rows[k].size);
         s->mask |= from->mask;
 }
 
 static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
-        switch (k) {
-        case SETTINGS_PRIORITY:
-                return a->priority == b->priority;
-        case SETTINGS_WEIGHT:
-                return a->weight == b->weight;
-        case SETTINGS_THRESHOLD:
-                return a->threshold == b->threshold;
-        case SETTINGS_PREEMPTION:
-                return a->preemption == b->preemption;
-        case SETTINGS_GANG:
-                return a->gang == b->gang;
-        case SETTINGS_MAX:
-                return a->max == b->max;
-        case SETTINGS_MIN:
-                return a->min == b->min;
-        case SETTINGS_PERIOD:
-                return a->period_us == b->period_us;
-        case SETTINGS_ACCOUNTING:
-                return a->accounting == b->accounting;
-        case SETTINGS_CLASS:
-                return streq(a->class, b->class);
-        default:
-                return false;
-        }
+        return memcmp(value_in(a, k), value_in(b, k), rows[k].size) == 0;
 }
 
 bool settings_is_equal(const Settings *a, const Settings *b) {
@@ -297,25 +299,6 @@ bool settings_forget_equal(Settings *s, const Settings *than) {
         return s->mask != before;
 }
 
-static void take_share(SettingsResolved *r, unsigned take, const Settings *s, SettingsSource source) {
-        if (take & BIT(SETTINGS_WEIGHT)) {
-                r->policy.weight = s->weight;
-                r->from[SETTINGS_WEIGHT] = source;
-        }
-        if (take & BIT(SETTINGS_MAX)) {
-                r->policy.max = s->max;
-                r->from[SETTINGS_MAX] = source;
-        }
-        if (take & BIT(SETTINGS_MIN)) {
-                r->policy.min = s->min;
-                r->from[SETTINGS_MIN] = source;
-        }
-        if (take & BIT(SETTINGS_PERIOD)) {
-                r->policy.period_us = s->period_us;
-                r->from[SETTINGS_PERIOD] = source;
-        }
-}
-
 static bool layer_is_from_above(const SettingsLayer *l) {
         return l->source == SETTINGS_FROM_SLICE || l->is_of_unit;
 }
@@ -325,41 +308,25 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k) {
 }
 
 /* Takes from s those values that nobody stronger decided. */
-static void resolve_numbers(SettingsResolved *r, unsigned *done, const Settings *s, const SettingsLayer *l) {
+static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, const SettingsLayer *l) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
-        SettingsSource source = l->source;
 
-        if (layer_is_from_above(l))
-                take &= ~SETTINGS_NODE;
-        take_share(r, take, s, source);
-        if (take & BIT(SETTINGS_PRIORITY)) {
-                r->policy.priority = s->priority;
-                r->from[SETTINGS_PRIORITY] = source;
-        }
-        if (take & BIT(SETTINGS_THRESHOLD)) {
-                r->policy.threshold = s->threshold;
-                r->from[SETTINGS_THRESHOLD] = source;
-        }
-        if (take & BIT(SETTINGS_PREEMPTION)) {
-                r->policy.preemption = s->preemption;
-                r->from[SETTINGS_PREEMPTION] = source;
-        }
-        if (take & BIT(SETTINGS_GANG)) {
-                r->policy.gang = s->gang;
-                r->from[SETTINGS_GANG] = source;
-        }
-        if (take & BIT(SETTINGS_ACCOUNTING)) {
-                r->accounting = s->accounting;
-                r->from[SETTINGS_ACCOUNTING] = source;
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
+                if (!settings_layer_decides(l, k))
+                        take &= ~BIT(k);
+                if (!(take & BIT(k)))
+                        continue;
+                memcpy(resolved_of(r, k), value_in(s, k), rows[k].size);
+                r->from[k] = l->source;
         }
         if (take != 0 && *done == 0)
-                r->source = source;
+                r->source = l->source;
         *done |= take;
 }
 
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata, SettingsResolved *ret) {
-        SettingsResolved r = {.policy = POLICY_SETTINGS_DEFAULT, .source = SETTINGS_FROM_DEFAULT};
+        SettingsResolved r = settings_usual;
         unsigned done = 0;
 
         for (size_t i = 0; i < n_layers; i++) {
@@ -367,7 +334,7 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
                 if (!s || s->mask == 0)
                         continue;
 
-                resolve_numbers(&r, &done, s, layers + i);
+                take_values(&r, &done, s, layers + i);
                 if (!settings_has(s, SETTINGS_CLASS) || (done & BIT(SETTINGS_CLASS)))
                         continue;
 
@@ -379,79 +346,51 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
                 done |= BIT(SETTINGS_CLASS);
                 r.from[SETTINGS_CLASS] = layers[i].source;
                 memcpy(r.class, s->class, sizeof(r.class));
-                resolve_numbers(&r, &done, class, layers + i);
+                take_values(&r, &done, class, layers + i);
         }
         *ret = r;
 }
 
-/* 0 is "the device's default", which a number can only undercut by being one. */
-static uint64_t threshold_rank(uint32_t t) {
-        return t == 0 ? UINT64_MAX : t;
+/* --- lowering --- */
+
+/* 0 is no limit, or the device's default, which a number can only undercut by being one. */
+static uint64_t limit_rank(int64_t v) {
+        return v == 0 ? UINT64_MAX : (uint64_t) v;
 }
 
-/* 0 is no limit. */
-static uint64_t max_rank(uint32_t max) {
-        return max == 0 ? UINT64_MAX : max;
+/* Another period may mean more at once: that is no lowering, unless there is no quota yet. */
+static bool is_lower_or_equal(SettingsKey k, int64_t a, int64_t b, const PolicySettings *than) {
+        switch (rows[k].lowers) {
+        case LOWERS_SMALLER:
+                return a <= b;
+        case LOWERS_SMALLER_LIMIT:
+                return limit_rank(a) <= limit_rank(b);
+        case LOWERS_FURTHER:
+                return preemption_is_lower_or_equal((Preemption) a, (Preemption) b);
+        case LOWERS_EXACTER:
+                return accounting_is_lower_or_equal((Accounting) a, (Accounting) b);
+        case LOWERS_YES:
+                return a >= b;
+        case LOWERS_UNUSED:
+                return a == b || (than->max == 0 && than->min == 0);
+        default:
+                return a == b;
+        }
 }
 
-static bool lower_share(SettingsResolved *r, const Settings *s, SettingsSource source) {
+static bool lower_values(SettingsResolved *r, const Settings *s, SettingsSource source) {
+        const SettingsResolved than = *r;
         bool changed = false;
 
-        if (settings_has(s, SETTINGS_PERIOD) && r->policy.max == 0 && r->policy.min == 0 &&
-                        s->period_us != r->policy.period_us) {
-                r->policy.period_us = s->period_us;
-                r->from[SETTINGS_PERIOD] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_WEIGHT) && s->weight < r->policy.weight) {
-                r->policy.weight = s->weight;
-                r->from[SETTINGS_WEIGHT] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_MAX) && max_rank(s->max) < max_rank(r->policy.max)) {
-                r->policy.max = s->max;
-                r->from[SETTINGS_MAX] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_MIN) && s->min < r->policy.min) {
-                r->policy.min = s->min;
-                r->from[SETTINGS_MIN] = source;
-                changed = true;
-        }
-        return changed;
-}
-
-static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource source) {
-        bool changed = source != SETTINGS_FROM_SLICE && lower_share(r, s, source);
-
-        if (settings_has(s, SETTINGS_PRIORITY) && s->priority < r->policy.priority) {
-                r->policy.priority = s->priority;
-                r->from[SETTINGS_PRIORITY] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_THRESHOLD) &&
-                        threshold_rank(s->threshold) < threshold_rank(r->policy.threshold)) {
-                r->policy.threshold_lowers |= r->policy.threshold == 0;
-                r->policy.threshold = s->threshold;
-                r->from[SETTINGS_THRESHOLD] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_PREEMPTION) &&
-                        !preemption_is_lower_or_equal(r->policy.preemption, s->preemption)) {
-                r->policy.preemption = s->preemption;
-                r->from[SETTINGS_PREEMPTION] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_ACCOUNTING) &&
-                        !accounting_is_lower_or_equal(r->accounting, s->accounting) &&
-                        accounting_is_lower_or_equal(s->accounting, r->accounting)) {
-                r->accounting = s->accounting;
-                r->from[SETTINGS_ACCOUNTING] = source;
-                changed = true;
-        }
-        if (settings_has(s, SETTINGS_GANG) && s->gang && !r->policy.gang) {
-                r->policy.gang = true;
-                r->from[SETTINGS_GANG] = source;
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
+                if (!settings_has(s, k) || (source == SETTINGS_FROM_SLICE && !rows[k].is_inherited))
+                        continue;
+                int64_t a = settings_get_number(s, k), b = get_number(k, resolved_in(&than, k));
+                if (a == b || !is_lower_or_equal(k, a, b, &than.policy))
+                        continue;
+                memcpy(resolved_of(r, k), value_in(s, k), rows[k].size);
+                r->policy.threshold_lowers |= k == SETTINGS_THRESHOLD && b == 0;
+                r->from[k] = source;
                 changed = true;
         }
         return changed;
@@ -459,11 +398,11 @@ static bool lower_numbers(SettingsResolved *r, const Settings *s, SettingsSource
 
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
                 settings_class_lookup_t lookup, void *userdata) {
-        bool changed = lower_numbers(r, wish, source);
+        bool changed = lower_values(r, wish, source);
 
         if (settings_has(wish, SETTINGS_CLASS) && lookup) {
                 const Settings *class = lookup(wish->class, userdata);
-                if (class && lower_numbers(r, class, source))
+                if (class && lower_values(r, class, source))
                         changed = true;
         }
         if (changed)
@@ -486,21 +425,26 @@ bool settings_lower(
         return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
 }
 
-/* Another period may mean more at once: that is no lowering, unless there is no quota yet. */
-static bool share_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
-        return a->weight <= b->weight && max_rank(a->max) <= max_rank(b->max) && a->min <= b->min &&
-                        (a->period_us == b->period_us || (b->max == 0 && b->min == 0));
+/* Of those whose home is a policy's settings, which stand first in SettingsResolved; or of the others. */
+static bool all_are_lower_or_equal(
+                const void *a, const void *b, const PolicySettings *than, bool of_policy) {
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (rows[k].is_of_policy == of_policy &&
+                                !is_lower_or_equal(k, get_number(k, (const char *) a + rows[k].resolved),
+                                                get_number(k, (const char *) b + rows[k].resolved), than))
+                        return false;
+        return true;
 }
+_Static_assert(offsetof(SettingsResolved, policy) == 0,
+                "A PolicySettings is the beginning of a SettingsResolved");
 
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
-        return a->priority <= b->priority && share_is_lower_or_equal(a, b) &&
-                        threshold_rank(a->threshold) <= threshold_rank(b->threshold) &&
-                        preemption_is_lower_or_equal(a->preemption, b->preemption) && a->gang >= b->gang;
+        return all_are_lower_or_equal(a, b, b, true);
 }
 
 bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolved *b) {
         return settings_policy_is_lower_or_equal(&a->policy, &b->policy) &&
-                        accounting_is_lower_or_equal(a->accounting, b->accounting);
+                        all_are_lower_or_equal(a, b, &b->policy, false);
 }
 
 static bool numbers_ask_for_no_more(const Settings *s, const SettingsResolved *than) {
@@ -508,7 +452,7 @@ static bool numbers_ask_for_no_more(const Settings *s, const SettingsResolved *t
         SettingsResolved with = *than;
         unsigned done = 0;
 
-        resolve_numbers(&with, &done, s, &layer);
+        take_values(&with, &done, s, &layer);
         return settings_is_lower_or_equal(&with, than);
 }
 
@@ -537,19 +481,9 @@ void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t 
 }
 
 void settings_from_resolved(const SettingsResolved *r, Settings *ret) {
-        *ret = (Settings){
-                        .mask = (1U << _SETTINGS_KEY_MAX) - 1,
-                        .priority = r->policy.priority,
-                        .weight = r->policy.weight,
-                        .threshold = r->policy.threshold,
-                        .preemption = r->policy.preemption,
-                        .gang = r->policy.gang,
-                        .max = r->policy.max,
-                        .min = r->policy.min,
-                        .period_us = r->policy.period_us,
-                        .accounting = r->accounting,
-        };
-        memcpy(ret->class, r->class, sizeof(ret->class));
+        *ret = (Settings){.mask = BIT(_SETTINGS_KEY_MAX) - 1};
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                memcpy(value_of(ret, k), resolved_in(r, k), rows[k].size);
 }
 
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
@@ -560,10 +494,12 @@ bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k)
 }
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
-        return a->priority == b->priority && a->weight == b->weight && a->threshold == b->threshold &&
-                        a->threshold_lowers == b->threshold_lowers && a->preemption == b->preemption &&
-                        a->gang == b->gang && a->max == b->max && a->min == b->min &&
-                        a->period_us == b->period_us;
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
+                if (rows[k].is_of_policy &&
+                                memcmp((const char *) a + rows[k].resolved,
+                                                (const char *) b + rows[k].resolved, rows[k].size) != 0)
+                        return false;
+        return a->threshold_lowers == b->threshold_lowers;
 }
 
 PolicyNodeSettings settings_node(const PolicySettings *s) {

@@ -18,22 +18,27 @@
 
 #include "accounting.h"
 #include "common/macro.h"
+#include "common/setting-rows.h"
 #include "policy/policy.h"
 
 #define SETTINGS_CLASS_MAX     64U /* with the terminating zero */
 #define SETTINGS_THRESHOLD_MAX 65535U
 
+typedef char SettingsClassName[SETTINGS_CLASS_MAX];
+
+/* The types of common/setting-rows.h. */
+#define SETTING_TYPE_INT        int
+#define SETTING_TYPE_UINT       uint32_t
+#define SETTING_TYPE_PERCENT    uint32_t
+#define SETTING_TYPE_USEC       uint32_t
+#define SETTING_TYPE_BOOL       bool
+#define SETTING_TYPE_PREEMPTION Preemption
+#define SETTING_TYPE_ACCOUNTING Accounting
+#define SETTING_TYPE_CLASS      SettingsClassName
+
+#define SETTING_KEY(arg, KEY, ...) SETTINGS_##KEY,
 typedef enum SettingsKey {
-        SETTINGS_PRIORITY,
-        SETTINGS_WEIGHT,
-        SETTINGS_THRESHOLD,
-        SETTINGS_PREEMPTION,
-        SETTINGS_GANG,
-        SETTINGS_MAX,
-        SETTINGS_MIN,
-        SETTINGS_PERIOD,
-        SETTINGS_ACCOUNTING,
-        SETTINGS_CLASS,
+        SETTING_ROWS(SETTING_KEY, ) /* SETTINGS_PRIORITY, ... */
         _SETTINGS_KEY_MAX,
 } SettingsKey;
 
@@ -41,19 +46,11 @@ typedef enum SettingsKey {
 const char *settings_key_to_string(SettingsKey v);
 int settings_key_from_string(const char *s);
 
+#define SETTING_FIELD(arg, KEY, Name, name, field, TYPE, ...) SETTING_TYPE_##TYPE field;
 typedef struct Settings {
-        unsigned mask;  /* 1 << SettingsKey */
-        unsigned unset; /* of a change: the keys that it takes away; else 0 */
-        int priority;
-        uint32_t weight;
-        uint32_t threshold;
-        Preemption preemption;
-        bool gang;
-        uint32_t max; /* percent; 0: no limit */
-        uint32_t min; /* percent */
-        uint32_t period_us;
-        Accounting accounting;
-        char class[SETTINGS_CLASS_MAX];
+        unsigned mask;                /* 1 << SettingsKey */
+        unsigned unset;               /* of a change: the keys that it takes away; else 0 */
+        SETTING_ROWS(SETTING_FIELD, ) /* int priority; ... */
 } Settings;
 
 #define SETTINGS_NULL ((Settings){0})
@@ -66,18 +63,42 @@ static inline bool settings_is_empty(const Settings *s) {
         return s->mask == 0;
 }
 
+/* The type on the bus: "i", "u", "t", "b" or "s". */
+const char *settings_key_signature(SettingsKey k);
+
+/* The value of a key of type "s", or else the value as a number. */
+const char *settings_get_name(const Settings *s, SettingsKey k);
+int64_t settings_get_number(const Settings *s, SettingsKey k);
+
+/* In words, for the log: numbers in the unit of the bus. Returns buf, or the name itself. */
+const char *settings_format(const Settings *s, SettingsKey k, char *buf, size_t size);
+
 /* Each returns 0, or -ERANGE when the value is out of range (-EINVAL for a name that cannot be one); *s is then
  * unchanged. */
-int settings_set_priority(Settings *s, int64_t v);
-int settings_set_weight(Settings *s, int64_t v);
-int settings_set_threshold(Settings *s, int64_t v);
-int settings_set_preemption(Settings *s, const char *name);
-int settings_set_gang(Settings *s, bool v);
-int settings_set_max(Settings *s, int64_t v);
-int settings_set_min(Settings *s, int64_t v);
-int settings_set_period(Settings *s, int64_t us);
-int settings_set_accounting(Settings *s, const char *name);
-int settings_set_class(Settings *s, const char *name);
+int settings_set_number(Settings *s, SettingsKey k, int64_t v);
+int settings_set_name(Settings *s, SettingsKey k, const char *name);
+
+/* settings_set_priority(&s, 5), settings_set_class(&s, "batch"), ... */
+#define SETTING_TAKES_INT        NUMBER
+#define SETTING_TAKES_UINT       NUMBER
+#define SETTING_TAKES_PERCENT    NUMBER
+#define SETTING_TAKES_USEC       NUMBER
+#define SETTING_TAKES_BOOL       NUMBER
+#define SETTING_TAKES_PREEMPTION NAME
+#define SETTING_TAKES_ACCOUNTING NAME
+#define SETTING_TAKES_CLASS      NAME
+#define SETTING_SETTER_NUMBER(KEY, name)                                                                    \
+        static inline int settings_set_##name(Settings *s, int64_t v) {                                     \
+                return settings_set_number(s, SETTINGS_##KEY, v);                                           \
+        }
+#define SETTING_SETTER_NAME(KEY, name)                                                                      \
+        static inline int settings_set_##name(Settings *s, const char *v) {                                 \
+                return settings_set_name(s, SETTINGS_##KEY, v);                                             \
+        }
+#define SETTING_SETTER_OF(takes, KEY, name) XS_CONCAT(SETTING_SETTER_, takes)(KEY, name)
+#define SETTING_SETTER(arg, KEY, Name, name, field, TYPE, ...)                                              \
+        SETTING_SETTER_OF(SETTING_TAKES_##TYPE, KEY, name)
+SETTING_ROWS(SETTING_SETTER, )
 
 /* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
  * -ERANGE as above. */
@@ -86,7 +107,7 @@ int settings_set_string(Settings *s, const char *key, const char *value);
 /* Whether a group has it from the cgroups above when nobody says it of the group. */
 bool settings_key_is_inherited(SettingsKey k);
 
-/* Max, Min, Period, Accounting: nobody but a group has them. */
+/* Nobody but a group has it: Max, Min, Period, Accounting. */
 bool settings_key_is_of_groups(SettingsKey k);
 
 /* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
@@ -137,13 +158,20 @@ typedef struct SettingsLayer {
 /* Whether the layer can decide the key: what is not inherited is not taken from above. */
 bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
 
+#define SETTING_RESOLVED_POLICY(type, field)
+#define SETTING_RESOLVED_SERVICE(type, field) type field;
+#define SETTING_RESOLVED(                                                                                   \
+                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)   \
+        SETTING_RESOLVED_##HOME(SETTING_TYPE_##TYPE, field)
 typedef struct SettingsResolved {
         PolicySettings policy;
-        Accounting accounting;
-        char class[SETTINGS_CLASS_MAX];         /* "" when none was named */
+        SETTING_ROWS(SETTING_RESOLVED, )        /* those that are no policy's: Accounting accounting; ... */
         SettingsSource source;                  /* the strongest source that decided any key */
         SettingsSource from[_SETTINGS_KEY_MAX]; /* who decided which key */
 } SettingsResolved;
+
+/* What holds where nobody says anything. */
+extern const SettingsResolved settings_usual;
 
 /* The settings of a class, or NULL when there is none of that name (the name is then ignored). A class's own SETTINGS_CLASS key is
  * ignored, too: classes do not nest. */

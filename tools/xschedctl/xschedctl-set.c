@@ -12,6 +12,7 @@
 
 #include "common/bus-flags.h"
 #include "common/parse-util.h"
+#include "common/setting-rows.h"
 #include "common/time-util.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/unit/systemd-bus.h"
@@ -27,17 +28,21 @@ typedef struct Setting {
         bool of_device; /* a parameter of a policy; else of whoever is scheduled */
 } Setting;
 
+#define TYPE_INT        'i'
+#define TYPE_UINT       'u'
+#define TYPE_PERCENT    '%'
+#define TYPE_USEC       't'
+#define TYPE_BOOL       'b'
+#define TYPE_PREEMPTION 's'
+#define TYPE_ACCOUNTING 's'
+#define TYPE_CLASS      's'
+#define OF_WHO_IS_SCHEDULED(arg, KEY, Name, name, field, TYPE, ...)                                         \
+        {#name, #Name, TYPE_##TYPE, TYPE_##TYPE == TYPE_USEC, false},
+
 static const Setting settings[] = {
-                {"class", "Class", 's', false, false},
-                {"priority", "Priority", 'i', false, false},
-                {"weight", "Weight", 'u', false, false},
-                {"threshold", "Threshold", 'u', false, false},
-                {"preemption", "Preemption", 's', false, false},
-                {"gang", "Gang", 'b', false, false},
-                {"max", "Max", '%', false, false},
-                {"min", "Min", '%', false, false},
-                {"period", "Period", 't', true, false},
-                {"accounting", "Accounting", 's', false, false},
+                // clang-format off
+                SETTING_ROWS(OF_WHO_IS_SCHEDULED, )
+                // clang-format on
                 {"concurrency", "Concurrency", 'u', false, true},
                 {"timeslice", "TimeSliceUSec", 't', true, true},
                 {"threshold", "Threshold", 'u', false, true},

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "common/parse-util.h"
+#include "common/setting-rows.h"
 #include "common/time-util.h"
 #include "config.h"
 #include "tools/shared/ctl-bus.h"
@@ -167,7 +168,15 @@ static const Option option_table[] = {
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
 };
 
+#define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)    \
+        SETTING_IF_##WHOSE(#name ", ")
+#define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)     \
+        SETTING_UNLESS_##WHOSE(#name ", ")
+
 static void help(void) {
+        static const char of_anybody[] = SETTING_ROWS(KEY_OF_ANYBODY, );
+        static const char of_groups[] = SETTING_ROWS(KEY_OF_GROUPS, );
+
         printf("xschedctl [OPTION...] VERB ...\n"
                "\n"
                "Inspect and control the GPU scheduler.\n"
@@ -176,11 +185,13 @@ static void help(void) {
         for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
                 printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
         printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
-               "or a unit. KEY is class, priority, weight, threshold, preemption, gang, of a group max, min,\n"
-               "period or accounting; of a device: policy, concurrency, timeslice, threshold, preemption, accounting, linger,\n"
-               "starve or starverun.\n"
+               "or a unit. KEY is %s\n"
+               "of a group %s\n"
+               "of a device policy, concurrency, timeslice, threshold, preemption, accounting, linger, starve,\n"
+               "starverun.\n"
                "\n"
-               "Options:\n");
+               "Options:\n",
+                        of_anybody, of_groups);
         for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
                 const Option *o = option_table + i;
                 char text[64];
