@@ -6,11 +6,10 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
+#include "futex.h"
 #include "page.h"
 
 #define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -87,12 +86,6 @@ void page_done(Page *p) {
                 (void) munmap(p->header, PAGE_SIZE_BYTES);
         safe_close(p->fd);
         *p = PAGE_NULL;
-}
-
-/* By hand, because libc has no wrapper. The futex is shared: the two sides are different processes. */
-static long futex(_Atomic uint32_t *word, int op, uint32_t val, const struct timespec *timeout,
-                uint32_t bits) {
-        return syscall(SYS_futex, (uint32_t *) word, op, val, timeout, NULL, bits);
 }
 
 static void slot_wake(PageSlot *s) {

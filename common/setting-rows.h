@@ -5,8 +5,8 @@
  * The settings of groups, clients and queues: one row each, and nothing else says which there are
  *
  * From these rows come the enum and the struct of service/settings.h, how files and the bus are read, what is kept,
- * explained and logged, the properties of groups and clients, the keys of `xschedctl set`, and its completion. Whoever
- * takes them gives a macro
+ * explained and logged, the properties of groups and clients, and the keys of `xschedctl set`, to which tests hold the
+ * completions and the manual pages. Whoever takes the rows gives a macro
  *
  *     ROW(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)
  *

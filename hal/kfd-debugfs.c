@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 
+#include "common/array.h"
 #include "common/macro.h"
 
 /* Words of a compute queue's descriptor. The registers of a place for queues are the same, from WORD_MQD_BASE on. */
@@ -71,12 +72,10 @@ static void finish_mqd(Mqds *m) {
 
 static int begin_mqd(Mqds *m, bool is_compute, uint32_t gpu_id) {
         finish_mqd(m);
-        if ((m->n & (m->n - 1)) == 0) {
-                KfdMqd *more = reallocarray(m->mqds, m->n ? 2 * m->n : 1, sizeof(KfdMqd));
-                if (!more)
-                        return -ENOMEM;
-                m->mqds = more;
-        }
+        KfdMqd *more = array_grow(m->mqds, m->n, sizeof(KfdMqd));
+        if (!more)
+                return -ENOMEM;
+        m->mqds = more;
         m->mqds[m->n++] = (KfdMqd){.gpu_id = gpu_id, .is_compute = is_compute};
         m->n_words = 0;
         return 0;

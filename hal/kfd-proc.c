@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/macro.h"
 #include "common/parse-util.h"
 #include "common/stream-util.h"
@@ -117,10 +118,6 @@ static int process_path(const char *root, pid_t pid, char path[static PATH_MAX])
         return access(path, F_OK) < 0 ? -ESRCH : 0;
 }
 
-static void *grow(void *array, size_t n, size_t size) {
-        return (n & (n - 1)) == 0 ? reallocarray(array, n ? 2 * n : 1, size) : array;
-}
-
 /* --- queues --- */
 
 static int read_queue(const char *directory, KfdProcQueue *ret) {
@@ -142,7 +139,7 @@ static int read_queue(const char *directory, KfdProcQueue *ret) {
 }
 
 static int add_queue(KfdProcQueues *list, const KfdProcQueue *q) {
-        KfdProcQueue *more = grow(list->queues, list->n, sizeof(KfdProcQueue));
+        KfdProcQueue *more = array_grow(list->queues, list->n, sizeof(KfdProcQueue));
 
         if (!more)
                 return -ENOMEM;
@@ -240,7 +237,7 @@ int kfd_proc_list(const char *root, pid_t **ret, size_t *ret_n) {
         while ((e = readdir(d))) {
                 if (!name_number(e->d_name, "", &pid) || pid == 0 || pid > INT32_MAX)
                         continue;
-                pid_t *more = grow(pids, n, sizeof(pid_t));
+                pid_t *more = array_grow(pids, n, sizeof(pid_t));
                 if (!more)
                         return -ENOMEM;
                 pids = more;
@@ -349,7 +346,7 @@ int kfd_proc_read_usage(const char *root, pid_t pid, KfdProcUsage **ret, size_t 
         while ((e = readdir(d))) {
                 if (!name_number(e->d_name, "vram_", &gpu))
                         continue;
-                KfdProcUsage *more = grow(usage, n, sizeof(KfdProcUsage));
+                KfdProcUsage *more = array_grow(usage, n, sizeof(KfdProcUsage));
                 if (!more)
                         return -ENOMEM;
                 usage = more;

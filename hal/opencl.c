@@ -9,19 +9,13 @@
  */
 
 #include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
 
+#include "common/futex.h"
 #include "common/macro.h"
 #include "hal/opencl.h"
 
 static OpenclHalQueue *opencl_queue(const HalQueue *q) {
         return container_of((HalQueue *) q, OpenclHalQueue, hal);
-}
-
-/* By hand, because libc has no wrapper. */
-static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
-        (void) syscall(SYS_futex, (uint32_t *) word, op, value, NULL, NULL, 0);
 }
 
 void opencl_hal_init(OpenclHalQueue *q) {
@@ -33,7 +27,7 @@ void opencl_hal_enter(OpenclHalQueue *q) {
                 PROTECT_ERRNO;
                 atomic_fetch_add(&q->waiters, 1);
                 while (atomic_load(&q->closed))
-                        futex(&q->closed, FUTEX_WAIT_PRIVATE, 1);
+                        (void) futex(&q->closed, FUTEX_WAIT_PRIVATE, 1, NULL, 0);
                 atomic_fetch_sub(&q->waiters, 1);
         }
         atomic_fetch_add(&q->entered, 1);
@@ -48,7 +42,7 @@ static int opencl_apply(HalQueue *hal, bool held) {
 
         atomic_store(&q->closed, held);
         if (!held && atomic_load(&q->waiters) > 0)
-                futex(&q->closed, FUTEX_WAKE_PRIVATE, INT_MAX);
+                (void) futex(&q->closed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, 0);
         return 0;
 }
 

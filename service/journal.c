@@ -9,30 +9,17 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "common/write-all.h"
 #include "journal.h"
 
 #define JOURNAL_HEADER_SIZE UINT64_C(16)
 #define JOURNAL_SLACK       (UINT64_C(64) * 1024)
 #define JOURNAL_SIZE_MAX    (UINT64_C(64) * 1024 * 1024)
 
-static int write_all(int fd, const void *data, size_t size, uint64_t offset) {
-        const char *p = data;
-
-        while (size > 0) {
-                ssize_t n = pwrite(fd, p, size, (off_t) offset);
-                if (n < 0)
-                        return negative_errno();
-                p += n;
-                size -= (size_t) n;
-                offset += (uint64_t) n;
-        }
-        return 0;
-}
-
 static int write_header(const Journal *j, uint64_t begin, uint64_t end) {
         const uint64_t header[2] = {begin, end};
 
-        return write_all(j->fd, header, sizeof(header), 0);
+        return write_all_at(j->fd, header, sizeof(header), 0);
 }
 
 int journal_new(const char *name, Journal *ret) {
@@ -80,9 +67,9 @@ int journal_append(Journal *j, json_object *record) {
         if (!text)
                 return -ENOMEM;
         uint64_t at = j->compact_end ?: j->end;
-        int r = write_all(j->fd, text, size, at);
+        int r = write_all_at(j->fd, text, size, at);
         if (r >= 0)
-                r = write_all(j->fd, "\n", 1, at + size);
+                r = write_all_at(j->fd, "\n", 1, at + size);
         if (r < 0)
                 return r;
         if (j->compact_end != 0) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/write-all.h"
 #include "state-file.h"
 
 static int open_directory(const char *path) {
@@ -59,26 +60,16 @@ int state_file_read(const char *directory, const char *name, char **ret, size_t 
         return 0;
 }
 
-static int write_all(int fd, const char *data, size_t size) {
-        while (size > 0) {
-                ssize_t n = write(fd, data, size);
-                if (n < 0 && errno != EINTR)
-                        return negative_errno();
-                if (n > 0) {
-                        data += n;
-                        size -= (size_t) n;
-                }
-        }
-        return fsync(fd) < 0 ? negative_errno() : 0;
-}
-
 /* One name: what a crash left of it is written over. */
 static int write_temporary(int dir, const char *name, const char *data, size_t size) {
         (void) unlinkat(dir, name, 0);
         _cleanup_close_ int fd =
                         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-        return fd < 0 ? negative_errno() : write_all(fd, data, size);
+        if (fd < 0)
+                return negative_errno();
+        int r = write_all(fd, data, size);
+        return r >= 0 && fsync(fd) < 0 ? negative_errno() : r;
 }
 
 int state_file_write(const char *directory, const char *name, const char *data, size_t size) {

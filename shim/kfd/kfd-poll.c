@@ -12,11 +12,10 @@
  * packet, and all of them lie below the write index. On a queue that is only looked at, a packet is a launch.
  */
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
+#include "common/futex.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
@@ -38,15 +37,11 @@ typedef struct Turn {
         bool moved;
 } Turn;
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
-        (void) syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, 0);
-}
-
 void kfd_poll_kick(void) {
         PROTECT_ERRNO;
 
         atomic_fetch_add(&poll.kicks, 1);
-        futex(&poll.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+        (void) futex(&poll.kicks, FUTEX_WAKE_PRIVATE, 1, NULL, 0);
 }
 
 void kfd_poll_launched(void) {
@@ -148,7 +143,7 @@ static Turn poll_turn(void) {
 static void poll_sleep(uint32_t kicks) {
         atomic_store(&poll.sleeps, true);
         if (!poll_turn().active)
-                futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+                (void) futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL, 0);
         atomic_store(&poll.sleeps, false);
 }
 
@@ -167,7 +162,7 @@ static void *poll_main(void *unused) {
                 }
                 interval = t.moved ? INTERVAL_MIN_NS : MIN(interval * 5 / 4, INTERVAL_MAX_NS);
                 struct timespec ts = ns_to_timespec(interval);
-                futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, &ts);
+                (void) futex(&poll.kicks, FUTEX_WAIT_PRIVATE, kicks, &ts, 0);
         }
         return NULL;
 }

@@ -25,10 +25,9 @@
  * over when the sleep ended, and what is learned from those is what launches take.
  */
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 
+#include "common/futex.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-launch.h"
@@ -44,14 +43,10 @@
 #define SPINS_PER_LOOK   32U
 #define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
 
-static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
-        return syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, 0);
-}
-
 void opencl_bound_progress(OpenclQueue *q) {
         atomic_fetch_add(&q->progress, 1);
         if (atomic_load(&q->bound_waiters) > 0)
-                (void) futex(&q->progress, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+                (void) futex(&q->progress, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, 0);
 }
 
 /* Whether anything in flight completes without our help. */
@@ -86,7 +81,7 @@ static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
 static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
         if (q->callbacks_prompt) {
                 struct timespec ts = ns_to_timespec(LOOK_ANYWAY_NS);
-                (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts);
+                (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts, 0);
                 return false;
         }
         if (expected_ns >= SLEEP_MIN_NS) {

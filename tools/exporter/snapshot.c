@@ -5,6 +5,7 @@
  */
 
 #include "tools/exporter/snapshot.h"
+#include "common/array.h"
 
 #include <math.h>
 
@@ -61,14 +62,8 @@ Snapshot *snapshot_new(void) {
         return s;
 }
 
-static void *grow(void *array, size_t n, size_t size) {
-        if (n > 0 && (n & (n - 1)) != 0)
-                return array;
-        return reallocarray(array, n > 0 ? n * 2 : 1, size);
-}
-
 static int device_add(Snapshot *s, const char *path, const char *id, SnapshotDevice **ret) {
-        SnapshotDevice *all = grow(s->devices, s->n_devices, sizeof(*all)), *d;
+        SnapshotDevice *all = array_grow(s->devices, s->n_devices, sizeof(*all)), *d;
 
         if (!all)
                 return -ENOMEM;
@@ -92,7 +87,7 @@ static int device_add(Snapshot *s, const char *path, const char *id, SnapshotDev
 }
 
 static int group_add(Snapshot *s, const char *name, const char *device, SnapshotGroup **ret) {
-        SnapshotGroup *all = grow(s->groups, s->n_groups, sizeof(*all)), *g;
+        SnapshotGroup *all = array_grow(s->groups, s->n_groups, sizeof(*all)), *g;
 
         if (!all)
                 return -ENOMEM;

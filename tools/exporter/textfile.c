@@ -14,19 +14,7 @@
 #include <sys/stat.h>
 
 #include "common/macro.h"
-
-static int write_all(int fd, const char *text, size_t size) {
-        while (size > 0) {
-                ssize_t n = write(fd, text, size);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return negative_errno();
-                text += n;
-                size -= (size_t) n;
-        }
-        return 0;
-}
+#include "common/write-all.h"
 
 static int write_new(const char *path, const char *text, size_t size) {
         _cleanup_close_ int fd = mkostemp((char *) (uintptr_t) path, O_CLOEXEC);

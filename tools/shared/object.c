@@ -5,6 +5,7 @@
  */
 
 #include "tools/shared/object.h"
+#include "common/array.h"
 #include "tools/shared/ctl-bus.h"
 
 static const char *const object_kind_table[_OBJECT_KIND_MAX] = {
@@ -111,16 +112,12 @@ static int object_compare_key(const void *key, const void *o) {
 }
 
 static int snapshot_add(Snapshot *s, ObjectKind kind, const char *path, Value *properties) {
-        Object *objects = s->objects;
-        size_t n = s->n_objects;
+        Object *objects = array_grow(s->objects, s->n_objects, sizeof(Object));
         char *copy;
 
-        if ((n & (n - 1)) == 0) {
-                objects = reallocarray(s->objects, n ? 2 * n : 1, sizeof(Object));
-                if (!objects)
-                        return -ENOMEM;
-                s->objects = objects;
-        }
+        if (!objects)
+                return -ENOMEM;
+        s->objects = objects;
         copy = strdup(path);
         if (!copy)
                 return -ENOMEM;

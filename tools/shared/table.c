@@ -13,6 +13,7 @@
 #include <math.h>
 #include <wchar.h>
 
+#include "common/array.h"
 #include "common/time-util.h"
 #include "tools/shared/table.h"
 #include "tools/shared/terminal.h"
@@ -33,15 +34,12 @@ void table_done(Table *t) {
 }
 
 Value *table_add(Table *t, size_t parent) {
-        size_t n = t->n_rows;
+        Row *rows = array_grow(t->rows, t->n_rows, sizeof(Row));
         Value *cells;
 
-        if ((n & (n - 1)) == 0) {
-                Row *rows = reallocarray(t->rows, n ? 2 * n : 1, sizeof(Row));
-                if (!rows)
-                        return NULL;
-                t->rows = rows;
-        }
+        if (!rows)
+                return NULL;
+        t->rows = rows;
         cells = calloc(t->n_columns, sizeof(Value));
         if (!cells)
                 return NULL;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "common/array.h"
 #include "tools/shared/value.h"
 
 void value_done(Value *v) {
@@ -70,17 +71,13 @@ double value_get_double(const Value *v) {
 }
 
 int value_append(Value *list, Value v) {
-        size_t n = list->n_items;
+        Value *items = array_grow(list->items, list->n_items, sizeof(Value));
 
-        /* Grows by doubling: the sizes 0, 1, 2, 4, ... are where it is full. */
-        if ((n & (n - 1)) == 0) {
-                Value *items = reallocarray(list->items, n ? 2 * n : 1, sizeof(Value));
-                if (!items) {
-                        value_done(&v);
-                        return -ENOMEM;
-                }
-                list->items = items;
+        if (!items) {
+                value_done(&v);
+                return -ENOMEM;
         }
+        list->items = items;
         list->items[list->n_items++] = v;
         return 0;
 }

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 
 #include "common/time-util.h"
+#include "common/write-all.h"
 #include "tools/unit/pty-forward.h"
 
 #define ESCAPE       0x1d /* ^] */
@@ -116,24 +117,6 @@ static void restore_terminal(PtyForward *f) {
 }
 
 /* --- from there to here --- */
-
-static int write_all(int fd, const char *p, size_t n) {
-        while (n > 0) {
-                ssize_t k = write(fd, p, n);
-                if (k < 0 && errno == EAGAIN) {
-                        /* Another program made it so: it is the terminal's, not ours. */
-                        (void) poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-                        continue;
-                }
-                if (k < 0 && errno == EINTR)
-                        continue;
-                if (k < 0)
-                        return negative_errno();
-                p += k;
-                n -= (size_t) k;
-        }
-        return 0;
-}
 
 /* > 0 while there may be more. */
 static int print_some(PtyForward *f) {

@@ -5,6 +5,7 @@
  */
 
 #include "tools/xschedctl/plot.h"
+#include "common/array.h"
 
 static void strings_free(char **v, size_t n) {
         for (size_t i = 0; i < n; i++)
@@ -37,14 +38,11 @@ int plot_record_device(PlotRecord *r, const char *id, size_t *ret) {
 }
 
 int plot_record_add(PlotRecord *r, const PlotSample *s) {
-        /* The size is the next power of two. */
-        if ((r->n_samples & (r->n_samples - 1)) == 0) {
-                size_t size = r->n_samples > 0 ? 2 * r->n_samples : 1;
-                PlotSample *samples = reallocarray(r->samples, size, sizeof(PlotSample));
-                if (!samples)
-                        return -ENOMEM;
-                r->samples = samples;
-        }
+        PlotSample *samples = array_grow(r->samples, r->n_samples, sizeof(PlotSample));
+
+        if (!samples)
+                return -ENOMEM;
+        r->samples = samples;
         r->samples[r->n_samples++] = *s;
         return 0;
 }
