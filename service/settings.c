@@ -97,6 +97,15 @@ const SettingsResolved settings_usual = {SETTING_ROWS(SETTING_USUAL, )};
 
 #define BIT(k) (1U << (k))
 
+/* What is the cgroup's own. */
+#define SETTING_OWN(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, ...)              \
+        | (INHERITS_##INHERITS ? 0 : BIT(SETTINGS_##KEY))
+#define OWN_KEYS (0 SETTING_ROWS(SETTING_OWN, ))
+
+#define FOREACH_KEY(k, mask)                                                                                \
+        for (unsigned _left = (mask), k; _left != 0 && (k = (unsigned) __builtin_ctz(_left), true);         \
+                        _left &= _left - 1)
+
 bool settings_key_is_inherited(SettingsKey k) {
         return rows[k].is_inherited;
 }
@@ -129,6 +138,20 @@ static const void *resolved_in(const SettingsResolved *r, SettingsKey k) {
 
 static void *resolved_of(SettingsResolved *r, SettingsKey k) {
         return (char *) r + rows[k].resolved;
+}
+
+/* Nearly all have the size of a word. */
+static void copy_value(SettingsKey k, void *to, const void *from) {
+        if (rows[k].size == sizeof(uint32_t))
+                memcpy(to, from, sizeof(uint32_t));
+        else
+                memcpy(to, from, rows[k].size);
+}
+
+static bool is_same_value(SettingsKey k, const void *a, const void *b) {
+        if (rows[k].size == sizeof(uint32_t))
+                return memcmp(a, b, sizeof(uint32_t)) == 0;
+        return memcmp(a, b, rows[k].size) == 0;
 }
 
 static int64_t get_number(SettingsKey k, const void *at) {
@@ -271,14 +294,13 @@ int settings_unset(Settings *change, const char *key) {
 
 void settings_merge(Settings *s, const Settings *from) {
         s->mask &= ~from->unset;
-        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
-                if (settings_has(from, k))
-                        memcpy(value_of(s, k), value_in(from, k), rows[k].size);
+        FOREACH_KEY(k, from->mask)
+        copy_value(k, value_of(s, k), value_in(from, k));
         s->mask |= from->mask;
 }
 
 static bool key_is_equal(const Settings *a, const Settings *b, SettingsKey k) {
-        return memcmp(value_in(a, k), value_in(b, k), rows[k].size) == 0;
+        return is_same_value(k, value_in(a, k), value_in(b, k));
 }
 
 bool settings_is_equal(const Settings *a, const Settings *b) {
@@ -311,12 +333,10 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k) {
 static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, const SettingsLayer *l) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
 
-        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                if (!settings_layer_decides(l, k))
-                        take &= ~BIT(k);
-                if (!(take & BIT(k)))
-                        continue;
-                memcpy(resolved_of(r, k), value_in(s, k), rows[k].size);
+        if (layer_is_from_above(l))
+                take &= ~OWN_KEYS;
+        FOREACH_KEY(k, take) {
+                copy_value(k, resolved_of(r, k), value_in(s, k));
                 r->from[k] = l->source;
         }
         if (take != 0 && *done == 0)
@@ -379,16 +399,15 @@ static bool is_lower_or_equal(SettingsKey k, int64_t a, int64_t b, const PolicyS
 }
 
 static bool lower_values(SettingsResolved *r, const Settings *s, SettingsSource source) {
-        const SettingsResolved than = *r;
+        unsigned keys = s->mask & ~BIT(SETTINGS_CLASS) & ~(source == SETTINGS_FROM_SLICE ? OWN_KEYS : 0);
+        const PolicySettings than = r->policy;
         bool changed = false;
 
-        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                if (!settings_has(s, k) || (source == SETTINGS_FROM_SLICE && !rows[k].is_inherited))
+        FOREACH_KEY(k, keys) {
+                int64_t a = settings_get_number(s, k), b = get_number(k, resolved_in(r, k));
+                if (a == b || !is_lower_or_equal(k, a, b, &than))
                         continue;
-                int64_t a = settings_get_number(s, k), b = get_number(k, resolved_in(&than, k));
-                if (a == b || !is_lower_or_equal(k, a, b, &than.policy))
-                        continue;
-                memcpy(resolved_of(r, k), value_in(s, k), rows[k].size);
+                copy_value(k, resolved_of(r, k), value_in(s, k));
                 r->policy.threshold_lowers |= k == SETTINGS_THRESHOLD && b == 0;
                 r->from[k] = source;
                 changed = true;
@@ -483,7 +502,7 @@ void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t 
 void settings_from_resolved(const SettingsResolved *r, Settings *ret) {
         *ret = (Settings){.mask = BIT(_SETTINGS_KEY_MAX) - 1};
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
-                memcpy(value_of(ret, k), resolved_in(r, k), rows[k].size);
+                copy_value(k, value_of(ret, k), resolved_in(r, k));
 }
 
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k) {
@@ -496,8 +515,8 @@ bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k)
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b) {
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (rows[k].is_of_policy &&
-                                memcmp((const char *) a + rows[k].resolved,
-                                                (const char *) b + rows[k].resolved, rows[k].size) != 0)
+                                !is_same_value(k, (const char *) a + rows[k].resolved,
+                                                (const char *) b + rows[k].resolved))
                         return false;
         return a->threshold_lowers == b->threshold_lowers;
 }
