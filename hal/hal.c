@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the backends share: the table of them, batches with rollback, estimates
+ * What the backends share: batches with rollback, estimates
  */
 
 #include "hal/hal.h"
 #include "common/macro.h"
 #include "common/time-util.h"
-#include "hal/kfd.h"
-#include "hal/opencl.h"
-
-static const HalOps *const backends[] = {
-                &hal_null_ops,
-                &hal_fake_ops,
-                &hal_opencl_ops,
-                &hal_kfd_ops,
-};
-
-const HalOps *hal_find(const char *name) {
-        for (size_t i = 0; name && i < ELEMENTSOF(backends); i++)
-                if (streq(backends[i]->name, name))
-                        return backends[i];
-        return NULL;
-}
 
 static int apply_one(HalQueue *q, bool held, int (*apply)(HalQueue *q, bool held)) {
         int r = apply(q, held);

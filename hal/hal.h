@@ -75,12 +75,6 @@ struct HalQueue {
         bool changed; /* hal_apply_each()'s own */
 };
 
-extern const HalOps hal_null_ops; /* nothing can be stopped; everything succeeds: level 0 */
-extern const HalOps hal_fake_ops; /* a simulated device in memory, for tests; see hal/fake.h */
-
-/* NULL when there is no such backend. */
-const HalOps *hal_find(const char *name);
-
 /* For backends whose driver takes one queue at a time: brings each queue that is not `held` (or not running) there by apply(), and on
  * the first failure brings those back that were changed. A queue that cannot be brought back stays as it is and says so. */
 int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(HalQueue *q, bool held));

@@ -13,9 +13,9 @@
 #include "cl-test.h"
 #include "common/macro.h"
 #include "common/time-util.h"
-#include "hal/opencl.h"
 #include "tests/lib/hal-suite.h"
 #include "tests/lib/unit.h"
+#include "tests/opencl/hal-opencl.h"
 
 #define WORK_MAX 8192U
 

@@ -6,7 +6,8 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
-#include "hal/fake.h"
+#include "tests/lib/hal-fake.h"
+#include "tests/lib/hal-null.h"
 #include "tests/lib/hal-suite.h"
 #include "tests/lib/unit.h"
 
@@ -109,14 +110,6 @@ static const HalDriver null_driver = {
 
 /* --- the rest --- */
 
-static void test_find(void **state) {
-        assert_ptr_equal(hal_find("null"), &hal_null_ops);
-        assert_ptr_equal(hal_find("fake"), &hal_fake_ops);
-        assert_null(hal_find("warp"));
-        assert_null(hal_find(""));
-        assert_null(hal_find(NULL));
-}
-
 static void test_fake_time(void **state) {
         FakeDevice *d = fake_device_new();
         HalQueue *q[] = {fake_queue_new(d), fake_queue_new(d)};
@@ -181,7 +174,6 @@ static void test_learn(void **state) {
 int main(int argc, char *argv[]) {
         static const HalDriver *const drivers[] = {&fake_driver, &null_driver, NULL};
         const struct CMUnitTest tests[] = {
-                        cmocka_unit_test(test_find),
                         cmocka_unit_test(test_fake_time),
                         cmocka_unit_test(test_failed_rollback),
                         cmocka_unit_test(test_learn),

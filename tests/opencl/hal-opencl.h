@@ -2,13 +2,12 @@
 #pragma once
 
 /*
- * The OpenCL backend: the submission path is what stops
+ * An OpenCL backend for the conformance suite: the submission path is what stops
  *
- * OpenCL has no way to take back a command that was enqueued, or to stop one that runs: its level is the gate, and only the process
- * itself can close it. Who submits to a queue passes opencl_hal_enter() before each command and says opencl_hal_leave() when
- * commands have completed; a hold makes the next one wait. The layer (shim/opencl/) has the page's verdict for a gate
- * and needs none of this; it is for runtimes that schedule their own queues, and for what the conformance suite demands
- * of every backend.
+ * OpenCL cannot take back a command that was enqueued, or stop one that runs: the level of this backend is the gate,
+ * and only the process itself can close it. Each submission calls opencl_hal_enter() before its command, and
+ * opencl_hal_leave() when commands have completed; a hold makes the next one wait. The layer (shim/opencl/) does not
+ * use it: its gate is the verdict of the page.
  *
  * Thread safety: enter and leave from any thread, concurrently with hold and release; neither touches errno.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A simulated device in memory: see fake.h for what it models
+ * A simulated device in memory: see hal-fake.h for what it models
  */
 
 #include <pthread.h>
 
 #include "common/macro.h"
-#include "hal/fake.h"
+#include "tests/lib/hal-fake.h"
 
 typedef struct FakeQueue {
         HalQueue hal;

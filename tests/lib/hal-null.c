@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The backend for queues that nothing can stop: everything succeeds, nothing happens
- *
- * With it, a queue's holds are its gate's alone.
+ * The backend for queues that nothing can stop: see hal-null.h
  */
 
+#include "tests/lib/hal-null.h"
 #include "common/macro.h"
-#include "hal/hal.h"
 
 static int null_apply(HalQueue *q, bool held) {
         return 0;

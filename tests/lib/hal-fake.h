@@ -14,6 +14,8 @@
 
 #include "hal/hal.h"
 
+extern const HalOps hal_fake_ops;
+
 typedef struct FakeDevice FakeDevice;
 
 typedef struct FakeDispatch {

@@ -12,7 +12,7 @@
 
 #include "common/futex.h"
 #include "common/macro.h"
-#include "hal/opencl.h"
+#include "tests/opencl/hal-opencl.h"
 
 static OpenclHalQueue *opencl_queue(const HalQueue *q) {
         return container_of((HalQueue *) q, OpenclHalQueue, hal);
