@@ -34,6 +34,8 @@
  *             the tier is; a new highest tier displaces them all, once, and so does the first of several equals that contend. Without the
  *             bound a tier of n idle entities would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
  *             stops, and those that have tails, are left out.
+ *   await     Whoever was chosen, and would share the device with what an equal has in flight, is granted
+ *             later: drain.h.
  *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn of each kind +
  *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
  *             reason is held, then everybody with a reason is granted; entities that are held and stay held, idle ones
@@ -178,6 +180,7 @@ void entity_unchoose(PolicyEntity *e) {
 
         if (!e->chosen)
                 return;
+        entity_set_awaits_tail(e, false);
         e->chosen = false;
         DL_DELETE2(p->chosen, e, chosen_prev, chosen_next);
         node_count_chosen(e->node, false);
@@ -286,18 +289,15 @@ static bool tree_begin_turn(Policy *p) {
 
 /* --- owe --- */
 
-static bool tree_has_floor(const Policy *p) {
-        return p->config.starve_ns > 0 && p->config.starve_run_ns > 0;
-}
-
 /* Who is about to be released is not starved. */
 static PolicyEntity *tree_find_starved(Policy *p) {
         PolicyEntity *e;
 
-        DL_FOREACH2(p->chosen, e, chosen_next)
-                entity_hold_end(e);
         if (p->now_ns < p->config.starve_ns)
                 return NULL;
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (entity_is_starved(e))
+                        entity_hold_end(e);
         return floor_next(p, p->now_ns - p->config.starve_ns);
 }
 
@@ -424,8 +424,10 @@ static void tree_report(Policy *p) {
                 else
                         entity_hold(e);
 
+        tree_await_tails(p);
         DL_FOREACH2(p->chosen, e, chosen_next)
-                entity_run(e);
+                if (!e->awaits_tail)
+                        entity_run(e);
         if (p->owed)
                 entity_run(p->owed);
         if (p->lingering)
@@ -511,6 +513,8 @@ static uint64_t tree_next(Policy *p) {
                 t = tree_next_drain_end(p);
                 next = MIN(next, t);
         }
+        t = tree_next_await_end(p);
+        next = MIN(next, t);
         t = tree_next_turn(p);
         next = MIN(next, t);
         t = tree_next_refill(p);

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "drain.h"
+#include "floor.h"
 #include "node.h"
 
 /* The n-th that drains, from 0; NULL: there are fewer. */
@@ -16,6 +17,10 @@ static PolicyEntity *tree_drainer(const Policy *p, size_t n) {
         while (e && n-- > 0)
                 e = e->draining_next;
         return e;
+}
+
+static uint64_t entity_drain_since(const PolicyEntity *e) {
+        return e->drain_until_ns - POLICY_TAIL_MAX;
 }
 
 void entity_drain_begin(PolicyEntity *e) {
@@ -81,6 +86,76 @@ bool entity_is_blocked(const PolicyEntity *e) {
         return n > 0;
 }
 
+/* --- who waits to be granted --- */
+
+/* Somebody who is its equal would have to wait for it. */
+static bool entity_is_awaited(const PolicyEntity *e) {
+        const Policy *p = e->policy;
+
+        return e->branch->tier == p->active && !e->chosen && e != p->owed;
+}
+
+/* The latest first, and those that are waited for still. */
+static const PolicyEntity *drainer_before(const Policy *p, const PolicyEntity *e) {
+        const PolicyEntity *d;
+
+        if (!p->draining || e == p->draining)
+                return NULL;
+        d = e ? e->draining_prev : p->draining->draining_prev;
+        return p->now_ns - entity_drain_since(d) < POLICY_TAIL_WAIT ? d : NULL;
+}
+
+static bool entity_has_turn(const PolicyEntity *e) {
+        for (const Branch *b = e->branch; b; b = b->parent)
+                if (b == e->policy->turn)
+                        return true;
+        return false;
+}
+
+/* Whoever runs goes on, and who drains takes the place of his own tail. */
+static bool entity_goes_at_once(const PolicyEntity *e) {
+        return e->grant.verdict == VERDICT_RUN || e->draining || entity_has_turn(e) || entity_is_starved(e);
+}
+
+void entity_set_awaits_tail(PolicyEntity *e, bool awaits) {
+        if (e->awaits_tail == awaits)
+                return;
+        entity_account(e);
+        e->awaits_tail = awaits;
+}
+
+void tree_await_tails(Policy *p) {
+        size_t places = p->config.concurrency, n = 0;
+        const PolicyEntity *d = NULL;
+        PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                n += entity_goes_at_once(e);
+        while (n < places && (d = drainer_before(p, d)))
+                n += entity_is_awaited(d);
+        DL_FOREACH2(p->chosen, e, chosen_next) {
+                bool at_once = entity_goes_at_once(e), awaits = !at_once && n >= places;
+
+                entity_set_awaits_tail(e, awaits);
+                n += !at_once && !awaits;
+        }
+}
+
+uint64_t tree_next_await_end(const Policy *p) {
+        const PolicyEntity *e, *d = NULL;
+        uint64_t next = NSEC_INFINITY;
+        bool any = false;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                any = any || e->awaits_tail;
+        while (any && (d = drainer_before(p, d)))
+                if (entity_is_awaited(d))
+                        next = entity_drain_since(d) + POLICY_TAIL_WAIT;
+        return next;
+}
+
+/* --- who waits although he is granted --- */
+
 /* A branch that has a turn of its own uses no place above. */
 static void entity_mark_blocked(PolicyEntity *e, bool blocked) {
         uint32_t one = blocked ? 1U : -1U;
@@ -97,6 +172,9 @@ void tree_block(Policy *p) {
         size_t n = tree_n_blocked(p);
         PolicyEntity *e;
 
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (e->awaits_tail)
+                        entity_mark_blocked(e, true);
         DL_FOREACH2(p->granted, e, granted_next) {
                 if (n == 0)
                         return;
@@ -110,6 +188,9 @@ void tree_block(Policy *p) {
 void tree_unblock(Policy *p) {
         PolicyEntity *e;
 
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (e->blocked)
+                        entity_mark_blocked(e, false);
         DL_FOREACH2(p->granted, e, granted_next)
                 if (e->blocked)
                         entity_mark_blocked(e, false);

@@ -49,5 +49,11 @@ PolicyEntity *floor_next(Policy *p, uint64_t until_ns);
 /* It has its turn now. */
 void floor_take_turn(PolicyEntity *e);
 
+/* Turns are given at all. */
+bool tree_has_floor(const Policy *p);
+
+/* It is held, and owed a turn. */
+bool entity_is_starved(const PolicyEntity *e);
+
 /* Since when the longest held has been; NSEC_INFINITY: nobody is. */
 uint64_t floor_longest(const Policy *p);

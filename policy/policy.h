@@ -25,7 +25,9 @@
  *     in), and never of two priority tiers at once, but for one turn of a node that its minimum is owed;
  *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs, or the device is kept for somebody who
  *     ran and became idle at most linger_ns ago: from lower tiers, or from others of its own where their weights differ or it is owed more than
- *     a slice (keep.h). Where all weights are equal and nobody is owed so much, equals are not kept waiting;
+ *     a slice (keep.h). Where all weights are equal and nobody is owed so much, equals are not kept waiting. But who
+ *     is chosen among equals is granted only when their tails leave him a place, or after POLICY_TAIL_WAIT: until
+ *     then it is they who have the device (drain.h);
  *   - nobody runs who is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
  *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier, and not while all places have somebody of it, and others of it wanted
@@ -70,6 +72,11 @@
 /* Who does not say that what he has in flight is over is charged for so long, and those who were granted meanwhile from
  * then on. */
 #define POLICY_TAIL_MAX NSEC_PER_SEC
+
+/* For so long, from when it began, equals wait for a tail before they are granted. It is longer than nearly all
+ * launches, and as short as two turns and a half: by a word that was lost, or is kept back on purpose, nobody loses
+ * more. */
+#define POLICY_TAIL_WAIT (50 * NSEC_PER_MSEC)
 
 /* Up to this much later than asked for a dispatch is late; after that the caller was absent. Less than the service's leases last, so that
  * what it granted was in force meanwhile. */
@@ -162,7 +169,7 @@ typedef struct PolicyUsage {
         uint64_t run_ns;        /* the device had its work: see "Time" above */
         uint64_t kept_ns;       /* idle, and the device was kept for it, while others wanted it */
         uint64_t wait_ns;       /* ready, and the device had other work than its own */
-        uint64_t drain_wait_ns; /* of that: it was granted, and what others had in flight was not over */
+        uint64_t drain_wait_ns; /* of that: its turn had come, and what others had in flight was not over */
         uint64_t n_preempted;   /* times it lost its grant while ready */
 } PolicyUsage;
 

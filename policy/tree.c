@@ -316,10 +316,20 @@ static void tree_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsag
         *ret = entity_usage_at(e, now_ns);
 }
 
+/* One of those who run; where they wait for tails, of whoever has the device still. */
+static const PolicyEntity *tree_runner(const Policy *p) {
+        const PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (!e->awaits_tail)
+                        return e;
+        return p->owed ?: p->draining;
+}
+
 /* Of several maxima the one that lasts longest. */
 static bool tree_entity_wait(const PolicyEntity *e, PolicyWait *ret) {
         const Policy *p = e->policy;
-        const PolicyEntity *runner = p->chosen ?: p->owed;
+        const PolicyEntity *runner = tree_runner(p);
         PolicyWait w = {.since_ns = e->held_since_ns, .runner = runner ? runner->owner : NULL};
 
         if (!e->held)

@@ -114,6 +114,7 @@ struct PolicyEntity {
 
         bool ready;
         bool chosen;       /* by the last dispatch, and ready since */
+        bool awaits_tail;  /* chosen, and held until an equal's tail is over: drain.h */
         bool advanced;     /* idle, and one of Policy.advanced */
         PolicyGrant grant; /* last reported */
 

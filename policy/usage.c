@@ -38,7 +38,7 @@ PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
                 return u;
         }
         u.wait_ns += ns;
-        if (e->grant.verdict == VERDICT_RUN)
+        if (e->grant.verdict == VERDICT_RUN || e->awaits_tail)
                 u.drain_wait_ns += ns;
         return u;
 }

@@ -66,10 +66,10 @@ struct PolicyEntity {
         PolicyParty party;
         Member m;
         bool ready, was_ready, chosen;
-        bool kept, behind, draining, by_floor, blocked;
+        bool kept, behind, draining, by_floor, blocked, awaits;
         uint64_t kept_until, kept_order, drain_until, drain_order;
         uint64_t chosen_order, held_order, grant_order, idle_order;
-        uint64_t held_since, idle_since;
+        uint64_t held_since, idle_since, awaited_ns;
         uint64_t gaps[NAIVE_GAPS]; /* the latest last */
         size_t n_gaps;
         PolicyGrant grant;
@@ -176,6 +176,13 @@ void naive_drain_begin(PolicyEntity *e);
 void naive_tail(PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
+
+/* Who of those chosen is not granted before an equal's tail is over; they waited for so long. */
+void naive_note_awaiting(Policy *p);
+void naive_account_awaiting(Policy *p, uint64_t ns);
+
+/* When what somebody waits for, granted or not, counts no longer. */
+uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
 
 /* --- naive-floor.c --- */

@@ -178,7 +178,7 @@ void naive_note_blocked(Policy *p) {
         FOR_EACH(p, e) {
                 tails += e->draining;
                 n += e->ready && e->grant.verdict == VERDICT_RUN;
-                e->blocked = false;
+                e->blocked = e->chosen && e->awaits;
         }
         tails = MIN(tails, (size_t) p->config.concurrency);
         n += tails;
@@ -193,6 +193,74 @@ void naive_note_blocked(Policy *p) {
                 if (latest)
                         latest->blocked = true;
         }
+}
+
+static bool has_tail(const PolicyEntity *e) {
+        PolicyEntity *d = NULL;
+
+        for (uint32_t i = 0; i < e->p->config.concurrency && (d = naive_next_drainer(e->p, d)); i++)
+                if (d == e)
+                        return true;
+        return false;
+}
+
+static bool goes_at_once(const PolicyEntity *e) {
+        const Policy *p = e->p;
+        bool starved = p->config.starve_ns > 0 && p->config.starve_run_ns > 0 &&
+                        p->now - e->held_since >= p->config.starve_ns;
+
+        return e->grant.verdict == VERDICT_RUN || e->draining || naive_has_turn(e) || starved;
+}
+
+/* Of an equal of those chosen, for less than 50 ms. */
+static bool is_awaited(const PolicyEntity *d) {
+        return d->draining && !d->chosen && d != d->p->owed && d->tier == d->p->active &&
+                        d->p->now < d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC;
+}
+
+/* Each of the chosen has a place, and each tail of an equal takes one; whoever finds none left waits. */
+void naive_note_awaiting(Policy *p) {
+        uint64_t order = 0;
+        size_t taken = 0;
+
+        FOR_EACH(p, e) {
+                taken += is_awaited(e) || (e->chosen && goes_at_once(e));
+                e->awaits = false;
+        }
+        for (;;) {
+                PolicyEntity *next = NULL;
+
+                FOR_EACH(p, e)
+                        if (e->chosen && !goes_at_once(e) && e->chosen_order > order &&
+                                        (!next || e->chosen_order < next->chosen_order))
+                                next = e;
+                if (!next)
+                        return;
+                order = next->chosen_order;
+                next->awaits = taken >= p->config.concurrency;
+                taken += !next->awaits;
+        }
+}
+
+void naive_account_awaiting(Policy *p, uint64_t ns) {
+        FOR_EACH(p, e)
+                if (e->chosen && e->awaits && !has_tail(e))
+                        e->awaited_ns += ns;
+}
+
+uint64_t naive_next_tail_end(const Policy *p) {
+        uint64_t next = NSEC_INFINITY;
+        bool any = false;
+
+        FOR_EACH(p, e) {
+                any = any || (e->chosen && e->awaits);
+                if (e->blocked && e->grant.verdict == VERDICT_RUN)
+                        next = MIN(next, naive_next_drainer(p, NULL)->drain_until);
+        }
+        FOR_EACH(p, d)
+                if (any && is_awaited(d))
+                        next = MIN(next, d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC);
+        return next;
 }
 
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns) {

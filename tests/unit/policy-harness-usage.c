@@ -5,6 +5,7 @@
  */
 
 #include "policy-harness.h"
+#include "policy-naive.h"
 
 /* The one that drains after that one. */
 static Job *next_drainer(const Harness *h, uint64_t order) {
@@ -93,12 +94,15 @@ void harness_check_usage(const Harness *h) {
 
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
-                PolicyUsage u;
+                PolicyUsage u, awaited = {};
 
                 h->ops->entity_usage(j->entity, h->now_ns, &u);
                 CHECK(h, u.run_ns == j->usage.run_ns);
                 CHECK(h, u.wait_ns == j->usage.wait_ns);
-                CHECK(h, u.drain_wait_ns == j->usage.drain_wait_ns);
+                if (h->oracle)
+                        policy_naive_ops.entity_usage(j->twin, h->now_ns, &awaited);
+                CHECK(h, u.drain_wait_ns >= j->usage.drain_wait_ns + awaited.drain_wait_ns);
+                CHECK(h, !h->oracle || u.drain_wait_ns == j->usage.drain_wait_ns + awaited.drain_wait_ns);
                 CHECK(h, u.n_preempted == j->usage.n_preempted);
                 CHECK(h, u.run_ns + u.wait_ns == j->ready_ns);
                 CHECK(h, u.kept_ns >= j->usage.kept_ns);

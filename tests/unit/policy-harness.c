@@ -34,6 +34,10 @@ static void harness_on_grant(void *owner, const PolicyGrant *g, void *userdata) 
         h->got[h->n_got++] = (HarnessGrant){.job = j, .grant = *g};
 
         if (g->verdict != j->grant.verdict) {
+                if (j->ready && g->verdict == VERDICT_RUN) {
+                        j->granted_step = h->step;
+                        j->granted_from_tail = j->drain_order > 0;
+                }
                 if (j->ready || g->verdict == VERDICT_RUN)
                         j->drain_order = 0;
                 if (g->verdict == VERDICT_RUN)
@@ -377,11 +381,22 @@ static void check_running(Harness *h) {
                                                         h->jobs[i]->waited_ns >= h->config.starve_ns);
                 CHECK(h, found);
         }
-        /* Work-conserving, but for places that are kept. An owed turn of the lingered-over tier can stand beside an otherwise empty device, and a turn
-         * of a lower tier's minimum in place of one of the highest. */
-        size_t n_kept = count_kept(h, top, false) +
+        if (!minima && !h->reconfigured)
+                harness_check_awaited(h, top, n_running);
+        /* Work-conserving, but for places that equals' launches have still, and places that are kept. An owed turn of
+         * the lingered-over tier can stand beside an otherwise empty device, and a turn of a lower tier's minimum in
+         * place of one of the highest. */
+        size_t n_awaited = harness_count_awaited(h, top),
+               n_kept = count_kept(h, top, false) +
                         (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
-        if (n_running < should && n_kept > 0 && n_running + n_kept + n_owed + (guaranteed != NULL) >= should)
+        if (n_running < should &&
+                        (harness_may_await_above(h, top) ||
+                                        (n_awaited > 0 &&
+                                                        n_running + n_awaited + n_kept + n_owed + minima >=
+                                                                        should)))
+                h->seen.n_awaited++;
+        else if (n_running < should && n_kept > 0 &&
+                        n_running + n_kept + n_owed + (guaranteed != NULL) >= should)
                 h->seen.n_kept++;
         else if (n_running < should &&
                         !(minima && n_running + 1 == should &&
@@ -410,7 +425,8 @@ static void note_contention(Harness *h) {
 
 /* All places of the tier have somebody, for whom one may be kept, and others wanted them shortly before, or the tier was not the highest. */
 static bool is_taken(const Harness *h, int tier) {
-        size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_has(h, false);
+        size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
+                        harness_has(h, false);
 
         return n >= h->config.concurrency &&
                         h->now_ns < MAX(h->may_be_contended_ns, h->highest_since_ns) + RECENT_NS;

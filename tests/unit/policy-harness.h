@@ -59,6 +59,8 @@ typedef struct Job {
         uint64_t grant_order;      /* of the last change to run, the later the higher */
         uint64_t drain_order;      /* the same of the hold that it drains since; 0: it does not */
         uint64_t drain_until_ns;   /* when that counts no longer */
+        uint64_t granted_step;     /* when it was last granted while it was ready, ... */
+        bool granted_from_tail;    /* ... and whether it drained then */
         uint64_t ready_ns;         /* what it should be accounted: all of it, ... */
         PolicyUsage usage;         /* ... and its parts */
 } Job;
@@ -85,7 +87,7 @@ typedef struct HarnessFloor {
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
-                        n_stopped, n_guaranteed, n_kept, n_tails, n_came_back;
+                        n_stopped, n_guaranteed, n_kept, n_tails, n_came_back, n_awaited;
 } HarnessSeen;
 
 struct Harness {
@@ -147,6 +149,15 @@ void harness_dispatch(Harness *h);
 /* Counts who is beside whom; the longest that anybody may be held, by that. */
 void harness_note_floors(Harness *h);
 uint64_t harness_longest_wait(Harness *h, const Job *j);
+
+/* policy-harness-awaited.c: tails of that tier that others of it wait for, and whether others may of a tier above,
+ * whom a maximum may stop as well. */
+size_t harness_count_awaited(const Harness *h, int priority);
+bool harness_may_await_above(const Harness *h, int priority);
+
+/* Who has just been granted found a place that neither another nor a tail of his tier had; but for those who are owed
+ * it. */
+void harness_check_awaited(const Harness *h, int top, size_t n_running);
 
 /* policy-harness-usage.c: what the time up to then comes to, and that the policy says the same. */
 void harness_account(Harness *h, uint64_t ns);

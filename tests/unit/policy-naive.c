@@ -58,6 +58,7 @@ static void step(Policy *p, uint64_t to, uint64_t charged) {
         FOR_EACH_NODE(p, n)
         if (n->wanting && n->settings.min > 0)
                 naive_add_credit(n, (int64_t) (MIN(to - from, UINT64_C(1) << 48) * n->settings.min));
+        naive_account_awaiting(p, to - from);
         p->now = to;
         naive_note_blocked(p);
         if (until > from)
@@ -224,8 +225,10 @@ static void report_all(Policy *p) {
 
         for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order)
                 report(e, may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
+        naive_note_awaiting(p);
         FOR_EACH_CHOSEN(p, c)
-        report(c, VERDICT_RUN);
+        if (!c->awaits)
+                report(c, VERDICT_RUN);
         if (p->owed)
                 report(p->owed, VERDICT_RUN);
         if (p->lingering)
@@ -259,9 +262,8 @@ static uint64_t next_time(Policy *p) {
                 next = MIN(next, p->linger_until);
         t = naive_next_keep_end(p);
         next = MIN(next, t);
-        FOR_EACH(p, e)
-                if (e->blocked)
-                        next = MIN(next, naive_next_drainer(p, NULL)->drain_until);
+        t = naive_next_tail_end(p);
+        next = MIN(next, t);
         if (p->active >= 0) {
                 t = ns_add(p->now, naive_left(&p->root, p->active, p->slots));
                 next = MIN(next, t);
@@ -472,13 +474,13 @@ static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
         e->draining = false;
 }
 
-/* The harness counts these for itself. */
+/* The harness counts the rest for itself. */
 static void naive_device_usage(const Policy *p, uint64_t now, PolicyDeviceUsage *ret) {
         *ret = (PolicyDeviceUsage){};
 }
 
 static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage *ret) {
-        *ret = (PolicyUsage){};
+        *ret = (PolicyUsage){.drain_wait_ns = e->awaited_ns};
 }
 
 static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now) {

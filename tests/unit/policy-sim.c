@@ -32,20 +32,50 @@ static void mark_dirty(Sim *s, SimTenant *t) {
 
 /* --- the device --- */
 
-static void device_begin(Sim *s) {
-        SimTenant *t = s->tenants + s->ring[s->head % SIM_RING];
+/* Whose launch is next, where the device takes turns; -1: nobody's. */
+static int device_next_in_turn(const Sim *s) {
+        for (size_t i = 0; i < s->n; i++) {
+                size_t next = ((size_t) (s->last + 1) + i) % s->n;
 
-        s->end_ns = s->now_ns + t->kernel_ns;
-        if (s->last != s->ring[s->head % SIM_RING])
-                s->n_switches++;
-        s->last = s->ring[s->head % SIM_RING];
+                if (s->tenants[next].n_on_device > 0)
+                        return (int) next;
+        }
+        return -1;
 }
 
-static void device_submit(Sim *s, const SimTenant *t) {
+static int device_next(const Sim *s) {
+        if (s->share_ns > 0)
+                return device_next_in_turn(s);
+        return s->head < s->tail ? s->ring[s->head % SIM_RING] : -1;
+}
+
+/* Goes on with somebody's first launch, whose turn begins unless it is his already. */
+static void device_begin(Sim *s, int who) {
+        uint64_t done_ns;
+
+        s->current = who;
+        s->from_ns = s->now_ns;
+        if (who < 0) {
+                s->end_ns = NSEC_INFINITY;
+                return;
+        }
+        if (s->last != who)
+                s->n_switches++;
+        if (s->last != who || s->turn_ns <= s->now_ns)
+                s->turn_ns = s->share_ns > 0 ? s->now_ns + s->share_ns : NSEC_INFINITY;
+        s->last = who;
+        done_ns = s->now_ns + s->tenants[who].left_ns;
+        s->end_ns = MIN(done_ns, s->turn_ns);
+}
+
+static void device_submit(Sim *s, SimTenant *t) {
         assert(s->tail - s->head < SIM_RING);
-        s->ring[s->tail++ % SIM_RING] = (uint8_t) (t - s->tenants);
-        if (s->tail - s->head == 1)
-                device_begin(s);
+        if (s->share_ns == 0)
+                s->ring[s->tail++ % SIM_RING] = (uint8_t) (t - s->tenants);
+        if (t->n_on_device++ == 0)
+                t->left_ns = t->kernel_ns;
+        if (s->current < 0)
+                device_begin(s, (int) (t - s->tenants));
 }
 
 static uint32_t tenant_bound(const Sim *s, const SimTenant *t) {
@@ -57,12 +87,13 @@ static uint32_t tenant_bound(const Sim *s, const SimTenant *t) {
         return MAX(t->threshold, (uint32_t) fits);
 }
 
-static void device_end(Sim *s) {
-        SimTenant *t = s->tenants + s->ring[s->head++ % SIM_RING];
-
+static void launch_end(Sim *s, SimTenant *t) {
+        if (--t->n_on_device > 0)
+                t->left_ns = t->kernel_ns;
+        if (s->share_ns == 0)
+                s->head++;
         t->outstanding--;
         t->n_done++;
-        t->device_ns += t->kernel_ns;
         if (in_flight(t) == 0) {
                 t->drained_ns = s->now_ns;
                 t->busy_ns += s->now_ns - t->launched_ns;
@@ -73,10 +104,20 @@ static void device_end(Sim *s) {
                 t->at_ns = MIN(t->at_ns, s->now_ns + s->latencies.room_ns);
         if (t->wait == SIM_FOR_END && t->outstanding == 0)
                 t->at_ns = s->now_ns + s->latencies.gap_ns;
-        if (s->head < s->tail)
-                device_begin(s);
+}
+
+static void device_end(Sim *s) {
+        SimTenant *t = s->tenants + s->current;
+        uint64_t ns = s->now_ns - s->from_ns;
+
+        t->device_ns += ns;
+        t->left_ns -= ns;
+        if (t->left_ns == 0)
+                launch_end(s, t);
+        if (s->share_ns > 0 && s->turn_ns > s->now_ns && t->n_on_device > 0)
+                device_begin(s, s->current);
         else
-                s->end_ns = NSEC_INFINITY;
+                device_begin(s, device_next(s));
 }
 
 /* --- programs --- */
@@ -242,6 +283,7 @@ void sim_init(Sim *s) {
                         .end_ns = NSEC_INFINITY,
                         .service_ns = NSEC_INFINITY,
                         .timer_ns = NSEC_INFINITY,
+                        .current = -1,
                         .last = -1,
         };
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A simulated machine under the real policy: a device that takes launches first come, first served; programs that launch, and
- * wait; and a service that hears of it by edges, late
+ * A simulated machine under the real policy: a device that takes launches first come, first served, or in turns of
+ * its own between programs; programs that launch, and wait; and a service that hears of it by edges, late
  *
  * Discrete events in virtual time, no clock. What is between a program and the service is as in common/page.h: a slot with `outstanding`,
  * `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them. What the service does with what it finds there is as in
@@ -82,6 +82,8 @@ typedef struct SimTenant {
 
         /* the truth */
         uint64_t n_done, device_ns;
+        uint32_t n_on_device;
+        uint64_t left_ns;         /* of the first of them */
         uint64_t longest_wait_ns; /* at the gate, or behind others' launches */
 } SimTenant;
 
@@ -95,9 +97,12 @@ typedef struct Sim {
         size_t n;
 
         uint64_t now_ns;
-        uint8_t ring[SIM_RING]; /* launches on the device, by tenant */
+        uint64_t share_ns; /* how long the device's own turns between programs are; 0: first come, first served */
+        uint8_t ring[SIM_RING]; /* launches on the device, by tenant, where it does not */
         size_t head, tail;
-        uint64_t end_ns; /* of the first */
+        int current;               /* whose launch it works on; -1: none */
+        uint64_t from_ns, turn_ns; /* worked since then; until when it is his turn */
+        uint64_t end_ns;           /* of its launch, or its turn */
 
         Policy *policy;
         PolicyNode *nodes[SIM_TENANTS_MAX]; /* those above first */

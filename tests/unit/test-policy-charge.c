@@ -62,7 +62,7 @@ static PolicyUsage usage(const Job *j) {
         return u;
 }
 
-/* The next is charged from its own start, and its slice begins then. */
+/* The next is granted when the tail is over, is charged from then on, and its slice begins then. */
 static void test_tail(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -71,12 +71,14 @@ static void test_tail(void **state) {
         ready(a);
         ready(b);
         harness_run(h, 5 * MSEC);
-        assert_true(!granted(a) && granted(b));
+        assert_true(!granted(a) && !granted(b));
+        assert_int_equal(h->wake_ns, h->now_ns + POLICY_TAIL_WAIT);
         harness_run(h, 10 * MSEC);
         assert_int_equal(usage(a).run_ns, 15 * MSEC);
         assert_int_equal(usage(b).run_ns, 0);
         assert_int_equal(usage(b).drain_wait_ns, 10 * MSEC);
         drained(a);
+        assert_true(!granted(a) && granted(b));
         harness_run(h, 4 * MSEC);
         assert_true(!granted(a) && granted(b));
         assert_int_equal(usage(b).run_ns, 4 * MSEC);
@@ -86,7 +88,90 @@ static void test_tail(void **state) {
         harness_run(h, 10 * MSEC);
         assert_true(!granted(a) && granted(b));
         harness_run(h, 10 * MSEC);
+        assert_true(!granted(a) && !granted(b));
+        drained(b);
         assert_true(granted(a) && !granted(b));
+}
+
+/* Nobody waits for a word that does not come: then both are on the device, and the tail is charged still. */
+static void test_tail_is_not_awaited_for_long(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        ready(b);
+        harness_run(h, 5 * MSEC);
+        harness_run(h, POLICY_TAIL_WAIT - MSEC);
+        assert_true(!granted(a) && !granted(b));
+        harness_run(h, MSEC);
+        assert_true(!granted(a) && granted(b));
+        harness_run(h, MSEC);
+        assert_int_equal(usage(a).run_ns, 56 * MSEC);
+        assert_int_equal(usage(b).drain_wait_ns, 51 * MSEC);
+}
+
+/* Whoever is above, or is owed a turn, waits for nobody's tail to be granted. */
+static void test_precedence_does_not_wait(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100), *high = add(h, 1, 100);
+
+        s.min = 50;
+        s.period_ns = 10 * MSEC;
+        ready(a);
+        ready(b);
+        harness_run(h, 5 * MSEC);
+        assert_true(!granted(a) && !granted(b));
+        ready(high); /* while an equal waits, */
+        assert_true(granted(high) && !granted(b));
+        idle(high);
+        drained(a);
+        drained(b);
+        harness_run(h, 2 * MSEC);
+        Job *runner = granted(a) ? a : b, *other = runner == a ? b : a;
+        assert_true(granted(runner) && !granted(other));
+        ready(high); /* and while one runs */
+        assert_true(granted(high) && !granted(runner));
+
+        Job *owed = harness_add_below(h, harness_add_node(h, NULL, s), (PolicySettings){.weight = 100});
+        ready(owed);
+        for (unsigned i = 0; i < 20 && !granted(owed); i++)
+                harness_run(h, MSEC);
+        assert_true(granted(owed) && !granted(high));
+}
+
+/* Who is starved is granted beside a tail, too. */
+static void test_starved_do_not_wait(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        PolicyConfig c = h->config;
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        c.starve_ns = 20 * MSEC;
+        c.starve_run_ns = MSEC;
+        harness_configure(h, &c);
+        ready(a);
+        ready(b);
+        harness_run(h, 19 * MSEC);
+        assert_true(!granted(a) && !granted(b));
+        harness_run(h, MSEC);
+        assert_true(!granted(a) && granted(b));
+}
+
+/* Who goes on takes the place of his own tail. */
+static void test_own_tail(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+
+        ready(a);
+        ready(b);
+        harness_run(h, 5 * MSEC);
+        assert_true(!granted(a) && !granted(b));
+        idle(b);
+        assert_true(granted(a));
 }
 
 /* The debt stays when the debtor goes away for a moment. */
@@ -188,10 +273,13 @@ static void test_two_places(void **state) {
         ready(b);
         ready(c);
         harness_run(h, 5 * MSEC);
+        assert_int_equal(granted(a) + granted(b) + granted(c), 1);
         harness_run(h, MSEC);
 
         uint64_t run_ns = usage(a).run_ns + usage(b).run_ns + usage(c).run_ns;
         assert_int_equal(run_ns, 12 * MSEC);
+        drained(granted(a) ? b : a);
+        assert_int_equal(granted(a) + granted(b) + granted(c), 2);
 }
 
 /* Launches of 100 us with pauses of 50: as often as said. */
@@ -261,12 +349,14 @@ static void test_equals_lose(void **state) {
         ready(b);
         for (unsigned i = 0; i < 400; i++) {
                 ready(a);
+                if (b->drain_order > 0) {
+                        harness_run(h, 2 * MSEC); /* b's launch ends */
+                        drained(b);
+                }
                 if (!granted(a)) {
                         harness_run(h, 100 * USEC);
                         continue;
                 }
-                harness_run(h, b->drain_order > 0 ? 2 * MSEC : 0); /* b's launch ends */
-                drained(b);
                 harness_run(h, 100 * USEC);
                 idle(a);
                 harness_run(h, 50 * USEC);
@@ -307,6 +397,10 @@ static void test_no_launch_in_anothers_turn(void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_tail),
+                        cmocka_unit_test(test_tail_is_not_awaited_for_long),
+                        cmocka_unit_test(test_precedence_does_not_wait),
+                        cmocka_unit_test(test_starved_do_not_wait),
+                        cmocka_unit_test(test_own_tail),
                         cmocka_unit_test(test_tail_is_not_washed_off),
                         cmocka_unit_test(test_tail_is_bounded),
                         cmocka_unit_test(test_tail_of_the_stopped),

@@ -24,7 +24,8 @@
 /* Before there is contention nothing is bounded: what was launched then is let go by. */
 #define WARM_UP         (1 * NSEC_PER_SEC)
 #define LONG_RUN        (10 * NSEC_PER_SEC)
-#define RUN             (SANITIZED ? 3 * NSEC_PER_SEC : LONG_RUN)
+#define SHORT_RUN       (4 * NSEC_PER_SEC)
+#define RUN             (SANITIZED ? 3 * NSEC_PER_SEC : share_ns > 0 ? SHORT_RUN : LONG_RUN)
 #define TOLERANCE       0.03
 #define QUICK_TOLERANCE 0.05
 
@@ -52,7 +53,15 @@ static const Kind kinds[] = {
                 {"10ms sync", SIM_SYNC, 10 * MSEC},
 };
 
+/* Of the device between programs; 0: it takes launches first come, first served. */
+static uint64_t share_ns;
+
 static Sim sim;
+
+static void begin(void) {
+        sim_init(&sim);
+        sim.share_ns = share_ns;
+}
 
 typedef struct Row {
         const Kind *kind;
@@ -158,7 +167,7 @@ static void pairs(uint32_t heavy, uint32_t light) {
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
                 for (size_t j = 0; j < ELEMENTSOF(kinds); j++) {
-                        sim_init(&sim);
+                        begin();
                         Row rows[] = {weighted(kinds + i, heavy, NULL, part),
                                         weighted(kinds + j, light, NULL, 1 - part)};
 
@@ -183,7 +192,7 @@ static void test_three(void **state) {
         size_t failed = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
-                sim_init(&sim);
+                begin();
                 Row rows[] = {weighted(kinds + i, 500, NULL, 0.5),
                                 weighted(kinds + (i + 4) % ELEMENTSOF(kinds), 300, NULL, 0.3),
                                 weighted(kinds + (i + 8) % ELEMENTSOF(kinds), 200, NULL, 0.2)};
@@ -209,7 +218,7 @@ static void test_nested(void **state) {
         size_t failed = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
-                sim_init(&sim);
+                begin();
                 PolicyNode *slice = node(NULL, 300, 0, 0), *a = node(slice, 200, 0, 0),
                            *b = node(slice, 100, 0, 0), *other = node(NULL, 100, 0, 0);
                 Row rows[] = {weighted(kinds + i, 100, a, 0.5),
@@ -229,7 +238,7 @@ static void test_max(void **state) {
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
                 for (size_t j = 0; j < ELEMENTSOF(kinds); j += 3) {
-                        sim_init(&sim);
+                        begin();
                         PolicyNode *n = node(NULL, 100, 20, 0);
                         Row rows[] = {weighted(kinds + i, 100, n, 0), weighted(kinds + j, 100, NULL, 0)};
                         uint64_t before;
@@ -255,7 +264,7 @@ static void test_min(void **state) {
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
                 for (size_t j = 0; j < ELEMENTSOF(kinds); j += 3) {
-                        sim_init(&sim);
+                        begin();
                         PolicyNode *n = node(NULL, 100, 0, 30);
                         Row rows[] = {row(kinds + i, (PolicySettings){.weight = 100, .priority = -1}, n, 0),
                                         row(kinds + j, (PolicySettings){.weight = 100}, NULL, 0)};
@@ -271,14 +280,29 @@ static void test_min(void **state) {
         assert_int_equal(failed, 0);
 }
 
+static int use_first_come(void **state) {
+        share_ns = 0;
+        return 0;
+}
+
+static int use_turns(void **state) {
+        share_ns = 2 * MSEC;
+        return 0;
+}
+
+#define IN_BOTH(test)                                                                                       \
+        {#test ", first come, first served", test, use_first_come, NULL, NULL}, {                           \
+#                test ", device takes turns", test, use_turns, NULL, NULL                                   \
+        }
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
-                        cmocka_unit_test(test_300_to_100),
-                        cmocka_unit_test(test_900_to_100),
-                        cmocka_unit_test(test_three),
-                        cmocka_unit_test(test_nested),
-                        cmocka_unit_test(test_max),
-                        cmocka_unit_test(test_min),
+                        IN_BOTH(test_300_to_100),
+                        IN_BOTH(test_900_to_100),
+                        IN_BOTH(test_three),
+                        IN_BOTH(test_nested),
+                        IN_BOTH(test_max),
+                        IN_BOTH(test_min),
         };
 
         return cmocka_run_group_tests_name("policy-mix", tests, NULL, NULL);

@@ -238,14 +238,15 @@ static void test_random(void **state) {
                 all.n_kept += s.n_kept;
                 all.n_tails += s.n_tails;
                 all.n_came_back += s.n_came_back;
+                all.n_awaited += s.n_awaited;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
                       ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64
                       ", stopped %" PRIu64 ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64
-                      ", came back %" PRIu64 "\n",
+                      ", came back %" PRIu64 ", awaited %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered,
                         all.n_contended, all.n_many_idle, all.n_stopped, all.n_guaranteed, all.n_kept,
-                        all.n_tails, all.n_came_back);
+                        all.n_tails, all.n_came_back, all.n_awaited);
         assert_true(all.n_preempted > SCENARIOS);
         assert_true(all.n_owed > SCENARIOS);
         assert_true(all.n_lingered > SCENARIOS);
@@ -256,6 +257,7 @@ static void test_random(void **state) {
         assert_true(all.n_kept > SCENARIOS / 2);
         assert_true(all.n_tails > SCENARIOS);
         assert_true(all.n_came_back > SCENARIOS);
+        assert_true(all.n_awaited > SCENARIOS);
 }
 
 int main(int argc, char *argv[]) {
