@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares over nested slices, by what services computed: synchronous programs, on PoCL. What is allowed is what is asked within 10 points of
-the device, and what the machine leaves unknown; see tests/opencl/test-mix.py."""
+"""Shares over nested slices, by what services computed: synchronous programs, on PoCL. What is allowed is what is
+asked within 3 points of the device, and what the machine leaves unknown; see tests/opencl/test-mix.py."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ from shares import SharesCase, main
 PROGRAM = "/mnt/build/tests/opencl/mix-tenant"
 LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
 BUS = "unix:path=/run/dbus/system_bus_socket"
-WITHIN = 0.1
+WITHIN = 0.03
 SECONDS = 6
 
 
