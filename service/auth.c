@@ -37,8 +37,12 @@
 
 /* The bus lets a connection wait for 128 replies by default, and refuses its further calls. Dialogs can stay open for as long as a user
  * likes, so they have places of their own, and nobody else's question waits for one of those. What finds no place waits for it here. */
-#define ASKED_MAX          48U
-#define ASKED_PER_USER_MAX 8U
+#define ASKED_MAX 48U
+
+/* Of one user, without a dialog and with one. polkit answers one after the other, some milliseconds each: who waits
+ * for an answer waits for those that others have asked for before. Two at a time are as quick as many, and a dialog
+ * may be forgotten in another terminal. */
+static const unsigned asked_per_user_max[2] = {2, 4};
 
 typedef enum CheckState {
         CHECK_PENDING,
@@ -389,12 +393,12 @@ typedef struct Asked {
         size_t n;
 } Asked;
 
-static bool asked_has_room(const Asked *asked, uid_t uid) {
+static bool asked_has_room(const Asked *asked, uid_t uid, bool interactive) {
         unsigned n = 0;
 
         for (size_t i = 0; i < asked->n; i++)
                 n += asked->uids[i] == uid;
-        return asked->n < ASKED_MAX && n < ASKED_PER_USER_MAX;
+        return asked->n < ASKED_MAX && n < asked_per_user_max[interactive];
 }
 
 static void count_asked(const Auth *a, Asked asked[static 2]) {
@@ -417,7 +421,8 @@ static void ask_waiting(Auth *a) {
                         Check *c = q->checks + i;
                         Asked *of = asked + c->interactive;
 
-                        if (c->state != CHECK_PENDING || c->asked_as > 0 || !asked_has_room(of, q->user))
+                        if (c->state != CHECK_PENDING || c->asked_as > 0 ||
+                                        !asked_has_room(of, q->user, c->interactive))
                                 continue;
                         int r = check_ask(c);
                         if (r >= 0) {

@@ -12,7 +12,7 @@
 
 /* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are not left with polkit. */
 static void test_open_dialogs(void **state) {
-        enum { USERS = 9, EACH = 10, AT_ONCE = 48 };
+        enum { USERS = 13, EACH = 9, AT_ONCE = 48 };
         World *w = *state;
 
         start_polkit(w);
@@ -43,7 +43,7 @@ static void test_open_dialogs(void **state) {
  * cannot pile up calls without end. */
 static void test_many_wait(void **state) {
         World *w = *state;
-        enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 8 };
+        enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 4 };
 
         start_polkit(w);
         for (size_t i = 0; i < ELEMENTSOF(w->answers); i++)
@@ -59,7 +59,7 @@ static void test_many_wait(void **state) {
         assert_int_equal(w->n_done, 1);
         sender = ALICE;
 
-        /* Eight are asked at a time; the last of them is answered first, every other one by yes. */
+        /* Four dialogs are open at a time; the last of them is answered first, every other one by yes. */
         for (unsigned i = 0; i < PER_USER; i++) {
                 if (i % AT_A_TIME == 0)
                         run_until_waiting(w, i + AT_A_TIME);
@@ -82,7 +82,7 @@ static void test_many_wait(void **state) {
 
 /* Of a user with many uids no more is asked at a time than of one with one. */
 static void test_subuids_share_places(void **state) {
-        enum { UIDS = 10, EACH = 8, AT_A_TIME = 8, WAIT = 64 };
+        enum { UIDS = 10, EACH = 8, AT_A_TIME = 2, WAIT = 64 };
         World *w = *state;
 
         start_polkit(w);
@@ -99,7 +99,7 @@ static void test_subuids_share_places(void **state) {
         run_until_waiting(w, AT_A_TIME);
 
         sender = sender_user = BOB;
-        w->answers[0] = ANSWER_YES;
+        w->answers[AT_A_TIME] = ANSWER_YES;
         call_try(w, AUTH_REGISTER, false);
         run_until(w, UIDS * EACH - WAIT + 1);
         assert_int_equal(w->n_waiting, AT_A_TIME);
