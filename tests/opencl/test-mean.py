@@ -21,7 +21,7 @@ import mix
 from harness import *
 
 QUEUE = "org.xsched.Scheduler.Queue"
-SECONDS, SECONDS_SHORT = 1.5, 0.6  # beside a kernel of 20 ms, and where none is longer than 1 ms
+SECONDS, SECONDS_SHORT = 1.2, 0.5  # beside a kernel of 20 ms, and where none is longer than 1 ms
 WARM_UP = 0.3
 PERCENT = 0.01
 LENGTHS = (20, 100, 1000, 20000)  # us
