@@ -24,11 +24,13 @@ int observer_add(Manager *m, const ObserverOps *ops, void *userdata) {
 }
 
 void observers_free(Manager *m) {
-        Observer *o, *next;
+        Observer *o = TAKE_PTR(m->observers);
 
-        DL_FOREACH_SAFE(m->observers, o, next) {
-                DL_DELETE(m->observers, o);
+        while (o) {
+                Observer *next = o->next;
+
                 free(o);
+                o = next;
         }
 }
 

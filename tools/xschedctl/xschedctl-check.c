@@ -151,7 +151,7 @@ static void start_loader(void *loader, LibraryReport *report) {
                 (void) dup2(null, STDERR_FILENO);
         }
         report->has_platforms = get_platforms(0, NULL, &n) == 0 && n > 0;
-        report->in_force = read_proc("self", "maps", &maps, &size) >= 0 && strstr(maps, MARK);
+        report->in_force = read_proc("self", "maps", &maps, &size) >= 0 && maps && strstr(maps, MARK);
 }
 
 /* Loads a library in a child that reports over a pipe, and starts it where it is the loader. A child that dies reports
