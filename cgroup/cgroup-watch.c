@@ -180,9 +180,10 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
 
 static void forget(CgroupWatch *w, Directory *d) {
         backlog_remove(w->backlog, &d->news);
-        if (w->directories) /* it is in there: said for the analyzer */
+        if (w->directories) /* it is in there, and in the other: said for the analyzer */
                 HASH_DEL(w->directories, d);
-        HASH_DELETE(by_name, w->names, d);
+        if (w->names)
+                HASH_DELETE(by_name, w->names, d);
         if (d->owner) {
                 d->owner->n_watched--;
                 owner_gc(w, d->owner);
@@ -209,7 +210,7 @@ static void set_name(CgroupWatch *w, Directory *d, char *cgroup) {
 
         if (former && former != d)
                 unwatch(w, former);
-        if (d->cgroup)
+        if (d->cgroup && w->names)
                 HASH_DELETE(by_name, w->names, d);
         free(d->cgroup);
         d->cgroup = cgroup;
@@ -228,9 +229,7 @@ static int remember(CgroupWatch *w, int wd, char *cgroup, Owner *owner) {
         }
         if (owner && owner->n_watched >= share(w))
                 owner_set_beyond(w, owner, true);
-        else if (HASH_COUNT(w->directories) >= w->max)
-                give_up(w);
-        else if (!(d = calloc(1, sizeof(*d))))
+        else if (HASH_COUNT(w->directories) >= w->max || !(d = calloc(1, sizeof(*d))))
                 give_up(w);
         if (!d) {
                 free(cgroup);

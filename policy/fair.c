@@ -169,7 +169,7 @@ void fair_queue_forget(FairQueue *q, FairNode *n) {
 
 /* Its lag is part of the sum from now on, and V does not feel that it left. */
 static void fair_queue_remember(FairQueue *q, FairNode *n) {
-        if (q->n_away >= FAIR_REMEMBER_MAX)
+        if (q->away && q->n_away >= FAIR_REMEMBER_MAX)
                 fair_queue_forget(q, q->away);
         n->state = FAIR_REMEMBERED;
         n->left_clock_ns = q->clock_ns;
