@@ -243,17 +243,17 @@ def judge_accounted(mixed, within):
     return Verdict(excess, max(unknown), "accounted {}, real {}, off {} %, unknown {} %".format(*texts))
 
 
-def judge(measure, within, tries=5):
+def judge(measure, within, tries=5, least=1):
     """measure() returns a Verdict. Good at once is good; else the median of three counts. One that leaves more unknown
-    than it allows tells nothing: such are made again, until there have been `tries`. Returns (excess, text); excess is
-    None where the machine was not steady enough to tell."""
+    than it allows tells nothing: such are made again, until there have been `tries`. Fewer than `least` convict
+    nobody. Returns (excess, text); excess is None where the machine was not steady enough to tell."""
     verdicts = []
     for _ in range(tries):
         verdicts.append(measure())
         steady = sorted(v for v in verdicts if v.unknown <= within)
         if len(steady) == 3 or (len(steady) == 1 and steady[0].excess <= 0):
             break
-    known = len(steady) == 3 or (len(steady) == 1 and steady[0].excess <= 0)
+    known = len(steady) >= least or (len(steady) == 1 and steady[0].excess <= 0)
     return steady[len(steady) // 2].excess if known else None, "; ".join(v.text for v in verdicts)
 
 

@@ -51,8 +51,8 @@ class Mixes(unittest.TestCase):
     def mix(self, kinds, settings, seconds=SECONDS):
         return mix.mix(self.session, [self.tenant(k, n) for n, k in enumerate(kinds)], settings, seconds)
 
-    def judge(self, what, measure, within, tries=5):
-        excess, text = mix.judge(measure, within, tries)
+    def judge(self, what, measure, within, **more):
+        excess, text = mix.judge(measure, within, **more)
         print(f"{what}: {text}", file=sys.stderr, flush=True)
         if excess is None:
             self.skipTest(f"the machine is too unsteady to tell: {text}")
@@ -69,7 +69,7 @@ class Mixes(unittest.TestCase):
 
         self.judge(what, lambda: mix.judge_shares(take(), asked, WITHIN), WITHIN)
         before = iter(taken[:])
-        self.judge(what, lambda: mix.judge_accounted(next(before, None) or take(), real), real, tries=3)
+        self.judge(what, lambda: mix.judge_accounted(next(before, None) or take(), real), real, least=3)
 
     def check_pair(self, kind, weight=300, real=REAL):
         self.check_shares(f"{weight}:100", (kind, kind), (weight, 100), real)
