@@ -8,6 +8,9 @@ failed, when none ran, when a suite that ran lacks what a missing package would 
 
 An archive of packages moves on. What is missing because it no longer serves a package is named, and fails nothing: that package
 stands in FILE, which tools/install-packages has written, or the test was skipped and said so (tests/lib/from-archive).
+
+What failed is told with its last lines right before the close: who has only the end of a long log knows which test it
+was, and why.
 """
 
 import argparse
@@ -23,6 +26,16 @@ SKIPPED = {"SKIP"}
 # Those of HACKING.md. A suite without a test would be missed by nobody else.
 SUITES = {"unit", "model", "bus", "opencl", "kfdsim", "fuzz", "system", "vm"}
 GONE = re.compile(r"no longer in the archive: ([^\s'\"]+)")
+
+# What says in the middle of an output why a test failed: cmocka, TAP, unittest, the sanitizers.
+TELLING = re.compile(
+    r"^not ok |\[  ERROR   \]|: error: |^(ERROR|FAIL): |^Traceback |"
+    r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error: "
+)
+AROUND = 4
+# Lines of all failures together, and of one.
+LINES_MAX = 120
+LINES_EACH = 30
 
 LeftOut = collections.namedtuple("LeftOut", "suite package what")
 
@@ -65,9 +78,25 @@ def gone_from_archive(test):
     return GONE.findall(test.get("stdout", "") + test.get("stderr", ""))
 
 
+def output(test):
+    return [line for stream in ("stdout", "stderr") for line in test.get(stream, "").splitlines() if line.strip()]
+
+
+def last_words(lines, n):
+    """At most n lines: the last ones, and those before them that say what was wrong."""
+    if len(lines) <= n:
+        return lines
+    end = len(lines) - (n - n // 2 - 1)
+    telling = sorted({j for i in range(end) if TELLING.search(lines[i]) for j in range(i, min(i + AROUND, end))})
+    # What went wrong first is seldom what followed from something else.
+    kept = telling[:n // 2]
+    return [lines[i] for i in kept] + ["..."] + lines[end - (n // 2 - len(kept)):]
+
+
 class Summary:
     def __init__(self, gone):
         self.gone = set(gone)
+        self.failures = []
         self.passed = self.failed = self.skipped = self.missing = self.excused = 0
 
     def count(self, test, build):
@@ -81,7 +110,7 @@ class Summary:
             print(f"skipped: {test['name']} ({build})")
         else:
             self.failed += 1
-            print(f"failed: {test['name']} ({build}): {test['result']}")
+            self.failures.append((f"failed: {test['name']} ({build}): {test['result']}", output(test)))
 
     def miss(self, what, package, build):
         if package in self.gone:
@@ -96,6 +125,15 @@ class Summary:
             self.count(test, build.path)
         for what, package in build.missing(complete):
             self.miss(what, package, build.path)
+
+    def tell_failures(self):
+        if not self.failures:
+            return
+        each = min(LINES_EACH, LINES_MAX // len(self.failures))
+        for what, lines in self.failures:
+            print(what)
+            for line in last_words(lines, each) if each >= 4 else []:
+                print(f"    | {line[:300]}")
 
     def is_bad(self):
         return bool(self.failed or self.missing or not self.passed or (self.skipped and os.environ.get("CI")))
@@ -114,6 +152,7 @@ def main():
     summary = Summary(gone)
     for path in arguments.build:
         summary.add(Build(path), arguments.complete)
+    summary.tell_failures()
     # What is missing counts as failed.
     print(f"{summary.passed} passed, {summary.failed + summary.missing} failed, {summary.skipped} skipped")
     return summary.is_bad()

@@ -62,6 +62,24 @@ class Summary(Scratch):
             self.tests[3]["result"] = result
             self.assertEqual(self.summary()[0], 1)
 
+    def test_why_it_failed_stands_at_the_end(self):
+        said = "\n".join(["[  ERROR   ] --- 1 != 2", *(f"line {i}" for i in range(500))])
+        self.tests[3] |= {"result": "FAIL", "stdout": said, "stderr": "the last\n"}
+        lines = self.summary()[1].splitlines()
+        begun = next(i for i, line in enumerate(lines) if line.startswith("failed: xsched:opencl / test-opencl"))
+        self.assertLessEqual(len(lines) - begun, 40)
+        self.assertEqual(lines[begun + 1], "    | [  ERROR   ] --- 1 != 2")
+        self.assertEqual(lines[-2], "    | the last")
+
+    def test_all_that_failed_stands_at_the_end(self):
+        for test in self.tests:
+            test |= {"result": "FAIL", "stdout": "\n".join(f"line {i}" for i in range(500))}
+        lines = self.summary()[1].splitlines()
+        self.assertLessEqual(len(lines), 150)
+        for test in self.tests:
+            at = next(i for i, line in enumerate(lines) if line.startswith(f"failed: {test['name']} "))
+            self.assertIn("    | line 499", lines[at:at + 40])
+
     def test_a_test_did_not_run(self):
         self.expected.append("one-more")
         status, said = self.summary("--complete")
