@@ -13,6 +13,7 @@
 
 #include "shim/opencl/opencl-launch.h"
 #include "common/time-util.h"
+#include "shim/opencl/opencl-event.h"
 #include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-track.h"
 
@@ -34,7 +35,7 @@ static bool wait_is_safe(OpenclQueue *q, cl_event event) {
         OpenclTracked t = {};
         if (other != q && other->priority_hint < 0)
                 xsched_queue_boost(other->xq);
-        if (!opencl_track_find(other, event, &t) || !t.safe)
+        if (!opencl_record_find(other, event, &t) || !t.safe)
                 return false;
         if (other != q && opencl_queue_pin(other)) {
                 (void) opencl_next.clFlush(other->handle);

@@ -65,8 +65,8 @@ struct OpenclQueue {
         /* What a launch reads. */
         XschedQueue *xq;
         _Atomic bool in_order;
-        _Atomic bool waits_unknown;  /* something waits for what we have not looked at, see opencl-track.c */
-        _Atomic uint32_t n_tracked;  /* copy of n - head, for readers without the lock */
+        _Atomic bool waits_unknown; /* something waits for what we have not looked at, see opencl-launch.c */
+        _Atomic uint32_t n_tracked; /* copy of n - head, for readers without the lock */
         _Atomic uint32_t submitting; /* threads between native call and record */
         _Atomic bool multi_threaded; /* our order of launches may not be the runtime's */
         bool callbacks_prompt;       /* a CPU device: it needs our CPU, and calls back at once */

@@ -14,7 +14,7 @@
  * time: such a launch is no sample. The application's events and queues are not touched.
  *
  * Elsewhere callbacks come late, from a thread of the driver, and time is what passes between completions that were noticed soon:
- * opencl-track.c.
+ * opencl-guess.h.
  */
 
 #include "shim/opencl/opencl-queue.h"

@@ -134,12 +134,12 @@ static void test_other_queue(void **state) {
         int flushes = sim.n.flushes;
         assert_int_equal(launch(b, 1, &safe, &of_safe), CL_SUCCESS);
         assert_true(sim.n.flushes > flushes);
-        assert_true(opencl_track_find(opencl_queue_find(b), of_safe, &t));
+        assert_true(opencl_record_find(opencl_queue_find(b), of_safe, &t));
         assert_true(t.safe);
 
         assert_int_equal(launch(a, 1, &user, &unsafe), CL_SUCCESS);
         assert_int_equal(launch(b, 1, &unsafe, &of_unsafe), CL_SUCCESS);
-        assert_true(opencl_track_find(opencl_queue_find(b), of_unsafe, &t));
+        assert_true(opencl_record_find(opencl_queue_find(b), of_unsafe, &t));
         assert_false(t.safe);
         assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
         assert_int_equal(cl->clFinish(a), CL_SUCCESS);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the runtime knows of an event
+ */
+
+#include "shim/opencl/opencl-next.h"
+
+typedef enum OpenclEventStatus {
+        OPENCL_EVENT_PENDING,
+        OPENCL_EVENT_COMPLETE,
+        OPENCL_EVENT_FAILED,
+} OpenclEventStatus;
+
+OpenclEventStatus opencl_event_status(cl_event event);
+cl_command_queue opencl_event_queue(cl_event event); /* NULL: a user event */

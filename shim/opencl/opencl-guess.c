@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * How long launches take, guessed by when they are found complete
+ */
+
+#include "shim/opencl/opencl-guess.h"
+#include "common/time-util.h"
+#include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-time.h"
+
+#define PROMPT_NS (20 * NSEC_PER_USEC)
+
+/* A completion is only as good as a time stamp as it was noticed soon: by a callback that comes at once, or by a
+ * look shortly after one that found it missing. One that was found after a wait at the gate says nothing about the
+ * device. */
+static bool is_prompt(const OpenclQueue *q, uint64_t now) {
+        return q->callbacks_prompt || q->waited ||
+                        (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
+}
+
+/* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what
+ * they had left on it, or with turns of their own. */
+static bool was_among_others(OpenclQueue *q) {
+        bool is_held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+
+        return atomic_exchange(&q->was_held, is_held) || is_held;
+}
+
+/* Where that is true of all launches, the shortest of several is what is known. Returns it when there are enough of
+ * them; else 0. */
+#define HELD_MAX 16U
+
+static uint64_t least_of_held(OpenclQueue *q, uint64_t *kind, uint64_t each) {
+        uint64_t least = q->n_held > 0 ? MIN(q->held_least_ns, each) : each;
+
+        q->held_kind = q->n_held == 0 || q->held_kind == *kind ? *kind : 0;
+        q->held_least_ns = least;
+        if (++q->n_held < HELD_MAX)
+                return 0;
+        q->n_held = 0;
+        *kind = q->held_kind;
+        return least;
+}
+
+/* Somebody else's turn on the device makes a sample long, never short; so what is far above the mean counts as a
+ * little above it, and in full when it is so time and again: launches have become longer then. */
+#define ABOVE_MAX 2U
+
+static void learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), most = mean + mean / 2;
+
+        q->n_above = mean != 0 && sample > most ? q->n_above + 1 : 0;
+        if (q->n_above > 0 && q->n_above <= ABOVE_MAX)
+                sample = most;
+        opencl_time_learn(q, kind, sample);
+}
+
+/* The device time of what was found: from one completion that left work behind to the next the device had no other;
+ * from the submission to an idle queue, it is that and the way there. To a completion that was noticed late, or where
+ * others had the device meanwhile, it is more: good as a first estimate, and as an upper bound, so that a mean that
+ * has gone astray comes back even where completions are only ever noticed late. */
+static void guess(OpenclQueue *q, const OpenclFound *h, uint64_t now, bool prompt) {
+        bool among_others = was_among_others(q);
+
+        if (h->unsafe || h->n_done == 0)
+                return;
+        uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), kind = h->kind;
+        uint64_t least = among_others ? least_of_held(q, &kind, each) : 0;
+
+        if (!among_others && prompt)
+                q->n_held = 0;
+        if (least > 0)
+                learn(q, kind, least);
+        else if (each > 0 && ((prompt && !among_others) || mean == 0 || each < mean))
+                learn(q, h->kind, each);
+}
+
+uint64_t opencl_guess(OpenclQueue *q, const OpenclFound *h) {
+        uint64_t now = now_ns();
+        bool prompt = is_prompt(q, now);
+
+        if (!q->callbacks_prompt || atomic_load(&q->no_samples))
+                guess(q, h, now, prompt);
+        bool busy = opencl_record_n(q) > 0 && q->tracked[q->head].safe && !q->tracked[q->head].drain;
+        q->saturated_since_ns = busy && prompt ? now : 0;
+        atomic_store_explicit(&q->head_since_ns, q->saturated_since_ns, memory_order_relaxed);
+        return opencl_time_take(q);
+}

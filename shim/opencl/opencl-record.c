@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The record of a queue's tracked launches
+ */
+
+#include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-time.h"
+
+#define TRACKED_MAX 65536U
+#define SEARCH_MAX  256U /* newest launches among which an event is looked for */
+
+_Atomic uint32_t opencl_n_tracked;
+
+static bool reserve(OpenclQueue *q) {
+        if (q->n < q->allocated)
+                return true;
+        if (q->head > 0) {
+                memmove(q->tracked, q->tracked + q->head, opencl_record_n(q) * sizeof(OpenclTracked));
+                q->n -= q->head;
+                q->head = 0;
+        }
+        if (q->n < q->allocated)
+                return true;
+        if (q->allocated >= TRACKED_MAX)
+                return false;
+
+        size_t allocated = q->allocated ? q->allocated * 2 : 64;
+        OpenclTracked *t = reallocarray(q->tracked, allocated, sizeof(OpenclTracked));
+        if (!t)
+                return false;
+        q->tracked = t;
+        q->allocated = allocated;
+        return true;
+}
+
+bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
+        if (!reserve(q))
+                return false;
+
+        bool in_order = atomic_load_explicit(&q->in_order, memory_order_relaxed);
+        bool drain = t->kind == OPENCL_TRACK_DRAIN;
+        bool own_safe = t->kind == OPENCL_TRACK_SAFE || (drain && in_order);
+        uint64_t expected = drain ? 0
+                                  : opencl_time_expected(q, t->what)
+                                                        ?: atomic_load_explicit(
+                                                                           &q->mean_ns, memory_order_relaxed);
+        uint64_t seq = ++q->last_seq;
+        if (atomic_exchange(&q->waits_unknown, false) || (in_order && !own_safe))
+                q->unsafe_seq = seq;
+        if (q->n == q->head) {
+                q->started_ns = t->start_ns;
+                atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
+        }
+        q->tracked[q->n++] = (OpenclTracked){
+                        .event = event,
+                        .seq = seq,
+                        .kind = t->what,
+                        .expected_ns = expected,
+                        .safe = own_safe && q->unsafe_seq <= q->done_seq,
+                        .drain = drain,
+        };
+        atomic_fetch_add_explicit(&q->flying_ns, expected, memory_order_relaxed);
+        atomic_store(&q->n_tracked, (uint32_t) opencl_record_n(q));
+        atomic_fetch_add(&opencl_n_tracked, 1);
+        return true;
+}
+
+bool opencl_record_find(OpenclQueue *q, cl_event event, OpenclTracked *ret) {
+        bool found = false;
+        (void) pthread_mutex_lock(&q->lock);
+        size_t last = opencl_record_n(q) > SEARCH_MAX ? q->n - SEARCH_MAX : q->head;
+        for (size_t i = q->n; i > last && !found; i--) {
+                found = q->tracked[i - 1].event == event;
+                if (found)
+                        *ret = q->tracked[i - 1];
+        }
+        (void) pthread_mutex_unlock(&q->lock);
+        return found;
+}
+
+uint64_t opencl_record_last(OpenclQueue *q) {
+        if (atomic_load(&q->n_tracked) == 0)
+                return 0;
+        (void) pthread_mutex_lock(&q->lock);
+        uint64_t seq = q->last_seq;
+        (void) pthread_mutex_unlock(&q->lock);
+        return seq;
+}

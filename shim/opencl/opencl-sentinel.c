@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Sentinels
+ */
+
+#include "shim/opencl/opencl-sentinel.h"
+#include "shim/opencl/opencl-own.h"
+#include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-track.h"
+
+static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *userdata) {
+        PROTECT_ERRNO;
+        OpenclSentinel *s = userdata;
+        OpenclQueue *q = atomic_exchange(&s->queue, NULL);
+        if (q) {
+                (void) pthread_mutex_lock(&q->lock);
+                if (q->idle == s)
+                        q->idle = NULL;
+                if (q->wake == s)
+                        q->wake = NULL;
+                (void) pthread_mutex_unlock(&q->lock);
+                if (opencl_own_begin()) {
+                        opencl_harvest(q, s->seq);
+                        opencl_own_end();
+                }
+                opencl_queue_unref(q);
+                free(s);
+        }
+}
+
+/* Those whose callback may never come, or may yet. */
+static _Atomic(OpenclSentinel *) lost_sentinels;
+
+void opencl_sentinel_give_up(OpenclSentinel **sentinel) {
+        OpenclSentinel *s = *sentinel;
+        OpenclQueue *q = s ? atomic_exchange(&s->queue, NULL) : NULL;
+        if (!q)
+                return;
+        *sentinel = NULL;
+        opencl_queue_unref(q);
+
+        s->next_lost = atomic_load(&lost_sentinels);
+        while (!atomic_compare_exchange_weak(&lost_sentinels, &s->next_lost, s))
+                ;
+}
+
+/* Hangs a sentinel on the launch at `index`. Called and left with the lock held; the event stays ours meanwhile,
+ * because we are the harvester. The callback may come from inside the call. */
+static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index) {
+        OpenclSentinel *s = malloc(sizeof(*s));
+        if (!s)
+                return;
+        cl_event event = q->tracked[index].event;
+        *s = (OpenclSentinel){.queue = q, .seq = q->tracked[index].seq};
+        *sentinel = s;
+        opencl_queue_ref(q);
+        (void) pthread_mutex_unlock(&q->lock);
+
+        bool armed = opencl_next.clSetEventCallback(event, CL_COMPLETE, sentinel_fired, s) == CL_SUCCESS;
+
+        /* Some runtimes start nothing before they are told to: a launch that counts as outstanding shall be on its
+         * way. */
+        if (opencl_queue_pin(q)) {
+                (void) opencl_next.clFlush(q->handle);
+                opencl_queue_unpin(q);
+        }
+
+        (void) pthread_mutex_lock(&q->lock);
+        if (!armed)
+                opencl_sentinel_give_up(sentinel);
+}
+
+void opencl_sentinels_arm(OpenclQueue *q) {
+        if (opencl_record_n(q) > 0 && !q->idle)
+                sentinel_arm(q, &q->idle, q->n - 1);
+
+        /* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those. Read once:
+         * waiters with another bound may come meanwhile. */
+        size_t keep = atomic_load(&q->keep);
+        if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || opencl_record_n(q) <= keep ||
+                        q->wake)
+                return;
+        size_t index = q->n - keep - 1;
+        if (!q->idle || q->idle->seq > q->tracked[index].seq)
+                sentinel_arm(q, &q->wake, index);
+}
