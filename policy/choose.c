@@ -121,8 +121,10 @@ static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
-                if (!e->blocked)
+                if (!e->blocked) {
                         node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
+                        patience_earn(&e->patience, ns, p->config.linger_ns);
+                }
         if (p->owed && !p->owed->chosen && !p->owed->blocked)
                 node_charge(p->owed->node, from_ns, ns, NODE_OWED);
         DL_FOREACH2(p->chosen, e, chosen_next)

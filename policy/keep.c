@@ -11,7 +11,8 @@
 
 bool entity_keep_begin(PolicyEntity *e) {
         Policy *p = e->policy;
-        uint64_t wait_ns = gaps_worth_waiting(&e->gaps, p->config.linger_ns);
+        uint64_t foreseen_ns = gaps_worth_waiting(&e->gaps, p->config.linger_ns);
+        uint64_t wait_ns = patience_begin_gap(&e->patience, foreseen_ns, p->config.linger_ns);
 
         if (!e->chosen || e->grant.verdict != VERDICT_RUN || wait_ns == 0)
                 return false;

@@ -9,7 +9,8 @@
  * its fair queue as if it were running, is charged for that in fair time (it is its part of the device, and not of the others'), and loses the place as a
  * runner would, or when it is not back in time.
  *
- *   - How long: what its own gaps say (gaps.h), and never more than linger_ns. Who is away for longer leaves the queue.
+ *   - How long: what its own gaps say (gaps.h), and longer by the credit that it has for a gap that is late
+ *     (patience.h); never more than linger_ns. Who is away for longer leaves the queue.
  *   - Whether: only where somebody would lose. It is looked at the lowest queue on the way up that has somebody else in it, since that is who
  *     would have the place: the weights there differ; or they do not, and it is owed more than a slice there all the same (because the others'
  *     launches are longer), until it is owed nothing. So equals with equal launches take turns and nothing idles. Within a turn of a

@@ -114,8 +114,12 @@ static void tree_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         p->last = NULL;
         if (p->linger == e)
                 p->linger = NULL;
-        if (e->idle_since_ns != NSEC_INFINITY)
-                gaps_learn(&e->gaps, ns_sub(p->now_ns, e->idle_since_ns));
+        if (e->idle_since_ns != NSEC_INFINITY) {
+                uint64_t gap_ns = ns_sub(p->now_ns, e->idle_since_ns);
+
+                gaps_learn(&e->gaps, gap_ns);
+                patience_end_gap(&e->patience, gap_ns);
+        }
         if (e->grant.verdict == VERDICT_HOLD)
                 entity_hold_begin(e);
         else

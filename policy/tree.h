@@ -9,6 +9,7 @@
 #include "fair.h"
 #include "gaps.h"
 #include "guarantee.h"
+#include "patience.h"
 #include "policy.h"
 #include "quota.h"
 
@@ -138,6 +139,7 @@ struct PolicyEntity {
         uint64_t held_since_ns;
         uint64_t idle_since_ns; /* NSEC_INFINITY until it has been ready once */
         Gaps gaps;
+        Patience patience;
 
         uint64_t accounted_ns; /* `usage` is complete up to here */
         PolicyUsage usage;

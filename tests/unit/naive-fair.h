@@ -72,6 +72,7 @@ struct PolicyEntity {
         uint64_t held_since, idle_since, awaited_ns;
         uint64_t gaps[NAIVE_GAPS]; /* the latest last */
         size_t n_gaps;
+        uint64_t placed, foreseen; /* hundredfold credit for late gaps */
         PolicyGrant grant;
 };
 
@@ -166,6 +167,9 @@ uint64_t naive_quota_left(const Policy *p); /* until one may be used up by those
 uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit);
 
 bool naive_keep_begin(PolicyEntity *e);
+
+/* What it was late is taken from its credit. */
+void naive_gap_ended(PolicyEntity *e, uint64_t gap);
 void naive_keep_end(PolicyEntity *e);
 bool naive_review_kept(Policy *p);
 bool naive_drop_kept(Policy *p);

@@ -43,14 +43,25 @@ static PolicyEntity *next_kept(const Policy *p, uint64_t after) {
 
 bool naive_keep_begin(PolicyEntity *e) {
         Policy *p = e->p;
-        uint64_t wait = naive_worth_waiting(e, p->config.linger_ns);
+        uint64_t limit = p->config.linger_ns, wait;
 
+        e->foreseen = naive_worth_waiting(e, limit);
+        if (e->placed > limit * 100)
+                e->placed = limit * 100;
+        wait = e->foreseen > 0 ? MIN(e->foreseen + e->placed / 100, limit) : 0;
         if (!e->chosen || e->grant.verdict == VERDICT_HOLD || wait == 0)
                 return false;
         e->kept = true;
         e->kept_until = p->now + wait;
         e->kept_order = ++p->order;
         return true;
+}
+
+void naive_gap_ended(PolicyEntity *e, uint64_t gap) {
+        wide_t late = e->foreseen > 0 && gap > e->foreseen ? gap - e->foreseen : 0,
+               left = e->placed - 100 * late;
+
+        e->placed = left > 0 ? (uint64_t) left : 0;
 }
 
 void naive_keep_end(PolicyEntity *e) {

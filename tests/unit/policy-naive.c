@@ -40,8 +40,10 @@ static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
         }
         naive_charge_tails(p, from, ns);
         FOR_EACH_CHOSEN(p, e)
-        if (!e->blocked)
+        if (!e->blocked) {
                 naive_charge_above(e, from, ns, !e->kept, true);
+                e->placed = MIN(e->placed + ns, 100 * p->config.linger_ns);
+        }
         if (p->owed && !p->owed->chosen && !p->owed->blocked)
                 naive_charge_above(p->owed, from, ns, true, false);
         FOR_EACH_CHOSEN(p, e)
@@ -350,6 +352,7 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 if (e->n_gaps == NAIVE_GAPS)
                         memmove(e->gaps, e->gaps + 1, --e->n_gaps * sizeof(e->gaps[0]));
                 e->gaps[e->n_gaps++] = p->now - e->idle_since;
+                naive_gap_ended(e, p->now - e->idle_since);
         }
         e->was_ready = true;
         if (e->grant.verdict == VERDICT_HOLD) {

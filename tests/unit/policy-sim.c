@@ -87,6 +87,13 @@ static uint32_t tenant_bound(const Sim *s, const SimTenant *t) {
         return MAX(t->threshold, (uint32_t) fits);
 }
 
+static uint64_t tenant_gap(const Sim *s, SimTenant *t) {
+        if (t->late_every_ns == 0 || s->now_ns < t->late_at_ns)
+                return s->latencies.gap_ns;
+        t->late_at_ns = s->now_ns + t->late_every_ns;
+        return s->latencies.gap_ns + t->late_ns;
+}
+
 static void launch_end(Sim *s, SimTenant *t) {
         if (--t->n_on_device > 0)
                 t->left_ns = t->kernel_ns;
@@ -103,7 +110,7 @@ static void launch_end(Sim *s, SimTenant *t) {
         if (t->wait == SIM_FOR_ROOM && in_flight(t) < tenant_bound(s, t))
                 t->at_ns = MIN(t->at_ns, s->now_ns + s->latencies.room_ns);
         if (t->wait == SIM_FOR_END && t->outstanding == 0)
-                t->at_ns = s->now_ns + s->latencies.gap_ns;
+                t->at_ns = s->now_ns + tenant_gap(s, t);
 }
 
 static void device_end(Sim *s) {

@@ -57,6 +57,7 @@ typedef struct SimTenant {
         SimPattern pattern;
         uint64_t kernel_ns;
         uint64_t begin_ns;
+        uint64_t late_ns, late_every_ns; /* one of its gaps in so long is later by that; 0: none */
         PolicySettings settings;
         PolicyNode *node;
 
@@ -69,7 +70,7 @@ typedef struct SimTenant {
 
         /* the program */
         SimWait wait;
-        uint64_t at_ns;
+        uint64_t at_ns, late_at_ns;
         uint32_t burst_left;
         bool counted; /* the launch that it tries is in `outstanding` */
 
