@@ -10,7 +10,19 @@ import unittest
 
 from harness import DEADLINE, DEVICE, XSCHEDCTL, Client, environment, main
 
+# Those of xschedctl are made while it is built, and lie beside it as they are installed.
 COMPLETION = os.path.join(os.environ['SOURCE_DIR'], 'tools/completion')
+MADE = os.environ['COMPLETION']
+
+
+def completion(name):
+    return os.path.join(MADE if 'xschedctl' in name else COMPLETION, name)
+
+
+def of_bash(program):
+    return completion(program if program == 'xschedctl' else program + '.bash')
+
+
 PATH = os.path.dirname(XSCHEDCTL) + ':' + os.environ['PATH']
 
 # Splits the line into words as readline does, at COMP_WORDBREAKS, and calls the registered function.
@@ -61,14 +73,15 @@ class Bash(unittest.TestCase):
         cls.client.end()
 
     def complete(self, line):
-        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', f'{COMPLETION}/{line.split()[0]}.bash', line], text=True,
+        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', of_bash(line.split()[0]), line], text=True,
                            env=environment(PATH=PATH), capture_output=True, stdin=subprocess.DEVNULL, timeout=DEADLINE)
         self.assertEqual((p.returncode, p.stderr), (0, ''))
         return set(p.stdout.split('\n')) - {''}
 
     def test_verbs(self):
         self.assertEqual(self.complete('xschedctl list-'),
-                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes', 'list-holds',
+                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes',
+                          'list-holds',
                           'list-settings'})
         self.assertEqual(self.complete('xschedctl --no-pager rel'), {'reload'})
         self.assertEqual(self.complete('xschedctl --bus-address x res'), {'reset', 'resume'})
@@ -87,7 +100,8 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete('xschedctl run --class=ba'), {'batch'})
 
     def test_targets(self):
-        self.assertLessEqual({f'client:{self.id}', f'device:{DEVICE}', 'device:all', self.group}, self.complete('xschedctl show '))
+        self.assertLessEqual({f'client:{self.id}', f'device:{DEVICE}', 'device:all', self.group},
+                             self.complete('xschedctl show '))
         self.assertEqual(self.complete('xschedctl show client:'), {str(self.id)})
         self.assertEqual(self.complete('xschedctl suspend device:a'), {'all'})
         self.assertIn(self.group, self.complete('xschedctl status '))
@@ -96,7 +110,8 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete(f'xschedctl check {self.client.pid} '), set())
 
     def test_settings(self):
-        self.assertEqual(self.complete('xschedctl set client:1 '), {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang='})
+        self.assertEqual(self.complete('xschedctl set client:1 '),
+                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang='})
         self.assertIn('timeslice=', self.complete(f'xschedctl set device:{DEVICE} '))
         self.assertEqual(self.complete('xschedctl set client:1 class=bat'), {'batch'})
         self.assertEqual(self.complete('xschedctl set device:all policy='), {'tree'})
@@ -123,8 +138,9 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete('xsched-queues --json=s'), {'short'})
 
     def test_silent_without_a_service(self):
-        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', f'{COMPLETION}/xschedctl.bash', 'xschedctl show '], text=True,
-                           env=environment(PATH=PATH, XSCHED_BUS_ADDRESS='unix:path=/nonexistent'), capture_output=True)
+        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', of_bash('xschedctl'), 'xschedctl show '], text=True,
+                           env=environment(PATH=PATH, XSCHED_BUS_ADDRESS='unix:path=/nonexistent'),
+                           capture_output=True)
         self.assertEqual((p.stdout.split(), p.stderr), (['device:all'], ''))
 
 
@@ -142,13 +158,16 @@ class Zsh(unittest.TestCase):
 
     def complete(self, line):
         with tempfile.TemporaryDirectory() as home:
-            p = subprocess.run(['zsh', '-f', '-c', ZSH, 'zsh', COMPLETION, line], text=True, capture_output=True,
-                               env=environment(PATH=PATH, HOME=home, TERM='dumb'), stdin=subprocess.DEVNULL, timeout=DEADLINE)
+            for name in ('_xschedctl', '_xsched-session', '_xsched-queues'):
+                shutil.copy(completion(name), home)
+            p = subprocess.run(['zsh', '-f', '-c', ZSH, 'zsh', home, line], text=True, capture_output=True,
+                               env=environment(PATH=PATH, HOME=home, TERM='dumb'), stdin=subprocess.DEVNULL,
+                               timeout=DEADLINE)
         return set(p.stdout.split('\n')) - {''}
 
     def test_syntax(self):
         for name in ('_xschedctl', '_xsched-session', '_xsched-queues'):
-            subprocess.run(['zsh', '-n', f'{COMPLETION}/{name}'], check=True)
+            subprocess.run(['zsh', '-n', completion(name)], check=True)
 
     def test_verbs(self):
         self.assertLessEqual({'list-devices', 'list-classes'}, self.complete('xschedctl list-'))
