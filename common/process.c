@@ -119,6 +119,17 @@ int pidfd_is_alive(int pidfd) {
         return r == 0;
 }
 
+bool fd_is_pidfd(int fd) {
+        char path[64], link[32];
+
+        (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(path, link, sizeof(link) - 1);
+        if (n < 0)
+                return false;
+        link[n] = '\0';
+        return streq(link, "anon_inode:[pidfd]") || startswith(link, "pidfd:[");
+}
+
 int process_open(pid_t pid, uint64_t *ret_start_time) {
         uint64_t start;
 

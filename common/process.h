@@ -7,6 +7,7 @@
  * A process number names a process only together with its start time, and only for as long as the host is not started anew: boot_id_read().
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,6 +33,10 @@ int process_open(pid_t pid, uint64_t *ret_start_time);
 
 /* 1, 0, or -EBADF. */
 int pidfd_is_alive(int pidfd);
+
+/* By the name that the kernel gives it, which no file can have: the file itself is not asked, so whoever's it is holds
+ * nobody up. */
+bool fd_is_pidfd(int fd);
 
 #define BOOT_ID_SIZE 37U /* with the terminating zero */
 int boot_id_read(char ret[static BOOT_ID_SIZE]);

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <systemd/sd-daemon.h>
 
 #include "common/parse-util.h"
+#include "common/process.h"
 #include "fdstore.h"
 #include "log.h"
 #include "messages.h"
@@ -111,14 +111,6 @@ static bool is_anon_inode(int fd, const char *kind) {
         return streq(link, kind);
 }
 
-static bool is_pidfd(int fd) {
-        struct statfs fs;
-
-        /* An anonymous inode, and from Linux 6.9 on a file system of its own. */
-        return is_anon_inode(fd, "anon_inode:[pidfd]") ||
-                        (fstatfs(fd, &fs) >= 0 && fs.f_type == 0x50494446 /* PID_FS_MAGIC */);
-}
-
 static bool kind_is(FdRole role, int fd) {
         switch (role) {
         case FD_PAGE:
@@ -129,7 +121,7 @@ static bool kind_is(FdRole role, int fd) {
         case FD_WAKE:
                 return is_anon_inode(fd, "anon_inode:[eventfd]");
         case FD_PIDFD:
-                return is_pidfd(fd);
+                return fd_is_pidfd(fd);
         default:
                 return false;
         }

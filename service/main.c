@@ -26,6 +26,7 @@
 #include "messages.h"
 #include "notify.h"
 #include "reload.h"
+#include "strangers.h"
 #include "subuid-file.h"
 
 /* A page that got the number of a closed stderr would take our messages for verdicts. */
@@ -136,6 +137,7 @@ static int connect_bus(Manager *m, const Options *o) {
         int r = open_bus(o, &bus);
         if (r < 0)
                 return log_error_errno(r, "Failed to connect to the bus: %m");
+        strangers_watch(sd_bus_get_fd(bus));
         r = sd_bus_set_exit_on_disconnect(bus, true);
         if (r >= 0)
                 r = auth_new(bus, o->bus == BUS_SYSTEM, &m->auth);

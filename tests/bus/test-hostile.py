@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import dbus
 from harness import *
+from lingering import PEER, Lingering, send_along
 
 
 def misbehave(function):
@@ -317,6 +318,30 @@ class Hostile(Case):
             pass
         self.the_others_are_scheduled(10)
         c.close()
+
+    def test_descriptors_that_take_long_to_close(self):
+        # Along with whatever the bus passes on. The service has the last copies; what the bus drops it closes itself.
+        with self.bus.connect() as c:
+            messages = (dbus.CALL, PATH, "Ping"), (dbus.CALL, "/none", "NoSuch"), (dbus.SIGNAL, PATH, "Ping")
+            for kind, path, member in messages:
+                stranger = Lingering()
+                self.addCleanup(stranger.end)
+                send_along(c, [stranger.socket.fileno()] * 3, PEER, member, kind=kind, path=path)
+                stranger.leave_to_others()
+            self.the_others_are_scheduled()
+            self.assertEqual(c.get(NAME, PATH, MANAGER, "NClients"), 2)
+
+    def test_descriptors_in_vain(self):
+        # None of them stays, however many calls wait.
+        n = len(os.listdir(f"/proc/{self.service_pid}/fd"))
+        null = os.open("/dev/null", os.O_RDWR)
+        with self.bus.connect() as c:
+            serials = [send_along(c, [null] * 16, PEER, "Ping") for _ in range(200)]
+            for s in serials:
+                c.reply(s)
+            os.close(null)
+            self.the_others_are_scheduled()
+            until(lambda: len(os.listdir(f"/proc/{self.service_pid}/fd")) <= n, "all are closed")
 
 
 if __name__ == "__main__":

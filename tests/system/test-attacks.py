@@ -5,7 +5,7 @@ import pwd
 import time
 import unittest
 
-from inside import CLIENT, Case, drop_in, journal, run, show, until
+from inside import CLIENT, SYSTEM_BUS, Case, drop_in, journal, run, show, until
 
 ATTACKER = "/mnt/build/tests/lib/attacker"
 HOSTILE, HONEST = "games", "daemon"
@@ -69,6 +69,13 @@ class Attacks(Case):
         said = journal("--after-cursor", since, "-u", "xsched.service", f"MESSAGE_ID={CONFIG_PROBLEM}")
         self.assertGreater(len(said), 0)
         self.assertLess(len(said), 500, "messages of one user")
+
+    def test_descriptors_that_take_long_to_close(self):
+        client = self.honest()
+        lingering = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS)
+        self.client(f"--uid={HOSTILE}", program=lingering)
+        self.assertEqual(self.get("NClients"), 1)
+        self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_full_store(self):
         """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""

@@ -110,12 +110,26 @@ class Polkit(unittest.TestCase):
 
 class Bus(unittest.TestCase):
     def test_everybody_may_call(self):
+        """With a descriptor, what takes one."""
         policy = ET.fromstring(read("dbus/org.xsched.Scheduler.conf"))
         default = [p for p in policy.findall("policy") if p.get("context") == "default"]
         self.assertEqual(len(default), 1)
+        to = {"send_destination": "org.xsched.Scheduler"}
+        takes = [
+            ("allow", {**to, "send_interface": i.get("name"), "send_member": m.get("name"), "max_fds": "1"})
+            for i in ET.fromstring(read("dbus/org.xsched.Scheduler.xml")).iter("interface")
+            for m in sorted(i.findall("method"), key=lambda m: m.get("name"))
+            if [a.get("type") for a in m.findall("arg") if a.get("direction") == "in"].count("h") == 1
+        ]
+        self.assertEqual(len(takes), 3)
         self.assertEqual(
-            [a.attrib for a in default[0]],
-            [{"send_destination": "org.xsched.Scheduler"}, {"receive_sender": "org.xsched.Scheduler"}],
+            [(a.tag, a.attrib) for a in default[0]],
+            [
+                ("allow", to),
+                ("deny", {**to, "min_fds": "1"}),
+                *takes,
+                ("allow", {"receive_sender": to["send_destination"]}),
+            ],
         )
 
     def test_only_two_users_own_the_name(self):

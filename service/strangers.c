@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Turning strangers away
+ *
+ * A thread that is held up by one stranger keeps no other one waiting, as long as there may be one more thread.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/macro.h"
+#include "common/process.h"
+#include "strangers.h"
+
+#define THREADS_MAX 16U
+
+static struct {
+        int watched;
+        pthread_mutex_t lock;
+        pthread_cond_t more;
+        int *fds;
+        size_t n_fds, n_allocated;
+        unsigned n_threads, n_idle;
+} strangers = {
+                .watched = -EBADF,
+                .lock = PTHREAD_MUTEX_INITIALIZER,
+                .more = PTHREAD_COND_INITIALIZER,
+};
+
+/* What has not been sent is sent in the background, or is lost: it is not ours. */
+static void close_stranger(int fd) {
+        const struct linger off = {0};
+
+        (void) setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+        safe_close(fd);
+}
+
+static void *strangers_main(void *unused) {
+        (void) pthread_setname_np(pthread_self(), "strangers");
+        (void) pthread_mutex_lock(&strangers.lock);
+        for (;;) {
+                while (strangers.n_fds == 0) {
+                        strangers.n_idle++;
+                        (void) pthread_cond_wait(&strangers.more, &strangers.lock);
+                        strangers.n_idle--;
+                }
+                int fd = strangers.fds[--strangers.n_fds];
+                (void) pthread_mutex_unlock(&strangers.lock);
+                close_stranger(fd);
+                (void) pthread_mutex_lock(&strangers.lock);
+        }
+        return NULL;
+}
+
+/* One more thread, if all are at work. */
+static void start_thread(void) {
+        pthread_attr_t a;
+        pthread_t thread;
+
+        if (strangers.n_idle > 0 || strangers.n_threads >= THREADS_MAX || pthread_attr_init(&a) != 0)
+                return;
+        (void) pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+        strangers.n_threads += pthread_create(&thread, &a, strangers_main, NULL) == 0;
+        (void) pthread_attr_destroy(&a);
+}
+
+static bool grow(void) {
+        if (strangers.n_fds < strangers.n_allocated)
+                return true;
+        size_t n = MAX(2 * strangers.n_allocated, (size_t) 64);
+        int *fds = reallocarray(strangers.fds, n, sizeof(int));
+        if (!fds)
+                return false;
+        strangers.fds = fds;
+        strangers.n_allocated = n;
+        return true;
+}
+
+/* Without memory it stays open: to close it here may take for ever. */
+static void give_away(int fd) {
+        (void) pthread_mutex_lock(&strangers.lock);
+        if (grow()) {
+                strangers.fds[strangers.n_fds++] = fd;
+                start_thread();
+                (void) pthread_cond_signal(&strangers.more);
+        }
+        (void) pthread_mutex_unlock(&strangers.lock);
+}
+
+static void turn_away(const struct cmsghdr *c, unsigned char *data) {
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+        for (size_t i = 0; i < n; i++, data += sizeof(int)) {
+                int fd;
+
+                memcpy(&fd, data, sizeof(fd));
+                if (fd_is_pidfd(fd))
+                        continue;
+                give_away(fd);
+                fd = -EBADF;
+                memcpy(data, &fd, sizeof(fd));
+        }
+}
+
+void strangers_watch(int fd) {
+        strangers.watched = fd;
+}
+
+/* In the place of the C library's: exported, because libsystemd is linked to this program and calls it. */
+__attribute__((visibility("default"))) ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+        ssize_t n = syscall(SYS_recvmsg, fd, message, flags);
+
+        if (n < 0 || fd != strangers.watched)
+                return n;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                        turn_away(c, CMSG_DATA(c));
+        return n;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Strangers: descriptors that come in over the bus and are no pidfds
+ *
+ * Whoever calls may send any descriptor along with any message, and sd-bus closes them with the message: in the thread
+ * that decides. To close a descriptor can take as long as its owner likes (SO_LINGER; a file system that is a process).
+ * So each descriptor of the bus connection is looked at before sd-bus sees it. A pidfd, which is all that the
+ * interface takes, stays. In the place of any other one sd-bus finds -EBADF, and a thread of its own closes the
+ * stranger.
+ *
+ * sd-bus has no hook for that: this program's recvmsg() stands in front of the C library's, for all that is linked to
+ * it.
+ */
+
+/* Descriptors that recvmsg() finds at this socket are looked at from now on; of no other socket. -EBADF: of none. */
+void strangers_watch(int fd);
