@@ -191,6 +191,39 @@ static int open_table(Manager *m, const char *runtime, bool *ret_found) {
         return renameat(dir, NEW_FILE, dir, TOTALS_FILE) < 0 ? negative_errno() : 0;
 }
 
+/* There is no room for a new one: the former goes on. Where it cannot, what it has is taken, and it goes: it would be
+ * older than the copy on the disk when the next service looks. */
+static int reuse_table(Manager *m, const char *runtime, bool *ret_found) {
+        _cleanup_close_ int dir = open(runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (dir < 0)
+                return negative_errno();
+        (void) unlinkat(dir, NEW_FILE, 0);
+        _cleanup_close_ int fd =
+                        openat(dir, TOTALS_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0)
+                return negative_errno();
+        int r = totals_adopt(fd, now_s(), &m->totals);
+        if (r >= 0) {
+                *ret_found = true;
+                return 0;
+        }
+        if (totals_new(-1, &m->totals) < 0)
+                return -ENOMEM;
+        *ret_found = load(m, runtime);
+        (void) unlinkat(dir, TOTALS_FILE, 0);
+        return r;
+}
+
+/* With r 0 all is well. */
+static void set_degraded(Manager *m, const char *key, const char *what, int r) {
+        char text[256];
+
+        (void) snprintf(text, sizeof(text), "%s: %s", what, strerror(-r));
+        if (manager_set_degraded(m, key, r < 0 ? text : NULL) < 0)
+                log_oom();
+}
+
 void totals_open(Manager *m, bool has_directories) {
         char state[PATH_MAX], runtime[PATH_MAX];
         bool found = false;
@@ -198,8 +231,13 @@ void totals_open(Manager *m, bool has_directories) {
 
         if (has_directories && directory_of("RUNTIME_DIRECTORY", runtime))
                 r = open_table(m, runtime, &found);
-        if (r < 0)
-                log_warning_errno(r, "Counters of groups will not survive the service: %m");
+        if (r < 0 && !m->totals.map) {
+                int error = r;
+
+                r = reuse_table(m, runtime, &found);
+                r = r == -ENOENT ? error : r;
+        }
+        set_degraded(m, "counters", "those of groups will not survive the service", r);
         if (!m->totals.map && totals_new(-1, &m->totals) < 0) {
                 log_oom();
                 return;
@@ -241,6 +279,10 @@ static void *copy_thread(void *arg) {
         return NULL;
 }
 
+static void note_copy(Manager *m, int r) {
+        set_degraded(m, "stored counters", "those of units would not survive a reboot", r);
+}
+
 /* Waits for the disk, unless that has ended. */
 static void copy_end(Manager *m) {
         TotalsCopy *c = TAKE_PTR(m->totals_copy);
@@ -248,9 +290,7 @@ static void copy_end(Manager *m) {
         if (!c)
                 return;
         (void) pthread_join(c->thread, NULL);
-        if (c->result < 0)
-                log_warning_errno(c->result,
-                                "Counters of units could not be stored, and would not survive a reboot: %m");
+        note_copy(m, c->result);
         free(c->data);
         free(c);
 }
@@ -284,7 +324,7 @@ static void store_now_and_then(Manager *m, uint64_t now) {
         copy_end(m);
         int r = copy_begin(m);
         if (r < 0)
-                log_warning_errno(r, "Counters of units could not be stored, ignoring: %m");
+                note_copy(m, r);
 }
 
 static void save_entities(Device *d, uint64_t now) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -48,7 +49,8 @@ void totals_done(Totals *t) {
         *t = TOTALS_NULL;
 }
 
-int totals_new(int fd, Totals *ret) {
+/* Without entries, and none that is free. */
+static int totals_map(int fd, Totals *ret) {
         _cleanup_(totals_done)
         Totals t = {.nodes = calloc(TOTALS_MAX, sizeof(*t.nodes))};
 
@@ -65,14 +67,24 @@ int totals_new(int fd, Totals *ret) {
         if (map == MAP_FAILED)
                 return negative_errno();
         t.map = map;
-        *(TotalsHeader *) map = (TotalsHeader){
-                        .magic = MAGIC, .slot_size = sizeof(TotalsSlot), .n_slots = TOTALS_MAX};
         t.slots = (TotalsSlot *) ((uint8_t *) map + sizeof(TotalsHeader));
-        for (size_t i = TOTALS_MAX; i > 0; i--) {
-                t.nodes[i - 1].slot = t.slots + i - 1;
-                LL_PREPEND(t.free, t.nodes + i - 1);
-        }
+        for (size_t i = 0; i < TOTALS_MAX; i++)
+                t.nodes[i].slot = t.slots + i;
         *ret = TAKE_GENERIC(t, TOTALS_NULL);
+        return 0;
+}
+
+int totals_new(int fd, Totals *ret) {
+        Totals t = TOTALS_NULL;
+
+        int r = totals_map(fd, &t);
+        if (r < 0)
+                return r;
+        *(TotalsHeader *) t.map = (TotalsHeader){
+                        .magic = MAGIC, .slot_size = sizeof(TotalsSlot), .n_slots = TOTALS_MAX};
+        for (size_t i = TOTALS_MAX; i > 0; i--)
+                LL_PREPEND(t.free, t.nodes + i - 1);
+        *ret = t;
         return 0;
 }
 
@@ -206,6 +218,46 @@ int totals_load(Totals *t, const void *data, size_t size, uint64_t now_s, char w
                         e->slot->used_s = now_s; /* it was in use, or the clock was wrong */
         }
         return isempty(why) ? 0 : 1;
+}
+
+static bool may_have_entry(const Totals *t, const TotalsSlot *s) {
+        unsigned n_passing = HASH_COUNT(t->by_name) - t->n_lasting;
+
+        return slot_is_valid(s) && !find(t, s->name) &&
+                        (s->lasts ? t->n_lasting < TOTALS_LASTING_MAX
+                                  : n_passing < TOTALS_MAX - TOTALS_LASTING_MAX);
+}
+
+/* Where it stands: no moment in which the file has less than it had. */
+int totals_adopt(int fd, uint64_t now_s, Totals *ret) {
+        TotalsHeader h;
+        struct stat st;
+        Totals t = TOTALS_NULL;
+
+        if (fstat(fd, &st) < 0)
+                return negative_errno();
+        if (!S_ISREG(st.st_mode) || st.st_size != (off_t) MAP_SIZE ||
+                        pread(fd, &h, sizeof(h), 0) != (ssize_t) sizeof(h) || h.magic != MAGIC ||
+                        h.slot_size != sizeof(TotalsSlot) || h.n_slots != TOTALS_MAX || h.check != 0)
+                return -EBADMSG;
+        int r = totals_map(fd, &t);
+        if (r < 0)
+                return r;
+        for (size_t i = TOTALS_MAX; i > 0; i--) {
+                TotalsEntry *e = t.nodes + i - 1;
+
+                if (e->slot->name[0] != '\0' && may_have_entry(&t, e->slot)) {
+                        e->slot->used_s = MIN(
+                                        e->slot->used_s, now_s); /* it was in use, or the clock was wrong */
+                        t.n_lasting += e->slot->lasts;
+                        HASH_ADD_KEYPTR(hh, t.by_name, e->slot->name, strlen(e->slot->name), e);
+                        continue;
+                }
+                memset(e->slot, 0, sizeof(*e->slot));
+                LL_PREPEND(t.free, e);
+        }
+        *ret = t;
+        return 0;
 }
 
 int totals_print(const Totals *t, uint64_t now_s, char **ret, size_t *ret_size) {

@@ -54,6 +54,10 @@ typedef struct Totals {
 int totals_new(int fd, Totals *ret);
 void totals_done(Totals *t);
 
+/* A table that an earlier service has left, with what of it makes sense, and in the same file: it needs no room that is
+ * not its own already. -EBADMSG when it is no such table. */
+int totals_adopt(int fd, uint64_t now_s, Totals *ret);
+
 /* Adds what the bytes have. 0; > 0 when something of it makes no sense (`why`), and is left out; -EBADMSG when it is no such file at all (`why`, too). */
 int totals_load(Totals *t, const void *data, size_t size, uint64_t now_s, char why[static TOTALS_WHY_MAX]);
 

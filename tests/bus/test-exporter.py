@@ -141,6 +141,13 @@ class Exporter(ExporterCase):
         self.assertEqual(get(self.port, "/other")[0], 404)
         self.assertEqual(get(self.port, "/metrics/../x")[0], 404)
         self.assertEqual(get(self.port, method="HEAD")[::2], (200, ""))
+        for url in ("http://host/metrics", "HTTP://127.0.0.1:1/metrics?x=y", "http:///metrics", "http://host/",
+                    "http://host", "http://"):
+            self.assertEqual(get(self.port, url)[0], 200, url)
+        for url in ("http://host/other", "http://host//metrics", "http:/metrics", "ftp://host/metrics",
+                    "http://a/http://b/metrics"):
+            self.assertEqual(get(self.port, url)[0], 404, url)
+        self.assertIn("xsched_up 1", get(self.port, "http://host/metrics")[2])
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             self.assertEqual(get(self.port, method=method)[0], 405)
 

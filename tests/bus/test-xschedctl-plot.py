@@ -154,6 +154,34 @@ class Plot(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertIn('cannot write', p.stderr)
 
+    def test_a_file_is_replaced(self):
+        """Who has the former one keeps it; links and modes stay; and nothing is left beside it."""
+        with tempfile.TemporaryDirectory() as directory:
+            name, other, link, new = (os.path.join(directory, n) for n in ('x.svg', 'other', 'link', 'new'))
+            with open(name, 'w', encoding='utf-8') as f:
+                f.write('former')
+            os.chmod(name, 0o640)
+            os.link(name, other)
+            os.symlink('x.svg', link)
+            for output in (name, link):
+                ctl('plot', '-o', output)
+                with open(name, encoding='utf-8') as f:
+                    self.assertTrue(f.read().rstrip().endswith('</svg>'))
+                with open(other, encoding='utf-8') as f:
+                    self.assertEqual(f.read(), 'former')
+                self.assertEqual((os.stat(name).st_mode & 0o777, os.readlink(link)), (0o640, 'x.svg'))
+            ctl('plot', '-o', new)
+            mask = os.umask(0)
+            os.umask(mask)
+            self.assertEqual(os.stat(new).st_mode & 0o777, 0o666 & ~mask)
+            self.assertEqual(sorted(os.listdir(directory)), ['link', 'new', 'other', 'x.svg'])
+            # What is no file is written to.
+            os.mkfifo(fifo := os.path.join(directory, 'fifo'))
+            with subprocess.Popen(['cat', fifo], stdout=subprocess.PIPE, text=True) as reader:
+                ctl('plot', '-o', fifo)
+                self.assertTrue(reader.communicate()[0].startswith('<?xml'))
+            self.assertIn('fifo', os.listdir(directory))
+
     def test_block_characters(self):
         text = Terminal('plot', '--since=10s', '--no-pager', columns=120, LC_ALL='C.UTF-8').end()
         self.assertRegex(text, '[▁▂▃▄▅▆▇█]')

@@ -309,6 +309,119 @@ static void twins(void **state) {
         selection_done(&chosen);
 }
 
+/* --- names of a hostile user --- */
+
+static uint64_t random_state = 1;
+
+static uint64_t random_below(uint64_t n) {
+        random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return (random_state >> 33) % n;
+}
+
+/* Any bytes, and above all those that mean something to who reads an exposition. */
+static char *hostile_name(const char *prefix) {
+        static const char *const parts[] = {"\"", "\\", "\n", "\"} 1\nxsched_up 0\n", "# EOF\n",
+                        "# TYPE xsched_up counter\n", "{", "}", ",", "=", " ", "\r", "\t", "\x7f", "\xc3",
+                        "\xe2\x80\xa8", "\xed\xa0\x80", "\xff", "(others)", "ä"};
+        char *text = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+
+        assert_non_null(f);
+        fputs(prefix, f);
+        for (uint64_t n = random_below(60); n > 0; n--)
+                if (random_below(2) == 0)
+                        fputs(parts[random_below(ELEMENTSOF(parts))], f);
+                else
+                        fputc((int) (1 + random_below(255)), f);
+        assert_int_equal(fclose(f), 0);
+        return text;
+}
+
+/* name{label="value",...} number: whatever was in a value has not left it. Returns where the number begins. */
+static const char *parse_sample(const char *p) {
+        p += strspn(p, "abcdefghijklmnopqrstuvwxyz_");
+        if (*p == '{')
+                do {
+                        p++;
+                        p += strspn(p, "abcdefghijklmnopqrstuvwxyz_");
+                        assert_true(p[0] == '=' && p[1] == '"');
+                        for (p += 2; *p != '"'; p++) {
+                                assert_true(*p != '\0' && *p != '\n');
+                                if (*p == '\\') {
+                                        p++;
+                                        assert_true(*p == '\\' || *p == '"' || *p == 'n');
+                                }
+                        }
+                        p++;
+                } while (*p == ',');
+        if (*p == '}')
+                p++;
+        assert_int_equal(*p, ' ');
+        return p + 1;
+}
+
+static int compare_lines(const void *a, const void *b) {
+        return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* Every line is one of ours, and no series is told twice. */
+static void check_lines(char *text, size_t max) {
+        char **series = calloc(max, sizeof(*series));
+        size_t n = 0;
+        char *rest;
+
+        assert_non_null(series);
+        for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+                if (line[0] == '#')
+                        continue;
+                assert_true(n < max);
+                assert_memory_equal(line, "xsched_", 7);
+                char *value = line + (parse_sample(line) - line), *end;
+                (void) strtod(value, &end);
+                assert_true(end > value && *end == '\0');
+                value[-1] = '\0';
+                series[n++] = line;
+        }
+        qsort(series, n, sizeof(*series), compare_lines);
+        for (size_t i = 1; i < n; i++)
+                assert_string_not_equal(series[i - 1], series[i]);
+        free(series);
+}
+
+static void hostile_names(void **state) {
+        _cleanup_(snapshot_freep)
+        Snapshot *s = snapshot(3, 2000);
+
+        for (size_t i = 0; i < s->n_groups; i++) {
+                SnapshotGroup *g = s->groups + i;
+
+                free(g->name);
+                g->name = hostile_name(i % 2 == 0 ? "/user.slice/" : "job:");
+                g->class = hostile_name("");
+                g->unit = hostile_name("");
+                g->container = hostile_name("");
+                g->pod = hostile_name("");
+                g->slurm_job = hostile_name("");
+                g->held_reason = hostile_name("");
+        }
+        for (size_t i = 0; i < s->n_devices; i++)
+                s->devices[i].name = hostile_name("");
+        for (size_t max = SERIES_MIN; max <= 64000; max *= 4)
+                for (Format f = 0; f < _FORMAT_MAX; f++) {
+                        _cleanup_free_ char *text = NULL;
+                        Selection chosen;
+                        size_t size;
+
+                        assert_int_equal(selection_make(s, max, NULL, &chosen), 0);
+                        assert_int_equal(render(s, &chosen, f, &text, &size), 0);
+                        assert_int_equal(strlen(text), size);
+                        assert_null(strstr(text, "\nxsched_up 0"));
+                        check_lines(text, max);
+                        selection_done(&chosen);
+                }
+}
+
 /* --- expositions --- */
 
 static Snapshot *example(void) {
@@ -467,6 +580,7 @@ static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(users_share),
                 cmocka_unit_test(others_count_up),
                 cmocka_unit_test(twins),
+                cmocka_unit_test(hostile_names),
                 cmocka_unit_test(expositions),
                 cmocka_unit_test(nobody_there),
 };

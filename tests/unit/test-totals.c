@@ -110,6 +110,23 @@ static void test_file(void **state) {
         const TotalsSlot *n = totals_get(&next, "train.service", true);
         assert_memory_equal(n, s, sizeof(*n));
 
+        /* The same in place, which takes no room: what is not valid is free. */
+        Totals there;
+        totals_get(&t, "/c", false)->source = 1000;
+        assert_int_equal(totals_adopt(fd, 50, &there), 0);
+        assert_int_equal(there.n_lasting, 1);
+        assert_int_equal(totals_get(&there, "/a", false)->run_ns, 12);
+        assert_int_equal(totals_get(&there, "/b", false)->run_ns, 13);
+        assert_int_equal(totals_get(&there, "/c", false)->source, 0);
+        assert_int_equal(totals_get(&there, "train.service", true)->drain_wait_ns, 9);
+        totals_get(&there, "/a", false)->run_ns++;
+        assert_int_equal(s->run_ns, 5);
+        assert_int_equal(totals_get(&t, "/a", false)->run_ns, 13); /* one file */
+        totals_done(&there);
+        assert_int_equal(ftruncate(fd, size - 1), 0);
+        assert_int_equal(totals_adopt(fd, 50, &there), -EBADMSG);
+        assert_int_equal(ftruncate(fd, size), 0);
+
         /* The copy has the unit, and nothing else. */
         char *copy;
         size_t copy_size;

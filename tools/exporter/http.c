@@ -163,6 +163,15 @@ static enum MHD_Result want_metrics(Connection *c) {
         return MHD_YES;
 }
 
+/* A request that is made as to a proxy names the host, too: which one is not looked at, as in Host:. */
+static const char *path_of(const char *url) {
+        const char *host = strncasecmp(url, "http://", 7) == 0 ? url + 7 : NULL;
+
+        if (!host)
+                return url;
+        return host[strcspn(host, "/")] != '\0' ? host + strcspn(host, "/") : "/";
+}
+
 /* With the headers first, whatever the request brings along: an answer then ends it. And once more when a snapshot has come. */
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
                 const char *method, const char *version, const char *upload, size_t *upload_size,
@@ -174,6 +183,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
         if (*context)
                 return c->phase == PHASE_WAITING ? respond_metrics(c) : MHD_NO;
         *context = c;
+        url = path_of(url);
         if (!streq(method, MHD_HTTP_METHOD_GET) && !streq(method, MHD_HTTP_METHOD_HEAD))
                 return respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "This can only be read.\n");
         if (streq(url, "/"))

@@ -5,11 +5,14 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/parse-util.h"
 #include "common/time-util.h"
+#include "common/write-all.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/object.h"
 #include "tools/shared/terminal.h"
@@ -175,21 +178,62 @@ static void name_devices(const Snapshot *s, Plot *p) {
         }
 }
 
-static int write_file(const char *name, const char *text, size_t size) {
-        _cleanup_close_ int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+static int write_and_close(int fd, const char *text, size_t size) {
+        int r = write_all(fd, text, size);
 
-        if (fd < 0)
-                return negative_errno();
-        for (size_t done = 0; done < size;) {
-                ssize_t n = write(fd, text + done, size - done);
-                if (n < 0 && errno != EINTR)
-                        return negative_errno();
-                done += n > 0 ? (size_t) n : 0;
-        }
-        return close(TAKE_FD(fd)) < 0 ? negative_errno() : 0;
+        return close(fd) < 0 && r >= 0 ? negative_errno() : r;
 }
 
-/* To a file as a whole or not at all, as far as that can be known before it is written. An exit status. */
+static int write_in_place(const char *name, const char *text, size_t size) {
+        int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+
+        return fd < 0 ? negative_errno() : write_and_close(fd, text, size);
+}
+
+/* With the mode of the former file, or what the umask leaves. */
+static int open_beside(const char *name, const struct stat *former, char temporary[static PATH_MAX]) {
+        const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+        int n = snprintf(temporary, PATH_MAX, "%.*s.%s.%ld", (int) (base - name), name, base,
+                        (long) getpid());
+
+        if (n < 0 || n >= PATH_MAX)
+                return -ENAMETOOLONG;
+        (void) unlink(temporary);
+        _cleanup_close_ int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (fd < 0)
+                return negative_errno();
+        if (former && fchmod(fd, former->st_mode & 0777) < 0) {
+                (void) unlink(temporary);
+                return negative_errno();
+        }
+        return TAKE_FD(fd);
+}
+
+/* Whoever looks at a file meanwhile finds the former one, or the new one. What is no file is written to; where nothing
+ * can be made beside a file, so is that. */
+static int write_file(const char *name, const char *text, size_t size) {
+        char target[PATH_MAX], temporary[PATH_MAX];
+        struct stat st;
+        bool former = stat(name, &st) >= 0;
+
+        if (former && !S_ISREG(st.st_mode))
+                return write_in_place(name, text, size);
+        if (former && !realpath(name, target)) /* what a link points to is replaced, and not the link */
+                return negative_errno();
+        int fd = open_beside(former ? target : name, former ? &st : NULL, temporary);
+        if (former && (fd == -EACCES || fd == -EPERM || fd == -EROFS))
+                return write_in_place(name, text, size);
+        if (fd < 0)
+                return fd;
+        int r = write_and_close(fd, text, size);
+        if (r >= 0 && rename(temporary, former ? target : name) < 0)
+                r = negative_errno();
+        if (r < 0)
+                (void) unlink(temporary);
+        return r;
+}
+
+/* To a file as a whole or not at all. An exit status. */
 static int write_svg(const Plot *p, const char *output) {
         _cleanup_free_ char *text = NULL;
         size_t size;

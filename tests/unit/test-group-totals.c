@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What groups have used, where there is no room for the files
+ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "service/group-totals.h"
+#include "tests/unit/arbiter-harness.h"
+
+typedef struct Place {
+        char runtime[64], state[64];
+} Place;
+
+static void make_directory(char path[static 64], const char *variable) {
+        (void) snprintf(path, 64, "/tmp/test-group-totals-XXXXXX");
+        assert_non_null(mkdtemp(path));
+        assert_int_equal(setenv(variable, path, 1), 0);
+}
+
+static Place place(void) {
+        Place p;
+
+        make_directory(p.runtime, "RUNTIME_DIRECTORY");
+        make_directory(p.state, "STATE_DIRECTORY");
+        return p;
+}
+
+static void remove_from(const char *directory, bool totals) {
+        char name[128];
+
+        (void) snprintf(name, sizeof(name), "%s/" TOTALS_FILE, directory);
+        assert_int_equal(unlink(name) == 0, totals);
+        assert_int_equal(rmdir(directory), 0); /* nothing else is left there */
+}
+
+/* No file may grow: as on a file system that is full. */
+static void set_full(bool full) {
+        struct rlimit l;
+
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+        l.rlim_cur = full ? 0 : l.rlim_max;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+static Manager *start(bool full) {
+        Manager *m = manager_make();
+
+        set_full(full);
+        totals_open(m, true);
+        set_full(false);
+        return m;
+}
+
+/* `full`: so is the disk. */
+static void stop(Manager *m, bool full) {
+        set_full(full);
+        manager_free(m);
+        set_full(false);
+}
+
+static uint64_t *counter(Manager *m, const char *name) {
+        TotalsSlot *s = totals_get(&m->totals, name, name[0] != '/');
+
+        assert_non_null(s);
+        return &s->run_ns;
+}
+
+static bool is_degraded(const Manager *m, const char *key) {
+        for (char **s = m->degraded; s && *s; s++)
+                if (strncmp(*s, key, strlen(key)) == 0 && (*s)[strlen(key)] == ':')
+                        return true;
+        return false;
+}
+
+/* The table that is there goes on; nothing goes back, however the next services end. */
+static void test_no_room_for_a_table(void **state) {
+        Place p = place();
+        Manager *m = start(false);
+
+        assert_false(is_degraded(m, "counters"));
+        *counter(m, "a.service") = 10;
+        stop(m, false);
+
+        m = start(true);
+        assert_false(is_degraded(m, "counters"));
+        assert_int_equal(*counter(m, "a.service"), 10);
+        *counter(m, "a.service") = 20;
+        *counter(m, "/user/1") = 5;
+        stop(m, true); /* the copy has 10 */
+
+        m = start(true);
+        assert_int_equal(*counter(m, "a.service"), 20);
+        assert_int_equal(*counter(m, "/user/1"), 5);
+        *counter(m, "a.service") = 30;
+        stop(m, true);
+
+        m = start(false);
+        assert_int_equal(*counter(m, "a.service"), 30);
+        stop(m, false);
+        remove_from(p.runtime, true);
+        remove_from(p.state, true);
+}
+
+/* There is none: that is said, and the copy on the disk is what remains. */
+static void test_no_table(void **state) {
+        Place p = place();
+        Manager *m = start(true);
+
+        assert_true(is_degraded(m, "counters"));
+        *counter(m, "a.service") = 10;
+        stop(m, false);
+
+        m = start(true);
+        assert_int_equal(*counter(m, "a.service"), 10);
+        stop(m, false);
+        remove_from(p.runtime, false);
+        remove_from(p.state, true);
+}
+
+/* What is there is no table of ours: it does not stand in the way of what is newer. */
+static void test_another_table(void **state) {
+        Place p = place();
+        Manager *m = start(false);
+        char name[128];
+
+        *counter(m, "a.service") = 10;
+        stop(m, false);
+        (void) snprintf(name, sizeof(name), "%s/" TOTALS_FILE, p.runtime);
+        assert_int_equal(unlink(name), 0);
+        assert_int_equal(symlink("/nonexistent", name), 0);
+
+        m = start(true);
+        assert_true(is_degraded(m, "counters"));
+        *counter(m, "a.service") += 10;
+        stop(m, false);
+        (void) unlink(name);
+
+        m = start(false);
+        assert_int_equal(*counter(m, "a.service"), 20);
+        stop(m, false);
+        remove_from(p.runtime, true);
+        remove_from(p.state, true);
+}
+
+/* Said while it is so. */
+static void test_no_room_for_a_copy(void **state) {
+        Place p = place();
+        Manager *m = start(false);
+
+        assert_false(is_degraded(m, "stored counters"));
+        set_full(true);
+        totals_close(m);
+        set_full(false);
+        assert_true(is_degraded(m, "stored counters"));
+        totals_close(m);
+        assert_false(is_degraded(m, "stored counters"));
+        stop(m, false);
+        remove_from(p.runtime, true);
+        remove_from(p.state, true);
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_no_room_for_a_table),
+                        cmocka_unit_test(test_no_table),
+                        cmocka_unit_test(test_another_table),
+                        cmocka_unit_test(test_no_room_for_a_copy),
+        };
+
+        (void) signal(SIGXFSZ, SIG_IGN);
+        return cmocka_run_group_tests_name("group-totals", tests, NULL, NULL);
+}
