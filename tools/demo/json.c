@@ -5,114 +5,162 @@
  */
 
 #include <inttypes.h>
+#include <json-c/json.h>
 
 #include "config.h"
 #include "tools/demo/report.h"
 
-/* Names come from drivers and are printable ASCII by now (work.c), settings from the command line. */
-static void print_string(FILE *f, const char *s) {
-        fputc('"', f);
-        for (; *s; s++)
-                if (*s == '"' || *s == '\\')
-                        fprintf(f, "\\%c", *s);
-                else if ((unsigned char) *s < 0x20)
-                        fprintf(f, "\\u%04x", (unsigned) *s);
-                else
-                        fputc(*s, f);
-        fputc('"', f);
-}
+/* What is added to an object or an array, and the first error on the way: asked once, at the end. */
+typedef struct Writer {
+        int error;
+} Writer;
 
-static double usec(uint64_t ns) {
-        return (double) ns / 1e3;
-}
-
-static void print_settings(const Outcome *o, FILE *f) {
-        const Options *options = o->options;
-
-        fprintf(f,
-                        "  \"settings\": {\"low\": %u, \"duration_us\": %.0f, \"kernels\": %u, \"batch_kernels\": %u, "
-                        "\"period_us\": %.3f, \"deadline_us\": %.3f, \"high_priority\": %d, \"low_priority\": %d, "
-                        "\"policy\": ",
-                        options->n_low, usec(options->duration_ns), options->n_kernels,
-                        options->n_batch_kernels, usec(options->period_ns), usec(options->deadline_ns),
-                        options->high_priority, options->low_priority);
-        print_string(f, strempty(options->policy));
-        fprintf(f, ", \"xschedd\": [");
-        for (size_t i = 0; i < options->n_settings; i++) {
-                fputs(i > 0 ? ", " : "", f);
-                print_string(f, options->settings[i]);
+/* Takes the item; NULL is one that could not be made. `key` is NULL in an array. Returns it while nothing failed. */
+static json_object *add(Writer *w, json_object *to, const char *key, json_object *item) {
+        if (!item || !to) {
+                w->error = -ENOMEM;
+                json_object_put(item);
+                return NULL;
         }
-        fprintf(f, "]},\n");
+        if ((key ? json_object_object_add(to, key, item) : json_object_array_add(to, item)) < 0) {
+                w->error = -ENOMEM;
+                json_object_put(item);
+                return NULL;
+        }
+        return item;
 }
 
-static void print_latency(const PhaseResult *r, FILE *f) {
+static void add_string(Writer *w, json_object *to, const char *key, const char *s) {
+        add(w, to, key, json_object_new_string(strempty(s)));
+}
+
+static void add_uint(Writer *w, json_object *to, const char *key, uint64_t v) {
+        add(w, to, key, json_object_new_uint64(v));
+}
+
+static void add_int(Writer *w, json_object *to, const char *key, int v) {
+        add(w, to, key, json_object_new_int(v));
+}
+
+/* With so many digits behind the point: json-c would write all that a double has. */
+static void add_double(Writer *w, json_object *to, const char *key, double v, int digits) {
+        char text[64];
+
+        (void) snprintf(text, sizeof(text), "%.*f", digits, v);
+        add(w, to, key, json_object_new_double_s(v, text));
+}
+
+static void add_usec(Writer *w, json_object *to, const char *key, uint64_t ns) {
+        add_double(w, to, key, (double) ns / 1e3, 3);
+}
+
+static void add_settings(Writer *w, json_object *to, const Options *options) {
+        json_object *o = add(w, to, "settings", json_object_new_object());
+
+        add_uint(w, o, "low", options->n_low);
+        add_double(w, o, "duration_us", (double) options->duration_ns / 1e3, 0);
+        add_uint(w, o, "kernels", options->n_kernels);
+        add_uint(w, o, "batch_kernels", options->n_batch_kernels);
+        add_usec(w, o, "period_us", options->period_ns);
+        add_usec(w, o, "deadline_us", options->deadline_ns);
+        add_int(w, o, "high_priority", options->high_priority);
+        add_int(w, o, "low_priority", options->low_priority);
+        add_string(w, o, "policy", options->policy);
+        json_object *settings = add(w, o, "xschedd", json_object_new_array());
+        for (size_t i = 0; i < options->n_settings; i++)
+                add_string(w, settings, NULL, options->settings[i]);
+}
+
+static void add_latency(Writer *w, json_object *to, const PhaseResult *r) {
+        json_object *o = add(w, to, "latency", json_object_new_object());
         Summary s = samples_summary(&r->latency);
 
-        fprintf(f,
-                        "     \"latency\": {\"tasks\": %zu, \"p50_us\": %.3f, \"p90_us\": %.3f, \"p99_us\": %.3f, "
-                        "\"max_us\": %.3f, \"mean_us\": %.3f, \"missed\": %" PRIu64 ", \"skipped\": %" PRIu64
-                        ",\n"
-                        "       \"samples_us\": [",
-                        s.n, usec(s.p50_ns), usec(s.p90_ns), usec(s.p99_ns), usec(s.max_ns), usec(s.mean_ns),
-                        r->n_missed, r->n_skipped);
+        add_uint(w, o, "tasks", s.n);
+        add_usec(w, o, "p50_us", s.p50_ns);
+        add_usec(w, o, "p90_us", s.p90_ns);
+        add_usec(w, o, "p99_us", s.p99_ns);
+        add_usec(w, o, "max_us", s.max_ns);
+        add_usec(w, o, "mean_us", s.mean_ns);
+        add_uint(w, o, "missed", r->n_missed);
+        add_uint(w, o, "skipped", r->n_skipped);
+        json_object *samples = add(w, o, "samples_us", json_object_new_array());
         for (size_t i = 0; i < r->latency.n; i++)
-                fprintf(f, "%s%.1f", i > 0 ? "," : "", usec(r->latency.items[i].ns));
-        fprintf(f, "]},\n");
+                add_double(w, samples, NULL, (double) r->latency.items[i].ns / 1e3, 1);
 }
 
-static void print_batch(const PhaseResult *r, FILE *f) {
-        fprintf(f, "     \"batch\": {\"tasks_per_s\": %.4f, \"each\": [", r->batch_total);
+static void add_batch(Writer *w, json_object *to, const PhaseResult *r) {
+        json_object *o = add(w, to, "batch", json_object_new_object());
+
+        add_double(w, o, "tasks_per_s", r->batch_total, 4);
+        json_object *each = add(w, o, "each", json_object_new_array());
         for (unsigned i = 0; i < r->n_batch; i++)
-                fprintf(f, "%s%.4f", i > 0 ? ", " : "", r->batch_rate[i]);
-        fprintf(f, "]},\n");
+                add_double(w, each, NULL, r->batch_rate[i], 4);
 }
 
-static void print_interception(const PhaseResult *r, FILE *f) {
-        fprintf(f, "     \"interception\": {");
+static void add_interception(Writer *w, json_object *to, const PhaseResult *r) {
+        json_object *o = add(w, to, "interception", json_object_new_object());
+
         for (unsigned role = 0; role < _ROLE_MAX; role++) {
+                json_object *of_role = add(w, o, role_to_string((Role) role), json_object_new_object());
                 const Interception *c = r->interception + role;
 
-                fprintf(f,
-                                "%s\"%s\": {\"tasks\": %" PRIu64 ", \"launches\": %" PRIu64
-                                ", \"seen\": %" PRIu64 ", \"tracked\": %" PRIu64 ", \"waited\": %" PRIu64
-                                ", \"waited_us\": %.1f, \"lease_expired\": %" PRIu64 "}",
-                                role > 0 ? ", " : "", role_to_string((Role) role), c->tasks, c->launches,
-                                c->seen, c->tracked, c->waited, usec(c->waited_ns), c->expired);
+                add_uint(w, of_role, "tasks", c->tasks);
+                add_uint(w, of_role, "launches", c->launches);
+                add_uint(w, of_role, "seen", c->seen);
+                add_uint(w, of_role, "tracked", c->tracked);
+                add_uint(w, of_role, "waited", c->waited);
+                add_double(w, of_role, "waited_us", (double) c->waited_ns / 1e3, 1);
+                add_uint(w, of_role, "lease_expired", c->expired);
         }
-        fprintf(f, "}}");
 }
 
-int report_json(const Outcome *o, FILE *f) {
-        const Calibration *c = o->calibration;
-        bool first = true;
+static void add_phases(Writer *w, json_object *to, const Outcome *o) {
+        json_object *phases = add(w, to, "phases", json_object_new_array());
 
-        fprintf(f, "{\n  \"version\": \"%s\",\n  \"device\": ", XSCHED_VERSION);
-        print_string(f, c->device);
-        fprintf(f, ",\n  \"driver\": ");
-        print_string(f, c->driver);
-        fprintf(f, ",\n  \"gpu\": %s,\n  \"cpu\": %d,\n  \"rounds\": %u,\n  \"kernel_us\": %.3f,\n",
-                        c->gpu ? "true" : "false", c->cpu, c->rounds, usec(c->kernel_ns));
-        print_settings(o, f);
-        fprintf(f, "  \"phases\": [");
         for (unsigned k = 0; k < _PHASE_MAX; k++) {
                 const PhaseResult *r = o->phases + k;
 
                 if (!r->valid)
                         continue;
-                fprintf(f, "%s\n    {\"phase\": \"%s\",\n", first ? "" : ",",
-                                phase_kind_to_string((PhaseKind) k));
-                print_latency(r, f);
-                print_batch(r, f);
-                print_interception(r, f);
-                first = false;
+                json_object *phase = add(w, phases, NULL, json_object_new_object());
+                add_string(w, phase, "phase", phase_kind_to_string((PhaseKind) k));
+                add_latency(w, phase, r);
+                add_batch(w, phase, r);
+                add_interception(w, phase, r);
         }
-        fprintf(f, "\n  ],\n  \"ratios\": {");
-        fprintf(f, "\"shared_p50\": %.4f, \"shared_p99\": %.4f, ",
-                        outcome_latency_ratio(o, PHASE_SHARED, 50),
-                        outcome_latency_ratio(o, PHASE_SHARED, 99));
-        fprintf(f, "\"xsched_p50\": %.4f, \"xsched_p99\": %.4f, ",
-                        outcome_latency_ratio(o, PHASE_XSCHED, 50),
-                        outcome_latency_ratio(o, PHASE_XSCHED, 99));
-        fprintf(f, "\"batch\": %.4f}\n}\n", outcome_batch_ratio(o));
-        return ferror(f) ? -EIO : 0;
+}
+
+static void add_ratios(Writer *w, json_object *to, const Outcome *o) {
+        json_object *ratios = add(w, to, "ratios", json_object_new_object());
+
+        add_double(w, ratios, "shared_p50", outcome_latency_ratio(o, PHASE_SHARED, 50), 4);
+        add_double(w, ratios, "shared_p99", outcome_latency_ratio(o, PHASE_SHARED, 99), 4);
+        add_double(w, ratios, "xsched_p50", outcome_latency_ratio(o, PHASE_XSCHED, 50), 4);
+        add_double(w, ratios, "xsched_p99", outcome_latency_ratio(o, PHASE_XSCHED, 99), 4);
+        add_double(w, ratios, "batch", outcome_batch_ratio(o), 4);
+}
+
+int report_json(const Outcome *o, FILE *f) {
+        const Calibration *c = o->calibration;
+        json_object *all = json_object_new_object();
+        Writer w = {0};
+
+        add_string(&w, all, "version", XSCHED_VERSION);
+        add_string(&w, all, "device", c->device);
+        add_string(&w, all, "driver", c->driver);
+        add(&w, all, "gpu", json_object_new_boolean(c->gpu));
+        add_int(&w, all, "cpu", c->cpu);
+        add_uint(&w, all, "rounds", c->rounds);
+        add_usec(&w, all, "kernel_us", c->kernel_ns);
+        add_settings(&w, all, o->options);
+        add_phases(&w, all, o);
+        add_ratios(&w, all, o);
+        if (w.error >= 0) {
+                const char *text = json_object_to_json_string_ext(
+                                all, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+                if (!text || fprintf(f, "%s\n", text) < 0)
+                        w.error = text ? -EIO : -ENOMEM;
+        }
+        json_object_put(all);
+        return w.error;
 }

@@ -12,6 +12,7 @@
 #include <systemd/sd-bus.h>
 
 #include "common/macro.h"
+#include "tools/shared/json.h"
 #include "tools/shared/value.h"
 
 typedef struct RunOptions {

@@ -407,16 +407,16 @@ int table_print(const Table *table, FILE *f, size_t width, size_t n_rows, bool h
         return r;
 }
 
-void table_print_json(const Table *t, Json *j, const char *key) {
+int table_print_json(const Table *t, Json *j, const char *key) {
         json_begin(j, key, '[');
         for (size_t r = 0; r < t->n_rows; r++) {
                 json_begin(j, NULL, '{');
                 for (size_t i = 0; i < t->n_columns; i++)
                         if (!(t->columns[i].flags & COLUMN_TEXT))
                                 json_value(j, t->columns[i].key, t->rows[r].cells + i);
-                json_end(j, '}');
+                (void) json_end(j);
         }
-        json_end(j, ']');
+        return json_end(j);
 }
 
 int table_show(const Ctl *c, const Table *t, const char *singular, const char *plural) {
@@ -425,7 +425,7 @@ int table_show(const Ctl *c, const Table *t, const char *singular, const char *p
         pager_open(c);
         if (c->json != JSON_OFF) {
                 Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
-                table_print_json(t, &j, NULL);
+                r = table_print_json(t, &j, NULL);
         } else {
                 if (t->n_rows > 0 || c->legend)
                         r = table_print(t, stdout, terminal_width(c), t->n_rows, c->legend);

@@ -63,7 +63,8 @@ Value *table_add(Table *t, size_t parent);
 
 /* The table only: no pager, no legend but the heading. `width` 0 is unlimited. `n_rows` limits the rows. 0 or a negative errno. */
 int table_print(const Table *t, FILE *f, size_t width, size_t n_rows, bool heading);
-void table_print_json(const Table *t, Json *j, const char *key);
+/* An array of objects. 0, or -ENOMEM where it is the outermost. */
+int table_print_json(const Table *t, Json *j, const char *key);
 
 /* All of it, as the options say. What one row is, and what several are, for the line below the table; NULL: no such line. An exit
  * status. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Values: from a bus message to text and JSON
+ * Values: from a bus message to text
  */
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "common/array.h"
 #include "tools/shared/value.h"
@@ -209,8 +208,7 @@ static void print_double(FILE *f, double d) {
         fputs(buf, f);
 }
 
-/* How many bytes at its start are one character that means something to a terminal: of C0, DEL, or C1. */
-static size_t control_size(const char *text) {
+size_t control_size(const char *text) {
         const unsigned char *c = (const unsigned char *) text;
 
         if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
@@ -281,111 +279,4 @@ char *value_format(const Value *v) {
                 return NULL;
         }
         return text;
-}
-
-/* --- JSON --- */
-
-static const char *const json_mode_table[_JSON_MODE_MAX] = {
-                [JSON_OFF] = "off",
-                [JSON_SHORT] = "short",
-                [JSON_PRETTY] = "pretty",
-};
-DEFINE_STRING_TABLE_LOOKUP(json_mode, JsonMode);
-
-/* D-Bus strings are valid UTF-8, so only what JSON itself reserves needs an escape. */
-static void json_string(FILE *f, const char *s) {
-        fputc('"', f);
-        for (; *s; s++)
-                switch (*s) {
-                case '"':
-                case '\\':
-                        fprintf(f, "\\%c", *s);
-                        break;
-                case '\n':
-                        fputs("\\n", f);
-                        break;
-                case '\t':
-                        fputs("\\t", f);
-                        break;
-                default:
-                        if (control_size(s) == 0) {
-                                fputc(*s, f);
-                                break;
-                        }
-                        /* In UTF-8 the last byte of these is their code point. */
-                        s += control_size(s) - 1;
-                        fprintf(f, "\\u%04x", (unsigned char) *s);
-                }
-        fputc('"', f);
-}
-
-static void json_new_item(Json *j, const char *key) {
-        if (j->follows)
-                fputc(',', j->f);
-        if (j->pretty && j->depth > 0)
-                fprintf(j->f, "\n%*s", (int) (8 * j->depth), "");
-        j->follows = true;
-        if (!key)
-                return;
-        json_string(j->f, key);
-        fputs(j->pretty ? " : " : ":", j->f);
-}
-
-void json_begin(Json *j, const char *key, char bracket) {
-        json_new_item(j, key);
-        fputc(bracket, j->f);
-        j->depth++;
-        j->follows = false;
-}
-
-void json_end(Json *j, char bracket) {
-        j->depth--;
-        if (j->pretty && j->follows)
-                fprintf(j->f, "\n%*s", (int) (8 * j->depth), "");
-        fputc(bracket, j->f);
-        j->follows = true;
-        if (j->depth == 0)
-                fputc('\n', j->f);
-}
-
-static void json_scalar(FILE *f, const Value *v) {
-        switch (v->type) {
-        case VALUE_BOOL:
-                fputs(v->b ? "true" : "false", f);
-                break;
-        case VALUE_STRING:
-                json_string(f, v->s);
-                break;
-        case VALUE_DOUBLE:
-                if (!isfinite(v->d)) {
-                        fputs("null", f);
-                        break;
-                }
-                _fallthrough_;
-        case VALUE_INT:
-        case VALUE_UINT:
-                value_print(f, v);
-                break;
-        default:
-                fputs("null", f);
-        }
-}
-
-void json_value(Json *j, const char *key, const Value *v) {
-        if (v->type == VALUE_LIST) {
-                json_begin(j, key, '[');
-                for (size_t i = 0; i < v->n_items; i++)
-                        json_value(j, NULL, v->items + i);
-                json_end(j, ']');
-        } else if (v->type == VALUE_DICT) {
-                json_begin(j, key, '{');
-                for (size_t i = 0; i + 1 < v->n_items; i += 2) {
-                        _cleanup_free_ char *name = value_format(v->items + i);
-                        json_value(j, strempty(name), v->items + i + 1);
-                }
-                json_end(j, '}');
-        } else {
-                json_new_item(j, key);
-                json_scalar(j->f, v);
-        }
 }

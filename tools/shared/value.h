@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A value as the bus has it: read from a message, shown as text or as JSON
+ * A value as the bus has it: read from a message, shown as text, or as JSON (json.h)
  *
  * Everything that xschedctl prints is a Value, so that a number is a number in the table and in JSON alike.
  */
@@ -74,34 +74,12 @@ int value_append(Value *list, Value v);
 /* The next complete value of a message; variants are unpacked. */
 int value_read(sd_bus_message *m, Value *ret);
 
+/* How many bytes at its start are one character that means something to a terminal: of C0, DEL, or C1. */
+size_t control_size(const char *text);
+
 /* UTF-8 from other people's processes: nothing in it may talk to the terminal. */
 void print_text(FILE *f, const char *text);
 
 /* As people and shell scripts read it: lists by spaces, dicts as KEY=VALUE. */
 void value_print(FILE *f, const Value *v);
 char *value_format(const Value *v);
-
-/* --- JSON --- */
-
-typedef enum JsonMode {
-        JSON_OFF,
-        JSON_SHORT, /* in one line */
-        JSON_PRETTY,
-        _JSON_MODE_MAX,
-} JsonMode;
-
-const char *json_mode_to_string(JsonMode v);
-int json_mode_from_string(const char *s);
-
-/* Writes what stands between the brackets; keeps the commas and the indentation right. */
-typedef struct Json {
-        FILE *f;
-        bool pretty;
-        unsigned depth;
-        bool follows; /* something stands before in this object or array */
-} Json;
-
-/* `key` is NULL inside an array and at the top. */
-void json_begin(Json *j, const char *key, char bracket);
-void json_end(Json *j, char bracket);
-void json_value(Json *j, const char *key, const Value *v);

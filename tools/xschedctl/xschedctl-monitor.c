@@ -52,7 +52,9 @@ static int print_event(const Ctl *c, const char *name, const Value *fields) {
                 json_value(&j, "signal", &signal);
                 for (size_t i = 0; i + 1 < fields->n_items; i += 2)
                         json_value(&j, value_get_string(fields->items + i), fields->items + i + 1);
-                json_end(&j, '}');
+                int r = json_end(&j);
+                if (r < 0)
+                        return r;
         } else {
                 (void) localtime_r(&now.tv_sec, &tm);
                 printf("%02d:%02d:%02d.%06ld %-13s ", tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000,

@@ -292,7 +292,7 @@ static void print_json_sample(Json *j, const PlotRecord *r, const PlotSample *s)
                 print_json_times(j, s, device, ELEMENTSOF(device));
         else
                 print_json_times(j, s, group, ELEMENTSOF(group));
-        json_end(j, '}');
+        (void) json_end(j);
         value_done(&id);
         value_done(&name);
 }
@@ -307,9 +307,9 @@ static int write_json(const Ctl *c, const PlotRecord *r) {
         for (size_t i = 0; i < r->n_samples; i++)
                 if (!c->device || streq(r->devices[r->samples[i].device], c->device))
                         print_json_sample(&j, r, r->samples + i);
-        json_end(&j, ']');
-        json_end(&j, '}');
-        return 0;
+        (void) json_end(&j);
+        int k = json_end(&j);
+        return k < 0 ? ctl_fail("cannot print: %s", strerror(-k)) : 0;
 }
 
 /* An exit status. */

@@ -44,7 +44,7 @@ static void show_text(const Ctl *c, const Value *properties) {
         }
 }
 
-static void show_json(const Ctl *c, Json *j, const Value *properties) {
+static int show_json(const Ctl *c, Json *j, const Value *properties) {
         json_begin(j, NULL, '{');
         for (size_t i = 0; i + 1 < properties->n_items; i += 2) {
                 const char *name = strempty(value_get_string(properties->items + i));
@@ -52,7 +52,7 @@ static void show_json(const Ctl *c, Json *j, const Value *properties) {
                 if (property_is_wanted(c, name))
                         json_value(j, name, properties->items + i + 1);
         }
-        json_end(j, '}');
+        return json_end(j);
 }
 
 static int check_wanted(const Ctl *c, const char *what, const Object *o) {
@@ -186,21 +186,23 @@ static int fetch_target(Ctl *c, const char *text, Objects *o) {
         return add_object(c, text ?: "the service", o, &object);
 }
 
-static void show_objects(const Ctl *c, const Objects *o) {
+static int show_objects(const Ctl *c, const Objects *o) {
         Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
+        int r = 0;
 
         if (c->json != JSON_OFF && o->is_list)
                 json_begin(&j, NULL, '[');
-        for (size_t i = 0; i < o->n; i++)
+        for (size_t i = 0; i < o->n && r >= 0; i++)
                 if (c->json != JSON_OFF)
-                        show_json(c, &j, &o->items[i].properties);
+                        r = show_json(c, &j, &o->items[i].properties);
                 else {
                         if (i > 0)
                                 putchar('\n');
                         show_text(c, &o->items[i].properties);
                 }
         if (c->json != JSON_OFF && o->is_list)
-                json_end(&j, ']');
+                r = json_end(&j);
+        return r;
 }
 
 int verb_show(Ctl *c, int argc, char *argv[]) {
@@ -213,9 +215,9 @@ int verb_show(Ctl *c, int argc, char *argv[]) {
         if (r != 0)
                 return r;
         pager_open(c);
-        show_objects(c, &objects);
+        r = show_objects(c, &objects);
         pager_close();
-        return 0;
+        return r < 0 ? ctl_fail("cannot print: %s", strerror(-r)) : 0;
 }
 
 /* --- explain --- */

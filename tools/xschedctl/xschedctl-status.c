@@ -33,7 +33,7 @@ static int status_not_running(const Ctl *c, int bus_error) {
 
                 json_begin(&j, NULL, '{');
                 json_value(&j, "running", &running);
-                json_end(&j, '}');
+                (void) json_end(&j); /* the exit status is another one already */
         } else if (bus_error < 0 && (c->host || c->machine))
                 printf("%sUnknown%s: %s cannot be reached: %s.\n", colors_wanted() ? "\033[1m" : "",
                                 colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)),
@@ -156,7 +156,7 @@ static int print_status(const Ctl *c, const Snapshot *s, const Value *statistics
                 print_head(c, s, statistics);
         for (Section i = 0; i < sections_end(n_targets) && r >= 0; i++)
                 if (c->json != JSON_OFF)
-                        table_print_json(tables + i, &j, sections[i].key);
+                        (void) table_print_json(tables + i, &j, sections[i].key);
                 else if (tables[i].n_rows > 0) {
                         if (!first)
                                 putchar('\n');
@@ -164,7 +164,7 @@ static int print_status(const Ctl *c, const Snapshot *s, const Value *statistics
                         r = table_print(tables + i, stdout, terminal_width(c), tables[i].n_rows, c->legend);
                 }
         if (c->json != JSON_OFF)
-                json_end(&j, '}');
+                r = json_end(&j);
         else if (n_targets > 0 && r >= 0)
                 print_use(s, statistics);
         return r;

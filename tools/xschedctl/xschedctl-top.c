@@ -390,7 +390,9 @@ static int print_batch(const Top *t, const Table *devices, const Table *table) {
 
         if (t->ctl->json != JSON_OFF) {
                 Json j = {.f = stdout, .pretty = t->ctl->json == JSON_PRETTY};
-                table_print_json(table, &j, NULL);
+                r = table_print_json(table, &j, NULL);
+                if (r < 0)
+                        return r;
                 return fflush(stdout) == 0 ? 0 : negative_errno();
         }
         if (devices->n_rows > 0) {
