@@ -38,7 +38,8 @@ typedef struct Json {
 void json_begin(Json *j, const char *key, char bracket);
 void json_value(Json *j, const char *key, const Value *v);
 
-/* Ends what was begun last. The outermost one is printed, with a newline: all of it, or nothing, and -ENOMEM. Else 0. */
+/* Ends what was begun last. The outermost one is printed, with a newline: all of it, or nothing, and -ENOMEM. Else
+ * 0. */
 int json_end(Json *j);
 
 /* Prints it and a newline. 0 or -ENOMEM; what the stream says is the stream's to tell. */
