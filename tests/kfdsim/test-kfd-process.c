@@ -4,12 +4,16 @@
  * The KFD layer in processes that multiply and end
  */
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "common/macro.h"
 #include "shim-kfd.h"
+#include "sim.h"
 
 static void case_fork(void) {
         start(GFX90A);
@@ -98,6 +102,40 @@ static void case_kill_held(void) {
         hold_all(1);
         run_all(1);
         dispatch(q, 20, SHORT_NS);
+        finish(q);
+}
+
+/* Whoever is killed with the lock of the simulated device leaves it to the others, also where a sanitizer looks on. */
+_noreturn_ static void die_with_lock(void) {
+        char path[256];
+
+        (void) snprintf(path, sizeof(path), "%s/world", getenv("KFDSIM_DIR"));
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        SimWorld *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        CHECK(w != MAP_FAILED);
+        int r = pthread_mutex_lock(&w->lock); /* perhaps nobody has taken it since the last one died */
+        CHECK(r == 0 || r == EOWNERDEAD);
+        (void) kill(getpid(), SIGKILL);
+        abort();
+}
+
+static void case_kill_with_lock(void) {
+        start(GFX90A);
+        AqlQueue *q = queue();
+
+        for (unsigned i = 0; i < 3; i++) {
+                int status;
+                pid_t pid = fork();
+                CHECK(pid >= 0);
+                if (pid == 0)
+                        die_with_lock();
+                CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+                dispatch(q, 5, SHORT_NS);
+                finish(q);
+                hold_all(1);
+                run_all(1);
+        }
+        dispatch(q, 5, SHORT_NS);
         finish(q);
 }
 
@@ -225,6 +263,7 @@ int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(fork),
                         CASE(kill_held),
+                        CASE(kill_with_lock),
                         CASE(exit_held),
                         CASE(fork_storm),
                         CASE(exec_held),

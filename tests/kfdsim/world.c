@@ -9,9 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#ifdef __SANITIZE_THREAD__
-#        include <sanitizer/tsan_interface.h>
-#endif
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -186,16 +183,20 @@ SimWorld *sim_world(void) {
 
 /* The thread sanitizer of gcc 12 does not see that who waits with a timeout has the lock of an owner that has died. It
  * would end the process when that lets the lock go, which then has an owner that has died: and so all others, one after
- * the other. */
+ * the other. The simulator itself is built without it, and runs in processes that have it: so they are asked. */
+#define TSAN_TRY_LOCK (1U << 4) /* sanitizer/tsan_interface.h: __tsan_mutex_try_lock */
+extern void __tsan_mutex_pre_lock(void *lock, unsigned flags) __attribute__((weak));
+extern void __tsan_mutex_post_lock(void *lock, unsigned flags, int recursion) __attribute__((weak));
+
 static void note_taken(pthread_mutex_t *lock) {
-#ifdef __SANITIZE_THREAD__
-        __tsan_mutex_pre_lock(lock, __tsan_mutex_try_lock);
-        __tsan_mutex_post_lock(lock, __tsan_mutex_try_lock, 0);
-#endif
+        if (!__tsan_mutex_pre_lock || !__tsan_mutex_post_lock)
+                return;
+        __tsan_mutex_pre_lock(lock, TSAN_TRY_LOCK);
+        __tsan_mutex_post_lock(lock, TSAN_TRY_LOCK, 0);
 }
 
-/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if nobody has taken the
- * lock meanwhile: whoever sleeps looks again by itself, now and then. */
+/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if nobody
+ * has taken the lock meanwhile: whoever sleeps looks again by itself, now and then. */
 void sim_lock(void) {
         int r;
 
@@ -208,6 +209,9 @@ void sim_lock(void) {
         if (r == EOWNERDEAD) {
                 (void) pthread_mutex_consistent(&world->lock);
                 note_taken(&world->lock);
+        } else if (r != 0) {
+                (void) fprintf(stderr, "kfdsim: the lock of the world: %s\n", strerror(r));
+                abort();
         }
 }
 
