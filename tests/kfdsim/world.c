@@ -195,8 +195,8 @@ static void note_taken(pthread_mutex_t *lock) {
         __tsan_mutex_post_lock(lock, TSAN_TRY_LOCK, 0);
 }
 
-/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if nobody
- * has taken the lock meanwhile: whoever sleeps looks again by itself, now and then. */
+/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if
+ * nobody has taken the lock meanwhile: whoever sleeps looks again by itself, now and then. */
 void sim_lock(void) {
         int r;
 

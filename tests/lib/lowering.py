@@ -313,9 +313,11 @@ class Model:
 
 
 def excess(has, bound):
-    """The keys of which there is more than the bound."""
+    """The keys of which there is more than the bound. The period is that of the administrator's quotas: who waives
+    his Min= and has no Max= of his may choose one for a Max= of his own."""
     more = [k for k in has if k in bound and k != "Period" and rank(k, has[k]) > rank(k, bound[k])]
-    if "Period" in has and (bound["Max"] or bound["Min"]) and has["Period"] != bound["Period"]:
+    has_quota = bound["Max"] or (bound["Min"] and has.get("Min", bound["Min"]))
+    if "Period" in has and has_quota and has["Period"] != bound["Period"]:
         more.append("Period")
     return more
 
