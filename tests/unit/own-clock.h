@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A clock of the test's own: CLOCK_MONOTONIC of all that is linked into it statically
+ *
+ * For tests of one thread that compare times. What other programs do to the machine is no part of them: the test gets
+ * the same times on each run. The clock goes on by a little whenever it is read, so that whoever waits for a time by
+ * reading it gets there, and by own_clock_pass(). The program is linked with own_clock_args.
+ */
+
+#include <stdint.h>
+
+#define OWN_CLOCK_READ_NS 50U
+
+void own_clock_pass(uint64_t ns);
