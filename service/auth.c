@@ -17,6 +17,7 @@
 #include <systemd/sd-event.h>
 #include <uthash.h>
 
+#include "askers.h"
 #include "auth.h"
 #include "common/time-util.h"
 #include "log.h"
@@ -35,15 +36,6 @@
 #define QUERIES_PER_USER_MAX 64U
 #define CHECKS_MAX           4U
 
-/* The bus lets a connection wait for 128 replies by default, and refuses its further calls. Dialogs can stay open for as long as a user
- * likes, so they have places of their own, and nobody else's question waits for one of those. What finds no place waits for it here. */
-#define ASKED_MAX 48U
-
-/* Of one user, without a dialog and with one. polkit answers one after the other, some milliseconds each: who waits
- * for an answer waits for those that others have asked for before. Two at a time are as quick as many, and a dialog
- * may be forgotten in another terminal. */
-static const unsigned asked_per_user_max[2] = {2, 4};
-
 typedef enum CheckState {
         CHECK_PENDING,
         CHECK_GRANTED,
@@ -57,7 +49,8 @@ typedef struct Check {
         uid_t owner;
         CheckState state;
         bool interactive, again;
-        uint64_t asked_as;  /* polkit's name of the question; 0: it is to be asked */
+        uint64_t asked_as; /* polkit's name of the question; 0: it is to be asked */
+        uint64_t asked_at_ns;
         uint64_t until_ns;  /* for how long the answer is waited for */
         sd_bus_error error; /* of a denial */
         sd_bus_slot *slot;
@@ -79,30 +72,11 @@ struct Auth {
         uid_t service;
         Query *queries;
         uint64_t n_asked;              /* ever */
+        Askers *askers;                /* whose questions wait here for their turn, and for how long */
+        sd_event_source *turn;         /* when the first of them has it, if time is all that it waits for */
         const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
         AuthGrant grant;
 };
-
-static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
-                [AUTH_REGISTER] = "org.xsched.register",
-                [AUTH_MANAGE_OWN] = "org.xsched.manage-own",
-                [AUTH_MANAGE] = "org.xsched.manage",
-                [AUTH_SUSPEND] = "org.xsched.suspend",
-};
-DEFINE_STRING_TABLE_LOOKUP(auth_action, AuthAction);
-
-bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
-        if (sender == 0 || sender == service)
-                return true;
-        switch (action) {
-        case AUTH_REGISTER:
-                return true;
-        case AUTH_MANAGE_OWN:
-                return owner != AUTH_NO_OWNER && sender == owner;
-        default:
-                return false;
-        }
-}
 
 static int deny(const AuthRequest *req, sd_bus_error *error) {
         return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: %s needs %s",
@@ -130,10 +104,20 @@ static void check_cancel(const Check *c) {
                 log_debug_errno(r, "Failed to take a question to polkit back, ignoring: %m");
 }
 
+/* polkit has no more work with it, and has had none that counts where it has left. */
+static void check_asked(Check *c, bool counts) {
+        const Query *q = c->query;
+        uint64_t now = now_ns();
+
+        c->slot = sd_bus_slot_unref(c->slot);
+        askers_end(q->auth->askers, q->user, c->interactive, now, counts ? ns_sub(now, c->asked_at_ns) : 0);
+}
+
 static void check_done(Check *c) {
-        if (c->slot)
+        if (c->slot) {
                 check_cancel(c);
-        sd_bus_slot_unref(c->slot);
+                check_asked(c, true);
+        }
         sd_bus_error_free(&c->error);
         free(c->verb);
         free(c->target);
@@ -222,9 +206,34 @@ static int make_room(Auth *a, uid_t user, sd_bus_error *error) {
         return 0;
 }
 
+static void ask_waiting(Auth *a);
+
+static int on_turn(sd_event_source *source, uint64_t usec, void *userdata) {
+        ask_waiting(userdata);
+        return 0;
+}
+
+/* Once the bus is in a loop. */
+static int make_turn(Auth *a) {
+        if (a->turn)
+                return 0;
+        int r = sd_event_add_time(
+                        sd_bus_get_event(a->bus), &a->turn, CLOCK_MONOTONIC, UINT64_MAX, 1, on_turn, a);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(a->turn, SD_EVENT_OFF);
+        return r;
+}
+
+static void wait_until(Auth *a, uint64_t at) {
+        (void) sd_event_source_set_time(a->turn, at == UINT64_MAX ? at : DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(a->turn, at == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+}
+
 static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *error, Query **ret) {
         uid_t user = auth_sender_user(m, sender);
         int r = make_room(a, user, error);
+        if (r >= 0)
+                r = make_turn(a);
         if (r < 0)
                 return r;
 
@@ -312,8 +321,6 @@ static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest
                 deny(req, &c->error);
 }
 
-static void ask_waiting(Auth *a);
-
 static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
         Check *c = userdata;
         Query *q = c->query;
@@ -321,9 +328,10 @@ static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *
         const sd_bus_error *e = sd_bus_message_get_error(reply);
 
         Auth *a = q->auth;
+        bool left = e && polkit_has_left(c, e);
 
-        c->slot = sd_bus_slot_unref(c->slot);
-        if (e && polkit_has_left(c, e)) {
+        check_asked(c, !left);
+        if (left) {
                 c->again = true;
                 c->asked_as = 0;
                 ask_waiting(a);
@@ -382,59 +390,48 @@ static int check_ask(Check *c) {
                 r = append_details(call, &req);
         if (r >= 0)
                 r = sd_bus_message_append(call, "us", (uint32_t) c->interactive, name);
-        return r < 0 ? r
-                     : sd_bus_call_async(a->bus, &c->slot, call, check_on_answer, c,
-                                       (c->until_ns - now) / NSEC_PER_USEC);
+        if (r >= 0)
+                r = askers_begin(a->askers, c->query->user, c->interactive, now);
+        if (r < 0)
+                return r;
+        c->asked_at_ns = now;
+        r = sd_bus_call_async(
+                        a->bus, &c->slot, call, check_on_answer, c, (c->until_ns - now) / NSEC_PER_USEC);
+        if (r < 0)
+                check_asked(c, false);
+        return r;
 }
 
-/* Who has open questions of one kind. */
-typedef struct Asked {
-        uid_t uids[ASKED_MAX];
-        size_t n;
-} Asked;
+/* Returns whether the call waits still: if not, it goes on, and its query may be gone. */
+static bool check_try(Check *c, uint64_t now, uint64_t *at) {
+        const Query *q = c->query;
 
-static bool asked_has_room(const Asked *asked, uid_t uid, bool interactive) {
-        unsigned n = 0;
-
-        for (size_t i = 0; i < asked->n; i++)
-                n += asked->uids[i] == uid;
-        return asked->n < ASKED_MAX && n < asked_per_user_max[interactive];
+        if (c->state != CHECK_PENDING || c->asked_as > 0)
+                return true;
+        uint64_t when = askers_when(q->auth->askers, q->user, c->interactive, now);
+        if (when > now) {
+                *at = MIN(*at, when);
+                return true;
+        }
+        int r = check_ask(c);
+        if (r >= 0)
+                return true;
+        c->state = CHECK_DENIED;
+        sd_bus_error_set_errnof(&c->error, r, "Not authorised: polkit could not be asked");
+        query_resume(c->query);
+        return false;
 }
 
-static void count_asked(const Auth *a, Asked asked[static 2]) {
-        for (const Query *q = a->queries; q; q = q->hh.next)
-                for (size_t i = 0; i < q->n_checks; i++) {
-                        Asked *of = asked + q->checks[i].interactive;
-                        if (q->checks[i].slot && of->n < ASKED_MAX)
-                                of->uids[of->n++] = q->user;
-                }
-}
-
-/* Asks what there is a place for, in the order in which it came. */
+/* Asks what has its turn, in the order in which it came. */
 static void ask_waiting(Auth *a) {
-        Asked asked[2] = {0};
+        uint64_t now = now_ns(), at = UINT64_MAX;
 
-        count_asked(a, asked);
         for (Query *q = a->queries, *next; q; q = next) {
                 next = q->hh.next;
-                for (size_t i = 0; i < q->n_checks; i++) {
-                        Check *c = q->checks + i;
-                        Asked *of = asked + c->interactive;
-
-                        if (c->state != CHECK_PENDING || c->asked_as > 0 ||
-                                        !asked_has_room(of, q->user, c->interactive))
-                                continue;
-                        int r = check_ask(c);
-                        if (r >= 0) {
-                                of->uids[of->n++] = q->user;
-                                continue;
-                        }
-                        c->state = CHECK_DENIED;
-                        sd_bus_error_set_errnof(&c->error, r, "Not authorised: polkit could not be asked");
-                        query_resume(q);
-                        break;
-                }
+                for (size_t i = 0; i < q->n_checks && check_try(q->checks + i, now, &at); i++)
+                        ;
         }
+        wait_until(a, at);
 }
 
 static int query_ask(Query *q, const AuthRequest *req) {
@@ -549,12 +546,19 @@ int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error 
 }
 
 int auth_new(sd_bus *bus, bool polkit, Auth **ret) {
+        _cleanup_(askers_freep)
+        Askers *askers = NULL;
+
+        int r = askers_new(&askers);
+        if (r < 0)
+                return r;
         Auth *a = malloc(sizeof(Auth));
         if (!a)
                 return -ENOMEM;
         *a = (Auth){
                         .bus = sd_bus_ref(bus),
                         .polkit = polkit,
+                        .askers = TAKE_PTR(askers),
                         .service = geteuid(),
                         .grant.uid = AUTH_NO_OWNER,
         };
@@ -569,6 +573,8 @@ Auth *auth_free(Auth *a) {
                 next = q->hh.next;
                 query_free(q);
         }
+        askers_free(a->askers);
+        sd_event_source_disable_unref(a->turn);
         sd_bus_unref(a->bus);
         free(a);
         return NULL;

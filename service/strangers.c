@@ -113,7 +113,8 @@ void strangers_watch(int fd) {
 }
 
 /* In the place of the C library's: exported, because libsystemd is linked to this program and calls it. */
-__attribute__((visibility("default"))) ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+_public_
+ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         ssize_t n = syscall(SYS_recvmsg, fd, message, flags);
 
         if (n < 0 || fd != strangers.watched)

@@ -82,7 +82,7 @@ static void test_many_wait(void **state) {
 
 /* Of a user with many uids no more is asked at a time than of one with one. */
 static void test_subuids_share_places(void **state) {
-        enum { UIDS = 10, EACH = 8, AT_A_TIME = 2, WAIT = 64 };
+        enum { UIDS = 10, EACH = 8, AT_A_TIME = 1, WAIT = 64 };
         World *w = *state;
 
         start_polkit(w);

@@ -89,7 +89,7 @@ class Polkit(unittest.TestCase):
     def test_actions(self):
         root = ET.fromstring(read("dbus/org.xsched.policy"))
         actions = {a.get("id"): a for a in root.findall("action")}
-        in_code = set(re.findall(r'\[AUTH_\w+\] = "([\w.-]+)"', read("service/auth.c")))
+        in_code = set(re.findall(r'\[AUTH_\w+\] = "([\w.-]+)"', read("service/auth-table.c")))
         self.assertEqual(set(actions), in_code)
         in_page = set(re.findall(r"^_(org\.xsched\.[a-z-]+)_$", read("man/xschedd.8.scd"), re.M))
         self.assertEqual(set(actions), in_page)

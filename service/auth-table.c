@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Who may do what where polkit is not asked
+ */
+
+#include "auth.h"
+
+static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
+                [AUTH_REGISTER] = "org.xsched.register",
+                [AUTH_MANAGE_OWN] = "org.xsched.manage-own",
+                [AUTH_MANAGE] = "org.xsched.manage",
+                [AUTH_SUSPEND] = "org.xsched.suspend",
+};
+DEFINE_STRING_TABLE_LOOKUP(auth_action, AuthAction);
+
+bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
+        if (sender == 0 || sender == service)
+                return true;
+        switch (action) {
+        case AUTH_REGISTER:
+                return true;
+        case AUTH_MANAGE_OWN:
+                return owner != AUTH_NO_OWNER && sender == owner;
+        default:
+                return false;
+        }
+}
