@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 #include "common/macro.h"
-#include "hold-record.h"
-#include "holder.h"
-#include "log.h"
+#include "service/base/log.h"
+#include "service/enforce/hold-record.h"
+#include "service/enforce/holder.h"
 
 static int usage(void) {
         (void) fputs("xsched-holder belongs to xschedd, see xschedd(8); by hand, as root, to let go what was left held:\n"

@@ -15,19 +15,19 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "auth.h"
-#include "client.h"
-#include "fdstore.h"
-#include "freeze.h"
-#include "gone.h"
-#include "group-totals.h"
-#include "keep.h"
-#include "manager-state.h"
-#include "messages.h"
-#include "notify.h"
-#include "reload.h"
-#include "strangers.h"
-#include "subuid-file.h"
+#include "service/base/auth.h"
+#include "service/base/fdstore.h"
+#include "service/base/messages.h"
+#include "service/base/notify.h"
+#include "service/base/strangers.h"
+#include "service/base/subuid-file.h"
+#include "service/bus/reload.h"
+#include "service/core/client.h"
+#include "service/core/gone.h"
+#include "service/core/group-totals.h"
+#include "service/enforce/freeze.h"
+#include "service/state/keep.h"
+#include "service/state/manager-state.h"
 
 /* A page that got the number of a closed stderr would take our messages for verdicts. */
 static int open_standard_fds(void) {

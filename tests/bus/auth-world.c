@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "service/log.h"
+#include "service/base/log.h"
 #include "tests/bus/auth-world.h"
 
 static World world;

@@ -13,7 +13,7 @@
 #include <systemd/sd-event.h>
 
 #include "common/macro.h"
-#include "service/auth.h"
+#include "service/base/auth.h"
 #include "tests/lib/private-bus.h"
 #include "tests/lib/unit.h"
 

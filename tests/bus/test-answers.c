@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "service/answer.h"
-#include "service/wakes.h"
+#include "service/bus/answer.h"
+#include "service/core/wakes.h"
 #include "tests/lib/unit.h"
 
 #define PART_SIZE (4U << 20) /* a table's */

@@ -9,8 +9,8 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 
-#include "service/gate.h"
-#include "service/log.h"
+#include "service/base/log.h"
+#include "service/bus/gate.h"
 #include "tests/lib/private-bus.h"
 #include "tests/lib/unit.h"
 

@@ -185,9 +185,10 @@ class Interface(unittest.TestCase):
         head = head[:head.index('<node')]
         errors = set(re.search(r'Scheduler\.Error\.\{([^}]*)\}', head)[1].replace(',', ' ').split())
         used = set()
-        for file in os.listdir(os.path.join(SOURCE_DIR, 'service')):
-            if file.endswith(('.c', '.h')):
-                used |= set(re.findall(r'BUS_ERROR\("(\w+)"\)', read(f'service/{file}')))
+        for folder, _, files in os.walk(os.path.join(SOURCE_DIR, 'service')):
+            for file in files:
+                if file.endswith(('.c', '.h')):
+                    used |= set(re.findall(r'BUS_ERROR\("(\w+)"\)', read(os.path.join(folder, file))))
         self.assertEqual(used - errors, set())
         page = read('man/org.xsched.Scheduler.5.scd')
         page = page[page.index('# ERRORS'):page.index('# FILES')]

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "service/log.h"
-#include "service/origin.h"
+#include "service/base/log.h"
+#include "service/core/origin.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static void take_attribute(char *line, Origin *o) {

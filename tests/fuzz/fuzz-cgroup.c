@@ -10,7 +10,7 @@
 #include "cgroup/cgroup-path.h"
 #include "cgroup/container.h"
 #include "cgroup/unit-query.h"
-#include "service/match.h"
+#include "service/settings/match.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static void check_levels(const char *path) {

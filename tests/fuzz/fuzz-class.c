@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/class.h"
+#include "service/settings/class.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static char directory[] = "/tmp/fuzz-class.XXXXXX";

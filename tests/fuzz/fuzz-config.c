@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "common/parse-util.h"
-#include "service/config.h"
+#include "service/settings/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

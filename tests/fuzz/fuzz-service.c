@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "service/arbiter.h"
-#include "service/bus-util.h"
-#include "service/config.h"
-#include "service/log.h"
+#include "service/base/log.h"
+#include "service/bus/bus-util.h"
+#include "service/core/arbiter.h"
+#include "service/settings/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

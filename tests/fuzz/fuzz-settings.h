@@ -6,7 +6,7 @@
  */
 
 #include "common/macro.h"
-#include "service/settings.h"
+#include "service/settings/settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
  * What can be understood is within the ranges, and what is written of it reads the same.
  */
 
-#include "service/stored.h"
+#include "service/settings/stored.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static void check_entries(const Stored *s) {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "service/subuid.h"
+#include "service/base/subuid.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static int resolve(const char *name, uid_t *ret, void *userdata) {

@@ -7,7 +7,7 @@
  * what is behind it is reached.
  */
 
-#include "service/totals.h"
+#include "service/core/totals.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 #define NOW 1000

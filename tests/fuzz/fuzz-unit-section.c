@@ -6,7 +6,7 @@
  * What is found is "Key=Value" in plain text, of nothing but the lines of [X-XSched], and what is taken is within the ranges.
  */
 
-#include "service/user-units.h"
+#include "service/core/user-units.h"
 #include "shim/core/unit-section.h"
 #include "tests/fuzz/fuzz-settings.h"
 

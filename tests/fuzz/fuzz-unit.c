@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "service/log.h"
-#include "service/origin.h"
+#include "service/base/log.h"
+#include "service/core/origin.h"
 #include "tests/fuzz/fuzz-settings.h"
 
 static void make_file(const uint8_t *data, size_t size, char path[static 64]) {

@@ -10,10 +10,10 @@
  */
 
 #ifdef QUICK_SERVICE
-#        include "service/account-driver.h"
-#        include "service/account.h"
-#        include "service/device-metrics.h"
-#        include "service/recorder.h"
+#        include "service/bus/device-metrics.h"
+#        include "service/core/account-driver.h"
+#        include "service/core/account.h"
+#        include "service/core/recorder.h"
 
 #        undef ACCOUNT_DRIVER_NS
 #        define ACCOUNT_DRIVER_NS (250 * NSEC_PER_MSEC)

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "service/config.h"
+#include "service/settings/config.h"
 #include "tests/unit/arbiter-harness.h"
 
 Manager *manager_make_accounting(Accounting accounting) {

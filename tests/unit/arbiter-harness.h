@@ -5,7 +5,7 @@
  * The service's objects without a bus: real pages and the real policy; the test is the clients' side of the pages
  */
 
-#include "service/arbiter.h"
+#include "service/core/arbiter.h"
 #include "tests/lib/unit.h"
 
 typedef struct Process {

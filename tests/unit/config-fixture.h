@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "service/config.h"
+#include "service/settings/config.h"
 
 #define ETC XSCHED_PKGCONFDIR
 #define RUN "/run/xsched"

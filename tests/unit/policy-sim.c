@@ -194,7 +194,7 @@ static uint64_t take_flight(Sim *s, SimTenant *t) {
         return ns;
 }
 
-/* What was missed of a program that is quicker than the service: as in service/edges.c. */
+/* What was missed of a program that is quicker than the service: as in service/core/edges.c. */
 static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flight_ns) {
         const PolicyOps *ops = &policy_tree_ops;
         uint64_t end_ns = ready ? t->launched_ns : t->drained_ns, ran_ns, idle_ns;

@@ -7,7 +7,8 @@
  *
  * Discrete events in virtual time, no clock. What is between a program and the service is as in common/page.h: a slot with `outstanding`,
  * `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them. What the service does with what it finds there is as in
- * service/edges.c. The truth (whose launches the device worked on, and for how long) is counted by the device itself.
+ * service/core/edges.c. The truth (whose launches the device worked on, and for how long) is counted by the device
+ * itself.
  */
 
 #include "policy/policy.h"

@@ -6,9 +6,9 @@
 
 #include <utlist.h>
 
-#include "service/account.h"
-#include "service/arbiter.h"
-#include "service/config.h"
+#include "service/core/account.h"
+#include "service/core/arbiter.h"
+#include "service/settings/config.h"
 #include "tests/unit/arbiter-harness.h"
 
 #define WATCHED   (PAGE_WATCH_READY | PAGE_WATCH_IDLE)

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "service/arbiter.h"
-#include "service/config.h"
-#include "service/user.h"
+#include "service/core/arbiter.h"
+#include "service/core/user.h"
+#include "service/settings/config.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

@@ -4,7 +4,7 @@
  * Askers: who may ask polkit, and when
  */
 
-#include "service/askers.h"
+#include "service/base/askers.h"
 #include "tests/lib/unit.h"
 
 #define ALICE 4001U

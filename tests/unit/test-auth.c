@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "service/auth.h"
+#include "service/base/auth.h"
 
 #define ROOT    0U
 #define SERVICE 990U

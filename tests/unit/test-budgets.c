@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "common/bucket.h"
-#include "service/fdstore.h"
-#include "service/realtime.h"
+#include "service/base/fdstore.h"
+#include "service/base/realtime.h"
 #include "tests/lib/unit.h"
 
 static void test_bucket(void **state) {

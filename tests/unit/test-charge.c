@@ -4,7 +4,7 @@
  * Edges and tails: whose time the service says it was
  */
 
-#include "service/edges.h"
+#include "service/core/edges.h"
 #include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"

@@ -10,7 +10,7 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
-#include "service/cpu-latency.h"
+#include "service/base/cpu-latency.h"
 #include "tests/lib/unit.h"
 
 #define N_MAX 8U

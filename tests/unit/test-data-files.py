@@ -28,7 +28,7 @@ def read(name):
 
 
 def message_ids():
-    pairs = re.findall(r'#define (MESSAGE_\w+)[\s\\]+"(\w+)"', read("service/messages.h"))
+    pairs = re.findall(r'#define (MESSAGE_\w+)[\s\\]+"(\w+)"', read("service/base/messages.h"))
     assert len(pairs) >= 15
     return dict(pairs)
 
@@ -58,7 +58,7 @@ class Messages(unittest.TestCase):
             self.assertGreater(len(entry.split("\n\n", 1)[1].strip()), 40, f"{ident} is not explained")
 
     def test_catalog_fields_exist(self):
-        sent = set(re.findall(r'"([A-Z_]{4,})(?:=%[a-z])?"', read("service/log.c")))
+        sent = set(re.findall(r'"([A-Z_]{4,})(?:=%[a-z])?"', read("service/base/log.c")))
         for ident, (subject, entry) in catalog().items():
             self.assertLessEqual(set(re.findall(r"@([A-Z_]+)@", entry)), sent, ident)
 
@@ -66,7 +66,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(set(re.findall(r"^([0-9a-f]{32})$", read("man/xschedd.8.scd"), re.M)), set(message_ids().values()))
 
     def test_every_message_is_sent(self):
-        code = "".join(f.read_text(encoding="utf-8") for f in (SOURCE / "service").glob("*.c"))
+        code = "".join(f.read_text(encoding="utf-8") for f in (SOURCE / "service").rglob("*.c"))
         for name in message_ids():
             self.assertRegex(code, rf"\b{name}\b", f"{name} is never sent")
 
@@ -89,7 +89,7 @@ class Polkit(unittest.TestCase):
     def test_actions(self):
         root = ET.fromstring(read("dbus/org.xsched.policy"))
         actions = {a.get("id"): a for a in root.findall("action")}
-        in_code = set(re.findall(r'\[AUTH_\w+\] = "([\w.-]+)"', read("service/auth-table.c")))
+        in_code = set(re.findall(r'\[AUTH_\w+\] = "([\w.-]+)"', read("service/base/auth-table.c")))
         self.assertEqual(set(actions), in_code)
         in_page = set(re.findall(r"^_(org\.xsched\.[a-z-]+)_$", read("man/xschedd.8.scd"), re.M))
         self.assertEqual(set(actions), in_page)
@@ -180,7 +180,7 @@ class Unit(unittest.TestCase):
         drop_in = read("units/examples/cpu-latency.conf")
         self.verify(drop_in)
         path = re.search(r"(?m)^BindPaths=(/dev/\S+)$", drop_in)[1]
-        self.assertIn(f'"{path}"', read("service/cpu-latency.c"))
+        self.assertIn(f'"{path}"', read("service/base/cpu-latency.c"))
         self.assertIn(f"DeviceAllow={path} w", drop_in)
 
     def test_verify_privileged(self):
@@ -192,7 +192,7 @@ class Unit(unittest.TestCase):
         for name in capabilities:
             self.assertIn(name, read("man/xschedd.8.scd"))
         self.assertIn(" undo /run/xschedd/holds", drop_in)
-        self.assertIn('"/run/xschedd"', read("service/privileged.c"))
+        self.assertIn('"/run/xschedd"', read("service/enforce/privileged.c"))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/time-util.h"
-#include "service/account.h"
-#include "service/estimate.h"
+#include "service/core/account.h"
+#include "service/core/estimate.h"
 #include "tests/lib/unit.h"
 
 #define MS NSEC_PER_MSEC

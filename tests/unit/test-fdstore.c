@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
-#include "service/fdstore.h"
-#include "service/log.h"
+#include "service/base/fdstore.h"
+#include "service/base/log.h"
 
 static char directory[] = "/tmp/xsched-test-fdstore-XXXXXX";
 static char notify_path[64];

@@ -4,7 +4,7 @@
  * Gangs: one verdict on all devices, and nobody waits for ever
  */
 
-#include "service/gang.h"
+#include "service/core/gang.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

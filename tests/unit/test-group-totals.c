@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/group-totals.h"
+#include "service/core/group-totals.h"
 #include "tests/unit/arbiter-harness.h"
 
 typedef struct Place {

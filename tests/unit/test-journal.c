@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "service/journal.h"
-#include "service/json-util.h"
+#include "service/base/journal.h"
+#include "service/settings/json-util.h"
 #include "tests/lib/unit.h"
 
 typedef struct Seen {

@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-#include "service/ladder.h"
+#include "service/core/ladder.h"
 #include "tests/unit/arbiter-harness.h"
 
 static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {

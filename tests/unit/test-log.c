@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "service/log.h"
-#include "service/messages.h"
+#include "service/base/log.h"
+#include "service/base/messages.h"
 
 static char sent[32768]; /* "\nFIELD=value\nFIELD=value\n" */
 static unsigned n_sent;

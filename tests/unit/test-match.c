@@ -7,7 +7,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "service/match.h"
+#include "service/settings/match.h"
 #include "tests/lib/unit.h"
 
 #define FILE_NAME "/etc/xsched/classes.d/x.class"

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "service/options.h"
+#include "service/settings/options.h"
 
 static char out[8192], err[8192];
 static const char *manual;

@@ -4,8 +4,8 @@
  * Holds that take no effect: who is overdue, and who only looks like it. Looks are made at the time that they are due, which does not pass.
  */
 
-#include "service/config.h"
-#include "service/overdue.h"
+#include "service/enforce/overdue.h"
+#include "service/settings/config.h"
 #include "tests/unit/arbiter-harness.h"
 
 #define AFTER_US 600000000U /* a timer of the service does not come in between */

@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#include "service/auth.h"
-#include "service/party.h"
-#include "service/subuid-file.h"
-#include "service/user.h"
+#include "service/base/auth.h"
+#include "service/base/subuid-file.h"
+#include "service/core/party.h"
+#include "service/core/user.h"
 #include "tests/unit/arbiter-harness.h"
 
 static bool same(const char *a, uint64_t owner_a, const char *b, uint64_t owner_b) {

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "service/record.h"
+#include "service/core/record.h"
 #include "tests/lib/unit.h"
 
 #define SEC UINT64_C(1000000)

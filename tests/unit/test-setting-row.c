@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "service/class.h"
-#include "service/json-util.h"
-#include "service/settings-message.h"
+#include "service/bus/settings-message.h"
+#include "service/settings/class.h"
+#include "service/settings/json-util.h"
 #include "tests/lib/unit.h"
 
 static const Settings *no_class(const char *name, void *userdata) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "service/settings.h"
+#include "service/settings/settings.h"
 #include "tests/lib/unit.h"
 
 static Settings make(const char *key, const char *value) {

@@ -6,8 +6,8 @@
 
 #include <utlist.h>
 
-#include "service/group.h"
-#include "service/tally.h"
+#include "service/core/group.h"
+#include "service/core/tally.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/state-file.h"
-#include "service/stored.h"
+#include "service/base/state-file.h"
+#include "service/settings/stored.h"
 #include "tests/lib/unit.h"
 
 static char directory[] = "/tmp/test-stored.XXXXXX";

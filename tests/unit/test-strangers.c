@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/macro.h"
-#include "service/strangers.h"
+#include "service/base/strangers.h"
 #include "tests/lib/unit.h"
 
 #define FDS_MAX 253U /* SCM_MAX_FD */

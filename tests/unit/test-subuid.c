@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "service/log.h"
-#include "service/subuid-file.h"
-#include "service/subuid.h"
+#include "service/base/log.h"
+#include "service/base/subuid-file.h"
+#include "service/base/subuid.h"
 #include "tests/lib/unit.h"
 
 #define ALICE 1000U

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "service/totals.h"
+#include "service/core/totals.h"
 #include "tests/lib/unit.h"
 
 static Totals make(int fd) {

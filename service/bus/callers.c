@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Callers
+ */
+
+#include <utlist.h>
+
+#include "callers.h"
+#include "service/base/log.h"
+#include "service/core/user.h"
+
+#define DRIVER "org.freedesktop.DBus"
+
+/* Callers whose user is not known yet, and what one of them may have waiting. */
+#define UNKNOWN_MAX        4096U
+#define UNKNOWN_QUEUED_MAX 64U
+
+/* All that waits of a user. */
+#define USER_SIZE_MAX (8U << 20)
+
+/* --- users --- */
+
+static CallUser *call_user_get(Calls *c, uid_t uid) {
+        CallUser *u;
+
+        HASH_FIND(hh, c->users, &uid, sizeof(uid), u);
+        if (u)
+                return u;
+        u = calloc(1, sizeof(*u));
+        if (!u)
+                return NULL;
+        u->uid = uid;
+        HASH_ADD(hh, c->users, uid, sizeof(u->uid), u);
+        return u;
+}
+
+void call_user_ref(CallUser *u) {
+        u->n_refs++;
+}
+
+void call_user_unref(Calls *c, CallUser *u) {
+        if (--u->n_refs > 0)
+                return;
+        HASH_DEL(c->users, u);
+        free(u);
+}
+
+static void user_list(Calls *c, CallUser *u, CallLane lane) {
+        CallUserLane *l = u->lanes + lane;
+
+        if (l->listed || !l->callers)
+                return;
+        l->listed = true;
+        DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+}
+
+static void user_unlist(Calls *c, CallUser *u, CallLane lane) {
+        CallUserLane *l = u->lanes + lane;
+
+        if (!l->listed || l->callers)
+                return;
+        l->listed = false;
+        l->credit_ns = MIN(l->credit_ns, 0); /* a debt is kept, a credit is for the turn */
+        DL_DELETE2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+}
+
+/* --- callers --- */
+
+void caller_unlist(Caller *k) {
+        if (!k->listed)
+                return;
+        k->listed = false;
+        DL_DELETE2(k->user->lanes[k->lane].callers, k, lane_prev, lane_next);
+        user_unlist(k->calls, k->user, k->lane);
+}
+
+void caller_list(Caller *k) {
+        if (k->listed || !k->user || !k->queue)
+                return;
+        k->listed = true;
+        k->lane = k->queue->lane;
+        DL_APPEND2(k->user->lanes[k->lane].callers, k, lane_prev, lane_next);
+        user_list(k->calls, k->user, k->lane);
+        calls_wake(k->calls);
+}
+
+static void caller_set_idle(Caller *k, bool idle) {
+        Calls *c = k->calls;
+
+        if (idle) {
+                DL_APPEND2(c->idle, k, idle_prev, idle_next);
+                c->n_idle++;
+        } else {
+                DL_DELETE2(c->idle, k, idle_prev, idle_next);
+                c->n_idle--;
+        }
+}
+
+static void caller_free(Caller *k) {
+        Calls *c = k->calls;
+
+        while (k->queue)
+                call_free(k->queue);
+        caller_unlist(k);
+        caller_set_idle(k, false);
+        if (!k->user)
+                c->n_unknown--;
+        else
+                call_user_unref(c, k->user);
+        sd_bus_slot_unref(k->asking);
+        credentials_done(&k->credentials);
+        HASH_DEL(c->callers, k);
+        free(k);
+}
+
+static void callers_trim(Calls *c) {
+        while (c->n_idle > CALLERS_IDLE_MAX)
+                caller_free(c->idle);
+}
+
+void callers_free(Calls *c) {
+        Caller *k, *tmp;
+
+        HASH_ITER(hh, c->callers, k, tmp)
+                caller_free(k);
+}
+
+/* --- who it is --- */
+
+static void caller_know(Caller *k, CallUser *u) {
+        k->calls->n_unknown--;
+        k->user = u;
+        call_user_ref(u);
+        for (Call *call = k->queue; call; call = call->next) {
+                u->n_waiting[call->lane]++;
+                u->size += call->size;
+                k->calls->unknown_size -= call->size;
+        }
+        caller_list(k);
+}
+
+static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *ret_error) {
+        Caller *k = userdata;
+        CallUser *u = NULL;
+
+        k->asking = sd_bus_slot_unref(k->asking);
+        if (credentials_read(reply, &k->credentials) >= 0)
+                u = call_user_get(k->calls, user_of(k->calls->manager, k->credentials.uid));
+        /* It has gone, or there is no memory: there is nobody to answer, or nothing to do it with. */
+        if (u)
+                caller_know(k, u);
+        else
+                caller_free(k);
+        return 1;
+}
+
+int caller_get(Calls *c, const char *name, Caller **ret) {
+        Caller *k;
+
+        HASH_FIND_STR(c->callers, name, k);
+        if (k) {
+                *ret = k;
+                return 0;
+        }
+        if (c->n_unknown >= UNKNOWN_MAX)
+                return -ENOBUFS;
+        size_t n = strlen(name) + 1;
+        k = calloc(1, sizeof(*k) + n);
+        if (!k)
+                return -ENOMEM;
+        k->calls = c;
+        k->credentials = CREDENTIALS_NULL;
+        memcpy(k->name, name, n);
+        int r = sd_bus_call_method_async(c->bus, &k->asking, DRIVER, "/org/freedesktop/DBus", DRIVER,
+                        "GetConnectionCredentials", on_credentials, k, "s", name);
+        if (r < 0) {
+                free(k);
+                return r;
+        }
+        c->n_unknown++;
+        HASH_ADD_STR(c->callers, name, k);
+        caller_set_idle(k, true);
+        callers_trim(c);
+        *ret = k;
+        return 0;
+}
+
+/* --- calls --- */
+
+static bool has_room(const Caller *k, CallLane lane, size_t size) {
+        const CallUser *u = k->user;
+
+        if (!u)
+                return k->n_queued < UNKNOWN_QUEUED_MAX && k->calls->unknown_size + size <= USER_SIZE_MAX;
+        return u->n_waiting[lane] < (lane == LANE_READS ? CALLS_READS_MAX : CALLS_CHANGES_MAX) &&
+                        u->size + size <= USER_SIZE_MAX;
+}
+
+int caller_add(Caller *k, sd_bus_message *message, CallLane lane, size_t size) {
+        if (!has_room(k, lane, size))
+                return -ENOBUFS;
+        Call *call = malloc(sizeof(*call));
+        if (!call)
+                return -ENOMEM;
+        *call = (Call){.caller = k, .message = sd_bus_message_ref(message), .lane = lane, .size = size};
+        if (!k->queue)
+                caller_set_idle(k, false);
+        DL_APPEND(k->queue, call);
+        k->n_queued++;
+        if (k->user) {
+                k->user->n_waiting[lane]++;
+                k->user->size += size;
+        } else
+                k->calls->unknown_size += size;
+        caller_list(k);
+        return 0;
+}
+
+void call_free(Call *call) {
+        Caller *k = call->caller;
+        Calls *c = k->calls;
+
+        if (call->work.free)
+                call->work.free(call->work.userdata);
+        if (c->released == call)
+                c->released = NULL;
+        if (c->current == call)
+                c->current = NULL;
+        caller_unlist(k);
+        DL_DELETE(k->queue, call);
+        k->n_queued--;
+        if (k->user) {
+                k->user->n_waiting[call->lane]--;
+                k->user->size -= call->size;
+        } else
+                c->unknown_size -= call->size;
+        sd_bus_message_unref(call->message);
+        free(call);
+        if (k->queue)
+                caller_list(k);
+        else
+                caller_set_idle(k, true);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The order of calls
+ *
+ * A call that has its turn is handed back to sd-bus (sd_bus_enqueue_for_read()), which dispatches it as if it had just come. The filter
+ * knows it by its address: the call keeps a reference for as long.
+ *
+ * Who takes in and who answers share the time when both have something to do: an answer may take as long as the taking in before it. So a
+ * flood does not keep the answers from going out, and costly answers do not keep those who come later from being seen.
+ */
+
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "callers.h"
+#include "service/base/auth.h"
+#include "service/base/log.h"
+#include "service/core/client.h"
+#include "service/core/user.h"
+#include "service/core/wakes.h"
+#include "tree-dbus.h"
+
+/* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
+#define TURN_NS    (50 * NSEC_PER_USEC)
+#define QUANTUM_NS (200 * NSEC_PER_USEC)
+
+/* Reads get a turn after so much time spent on changes, if there are always some. */
+#define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
+
+/* Of one CPU, a user's changes may take a quarter, and so may its reads, on top of half a second at once. */
+#define CALLS_COST    4U
+#define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
+
+/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have
+ * clients, a user's may be 4 MB a second together, on top of 1 MB at once: the bus then has time for others for all but
+ * some hundredths. */
+#define LONG_ANSWER_SIZE (64U << 10)
+#define ANSWER_BYTE_NS   250U
+#define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
+#define OTHERS_NS        NSEC_PER_SEC /* how long ago somebody else may have called last */
+
+/* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and while there is more
+ * (messages), nothing is answered. With more than the last, not even that there is no room. */
+#define UNREAD_SIZE_MAX (64 << 10)
+#define UNWRITTEN_MAX   8192U
+
+/* --- what is in a call --- */
+
+typedef struct Member {
+        const char *interface, *member; /* member NULL: all of them; ending in '*': those that begin so */
+} Member;
+
+static const Member reads[] = {
+                {BUS_INTERFACE, "List*"},
+                {BUS_INTERFACE, "Get*"},
+                {BUS_INTERFACE, "Explain*"},
+                {BUS_INTERFACE, "Describe"},
+                {BUS_INTERFACE, "Dump"},
+                {BUS_INTERFACE ".Device", "Measure"},
+                {"org.freedesktop.DBus.Properties", "Get*"},
+                {"org.freedesktop.DBus.Introspectable", NULL},
+                {"org.freedesktop.DBus.ObjectManager", NULL},
+                {"org.freedesktop.DBus.Peer", NULL},
+};
+
+static bool member_matches(const Member *m, const char *interface, const char *member) {
+        if (!streq(m->interface, interface))
+                return false;
+        if (!m->member)
+                return true;
+        size_t n = strlen(m->member);
+        return m->member[n - 1] == '*' ? strncmp(m->member, member, n - 1) == 0 : streq(m->member, member);
+}
+
+/* What is unknown may change something. */
+static CallLane message_lane(sd_bus_message *message) {
+        const char *interface = strempty(sd_bus_message_get_interface(message)),
+                   *member = strempty(sd_bus_message_get_member(message));
+
+        for (size_t i = 0; i < ELEMENTSOF(reads); i++)
+                if (member_matches(reads + i, interface, member))
+                        return LANE_READS;
+        return LANE_CHANGES;
+}
+
+/* Adds what the rest of the container takes, or stops beyond the limit. */
+static int add_size(sd_bus_message *message, size_t *size) {
+        const char *contents, *s;
+        char type;
+
+        while (*size <= CALL_SIZE_MAX) {
+                int r = sd_bus_message_peek_type(message, &type, &contents);
+                if (r <= 0)
+                        return r;
+                *size += 16;
+                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH ||
+                                type == SD_BUS_TYPE_SIGNATURE) {
+                        r = sd_bus_message_read_basic(message, type, &s);
+                        *size += r > 0 ? strlen(s) : 0;
+                } else if (contents) {
+                        r = sd_bus_message_enter_container(message, type, contents);
+                        if (r >= 0)
+                                r = add_size(message, size);
+                        if (r >= 0 && *size <= CALL_SIZE_MAX)
+                                r = sd_bus_message_exit_container(message);
+                } else {
+                        uint64_t any;
+                        r = sd_bus_message_read_basic(message, type, &any);
+                }
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* About what it takes in memory. */
+static int message_size(sd_bus_message *message, size_t *ret) {
+        size_t size = 1024 + strlen(strempty(sd_bus_message_get_path(message)));
+
+        int r = add_size(message, &size);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_rewind(message, true);
+        if (r < 0)
+                return r;
+        *ret = size;
+        return 0;
+}
+
+/* --- budgets --- */
+
+static const UserBudget lane_budgets[_CALL_LANE_MAX] = {
+                [LANE_CHANGES] = USER_CHANGES, [LANE_READS] = USER_READS};
+
+static Bucket *user_bucket(const Calls *c, uid_t uid, UserBudget budget) {
+        if (uid == 0 || uid == geteuid())
+                return NULL;
+        User *u = user_get(c->manager, uid);
+        return u ? u->budgets + budget : NULL;
+}
+
+static void note_user(Calls *c, uid_t uid, uint64_t now) {
+        if (c->last.uid != uid) {
+                c->last_other = c->last;
+                c->last.uid = uid;
+        }
+        c->last.at = now;
+}
+
+static bool others_call(const Calls *c, uid_t uid, uint64_t now) {
+        return ns_sub(now, c->last.uid == uid ? c->last_other.at : c->last.at) < OTHERS_NS;
+}
+
+static bool others_have_clients(Manager *m, uid_t uid) {
+        const User *u = user_get(m, uid);
+
+        return u && HASH_COUNT(m->clients) > u->n[USER_CLIENTS];
+}
+
+void call_sends(Manager *m, size_t size) {
+        Calls *c = m->calls;
+        uint64_t now = now_ns();
+
+        if (!c || !c->stepping || size < LONG_ANSWER_SIZE)
+                return;
+        uid_t uid = c->stepping->caller->user->uid;
+        Bucket *b = user_bucket(c, uid, USER_ANSWERS);
+        if (b && (others_call(c, uid, now) || others_have_clients(m, uid)))
+                bucket_take(b, now, (uint64_t) size * ANSWER_BYTE_NS);
+}
+
+static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t took_ns) {
+        Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]);
+
+        note_user(c, u->uid, now);
+        u->lanes[lane].credit_ns -= (int64_t) took_ns;
+        if (lane == LANE_CHANGES)
+                c->changes_ns += took_ns;
+        else
+                c->changes_ns = 0;
+        if (b)
+                bucket_take(b, now, took_ns * CALLS_COST);
+}
+
+/* Until when the user has to wait. */
+static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
+        const Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]),
+                     *answers = user_bucket(c, u->uid, USER_ANSWERS);
+        uint64_t at = b ? bucket_credit_at(b, now, CALLS_ROOM_NS) : now;
+
+        return lane == LANE_READS && answers ? MAX(at, bucket_credit_at(answers, now, ANSWERS_ROOM_NS)) : at;
+}
+
+/* --- turns --- */
+
+void calls_wake(Calls *c) {
+        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_ON);
+}
+
+static uint64_t n_unwritten(const Calls *c) {
+        uint64_t n = 0;
+
+        return sd_bus_get_n_queued_write(c->bus, &n) < 0 ? 0 : n;
+}
+
+/* The next user of the lane that has credit; *at is when the first of the others has it again. */
+static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t *at) {
+        CallUser *u, *tmp;
+
+        DL_FOREACH_SAFE2(c->lanes[lane], u, tmp, lanes[lane].next) {
+                uint64_t then = credit_at(c, u, lane, now);
+                if (then <= now)
+                        return u;
+                *at = MIN(*at, then);
+        }
+        return NULL;
+}
+
+/* Whom to serve; NULL and *at: nobody before that time, or before the bus has taken what is written. */
+static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t *at) {
+        CallUser *users[_CALL_LANE_MAX];
+
+        *at = UINT64_MAX;
+        c->bus_is_full = n_unwritten(c) > 0;
+        if (c->bus_is_full)
+                return NULL;
+        users[LANE_READS] = lane_next_user(c, LANE_READS, now, at);
+        users[LANE_CHANGES] = lane_next_user(c, LANE_CHANGES, now, at);
+
+        bool due = users[LANE_READS] && c->changes_ns >= CHANGES_AT_ONCE_NS;
+        *ret_lane = users[LANE_CHANGES] && !due ? LANE_CHANGES : LANE_READS;
+        return users[*ret_lane];
+}
+
+/* Has sd-bus dispatch the message. */
+static void call_dispatch(Call *call) {
+        Calls *c = call->caller->calls;
+
+        c->released = call;
+        int r = sd_bus_enqueue_for_read(c->bus, call->message);
+        if (r < 0) {
+                (void) sd_bus_reply_method_errno(call->message, r, NULL);
+                call_free(call);
+                return;
+        }
+        /* What is before it in sd-bus's queue is taken in on the way. */
+        while (c->released && sd_bus_process(c->bus, NULL) > 0)
+                ;
+        if (c->current && !c->current->work.step)
+                call_free(c->current);
+        c->current = NULL;
+}
+
+static void call_step(Call *call) {
+        Calls *c = call->caller->calls;
+
+        c->stepping = call;
+        int r = call->work.step(call->work.userdata);
+        c->stepping = NULL;
+        if (r > 0)
+                return;
+        if (r < 0)
+                (void) sd_bus_reply_method_errno(call->message, r, NULL);
+        call_free(call);
+}
+
+/* One call, or one step of it. The caller goes behind the others of its user, but for steps: who has begun goes on. */
+static void user_serve(CallUser *u, CallLane lane) {
+        Caller *k = u->lanes[lane].callers;
+        Call *call = k->queue;
+
+        if (call->work.step)
+                call_step(call);
+        else
+                call_dispatch(call);
+}
+
+static void lane_rotate(Calls *c, CallUser *u, CallLane lane) {
+        if (!u->lanes[lane].listed)
+                return;
+        DL_DELETE2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+        DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+}
+
+/* Answers to one user, for its quantum or until the turn is over. Returns the time. */
+static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t until) {
+        CallUserLane *l = u->lanes + lane;
+
+        if (l->credit_ns <= 0)
+                l->credit_ns += QUANTUM_NS;
+        call_user_ref(u);
+        while (l->credit_ns > 0 && l->callers && now < until && !c->released) {
+                uint64_t before = now;
+                user_serve(u, lane);
+                now = now_ns();
+                charge(c, u, lane, now, now - before);
+                wakes_look(c->manager);
+                if (n_unwritten(c) > 0)
+                        break;
+        }
+        if (l->credit_ns <= 0)
+                lane_rotate(c, u, lane);
+        call_user_unref(c, u);
+        return now;
+}
+
+/* Behind the bus; before it when what was taken in since the last turn took as long as that. */
+static void set_urgent(Calls *c, bool urgent) {
+        (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
+}
+
+static void wait_until(Calls *c, uint64_t at) {
+        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        (void) sd_event_source_set_time(
+                        c->timer, at == UINT64_MAX ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_turn(sd_event_source *s, void *userdata) {
+        Calls *c = userdata;
+        uint64_t began = now_ns(), now = began, at;
+        CallLane lane;
+
+        while (now < began + TURN_NS && !c->released) {
+                CallUser *u = next_user(c, &lane, now, &at);
+                if (!u) {
+                        wait_until(c, at);
+                        break;
+                }
+                now = serve(c, u, lane, now, began + TURN_NS);
+        }
+        if (c->released) /* sd-bus has it, and comes to it */
+                (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        c->turn_ended_at = now;
+        c->turn_took_ns = now - began;
+        set_urgent(c, false);
+        return 0;
+}
+
+static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        calls_wake(userdata);
+        return 0;
+}
+
+/* sd-bus writes on between two turns of the loop, and tells nobody when all is written. */
+static int before_sleep(sd_event_source *s, void *userdata) {
+        Calls *c = userdata;
+
+        if (c->bus_is_full && n_unwritten(c) == 0)
+                calls_wake(c);
+        return 0;
+}
+
+/* --- taking in --- */
+
+static int refuse(Calls *c, const char *why, sd_bus_error *error) {
+        if (n_unwritten(c) > UNWRITTEN_MAX)
+                return 1;
+        return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED, why);
+}
+
+static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus_error *error) {
+        Caller *k;
+        size_t size = 0;
+
+        int r = message_size(message, &size);
+        if (r < 0)
+                return r;
+        if (size > CALL_SIZE_MAX)
+                return refuse(c, "The arguments are too long", error);
+        r = caller_get(c, sender, &k);
+        if (r >= 0)
+                r = caller_add(k, message, message_lane(message), size);
+        if (r == -ENOBUFS)
+                return refuse(c, "Too many calls of this user wait to be answered", error);
+        return r < 0 ? r : 1;
+}
+
+/* Whose the message is need not be asked again, on its way through the handlers. NULL: of nobody. */
+static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
+        auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER, k ? k->user->uid : AUTH_NO_OWNER);
+        if (c->manager->connections)
+                connections_lend(c->manager->connections, message, k ? &k->credentials : NULL);
+}
+
+/* sd-bus has come to the call that it was given. */
+static int dispatched(Calls *c, sd_bus_message *message) {
+        c->current = TAKE_PTR(c->released);
+        calls_wake(c);
+        set_sender(c, message, c->current->caller);
+        return tree_answer(c->manager, message);
+}
+
+static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        const char *sender = sd_bus_message_get_sender(message);
+        Calls *c = userdata;
+        Caller *k;
+
+        set_sender(c, NULL, NULL);
+        if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0 || !sender)
+                return 0;
+        if (c->released && c->released->message == message)
+                return dispatched(c, message);
+        if (auth_is_waiting(c->manager->auth, message)) {
+                HASH_FIND_STR(c->callers, sender, k);
+                if (k && k->user)
+                        set_sender(c, message, k);
+                return 0;
+        }
+        if (now_ns() - c->turn_ended_at >= c->turn_took_ns)
+                set_urgent(c, true);
+        return take_in(c, message, sender, error);
+}
+
+/* --- life --- */
+
+int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
+        Calls *c = m->calls;
+        int r;
+
+        if (c && c->current && c->current->message == message) {
+                c->current->work = *work;
+                return 1;
+        }
+        while ((r = work->step(work->userdata)) > 0)
+                wakes_look(m);
+        work->free(work->userdata);
+        return r < 0 ? r : 1;
+}
+
+/* sd-bus makes the socket's buffer as large as it can. The bus would work off what is in there before it came to an answer. */
+static void limit_unread(Calls *c) {
+        const int size = UNREAD_SIZE_MAX;
+        int fd = sd_bus_get_fd(c->bus);
+
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0)
+                log_debug_errno(negative_errno(),
+                                "Failed to limit what is sent to the bus at once, ignoring: %m");
+}
+
+static int add_sources(Calls *c) {
+        sd_event *event = c->manager->event;
+
+        int r = sd_event_add_defer(event, &c->turn, on_turn, c);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_priority(c->turn, PRIORITY_CALLS);
+        if (r >= 0)
+                r = sd_event_add_time(event, &c->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, c);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_event_source_set_prepare(c->timer, before_sleep);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(c->turn, "calls");
+        (void) sd_event_source_set_description(c->timer, "calls-wait");
+        return 0;
+}
+
+int calls_new(Manager *m, sd_bus *bus, Calls **ret) {
+        Calls *c = malloc(sizeof(*c));
+
+        if (!c)
+                return -ENOMEM;
+        *c = (Calls){.manager = m, .bus = bus};
+        limit_unread(c);
+        int r = add_sources(c);
+        if (r >= 0)
+                r = sd_bus_add_filter(bus, &c->filter, on_message, c);
+        if (r < 0) {
+                calls_free(c);
+                return r;
+        }
+        *ret = c;
+        return 0;
+}
+
+Calls *calls_free(Calls *c) {
+        if (!c)
+                return NULL;
+        callers_free(c);
+        sd_bus_slot_unref(c->filter);
+        sd_event_source_disable_unref(c->turn);
+        sd_event_source_disable_unref(c->timer);
+        free(c);
+        return NULL;
+}

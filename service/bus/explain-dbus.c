@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Why, and what: Explain, Describe, Dump
+ */
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "describe.h"
+#include "manager-dbus.h"
+#include "service/core/hold.h"
+#include "service/core/job.h"
+
+/* --- Explain --- */
+
+static int append_value(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
+                const Settings *s) {
+        int r = sd_bus_message_open_container(reply, 'r', "ssv");
+
+        if (r >= 0)
+                r = sd_bus_message_append(reply, "ss", settings_source_to_string(source), detail);
+        if (r >= 0)
+                r = bus_append_setting_variant(reply, s, k);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+/* "Weight: set for /system.slice/train.service" */
+static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why,
+                const char *whose, const Settings *s) {
+        char detail[PATH_MAX + 128];
+
+        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why,
+                        isempty(whose) ? "" : " ", strempty(whose));
+        return append_value(reply, source, detail, k, s);
+}
+
+static const char *layer_why(SettingsSource source) {
+        static const char *const table[_SETTINGS_SOURCE_MAX] = {
+                        [SETTINGS_FROM_DEFAULT] = "by default",
+                        [SETTINGS_FROM_SLICE] = "inherited from",
+                        [SETTINGS_FROM_UNIT] = "by a property of",
+                        [SETTINGS_FROM_USER_UNIT] = "by the user's unit",
+                        [SETTINGS_FROM_UNIT_FILE] = "by [X-XSched] in",
+                        [SETTINGS_FROM_ATTRIBUTE] = "by user.xsched.* of",
+                        [SETTINGS_FROM_CLASS] = "by [Match] in",
+                        [SETTINGS_FROM_JOB] = "set with",
+                        [SETTINGS_FROM_HOLD] = "held for the process",
+                        [SETTINGS_FROM_OVERRIDE] = "set for",
+                        [SETTINGS_FROM_WISH] = "wished by the process",
+                        [SETTINGS_FROM_OWNER] = "set by the owner for",
+        };
+        return table[source];
+}
+
+static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
+        if (k == SETTINGS_CLASS || !settings_has(l->settings, SETTINGS_CLASS))
+                return 0;
+        const Settings *class = manager_lookup_class(l->settings->class, m);
+        if (!class || !settings_has(class, k))
+                return 0;
+        return append_line(reply, l->source, k, "by class", l->settings->class, class);
+}
+
+/* What one layer says of one key: by itself, or through the class that it names. */
+static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
+        int r = 0;
+
+        if (!settings_layer_decides(l, k))
+                return 0;
+        if (settings_has(l->settings, k))
+                r = append_line(reply, l->source, k, layer_why(l->source), l->detail, l->settings);
+        return r < 0 ? r : explain_class(reply, m, l, k);
+}
+
+/* What is set for a group until the next boot hides what is stored for it, key by key, and what both say stands above their classes. */
+static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k) {
+        const char *name = group_stored_name(g) ?: g->name;
+        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        const SettingsLayer runtime = {SETTINGS_FROM_OVERRIDE, name, &g->override},
+                            lasting = {SETTINGS_FROM_OVERRIDE, name, stored};
+        int r = 0;
+
+        if (settings_has(&g->override, k))
+                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name,
+                                &g->override);
+        if (r >= 0 && stored && settings_has(stored, k))
+                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "stored for", name, stored);
+        if (r >= 0)
+                r = explain_class(reply, g->manager, &runtime, k);
+        if (r >= 0 && stored && !settings_has(&g->override, SETTINGS_CLASS))
+                r = explain_class(reply, g->manager, &lasting, k);
+        return r;
+}
+
+/* A client, or a group: what decides, and what only lowers, each strongest first. */
+typedef struct Explained {
+        Manager *manager;
+        const Group *group;
+        const SettingsResolved *resolved;
+        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[CLIENT_LOWERING_MAX];
+        size_t n_layers, n_lowering;
+} Explained;
+
+/* Whether what the layer says of the key, by itself or by its class, is what holds. */
+static bool layer_holds(const Explained *x, const SettingsLayer *l, SettingsKey k) {
+        const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
+                        ? manager_lookup_class(l->settings->class, x->manager)
+                        : NULL;
+
+        return x->resolved->from[k] == l->source &&
+                        (settings_holds(x->resolved, l->settings, k) ||
+                                        (class && settings_holds(x->resolved, class, k)));
+}
+
+/* Of what only lowers: that which did, or that which had nothing to lower. The last that did has the last word. */
+static int explain_lowering(sd_bus_message *reply, const Explained *x, SettingsKey k, bool did) {
+        int r = 0;
+
+        for (size_t i = x->n_lowering; i-- > 0 && r >= 0;)
+                if (layer_holds(x, x->lowering + i, k) == did)
+                        r = explain_layer(reply, x->manager, x->lowering + i, k);
+        return r;
+}
+
+static int append_chain(sd_bus_message *reply, const Explained *x) {
+        Settings usual;
+
+        settings_from_resolved(&settings_usual, &usual);
+        for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
+                int r = explain_lowering(reply, x, k, true);
+                for (size_t i = 0; r >= 0 && i < x->n_layers; i++)
+                        r = x->layers[i].settings == &x->group->effective
+                                        ? explain_override(reply, x->group, k)
+                                        : explain_layer(reply, x->manager, x->layers + i, k);
+                if (r >= 0)
+                        r = explain_lowering(reply, x, k, false);
+                if (r >= 0 && k != SETTINGS_CLASS)
+                        r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int reply_chain(sd_bus_message *message, const Explained *x) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+
+        int r = sd_bus_message_new_method_return(message, &reply);
+        if (r >= 0)
+                r = sd_bus_message_open_container(reply, 'a', "(ssv)");
+        if (r >= 0)
+                r = append_chain(reply, x);
+        if (r >= 0)
+                r = sd_bus_message_close_container(reply);
+        return r < 0 ? r : sd_bus_message_send(reply);
+}
+
+static int explain_client(sd_bus_message *message, const Client *c) {
+        Explained x = {.manager = c->manager, .group = c->group, .resolved = &c->resolved};
+        char self[64];
+
+        (void) snprintf(self, sizeof(self), "client %" PRIu64, c->id);
+        x.n_layers = client_layers(c, x.layers);
+        x.layers[0].detail = self;
+        x.n_lowering = client_lowering_layers(c, x.lowering);
+        for (size_t i = 0; i < x.n_lowering; i++)
+                if (x.lowering[i].settings == &c->lowering)
+                        x.lowering[i].detail = self;
+        return reply_chain(message, &x);
+}
+
+static int explain_group(sd_bus_message *message, const Group *g) {
+        Explained x = {.manager = g->manager, .group = g, .resolved = &g->resolved};
+
+        x.n_layers = group_layers(g, x.layers);
+        x.n_lowering = group_lowering_layers(g, x.lowering);
+        return reply_chain(message, &x);
+}
+
+int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        Client *c;
+        int fd;
+
+        int r = sd_bus_message_read(message, "h", &fd);
+        if (r < 0)
+                return r;
+        r = client_from_pidfd(m, fd, &c, error);
+        return r < 0 ? r : explain_client(message, c);
+}
+
+int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Manager *m = userdata;
+        const char *path;
+        Client *c;
+        Group *g;
+
+        int r = sd_bus_message_read(message, "o", &path);
+        if (r < 0)
+                return r;
+        r = client_from_path(m, path, &c);
+        if (r > 0)
+                return explain_client(message, c);
+        if (r == 0)
+                r = group_from_path(m, path, &g);
+        if (r > 0)
+                return explain_group(message, g);
+        return r < 0 ? r
+                     : sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_OBJECT,
+                                       "%s is neither a client nor a group", path);
+}
+
+/* --- Describe, Dump --- */
+
+int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        return describe_json(userdata, message);
+}
+
+int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+        const AuthRequest request = {.action = AUTH_MANAGE, .verb = "dump"};
+        Manager *m = userdata;
+        return auth_check(m->auth, message, &request, error);
+}
+
+/* Changes nothing, and is not for everybody either. */
+BUS_MANAGER_CHANGE(method_dump) {
+        return describe_text(m, message);
+}

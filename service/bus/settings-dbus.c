@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * ListSettings: the settings that were made at run time
+ *
+ * A group need not exist to have stored settings. This list is then the only place that shows them.
+ */
+
+#include <inttypes.h>
+
+#include "answer.h"
+#include "manager-dbus.h"
+#include "service/settings/device-settings.h"
+
+/* What an entry takes, about. */
+#define ENTRY_SIZE 256
+
+static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s) {
+        int r = sd_bus_message_open_container(reply, 'a', "{sv}");
+
+        if (r >= 0 && s->ops)
+                r = sd_bus_message_append(reply, "{sv}", "Policy", "s", s->ops->name);
+        for (size_t i = 0; r >= 0 && i < DEVICE_KEYS_N; i++) {
+                const DeviceKey *k = device_keys + i;
+                uint64_t v = device_key_get(k, &s->values);
+
+                if (!device_settings_has(s, k))
+                        continue;
+                r = k->type == 't' ? sd_bus_message_append(reply, "{sv}", k->name, "t", v)
+                                   : sd_bus_message_append(reply, "{sv}", k->name, "u", (uint32_t) v);
+        }
+        if (r >= 0 && s->has_preemption)
+                r = sd_bus_message_append(
+                                reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+static int open_entry(sd_bus_message *reply, const char *target, const char *lifetime) {
+        int r = sd_bus_message_open_container(reply, 'r', "ssa{sv}");
+        return r < 0 ? r : sd_bus_message_append(reply, "ss", target, lifetime);
+}
+
+static int append_entry(
+                sd_bus_message *reply, const char *target, const char *lifetime, const Settings *settings) {
+        if (settings_is_empty(settings))
+                return 0;
+        int r = open_entry(reply, target, lifetime);
+        if (r >= 0)
+                r = bus_append_settings(reply, settings);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+static int append_member(sd_bus_message *reply, const char *kind, uint64_t id, const Settings *override,
+                const Settings *lowering) {
+        char target[32];
+
+        (void) snprintf(target, sizeof(target), "%s:%" PRIu64, kind, id);
+        int r = append_entry(reply, target, "runtime", override);
+        return r < 0 ? r : append_entry(reply, target, "owner", lowering);
+}
+
+static int append_device(sd_bus_message *reply, const char *id, const DeviceSettings *settings) {
+        char target[DEVICE_ID_MAX + sizeof("device:")];
+
+        if (device_settings_is_empty(settings))
+                return 0;
+        (void) snprintf(target, sizeof(target), "device:%s", id);
+        int r = open_entry(reply, target, "runtime");
+        if (r >= 0)
+                r = append_device_settings(reply, settings);
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+/* What no object stands for: every device, and groups that need not exist. */
+static int append_others(Answer *a, WalkTable table) {
+        const StoredEntry *e, *next;
+
+        if (table != WALK_DEVICES)
+                return 0;
+        int r = append_device(a->reply, "all", &a->manager->every_device);
+        HASH_ITER(hh, a->manager->stored.entries, e, next) {
+                if (r < 0)
+                        break;
+                r = append_entry(a->reply, e->name, "stored", &e->settings);
+        }
+        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(a->manager->stored.entries));
+}
+
+static int append_object(Answer *a, WalkTable table, void *object) {
+        const Device *d = object;
+        const Group *g = object;
+        const Client *c = object;
+        const Queue *q = object;
+        int r = 0;
+
+        switch (table) {
+        case WALK_DEVICES:
+                r = append_device(a->reply, d->id, &d->runtime);
+                break;
+        case WALK_GROUPS:
+                r = append_entry(a->reply, g->name, "runtime", &g->override);
+                if (r >= 0)
+                        r = append_entry(a->reply, g->name, "owner", &g->lowering);
+                break;
+        case WALK_CLIENTS:
+                r = append_member(a->reply, "client", c->id, &c->override, &c->lowering);
+                break;
+        default:
+                r = append_member(a->reply, "queue", q->id, &q->override, &q->lowering);
+        }
+        return r < 0 ? r : ENTRY_SIZE;
+}
+
+int method_list_settings(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        static const AnswerOps ops = {
+                        .begin = append_others,
+                        .object = append_object,
+                        .end = answer_send,
+                        .tables = {WALK_DEVICES, WALK_GROUPS, WALK_CLIENTS, WALK_QUEUES},
+                        .n_tables = 4,
+        };
+        return answer_list(userdata, message, &ops, "(ssa{sv})");
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Settings in messages of the bus
+ */
+
+#include <systemd/sd-bus.h>
+
+#include "service/settings/settings.h"
+
+/* The value of the setting `key` at the message's place, of type `signature`. */
+int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
+                sd_bus_error *error);
+
+/* The value alone, or as a variant. */
+int bus_append_setting(sd_bus_message *m, const Settings *s, SettingsKey k);
+int bus_append_setting_variant(sd_bus_message *m, const Settings *s, SettingsKey k);
+
+/* a{sv}, of those that are set. */
+int bus_append_settings(sd_bus_message *m, const Settings *s);
+
+/* The setting in force that the property is named after. */
+int bus_append_resolved(sd_bus_message *m, const SettingsResolved *r, const char *property);

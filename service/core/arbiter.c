@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The arbiter
+ */
+
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "crowd.h"
+#include "decision.h"
+#include "edges.h"
+#include "gang.h"
+#include "group-totals.h"
+#include "ladder.h"
+#include "observer.h"
+#include "recorder.h"
+#include "service/enforce/freeze.h"
+#include "service/enforce/overdue.h"
+#include "service/enforce/privileged.h"
+#include "tail.h"
+
+/* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
+#define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
+
+typedef struct SlotWords {
+        Verdict verdict;
+        uint32_t threshold, budget_us, lead_us, watch, level;
+} SlotWords;
+
+bool arbiter_grants_in_force(const Device *d) {
+        return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
+}
+
+static bool entity_is_scheduled(const Entity *e) {
+        return e->policy && ladder_setting(e) != PREEMPTION_OFF;
+}
+
+static bool entity_is_held(const Entity *e) {
+        return entity_is_scheduled(e) && gang_entity_verdict(e) == VERDICT_HOLD;
+}
+
+/* A gang runs where its grant says hold: bounded by what holds for all there. */
+static uint32_t entity_threshold(const Entity *e) {
+        if (!arbiter_grants_in_force(e->device))
+                return 0;
+        return e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN ? e->device->config.threshold
+                                                                       : e->grant.threshold;
+}
+
+/* What can be taken off need not drain, so it need not be short either, unless somebody has said so. */
+static uint32_t queue_threshold(const Queue *q) {
+        const Entity *e = q->entity;
+        uint32_t threshold = entity_threshold(e);
+
+        if (threshold == 0 || (e->settings.threshold != 0 && !e->settings.threshold_lowers) ||
+                        !e->device->tuning.threshold_by_level || !ladder_can_take_off(q))
+                return threshold;
+        threshold = MAX(threshold, DEVICE_THRESHOLD_STOPPABLE);
+        return e->settings.threshold_lowers ? MIN(threshold, e->settings.threshold) : threshold;
+}
+
+static uint32_t wanted_watch(const Queue *q) {
+        const Entity *e = q->entity;
+
+        /* What waits while it is suspended is counted as well. */
+        if (queue_is_suspended(q))
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
+        if (!e || !e->policy || !q->counted_active)
+                return 0;
+        switch (e->device->state) {
+        case DEVICE_ALONE:
+                return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
+        case DEVICE_SOLE:
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
+                                !account_watches(&e->device->account))
+                        return 0;
+                _fallthrough_;
+        default:
+                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
+        }
+}
+
+static SlotWords wanted_words(const Queue *q) {
+        const Entity *e = q->entity;
+        SlotWords w = {.verdict = VERDICT_RUN, .watch = wanted_watch(q)};
+
+        if (queue_is_suspended(q))
+                w.verdict = VERDICT_HOLD;
+        else if (e && entity_is_scheduled(e)) {
+                w.verdict = gang_entity_verdict(e);
+                w.threshold = queue_threshold(q);
+        } else if (e && e->policy && e->limited)
+                w.threshold = queue_threshold(q); /* what it launches before it is heard of stays small */
+        if (w.threshold != 0) {
+                w.budget_us = e->device->tuning.budget_us;
+                w.lead_us = e->device->tuning.lead_us;
+        }
+        w.level = ladder_level(q, w.verdict);
+        return w;
+}
+
+void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
+        q->device->account.edges += ready != q->ready;
+        if (ready && !q->ready && q->entity) {
+                ladder_ready_while_held(q->entity);
+                overdue_ready_while_held(q->entity);
+        }
+        q->ready = ready;
+        queue_note_wait(q);
+        arbiter_note_cause(q->device, at);
+        if (!ready)
+                tail_end(q, at);
+        entity_update_queue_at(q, at);
+}
+
+static void entity_note_held(Entity *e) {
+        bool held = entity_is_held(e);
+        uint64_t now = now_ns();
+
+        ladder_set_held(e, held, now);
+        overdue_set_held(e, held, now);
+}
+
+/* --- words --- */
+
+static void sync_watch(Queue *q) {
+        uint32_t watch = wanted_watch(q);
+
+        /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
+        if (q->device->state == DEVICE_ALONE && watch == 0)
+                arbiter_queue_ready(q, false, now_ns());
+        if (watch == q->written.watch)
+                return;
+        q->written.watch = watch;
+        uint32_t outstanding = page_slot_set_watch(q->page_slot, watch);
+        if (watch == 0)
+                return;
+        if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
+                client_notify(q->client);
+        q->seen_ns = now_ns();
+        edge_mark(q, q->seen_ns);
+        arbiter_queue_ready(q, outstanding != 0, q->seen_ns);
+}
+
+static void write_level(Queue *q, uint32_t level, bool is_order) {
+        if (is_order) {
+                ladder_note_order(q, now_ns());
+                atomic_store_explicit(&q->page_slot->ordered_ns, q->ordered_ns, memory_order_relaxed);
+        }
+        q->written.level = level;
+        atomic_store_explicit(&q->page_slot->level, level, memory_order_relaxed);
+}
+
+static void write_verdict(Queue *q, Verdict v) {
+        Client *c = q->client;
+
+        uint32_t waiters;
+        Crowd t;
+
+        c->words[q->slot] = page_slot_put_verdict(q->page_slot, c->words[q->slot], v, &waiters);
+        if (waiters > 0 && crowd_begin(&t, c)) {
+                page_slot_wake(q->page_slot, waiters);
+                crowd_end(&t);
+        }
+        edge_mark(q, now_ns());
+        q->holds = v == VERDICT_HOLD;
+        if (q->holds)
+                tail_begin(q);
+        else if (q->counted_ready || !q->ready) /* it may be stopped for another reason */
+                tail_end(q, now_ns());
+        queue_note_wait(q);
+        q->manager->n_verdicts++;
+        q->manager->verdict_at = now_ns();
+}
+
+/* The level before the word, and the driver is told after it. */
+static void sync_verdict(Queue *q, const SlotWords *w) {
+        bool hold = w->verdict == VERDICT_HOLD, turns = q->holds != hold;
+        bool privileged = hold && ladder_is_privileged(q);
+
+        if (turns || privileged != q->privileged)
+                privileged_touch(q->client);
+        q->privileged = privileged;
+        if (!turns && w->level == q->written.level)
+                return;
+        bool is_order = w->level >= LEVEL_DEQUEUE || (q->holds && q->written.level >= LEVEL_DEQUEUE);
+        ladder_before_order(q);
+        /* The lease before the word: a hold that is born expired would let one launch pass. */
+        if (turns && hold)
+                lease_begin(q->client);
+        write_level(q, w->level, is_order);
+        if (turns)
+                write_verdict(q, w->verdict);
+        ladder_after_order(q, is_order);
+        if (turns && !hold)
+                lease_end(q->client);
+        if (turns)
+                freeze_queue_turned(q);
+}
+
+static void sync_words(Queue *q, const SlotWords *w) {
+        if (q->written.threshold != w->threshold) {
+                q->written.threshold = w->threshold;
+                atomic_store_explicit(&q->page_slot->threshold, w->threshold, memory_order_relaxed);
+        }
+        if (q->written.budget_us != w->budget_us) {
+                q->written.budget_us = w->budget_us;
+                atomic_store_explicit(&q->page_slot->budget_us, w->budget_us, memory_order_relaxed);
+        }
+        if (q->written.lead_us != w->lead_us) {
+                q->written.lead_us = w->lead_us;
+                atomic_store_explicit(&q->page_slot->lead_us, w->lead_us, memory_order_relaxed);
+        }
+        sync_verdict(q, w);
+}
+
+/* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due decides whether
+ * it may go, not the way there. */
+void arbiter_sync_queue(Queue *q) {
+        sync_watch(q);
+        if (q->entity)
+                entity_note_held(q->entity);
+        SlotWords w = wanted_words(q);
+        if (q->holds && w.verdict == VERDICT_RUN && q->device->pending) {
+                q->device->sync = true;
+                return;
+        }
+        sync_words(q, &w);
+}
+
+void arbiter_release_queue(Queue *q) {
+        const SlotWords open = {.verdict = VERDICT_RUN, .level = q->written.level};
+
+        if (q->written.watch != 0)
+                (void) page_slot_set_watch(q->page_slot, 0);
+        q->written.watch = 0;
+        sync_words(q, &open);
+}
+
+void arbiter_sync_device(Device *d) {
+        d->sync = true;
+        arbiter_touch(d);
+}
+
+/* Holds first, then runs: two of different tiers never have the device at once by our own doing. */
+static void write_entity(Entity *e, Verdict only) {
+        Queue *q;
+
+        entity_note_held(e);
+        DL_FOREACH2(e->queues, q, entity_next) {
+                SlotWords w = wanted_words(q);
+                if (w.verdict != only)
+                        continue;
+                sync_watch(q);
+                sync_words(q, &w);
+        }
+}
+
+static void write_device(Device *d, Verdict only) {
+        Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+                write_entity(e, only);
+}
+
+/* --- what the policy says --- */
+
+static void preempted(Device *d, Entity *e) {
+        d->n_preempted++;
+        if (!d->preempted)
+                d->preempted = e;
+}
+
+void arbiter_entity_changed(Entity *e) {
+        if (e->changed)
+                return;
+        e->changed = true;
+        LL_PREPEND2(e->device->changed, e, changed_next);
+}
+
+void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
+        Entity *e = owner;
+        Device *d = userdata;
+
+        if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
+                preempted(d, e);
+        if (e->told_ready && e->grant.verdict == VERDICT_RUN)
+                e->tail_awaited = grant->verdict == VERDICT_HOLD;
+        e->grant = *grant;
+        arbiter_entity_changed(e);
+}
+
+/* It goes on now: since it could have, it has waited for us. */
+static void note_service_wait(Entity *e, uint64_t cause, uint64_t now) {
+        if (e->held_since == 0 || !e->told_ready || e->grant.verdict == VERDICT_HOLD)
+                return;
+        e->service_wait_ns += ns_sub(now, MAX(cause, e->ready_at));
+}
+
+static void write_changed(Device *d, uint64_t cause) {
+        Entity *e, *tmp;
+
+        LL_FOREACH2(d->changed, e, changed_next)
+        write_entity(e, VERDICT_HOLD);
+        ladder_flush(d->manager); /* they have the longest way */
+        LL_FOREACH2(d->changed, e, changed_next)
+        tail_settle(e, now_ns());
+        LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
+                note_service_wait(e, cause, now_ns());
+                write_entity(e, VERDICT_RUN);
+                if (d->preempted && e->told_ready && e->grant.verdict == VERDICT_RUN)
+                        d->preempted_by = e;
+                e->changed = false;
+                e->changed_next = NULL;
+        }
+        d->changed = NULL;
+}
+
+/* --- states --- */
+
+static void device_set_state(Device *d, DeviceState state, uint64_t now) {
+        if (d->state == state)
+                return;
+        d->state = state;
+        d->settle_at = NSEC_INFINITY;
+        d->probe_at = state == DEVICE_SOLE ? now + ARBITER_PROBE_NS : NSEC_INFINITY;
+        d->stall_at = NSEC_INFINITY;
+        d->sync = true;
+        account_state_changed(d, now);
+}
+
+static DeviceState device_next_state(Device *d, uint64_t now) {
+        if (d->n_active <= 1 && d->n_limited == 0)
+                return DEVICE_ALONE;
+        if (d->n_ready > 1)
+                return DEVICE_CONTENDED;
+
+        switch (d->state) {
+        case DEVICE_QUIET:
+                return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_CONTENDED;
+        case DEVICE_SOLE:
+                return d->n_ready == 1 && d->n_limited == 0 && now < d->probe_at ? DEVICE_SOLE
+                                                                                 : DEVICE_CONTENDED;
+        case DEVICE_CONTENDED:
+                if (now < d->settle_at)
+                        return DEVICE_CONTENDED;
+                return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_SOLE;
+        default:
+                return DEVICE_CONTENDED;
+        }
+}
+
+static bool device_holds_anybody(const Device *d) {
+        const Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+                if (e->policy && e->grant.verdict == VERDICT_HOLD)
+                        return true;
+        return false;
+}
+
+/* Moves on to the state that the counts ask for, and sets the watch flags for it. What the flags bring to light can
+ * change the counts, and with them the state, but not for ever: a flag is set once per state. */
+static void device_settle(Device *d, uint64_t now) {
+        for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
+                if (d->state == DEVICE_CONTENDED) {
+                        if (d->n_ready > 1 || (d->n_ready > 0 && d->n_limited > 0))
+                                d->settle_at = NSEC_INFINITY;
+                        else if (d->settle_at == NSEC_INFINITY)
+                                d->settle_at = now + ARBITER_SETTLE_NS;
+                }
+                /* Nobody is held for the sake of the sole one: it need not be looked at until somebody comes. */
+                if (d->state == DEVICE_SOLE && now >= d->probe_at && !device_holds_anybody(d))
+                        d->probe_at = NSEC_INFINITY;
+
+                DeviceState before = d->state;
+                device_set_state(d, device_next_state(d, now), now);
+                if (d->sync) {
+                        Entity *e;
+                        Queue *q;
+                        DL_FOREACH2(d->entities, e, device_next)
+                                DL_FOREACH2(e->queues, q, entity_next)
+                                        sync_watch(q);
+                }
+                if (d->state == before)
+                        break;
+        }
+}
+
+/* --- stopped processes --- */
+
+static bool client_is_stopped(const Client *c) {
+        char state;
+        return process_stat(c->peer.pid, &state, NULL) >= 0 && (state == 'T' || state == 't');
+}
+
+static void queue_set_stalled(Queue *q, bool stalled) {
+        if (q->stalled == stalled)
+                return;
+        q->stalled = stalled;
+        q->device->n_stalled += stalled ? 1U : -1U;
+        entity_update_queue(q);
+}
+
+void arbiter_queue_goes_on(Queue *q) {
+        if (q->stalled)
+                queue_set_stalled(q, false);
+}
+
+static void queue_check_stall(Queue *q) {
+        uint64_t progress = atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed) +
+                        atomic_load_explicit(&q->page_slot->completed, memory_order_relaxed);
+
+        bool moved = progress != q->progress;
+        q->progress = progress;
+        if (moved || !q->ready)
+                queue_set_stalled(q, false);
+        else if (q->stalled || q->entity->grant.verdict == VERDICT_RUN)
+                queue_set_stalled(q, client_is_stopped(q->client));
+}
+
+static void device_check_stalls(Device *d, uint64_t now) {
+        bool wanted = d->state == DEVICE_CONTENDED &&
+                        (d->n_ready > 1 || (d->n_ready > 0 && d->n_stalled > 0));
+
+        if (!wanted) {
+                d->stall_at = NSEC_INFINITY;
+                return;
+        }
+        if (d->stall_at == NSEC_INFINITY)
+                d->stall_at = now + ARBITER_STALL_NS;
+        if (now < d->stall_at)
+                return;
+        d->stall_at = now + ARBITER_STALL_NS;
+
+        Entity *e;
+        Queue *q;
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (!e->policy || (e->grant.verdict == VERDICT_HOLD && d->n_stalled == 0))
+                        continue;
+                DL_FOREACH2(e->queues, q, entity_next)
+                        queue_check_stall(q);
+        }
+}
+
+/* --- how far holds reach --- */
+
+static void device_review(Device *d, uint64_t now) {
+        Entity *e;
+
+        if (now < d->review_at)
+                return;
+        d->review_at = NSEC_INFINITY;
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (ladder_review(e, now))
+                        arbiter_entity_changed(e);
+                overdue_look(e, now);
+                tail_review(e, now);
+                d->review_at = MIN(d->review_at, e->tail_look_at);
+                d->review_at = MIN(d->review_at, e->tail_until);
+                d->review_at = MIN(d->review_at, e->review_at);
+                d->review_at = MIN(d->review_at, e->overdue.look_at);
+        }
+}
+
+/* --- turns --- */
+
+/* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which is cheaper
+ * than moving it with every event. */
+static void device_arm(Device *d) {
+        uint64_t at = MIN(d->dispatch_at, d->settle_at);
+        at = MIN(at, d->probe_at);
+        at = MIN(at, d->stall_at);
+        at = MIN(at, d->review_at);
+        at = MIN(at, d->account.at);
+
+        if (at >= d->timer_at)
+                return;
+        d->timer_at = at;
+        (void) sd_event_source_set_time(d->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_device_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        Device *d = userdata;
+
+        d->timer_at = NSEC_INFINITY;
+        arbiter_note_cause(d, d->dispatch_at);
+        arbiter_touch(d);
+        arbiter_flush(d->manager);
+        return 0;
+}
+
+int arbiter_device_init(Device *d) {
+        int r = sd_event_add_time(
+                        d->manager->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_device_timer, d);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(d->timer, "device");
+        (void) sd_event_source_set_priority(d->timer, PRIORITY_EDGES);
+        return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
+}
+
+void arbiter_note_cause(Device *d, uint64_t at) {
+        d->cause_at = MIN(d->cause_at, at);
+}
+
+static void device_turn(Device *d) {
+        uint64_t now = now_ns();
+
+        device_check_stalls(d, now);
+        device_settle(d, now);
+
+        now = now_ns();
+        uint64_t cause = MIN(d->cause_at, now), at = d->ops->dispatch(d->policy, now);
+        d->cause_at = NSEC_INFINITY;
+        d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
+
+        account_turn(d, now);
+        device_save_totals(d, now);
+        gang_update_device(d, now);
+        device_review(d, now);
+        if (d->sync) {
+                d->sync = false;
+                write_device(d, VERDICT_HOLD);
+                write_device(d, VERDICT_RUN);
+        }
+        write_changed(d, cause);
+        device_arm(d);
+}
+
+void arbiter_touch(Device *d) {
+        if (d->pending)
+                return;
+        d->pending = true;
+        LL_PREPEND2(d->manager->pending, d, pending_next);
+}
+
+/* On the bus, when nobody waits for us any more. */
+static void tell_preempted(Manager *m) {
+        while (m->preempted) {
+                Device *d = m->preempted;
+                LL_DELETE2(m->preempted, d, preempted_next);
+                observers_device_preempted(d, TAKE_PTR(d->preempted), TAKE_PTR(d->preempted_by));
+        }
+}
+
+static void flush(Manager *m) {
+        m->verdict_at = 0;
+        while (m->pending) {
+                Device *d = m->pending;
+                LL_DELETE2(m->pending, d, pending_next);
+                d->pending = false;
+                bool known = d->preempted;
+                device_turn(d);
+                if (d->preempted && !known)
+                        LL_PREPEND2(m->preempted, d, preempted_next);
+        }
+        ladder_flush(m);
+        ladder_look(m);
+        privileged_flush(m);
+        decision_end(m);
+        tell_preempted(m);
+        recorder_touch(m);
+        if (m->devices_left)
+                devices_trim(m);
+}
+
+void arbiter_flush(Manager *m) {
+        bool busy = m->wakes.busy;
+
+        m->wakes.busy = true;
+        flush(m);
+        m->wakes.busy = busy;
+}
+
+/* --- edges --- */
+
+unsigned arbiter_client_woke(Client *c) {
+        unsigned n = 0;
+
+        for (uint32_t word = 0; word * 64 < c->n_slots; word++) {
+                uint64_t bits = page_take_dirty(c->page.header, word);
+                while (bits != 0) {
+                        uint32_t slot = word * 64 + (uint32_t) __builtin_ctzll(bits);
+                        bits &= bits - 1;
+                        Queue *q = slot < c->n_slots ? c->slots[slot] : NULL;
+                        if (!q)
+                                continue;
+                        n++;
+                        edge_look(q);
+                }
+        }
+        c->n_edges += n;
+        c->manager->n_edges += n;
+        return n;
+}

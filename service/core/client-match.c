@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * [Match] for one client: classes that its group does not have, and that lower it all the same
+ */
+
+#include "client.h"
+#include "service/settings/config.h"
+
+static void take_class(const Class *class, const MatchFacts *facts, Settings *ret, char **ret_detail) {
+        *ret = SETTINGS_NULL;
+        free(*ret_detail);
+        *ret_detail = NULL;
+        if (!class)
+                return;
+        (void) settings_set_class(ret, class->name);
+        (void) match_explain(&class->match, facts, ret_detail);
+}
+
+/* By what cannot be believed. */
+static void match_advised(Client *c, const Classes *classes) {
+        const Class *class = NULL;
+        MatchFacts all, trusted;
+
+        if (classes->any_match) {
+                match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
+                match_facts_trusted(c->peer.cgroup, c->peer.uid, &trusted);
+                class = classes_match(classes, &all, &trusted);
+        }
+        take_class(class, &all, &c->advised, &c->advised_detail);
+}
+
+/* By the user, whose class his group has as long as all in it are his. Nobody gets out of it by bringing somebody else along. */
+static void match_bound(Client *c, const Classes *classes) {
+        const Group *g = c->group;
+        const Class *class = NULL;
+        MatchFacts facts;
+
+        if (classes->any_match && g->origin) {
+                match_facts_trusted(g->origin->path, c->peer.uid, &facts);
+                class = classes_match(classes, &facts, NULL);
+                if (class && settings_has(&g->match, SETTINGS_CLASS) && streq(class->name, g->match.class))
+                        class = NULL;
+        }
+        take_class(class, &facts, &c->bound, &c->bound_detail);
+}
+
+void client_match(Client *c) {
+        const Classes *classes = &c->manager->config->classes;
+
+        match_advised(c, classes);
+        match_bound(c, classes);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Devices
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "account-driver.h"
+#include "arbiter.h"
+#include "device.h"
+#include "ladder.h"
+#include "observer.h"
+#include "recorder.h"
+#include "service/bus/device-metrics.h"
+#include "service/state/manager-state.h"
+#include "share.h"
+#include "tally.h"
+#include "user.h"
+#include "walk.h"
+
+static const char *const device_state_table[_DEVICE_STATE_MAX] = {
+                [DEVICE_ALONE] = "alone",
+                [DEVICE_QUIET] = "quiet",
+                [DEVICE_SOLE] = "sole",
+                [DEVICE_CONTENDED] = "contended",
+};
+DEFINE_STRING_TABLE_LOOKUP(device_state, DeviceState);
+
+bool device_id_is_valid(const char *id) {
+        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";
+
+        if (isempty(id))
+                return false;
+        size_t n = strlen(id);
+        return n <= DEVICE_ID_MAX && strspn(id, ok) == n;
+}
+
+Device *device_find(Manager *m, const char *id) {
+        Device *d;
+
+        HASH_FIND_STR(m->devices, id, d);
+        return d;
+}
+
+Device *device_free(Device *d) {
+        if (!d)
+                return NULL;
+
+        Manager *m = d->manager;
+        if (d->hh.tbl) {
+                observers_device_removed(d);
+                recorder_device_gone(d);
+                walks_forget(m, WALK_DEVICES, d);
+                HASH_DEL(m->devices, d);
+        }
+        tallies_free_of_device(d);
+        if (d->pending)
+                LL_DELETE2(m->pending, d, pending_next);
+        if (d->counted)
+                user_give(m, d->uid, USER_DEVICES);
+        device_metrics_free(d->metrics);
+        account_driver_free(d->account_driver);
+        sd_event_source_disable_unref(d->timer);
+        if (d->policy)
+                d->ops->free(d->policy);
+        free(d->id);
+        free(d->name);
+        free(d->backend);
+        free(d->path);
+        free(d);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Device *, device_free);
+
+static PolicyCallbacks device_callbacks(Device *d) {
+        return (PolicyCallbacks){.grant = arbiter_grant, .userdata = d};
+}
+
+/* A display controller or a processing accelerator at the address that the id names. What a process invents is none, or is one. */
+static bool is_gpu(const char *id) {
+        const char *address = startswith(id, "pci:");
+        char path[64], class[16] = "";
+
+        if (!address || strlen(address) != strlen("0000:00:00.0") ||
+                        strspn(address, "0123456789abcdef:.") != strlen(address))
+                return false;
+        (void) snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/class", address);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read(fd, class, sizeof(class) - 1) > 0 &&
+                        (startswith(class, "0x03") || startswith(class, "0x12"));
+}
+
+static bool is_forgettable(const Device *d) {
+        return d->n_queues == 0 && d->n_entities == 0 && !d->gpu && device_settings_is_empty(&d->runtime);
+}
+
+typedef struct IdleDevices {
+        unsigned n;     /* of all users, */
+        unsigned n_own; /* and of this one: */
+        uid_t uid;
+        Device *oldest; /* of its own */
+} IdleDevices;
+
+static IdleDevices idle_devices(const Manager *m, uid_t uid) {
+        IdleDevices idle = {.uid = uid};
+        Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                if (!is_forgettable(d))
+                        continue;
+                idle.n++;
+                if (d->uid != uid)
+                        continue;
+                idle.n_own++;
+                if (!idle.oldest || d->used_at < idle.oldest->used_at)
+                        idle.oldest = d;
+        }
+        return idle;
+}
+
+static IdleDevices idle_devices_of_most(const Manager *m) {
+        IdleDevices most = {0};
+        Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp) {
+                if (!is_forgettable(d) || (most.oldest && d->uid == most.uid))
+                        continue;
+                IdleDevices idle = idle_devices(m, d->uid);
+                if (idle.n_own > most.n_own)
+                        most = idle;
+                if (idle.n <= DEVICES_IDLE_MAX)
+                        break;
+        }
+        return most;
+}
+
+void devices_trim(Manager *m) {
+        m->devices_left = false;
+        for (;;) {
+                IdleDevices idle = idle_devices_of_most(m);
+                if (idle.n <= DEVICES_IDLE_MAX)
+                        return;
+                device_free(idle.oldest);
+        }
+}
+
+/* One more for its owner, in the place of an idle one if there is no other. */
+static int device_count(Device *d, unsigned limit) {
+        Manager *m = d->manager;
+
+        int r = user_take(m, d->uid, USER_DEVICES, limit);
+        if (r == -EDQUOT) {
+                IdleDevices idle = idle_devices(m, d->uid);
+                if (idle.oldest) {
+                        device_free(idle.oldest);
+                        r = user_take(m, d->uid, USER_DEVICES, limit);
+                }
+        }
+        d->counted = r >= 0;
+        return r;
+}
+
+int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
+                Device **ret) {
+        if (!device_id_is_valid(id))
+                return -EINVAL;
+
+        Device *found = device_find(m, id);
+        if (found) {
+                *ret = found;
+                return 0;
+        }
+
+        _cleanup_(device_freep)
+        Device *d = calloc(1, sizeof(*d));
+        if (!d)
+                return -ENOMEM;
+        *d = (Device){
+                        .manager = m,
+                        .id = strdup(id),
+                        .name = strdup(isempty(name) ? id : name),
+                        .backend = strdup(strempty(backend)),
+                        .timer_at = NSEC_INFINITY,
+                        .dispatch_at = NSEC_INFINITY,
+                        .cause_at = NSEC_INFINITY,
+                        .settle_at = NSEC_INFINITY,
+                        .probe_at = NSEC_INFINITY,
+                        .stall_at = NSEC_INFINITY,
+                        .review_at = NSEC_INFINITY,
+                        .account = DEVICE_ACCOUNT_NULL,
+                        .used_at = now_ns(),
+                        .uid = owner.uid,
+                        .gpu = is_gpu(id),
+                        .config = POLICY_CONFIG_DEFAULT,
+        };
+        if (!d->id || !d->name || !d->backend)
+                return -ENOMEM;
+        int r = device_count(d, owner.limit);
+        if (r < 0)
+                return r;
+        r = sd_bus_path_encode(BUS_PATH "/device", id, &d->path);
+        if (r < 0)
+                return r;
+
+        d->ops = manager_device_config(m, id, &d->config, &d->tuning);
+        PolicyCallbacks callbacks = device_callbacks(d);
+        r = d->ops->new (&d->config, &callbacks, &d->policy);
+        if (r < 0)
+                return r;
+        r = arbiter_device_init(d);
+        if (r < 0)
+                return r;
+
+        HASH_ADD_KEYPTR(hh, m->devices, d->id, strlen(d->id), d);
+        observers_device_added(d);
+        *ret = TAKE_PTR(d);
+        return 0;
+}
+
+static void device_counted(const Device *d, uint64_t now, PolicyDeviceUsage *ret) {
+        PolicyDeviceUsage u;
+
+        d->ops->device_usage(d->policy, now, &u);
+        *ret = (PolicyDeviceUsage){
+                        .busy_ns = d->gone_usage.busy_ns + u.busy_ns,
+                        .kept_ns = d->gone_usage.kept_ns + u.kept_ns,
+                        .idle_ns = d->gone_usage.idle_ns + u.idle_ns,
+        };
+}
+
+void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret) {
+        device_counted(d, now, ret);
+        account_device_usage(d, now, ret);
+}
+
+/* The new instance with all entities of the old, before anything of the old is touched. */
+static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config,
+                Policy **ret, PolicyEntity ***ret_entities) {
+        PolicyCallbacks callbacks = device_callbacks(d);
+        uint64_t now = now_ns();
+        Policy *p;
+        size_t n = 0;
+        Entity *e;
+
+        int r = ops->new (config, &callbacks, &p);
+        if (r < 0)
+                return r;
+
+        PolicyEntity **entities = calloc(d->n_entities + 1, sizeof(void *));
+        r = entities ? shares_copy(d, ops, p) : -ENOMEM;
+        if (r >= 0)
+                DL_FOREACH2(d->entities, e, device_next) {
+                        if (!e->policy)
+                                continue;
+                        const PolicySettings s = entity_settings(e);
+                        r = ops->entity_new(p, e->share->next, e, &s, now, &entities[n]);
+                        if (r < 0)
+                                break;
+                        n++;
+                }
+        if (r < 0) {
+                while (n > 0)
+                        ops->entity_free(entities[--n], now);
+                free(entities);
+                shares_drop(d, ops);
+                ops->free(p);
+                return r;
+        }
+        *ret = p;
+        *ret_entities = entities;
+        return 0;
+}
+
+static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+        _cleanup_free_ PolicyEntity **entities = NULL;
+        uint64_t now = now_ns();
+        Policy *p;
+        size_t n = 0;
+        Entity *e;
+
+        int r = policy_new_with_entities(d, ops, config, &p, &entities);
+        if (r < 0)
+                return r;
+
+        DL_FOREACH2(d->entities, e, device_next) {
+                if (!e->policy)
+                        continue;
+                PolicyUsage u;
+                d->ops->entity_usage(e->policy, now, &u);
+                usage_add(&e->usage, &u);
+                d->ops->entity_free(e->policy, now);
+                e->policy = entities[n++];
+                if (e->told_ready)
+                        ops->entity_ready(e->policy, now);
+                /* A new entity begins with run. What is written is compared with what stands in the slot, after the
+                 * new policy has decided, so that nobody is let go in between. */
+                arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
+        }
+        shares_switch(d, d->ops);
+        device_counted(d, now, &d->gone_usage);
+        d->ops->free(d->policy);
+        d->ops = ops;
+        d->policy = p;
+        return 0;
+}
+
+bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
+        const PolicyCallbacks callbacks = {.grant = arbiter_grant};
+        Policy *p;
+
+        if (ops->new (config, &callbacks, &p) < 0)
+                return false;
+        ops->free(p);
+        return true;
+}
+
+static bool config_equal(const PolicyConfig *a, const PolicyConfig *b) {
+        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
+                if (device_key_get(device_keys + i, a) != device_key_get(device_keys + i, b))
+                        return false;
+        return true;
+}
+
+static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
+        if (ops == d->ops && config_equal(config, &d->config))
+                return 0;
+        int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
+                              : device_switch(d, ops, config);
+        if (r < 0)
+                return r;
+        d->config = *config;
+        arbiter_touch(d);
+        if (!d->manager->restoring)
+                observers_device_changed(d, DEVICE_POLICY);
+        return 0;
+}
+
+static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
+        return a->threshold_by_level == b->threshold_by_level && a->budget_us == b->budget_us &&
+                        a->lead_us == b->lead_us && a->busy_poll_ns == b->busy_poll_ns &&
+                        a->cpu_latency_ns == b->cpu_latency_ns && a->preemption == b->preemption &&
+                        a->allow_mes == b->allow_mes && a->privileged == b->privileged &&
+                        a->accounting == b->accounting;
+}
+
+static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
+        Entity *e;
+        bool changed = d->tuning.preemption != tuning->preemption ||
+                        d->tuning.allow_mes != tuning->allow_mes ||
+                        d->tuning.privileged != tuning->privileged ||
+                        d->tuning.accounting != tuning->accounting;
+
+        if (tuning_equal(&d->tuning, tuning))
+                return;
+        d->tuning = *tuning;
+        DL_FOREACH2(d->entities, e, device_next)
+                ladder_reconsider(e);
+        arbiter_sync_device(d);
+        if (changed && !d->manager->restoring)
+                observers_device_changed(d, DEVICE_TUNING);
+}
+
+int device_load_config(Device *d) {
+        PolicyConfig config;
+        DeviceTuning tuning;
+
+        const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &tuning);
+        device_settings_apply(&d->runtime, &ops, &config);
+        if (d->runtime.has_preemption)
+                tuning.preemption = d->runtime.preemption;
+        if (d->runtime.has_accounting)
+                tuning.accounting = d->runtime.accounting;
+        if (device_settings_has_threshold(&d->runtime))
+                tuning.threshold_by_level = false;
+        int r = device_set_policy(d, ops, &config);
+        if (r < 0)
+                return r;
+        device_set_tuning(d, &tuning);
+        return 0;
+}
+
+int device_change(Device *d, const DeviceSettings *s, unsigned forget) {
+        DeviceSettings before = d->runtime;
+
+        device_settings_forget(&d->runtime, forget);
+        device_settings_merge(&d->runtime, s);
+        int r = device_load_config(d);
+        if (r < 0) {
+                d->runtime = before;
+                return r;
+        }
+        manager_state_changed(d->manager);
+        return 0;
+}
+
+int device_configure(Device *d, const DeviceSettings *s) {
+        return device_change(d, s, 0);
+}

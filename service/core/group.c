@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Groups
+ */
+
+#include <limits.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "cgroup/cgroup-path.h"
+#include "gone.h"
+#include "group-totals.h"
+#include "job.h"
+#include "observer.h"
+#include "service/base/auth.h"
+#include "service/enforce/freeze.h"
+#include "service/enforce/overdue.h"
+#include "service/settings/config.h"
+#include "service/state/manager-state.h"
+#include "share.h"
+#include "tally.h"
+#include "wakes.h"
+#include "walk.h"
+
+static const char *const group_kind_table[_GROUP_KIND_MAX] = {
+                [GROUP_CGROUP] = "cgroup",
+                [GROUP_JOB] = "job",
+};
+DEFINE_STRING_TABLE_LOOKUP(group_kind, GroupKind);
+
+static Group *group_done(Group *g) {
+        if (!g)
+                return NULL;
+        origin_unref(g->origin);
+        free(g->name);
+        free(g->path);
+        free(g->unit);
+        free(g->match_detail);
+        free(g);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
+
+/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them together. Processes that are in jobs are
+ * the cgroup's still: nobody takes its limits off by making jobs of all that is there. */
+static bool group_is_inner(const Group *g) {
+        return g->n_clients == 0 && g->n_children > g->n_jobs;
+}
+
+/* A cgroup that a service or scope has made below itself, and whose class is the one that fits this unit. */
+static bool group_has_class_of_unit(const Group *g) {
+        size_t n = cgroup_path_trusted(g->name);
+
+        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
+                return false;
+        for (const Group *above = g->parent; above; above = above->parent)
+                if (strlen(above->name) == n)
+                        return !settings_is_empty(&above->match) &&
+                                        settings_is_equal(&above->match, &g->match);
+        return false;
+}
+
+/* What [Match] can fit: what has processes, and a service or scope that has them all in cgroups below. */
+static bool group_can_match(const Group *g) {
+        if (!g->origin || !g->manager->config->classes.any_match)
+                return false;
+        return !group_is_inner(g) || (g->origin->unit && !endswith(g->origin->unit, ".slice"));
+}
+
+size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->effective};
+        if (g->job && !g->job->lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->origin) {
+                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
+                                .is_of_unit = group_has_class_of_unit(g)};
+                n += origin_layers(g->origin, g->kind == GROUP_JOB,
+                                settings_is_empty(&g->match) ? NULL : &match, layers + n);
+        }
+        if (!group_is_inner(g))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
+        return n;
+}
+
+/* --- whose it is, and what [Match] says of that --- */
+
+uid_t group_owner(const Group *g) {
+        const Client *c;
+
+        if (g->job && g->kind == GROUP_JOB)
+                return g->job->uid;
+        if (!g->clients)
+                return AUTH_NO_OWNER;
+        DL_FOREACH2(g->clients, c, group_next)
+                if (c->peer.uid != g->clients->peer.uid)
+                        return AUTH_NO_OWNER;
+        return g->clients->peer.uid;
+}
+
+void group_set_owner(Group *g, uint64_t owner) {
+        Entity *e;
+
+        if (owner == g->owner)
+                return;
+        g->owner = owner;
+        DL_FOREACH2(g->entities, e, group_next)
+                entity_party_changed(e);
+}
+
+/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are nested. */
+static bool group_tree_is_of(const Group *g, uid_t *uid) {
+        const Group *below;
+        const Client *c;
+
+        DL_FOREACH2(g->clients, c, group_next) {
+                if (*uid == AUTH_NO_OWNER)
+                        *uid = c->peer.uid;
+                if (c->peer.uid != *uid)
+                        return false;
+        }
+        DL_FOREACH2(g->children, below, children_next)
+                if (!group_tree_is_of(below, uid))
+                        return false;
+        return true;
+}
+
+uid_t group_tree_owner(const Group *g) {
+        uid_t uid = AUTH_NO_OWNER;
+
+        if (g->job && g->kind == GROUP_JOB)
+                return g->job->uid;
+        return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
+}
+
+/* Whether it has become another class. */
+static bool group_match(Group *g) {
+        const Settings former = g->match;
+        const Class *c = NULL;
+        MatchFacts facts;
+
+        if (group_can_match(g)) {
+                match_facts_trusted(g->origin->path,
+                                group_is_inner(g) ? group_tree_owner(g) : group_owner(g), &facts);
+                c = classes_match(&g->manager->config->classes, &facts, NULL);
+        }
+        g->match = SETTINGS_NULL;
+        free(g->match_detail);
+        g->match_detail = NULL;
+        if (c) {
+                (void) settings_set_class(&g->match, c->name);
+                (void) match_explain(&c->match, &facts, &g->match_detail);
+        }
+        return !settings_is_equal(&former, &g->match);
+}
+
+/* Nobody lowers what others have a part in. Whether that is another answer than before. */
+static bool group_note_lowering(Group *g) {
+        bool counts = !settings_is_empty(&g->lowering) && group_tree_owner(g) == g->lowering_uid;
+
+        if (counts == g->lowering_counts)
+                return false;
+        g->lowering_counts = counts;
+        return true;
+}
+
+void group_members_changed(Group *g) {
+        if (group_match(g))
+                group_settings_changed(g);
+}
+
+void groups_note_owners(Group *g) {
+        for (; g && !g->manager->stopping; g = g->parent) {
+                if (group_is_inner(g) && group_match(g)) {
+                        group_settings_changed(g);
+                        groups_below_changed(g->manager, g->name);
+                }
+                if (!settings_is_empty(&g->lowering) && group_note_lowering(g)) {
+                        group_settings_changed(g);
+                        groups_below_changed(g->manager, g->name);
+                }
+        }
+}
+
+void group_lowering_of(Group *g, uid_t uid) {
+        if (uid != g->lowering_uid)
+                g->lowering = SETTINGS_NULL;
+        g->lowering_uid = uid;
+}
+
+size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]) {
+        size_t n = origin_lowering_layers(g->origin, g->kind == GROUP_JOB, layers);
+
+        if (g->job && g->job->lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->lowering_counts)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, g->name, &g->lowering};
+        return n;
+}
+
+size_t group_lower(const Group *g, SettingsResolved *r) {
+        SettingsLayer layers[GROUP_LOWERING_MAX];
+
+        size_t n = group_lowering_layers(g, layers);
+        (void) settings_lower_by_layers(r, layers, n, manager_lookup_class, g->manager);
+        return n;
+}
+
+const char *group_stored_name(const Group *g) {
+        if (g->kind == GROUP_JOB)
+                return NULL;
+        return g->origin ? g->origin->unit ?: g->origin->path : g->name;
+}
+
+static void group_resolve(Group *g) {
+        SettingsLayer layers[GROUP_LAYERS_MAX];
+
+        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        g->effective = stored ? *stored : SETTINGS_NULL;
+        settings_merge(&g->effective, &g->override);
+        (void) group_match(g);
+        size_t n = group_layers(g, layers);
+        settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
+        /* A guarantee by class is the cgroup's, which has it once. */
+        SettingsSource min = g->resolved.from[SETTINGS_MIN];
+        if (g->kind == GROUP_JOB && (min == SETTINGS_FROM_CLASS || min == SETTINGS_FROM_DEFAULT))
+                g->resolved.policy.min = 0;
+        (void) group_lower(g, &g->resolved);
+}
+
+void group_own_settings_changed(Group *g) {
+        Entity *e;
+
+        (void) group_note_lowering(g);
+        group_resolve(g);
+        shares_configure(g);
+        DL_FOREACH2(g->entities, e, group_next)
+                if (e->kind == ENTITY_GROUP)
+                        entity_configure(e, &g->resolved.policy);
+                else
+                        arbiter_touch(e->device); /* Accounting= */
+        observers_group_changed(g, GROUP_SETTINGS);
+}
+
+void group_settings_settled(Group *g) {
+        overdue_reconsider(g);
+        freeze_group_changed(g, false);
+}
+
+void group_settings_changed(Group *g) {
+        Client *c;
+
+        group_own_settings_changed(g);
+        DL_FOREACH2(g->clients, c, group_next)
+                client_settings_changed(c);
+        group_settings_settled(g);
+}
+
+bool group_inherits_from(const Group *g, const char *name) {
+        return g->origin &&
+                        (origin_inherits_from(g->origin, name) ||
+                                        (g->kind == GROUP_JOB && origin_is(g->origin, name)));
+}
+
+void groups_below_changed(Manager *m, const char *name) {
+        Group *g, *tmp;
+
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (group_inherits_from(g, name))
+                        group_settings_changed(g);
+}
+
+/* `cgroup`: where its settings begin, when there is one. */
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
+                Group **ret) {
+        _cleanup_(group_donep)
+        Group *g = calloc(1, sizeof(*g));
+
+        if (!g)
+                return -ENOMEM;
+        g->manager = m;
+        g->kind = kind;
+        g->lowering_uid = AUTH_NO_OWNER;
+        g->name = strdup(name);
+        g->unit = strdup(strempty(unit));
+        if (!g->name || !g->unit)
+                return -ENOMEM;
+        int r = sd_bus_path_encode(BUS_PATH "/group", name, &g->path);
+        if (r < 0)
+                return r;
+        if (cgroup) {
+                r = origin_get(m, cgroup, &g->origin);
+                if (r < 0)
+                        return r;
+        }
+        group_resolve(g);
+        group_totals_join(g);
+
+        HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
+        wakes_look(m); /* there is one for each level of a path */
+        observers_group_added(g);
+        *ret = TAKE_PTR(g);
+        return 0;
+}
+
+/* The own cgroup of a unit of the system's manager. Users, and containers, call what is below theirs as they like, also by the names of
+ * others' units. */
+static bool group_is_unit(const Group *g, const char *unit) {
+        const char *slash = strrchr(g->name, '/');
+
+        return g->name[0] == '/' && streq(slash + 1, unit) &&
+                        cgroup_path_trusted(g->name) == strlen(g->name);
+}
+
+/* Settings that were made for the unit before its cgroup was known. */
+static void group_inherit_unit(Group *g) {
+        Group *unit;
+
+        HASH_FIND_STR(g->manager->groups, g->unit, unit);
+        if (!unit || unit == g || !group_is_unit(g, g->unit))
+                return;
+        g->override = unit->override;
+        unit->override = SETTINGS_NULL;
+        group_gc(unit);
+        group_settings_changed(g);
+        groups_below_changed(g->manager, g->name);
+        manager_state_changed(g->manager);
+}
+
+static unsigned path_depth(const char *path) {
+        unsigned n = 0;
+
+        for (const char *p = path; *p; p++)
+                n += *p == '/';
+        return n;
+}
+
+/* The name, the unit and the origin's path; the object's path takes three bytes for what is no letter. */
+unsigned group_cost(const char *cgroup) {
+        return path_depth(cgroup) * (unsigned) (sizeof(Group) + sizeof(struct Origin) + 6 * strlen(cgroup));
+}
+
+int group_get(Manager *m, const char *cgroup, Group **ret) {
+        Group *g;
+
+        HASH_FIND_STR(m->groups, cgroup, g);
+        if (g) {
+                *ret = g;
+                return 0;
+        }
+
+        /* Whoever asks, and wherever the path is from: no group stands for what is outside of the tree. */
+        if (cgroup[0] == '/' && !cgroup_path_is_normal(cgroup))
+                return -EINVAL;
+        if (path_depth(cgroup) > GROUP_DEPTH_MAX)
+                return -EDQUOT;
+        _cleanup_free_ char *unit = NULL;
+        int r = cgroup_path_owner(cgroup, &unit);
+        if (r < 0)
+                return r;
+        r = group_new(m, GROUP_CGROUP, cgroup, unit, cgroup[0] == '/' ? cgroup : NULL, &g);
+        if (r < 0)
+                return r;
+        group_inherit_unit(g);
+        *ret = g;
+        return 0;
+}
+
+Group *group_find(Manager *m, const char *name) {
+        Group *g, *tmp;
+
+        if (streq(name, "-.slice"))
+                name = "/"; /* the only unit that its cgroup's path does not name */
+        HASH_FIND_STR(m->groups, name, g);
+        if (g)
+                return g;
+        if (isempty(name) || strchr(name, '/'))
+                return NULL;
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (streq(g->unit, name) && group_is_unit(g, name))
+                        return g;
+        return NULL;
+}
+
+Group *group_free(Group *g) {
+        if (!g)
+                return NULL;
+
+        Manager *m = g->manager;
+        freeze_group_gone(g);
+        group_totals_leave(g);
+        observers_group_removed(g);
+        walks_forget(m, WALK_GROUPS, g);
+        HASH_DEL(m->groups, g);
+        tallies_free_of_group(g);
+        m->n_suspended -= g->suspended;
+        if (!settings_is_empty(&g->lowering))
+                manager_state_changed(m);
+        return group_done(g);
+}
+
+/* --- the tree --- */
+
+/* Of a job, the cgroup that it was made in; NULL when it is below nothing. */
+static const char *group_parent_path(const Group *g, char *buf, size_t size) {
+        const char *path = g->origin ? g->origin->path : g->name;
+
+        if (path[0] != '/' || (g->kind == GROUP_CGROUP && streq(path, "/")))
+                return NULL;
+        (void) snprintf(buf, size, "%s", path);
+        if (g->kind == GROUP_CGROUP) {
+                char *slash = strrchr(buf, '/');
+
+                slash[slash == buf ? 1 : 0] = '\0';
+        }
+        return buf;
+}
+
+/* A suspension of the new parent, or of the former one, is the group's. */
+static void parent_changed(Group *g) {
+        if (!g->manager->stopping)
+                observers_group_changed(g,
+                                g->manager->n_suspended > 0 ? GROUP_PARENT | GROUP_SUSPENSION
+                                                            : GROUP_PARENT);
+}
+
+/* As deep as the path. */
+int group_attach(Group *g) {
+        char path[PATH_MAX];
+        Group *parent;
+
+        if (g->parent || !group_parent_path(g, path, sizeof(path)))
+                return 0;
+        int r = group_get(g->manager, path, &parent);
+        if (r < 0)
+                return r;
+        r = group_attach(parent);
+        if (r < 0) {
+                group_gc(parent);
+                return r;
+        }
+        bool inner = group_is_inner(parent);
+        g->parent = parent;
+        DL_APPEND2(parent->children, g, children_prev, children_next);
+        parent->n_children++;
+        parent->n_jobs += g->kind == GROUP_JOB;
+        if (group_is_inner(parent) != inner)
+                group_settings_changed(parent);
+        parent_changed(g);
+        return 0;
+}
+
+/* What ran below is not forgotten above, nor told twice. Returns the group that it was below. */
+static Group *group_detach(Group *g) {
+        Group *parent = g->parent;
+
+        if (!parent || g->n_clients > 0 || g->n_children > 0 || g->awaited)
+                return NULL;
+        uint64_t run_ns = group_gpu_time(g, now_ns());
+        parent->gone_run_ns += run_ns - g->told_run_ns;
+        g->told_run_ns = run_ns;
+        bool inner = group_is_inner(parent);
+        g->parent = NULL;
+        DL_DELETE2(parent->children, g, children_prev, children_next);
+        parent->n_children--;
+        parent->n_jobs -= g->kind == GROUP_JOB;
+        parent_changed(g);
+        if (parent->n_children > 0 && group_is_inner(parent) != inner && !g->manager->stopping)
+                group_settings_changed(parent);
+        return parent;
+}
+
+void group_left(Group *g) {
+        Group *parent = group_detach(g);
+
+        if (g->job)
+                job_gc(g->job);
+        else
+                group_gc(g);
+        while ((g = parent)) {
+                wakes_look(g->manager);
+                parent = group_detach(g);
+                if (group_gc(g) && g->n_children == 0 && g->n_clients == 0 && !g->manager->stopping)
+                        group_settings_changed(g);
+        }
+}
+
+uint64_t group_gpu_time(const Group *g, uint64_t now) {
+        const Group *below;
+        PolicyUsage u;
+
+        group_usage(g, now, &u);
+        uint64_t ns = u.run_ns + g->gone_run_ns;
+        DL_FOREACH2(g->children, below, children_next)
+                ns += group_gpu_time(below, now) - below->told_run_ns;
+        return ns;
+}
+
+static bool group_is_lasting(const Group *g) {
+        const char *unit = g->origin ? g->origin->unit : NULL;
+
+        return unit && !streq_ptr(strrchr(unit, '.'), ".scope");
+}
+
+Group *group_gc(Group *g) {
+        if (g->n_clients > 0 || g->job || g->n_children > 0 || g->awaited)
+                return g;
+        /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only, of which he can make none. */
+        if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))
+                return g;
+        if (g->kind == GROUP_CGROUP && !settings_is_empty(&g->lowering) && group_is_lasting(g))
+                return g;
+        return group_free(g);
+}
+
+void groups_gc(Manager *m) {
+        Group *g, *tmp;
+
+        HASH_ITER(hh, m->groups, g, tmp)
+                (void) group_gc(g);
+}
+
+/* --- suspended --- */
+
+/* Asked for each verdict: mostly nobody is. */
+const Group *group_suspended_by(const Group *g) {
+        if (g->manager->n_suspended == 0)
+                return NULL;
+        while (g && !g->suspended)
+                g = g->parent;
+        return g;
+}
+
+/* As deep as the tree. */
+static void suspension_changed(Group *g) {
+        Group *below;
+        Client *c;
+
+        DL_FOREACH2(g->clients, c, group_next)
+                client_suspension_changed(c);
+        freeze_group_changed(g, false);
+        observers_group_changed(g, GROUP_SUSPENSION);
+        DL_FOREACH2(g->children, below, children_next)
+                suspension_changed(below);
+}
+
+void group_set_suspended(Group *g, bool suspended) {
+        Client *c, *tmp;
+
+        if (g->suspended == suspended)
+                return;
+        g->suspended = suspended;
+        g->manager->n_suspended += suspended ? 1U : -1U;
+        if (suspended)
+                gone_note(g);
+        suspension_changed(g);
+        HASH_ITER(hh, g->manager->clients, c, tmp)
+                if (c->group->kind == GROUP_JOB)
+                        client_suspension_changed(c); /* its process may be below */
+}
+
+void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
+        Entity *e;
+
+        *ret = g->usage;
+        DL_FOREACH2(g->entities, e, group_next) {
+                PolicyUsage u;
+                entity_usage(e, now, &u);
+                usage_add(ret, &u);
+        }
+}
+
+uint64_t group_service_wait(const Group *g) {
+        uint64_t ns = g->service_wait_ns;
+        const Entity *e;
+
+        DL_FOREACH2(g->entities, e, group_next)
+                ns += e->service_wait_ns;
+        return ns;
+}

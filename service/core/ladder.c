@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The ladder
+ */
+
+#include <utlist.h>
+
+#include "ladder.h"
+#include "service/enforce/privileged.h"
+
+#define GFX_MES 11UL /* the first generation with MES */
+
+Preemption ladder_setting(const Entity *e) {
+        return preemption_combine(e->settings.preemption, e->device->tuning.preemption);
+}
+
+bool ladder_name_has_mes(const char *backend, const char *name) {
+        if (!streq_ptr(backend, "kfd"))
+                return false;
+
+        /* "gfx90a", "gfx1100": the last two are minor version and stepping. */
+        const char *version = startswith(strempty(name), "gfx");
+        size_t n = version ? strlen(version) : 0;
+        if (n < 3 || n > 6 || strspn(version, "0123456789") < n - 2)
+                return true;
+        unsigned long major = 0;
+        for (size_t i = 0; i < n - 2; i++)
+                major = major * 10 + (unsigned long) (version[i] - '0');
+        return major >= GFX_MES;
+}
+
+PreemptLevel ladder_queue_max_level(const Queue *q) {
+        return q->mes && q->device->tuning.allow_mes ? LEVEL_INTERRUPT : q->max_level;
+}
+
+bool ladder_can_take_off(const Queue *q) {
+        const PreemptionInput in = {
+                        .setting = ladder_setting(q->entity),
+                        .max_level = ladder_queue_max_level(q),
+                        .mes = q->mes,
+                        .mes_allowed = q->device->tuning.allow_mes,
+        };
+        return preemption_reach(&in) >= LEVEL_DEQUEUE;
+}
+
+/* --- estimates --- */
+
+uint64_t ladder_queue_drain(const Queue *q) {
+        uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed);
+        uint32_t waiters = atomic_load_explicit(&q->page_slot->waiters, memory_order_relaxed);
+        uint32_t mean_ns = atomic_load_explicit(&q->page_slot->mean_ns, memory_order_relaxed);
+
+        if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
+                return PREEMPTION_UNKNOWN;
+        /* A launch that waits at the gate is outstanding, and not in flight. */
+        return costs_drain(outstanding > waiters ? outstanding - waiters : 0, mean_ns);
+}
+
+uint64_t ladder_entity_drain(const Entity *e) {
+        uint64_t sum = 0;
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                sum = costs_drain_add(sum, ladder_queue_drain(q));
+        return sum;
+}
+
+uint64_t ladder_client_drain(const Client *c) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i])
+                        sum = costs_drain_add(sum, ladder_queue_drain(c->slots[i]));
+        return sum;
+}
+
+static bool queue_is_obedient(const Queue *q) {
+        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) ==
+                        q->client->words[q->slot];
+}
+
+bool ladder_queue_is_off(const Queue *q) {
+        return q->holds && q->written.level >= LEVEL_DEQUEUE && queue_is_obedient(q);
+}
+
+/* --- choosing --- */
+
+static bool ignores_orders(const Entity *e, uint64_t now) {
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (q->holds && q->written.level >= LEVEL_DEQUEUE && q->ordered_ns > 0 &&
+                                ns_sub(now, q->ordered_ns) >= LADDER_IGNORED_NS && !queue_is_obedient(q))
+                        return true;
+        return false;
+}
+
+/* Where the process can do nothing, taking off costs what it costs the service: the dearest of its clients. */
+static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
+        const Queue *q;
+        HalCosts c;
+
+        in->hold_ns = in->release_ns = 0;
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (privileged_costs(q->client, &c)) {
+                        in->hold_ns = MAX(in->hold_ns, c.hold_ns);
+                        in->release_ns = MAX(in->release_ns, c.release_ns);
+                }
+}
+
+/* Its queues are all one owner's, or it is a group of several owners, whose vote is one, too. */
+static Costs entity_costs(const Entity *e) {
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (q->vote)
+                        return costs_for(q->vote, &e->device->costs);
+        return costs_for(NULL, &e->device->costs);
+}
+
+static PreemptionInput entity_input(const Entity *e, uint64_t now) {
+        const Costs costs = entity_costs(e);
+        PreemptionInput in = {
+                        .setting = ladder_setting(e),
+                        .mes_allowed = e->device->tuning.allow_mes,
+                        .ignored = ignores_orders(e, now),
+                        .drain_ns = ladder_entity_drain(e),
+                        .held_ns = ns_sub(now, e->held_since),
+                        .hold_ns = costs.hold_ns,
+                        .release_ns = costs.release_ns,
+        };
+        const Queue *q;
+
+        DL_FOREACH2(e->queues, q, entity_next) {
+                in.max_level = MAX(in.max_level, ladder_queue_max_level(q));
+                in.mes |= q->mes;
+                in.privileged |= privileged_is_possible(q->client);
+        }
+        if (in.privileged && in.max_level < LEVEL_DEQUEUE)
+                take_privileged_costs(e, &in);
+        return in;
+}
+
+static void entity_choose(Entity *e, uint64_t now) {
+        PreemptionInput in = entity_input(e, now);
+        uint64_t patience = preemption_patience(&in);
+
+        e->choice = preemption_choose(&in);
+        e->review_at = NSEC_INFINITY;
+        if (patience != UINT64_MAX)
+                e->review_at = MAX(e->held_since + patience, now + LADDER_REVIEW_MIN_NS);
+        else if (in.privileged && !e->choice.privileged && e->choice.level >= LEVEL_DEQUEUE)
+                e->review_at = now + LADDER_IGNORED_NS;
+        e->device->review_at = MIN(e->device->review_at, e->review_at);
+}
+
+void ladder_set_held(Entity *e, bool held, uint64_t now) {
+        if (!held) {
+                e->held_since = 0;
+                e->review_at = NSEC_INFINITY;
+                return;
+        }
+        if (e->held_since > 0)
+                return;
+        e->held_since = now;
+        entity_choose(e, now);
+}
+
+void ladder_ready_while_held(Entity *e) {
+        if (e->held_since == 0 || e->choice.level >= LEVEL_DEQUEUE || e->review_at != NSEC_INFINITY)
+                return; /* not held, or taken off already, or its time will come: edges do not put that off */
+        /* A launch that arrives at the gate is counted before it waits there: it is looked at when it has had time to. */
+        e->held_since = now_ns();
+        e->review_at = e->held_since + LADDER_REVIEW_MIN_NS;
+        e->device->review_at = MIN(e->device->review_at, e->review_at);
+}
+
+void ladder_reconsider(Entity *e) {
+        if (e->held_since == 0)
+                return;
+        e->review_at = 0;
+        e->device->review_at = 0;
+        arbiter_touch(e->device);
+}
+
+bool ladder_review(Entity *e, uint64_t now) {
+        if (e->held_since == 0 || now < e->review_at)
+                return false;
+        PreemptionChoice before = e->choice;
+        entity_choose(e, now);
+        return before.level != e->choice.level || before.privileged != e->choice.privileged;
+}
+
+/* Who is suspended stays so for long: it is taken off as far as it can be. */
+static PreemptionChoice suspended_choice(const Queue *q) {
+        const PreemptionInput in = {
+                        .setting = q->entity ? ladder_setting(q->entity) : PREEMPTION_AUTO,
+                        .max_level = ladder_queue_max_level(q),
+                        .mes = q->mes,
+                        .mes_allowed = q->device->tuning.allow_mes,
+                        .privileged = privileged_is_possible(q->client),
+                        .drain_ns = PREEMPTION_UNKNOWN,
+                        .held_ns = UINT64_MAX,
+        };
+        return preemption_choose(&in);
+}
+
+static PreemptLevel suspended_level(const Queue *q) {
+        return MAX(suspended_choice(q).level, (PreemptLevel) LEVEL_GATE);
+}
+
+bool ladder_is_privileged(const Queue *q) {
+        if (queue_is_suspended(q))
+                return suspended_choice(q).privileged;
+        return q->entity && q->entity->choice.privileged;
+}
+
+PreemptLevel ladder_level(const Queue *q, Verdict v) {
+        if (v == VERDICT_RUN)
+                return q->written.level;
+        if (queue_is_suspended(q))
+                return suspended_level(q);
+        if (!q->entity || q->entity->choice.level < LEVEL_DEQUEUE)
+                return LEVEL_GATE;
+        PreemptLevel most = ladder_queue_max_level(q);
+        return MIN(q->entity->choice.level, most);
+}
+
+/* --- orders --- */
+
+static void forget_order(Queue *q) {
+        if (q->looked_for)
+                DL_DELETE2(q->manager->ordered, q, ordered_prev, ordered_next);
+        q->looked_for = false;
+        q->ordered_ns = q->obeyed_ns = 0;
+}
+
+void ladder_note_order(Queue *q, uint64_t now) {
+        forget_order(q);
+        q->ordered_ns = now;
+}
+
+/* Of an order that left the word as it was nothing can be seen. */
+static void look_for_order(Queue *q) {
+        if (q->ordered_ns == 0 || q->looked_for || queue_is_obedient(q))
+                return;
+        q->looked_for = true;
+        DL_APPEND2(q->manager->ordered, q, ordered_prev, ordered_next);
+}
+
+void ladder_look(Manager *m) {
+        for (unsigned i = 0; i < LADDER_LOOKS && m->ordered; i++) {
+                Queue *q = m->ordered;
+
+                DL_DELETE2(m->ordered, q, ordered_prev, ordered_next);
+                q->looked_for = !queue_is_obedient(q);
+                if (q->looked_for)
+                        DL_APPEND2(m->ordered, q, ordered_prev, ordered_next);
+                else
+                        q->obeyed_ns = now_ns();
+        }
+}
+
+static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
+        Manager *m = q->manager;
+        Device *d = q->device;
+        uint64_t sum = (uint64_t) wake_ns + call_ns,
+                 elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
+
+        elapsed = MIN(elapsed, (uint64_t) LADDER_IGNORED_NS);
+        latency_add(&m->wake_latency, MIN((uint64_t) wake_ns, elapsed));
+        latency_add(&m->driver_latency, MIN((uint64_t) call_ns, elapsed));
+        if (!q->vote && q->entity) {
+                const PolicyParty party = entity_party(q->entity);
+
+                (void) costs_vote_get(&d->votes, &party, &q->vote); /* without memory nothing is learned */
+        }
+        if (!q->vote)
+                return;
+        costs_vote_learn(&d->votes, q->vote, q->holds, sum, elapsed);
+        d->costs = costs_votes(&d->votes);
+}
+
+void ladder_queue_gone(Queue *q) {
+        forget_order(q);
+        if (!q->vote)
+                return;
+        q->vote = costs_vote_put(&q->device->votes, q->vote);
+        q->device->costs = costs_votes(&q->device->votes);
+}
+
+void ladder_before_order(Queue *q) {
+        const PageSlot *s = q->page_slot;
+
+        if (q->ordered_ns == 0 || !queue_is_obedient(q))
+                return;
+        if (q->holds)
+                learn(q, atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->hold_call_ns, memory_order_relaxed));
+        else
+                learn(q, atomic_load_explicit(&s->release_wake_ns, memory_order_relaxed),
+                                atomic_load_explicit(&s->release_call_ns, memory_order_relaxed));
+        forget_order(q);
+}
+
+void ladder_after_order(Queue *q, bool driver) {
+        Client *c = q->client;
+
+        if (driver)
+                look_for_order(q);
+        if (!driver || c->to_be_told)
+                return;
+        c->to_be_told = true;
+        LL_PREPEND2(c->manager->to_be_told, c, to_be_told_next);
+}
+
+void ladder_flush(Manager *m) {
+        while (m->to_be_told) {
+                Client *c = m->to_be_told;
+                LL_DELETE2(m->to_be_told, c, to_be_told_next);
+                c->to_be_told = false;
+                client_notify(c);
+        }
+}
+
+void ladder_forget(Client *c) {
+        if (!c->to_be_told)
+                return;
+        LL_DELETE2(c->manager->to_be_told, c, to_be_told_next);
+        c->to_be_told = false;
+}

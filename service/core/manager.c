@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The manager
+ */
+
+#include <stdio.h>
+
+#include <poll.h>
+
+#include "arbiter.h"
+#include "crowd.h"
+#include "follow.h"
+#include "gone.h"
+#include "group-totals.h"
+#include "hold.h"
+#include "job.h"
+#include "observer.h"
+#include "recorder.h"
+#include "service/base/auth.h"
+#include "service/base/closer.h"
+#include "service/base/messages.h"
+#include "service/base/notify.h"
+#include "service/base/subuid-file.h"
+#include "service/bus/calls.h"
+#include "service/bus/gate.h"
+#include "service/bus/manager-dbus.h"
+#include "service/bus/tell.h"
+#include "service/enforce/freeze.h"
+#include "service/enforce/halt.h"
+#include "service/enforce/privileged.h"
+#include "service/settings/config.h"
+#include "service/state/manager-state.h"
+#include "user.h"
+#include "wakes.h"
+
+int manager_new(Config *config, Manager **ret) {
+        _cleanup_(manager_freep)
+        Manager *m = calloc(1, sizeof(*m));
+
+        if (!m) {
+                config_free(config);
+                return -ENOMEM;
+        }
+        m->config = config;
+        m->state = JOURNAL_NULL;
+        m->cpu_latency = CPU_LATENCY_NULL;
+        m->wakes = WAKES_NULL;
+        m->next_client_id = m->next_queue_id = m->next_job_id = 1;
+        (void) settings_set_class(&m->default_layer, "default");
+
+        int r = sd_event_default(&m->event);
+        if (r < 0)
+                return r;
+        r = wakes_init(m);
+        if (r >= 0)
+                r = lease_init(m);
+        if (r >= 0)
+                r = privileged_init(m);
+        if (r >= 0)
+                r = recorder_new(m, &m->recorder);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+static void strv_free(char **v) {
+        for (char **p = v; p && *p; p++)
+                free(*p);
+        free(v);
+}
+
+static void manager_free_objects(Manager *m) {
+        Client *c, *ctmp;
+        Job *j, *jtmp;
+        Group *g, *gtmp;
+        Device *d, *dtmp;
+
+        while (m->holds)
+                hold_free(m->holds);
+        HASH_ITER(hh, m->clients, c, ctmp)
+                client_free(c);
+        HASH_ITER(hh, m->jobs, j, jtmp)
+                job_free(j);
+        HASH_ITER(hh, m->groups, g, gtmp)
+                group_free(g);
+        gone_free(m);
+        HASH_ITER(hh, m->devices, d, dtmp)
+                device_free(d);
+        users_free(m);
+}
+
+Manager *manager_free(Manager *m) {
+        if (!m)
+                return NULL;
+
+        manager_state_close(m);
+        m->stopping = true;
+        totals_close(m);
+        manager_free_objects(m);
+        privileged_done(m);
+        freeze_free(m);
+        calls_free(m->calls);
+        m->recorder = recorder_free(m->recorder);
+        gate_free(m->gate);
+        auth_free(m->auth);
+        connections_free(m->connections);
+        sd_bus_flush_close_unref(m->bus);
+        closer_finish();
+        wakes_done(m);
+        tell_done(m);
+        observers_free(m);
+        sd_event_source_disable_unref(m->lease_source);
+        attr_watch_free(m->attr_watch);
+        follow_free(m->follow);
+        halts_free(m->halts);
+        cpu_latency_done(&m->cpu_latency);
+        subuid_file_free(m->subuids);
+        sd_event_unref(m->event);
+        config_free(m->config);
+        journal_done(&m->state);
+        stored_done(&m->stored);
+        totals_done(&m->totals);
+        strv_free(m->degraded);
+        free(m);
+        return NULL;
+}
+
+int manager_attach_bus(Manager *m, sd_bus *bus) {
+        int r = manager_dbus_attach(m, bus);
+        if (r < 0)
+                return r;
+        r = sd_bus_attach_event(bus, m->event, PRIORITY_BUS);
+        if (r < 0)
+                return r;
+        m->bus = sd_bus_ref(bus);
+        r = connections_new(bus, &m->connections);
+        if (r < 0)
+                return r;
+        r = origins_attach(m, bus);
+        if (r < 0)
+                return r;
+        origins_refresh(m);
+        return 0;
+}
+
+int manager_request_name(Manager *m) {
+        Job *j, *tmp;
+
+        /* Jobs that ended while nobody looked. */
+        HASH_ITER(hh, m->jobs, j, tmp)
+                job_gc(j);
+        arbiter_flush(m);
+        return sd_bus_request_name(m->bus, BUS_NAME, 0);
+}
+
+/* How awake to be: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
+typedef struct Alertness {
+        bool contended;          /* there is somebody to decide between */
+        uint64_t busy_poll_ns;   /* how long to look on before the next sleep */
+        uint64_t cpu_latency_ns; /* how long waking a CPU may take */
+} Alertness;
+
+static Alertness manager_alertness(const Manager *m) {
+        Alertness a = {.cpu_latency_ns = NSEC_INFINITY};
+        const Device *d, *tmp;
+
+        HASH_ITER(hh, m->devices, d, tmp)
+                if (d->state == DEVICE_CONTENDED) {
+                        a.contended = true;
+                        a.busy_poll_ns = MAX(a.busy_poll_ns, d->tuning.busy_poll_ns);
+                        a.cpu_latency_ns = MIN(a.cpu_latency_ns, d->tuning.cpu_latency_ns);
+                }
+        return a;
+}
+
+/* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by being busy. */
+int manager_turn(Manager *m, uint64_t timeout_ns) {
+        const struct timespec timeout = ns_to_timespec(timeout_ns);
+        unsigned n_woke = 0;
+
+        int r = sd_event_prepare(m->event);
+        if (r == 0) {
+                struct pollfd fds[] = {
+                                {.fd = sd_event_get_fd(m->event), .events = POLLIN},
+                                {.fd = m->wakes.epoll, .events = POLLIN},
+                };
+                r = ppoll(fds, ELEMENTSOF(fds), timeout_ns == NSEC_INFINITY ? NULL : &timeout, NULL);
+                if (r < 0 && errno != EINTR)
+                        return negative_errno();
+                if (r > 0 && fds[1].revents != 0)
+                        n_woke = wakes_turn(m);
+                r = sd_event_wait(m->event, 0);
+        } else if (r > 0)
+                n_woke = wakes_turn(m);
+        if (r > 0)
+                r = sd_event_dispatch(m->event);
+        if (r < 0)
+                return r;
+        crowd_flush(m);
+        return r > 0 || n_woke > 0;
+}
+
+int manager_loop(Manager *m) {
+        uint64_t last = 0;
+        int r;
+
+        do {
+                Alertness a = manager_alertness(m);
+                bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;
+
+                realtime_set(&m->realtime,
+                                a.contended && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
+                cpu_latency_set(&m->cpu_latency, NULL, a.cpu_latency_ns);
+                r = manager_turn(m, poll ? 0 : NSEC_INFINITY);
+                if (r < 0)
+                        return r;
+                if (r > 0) {
+                        m->n_wakeups++;
+                        last = now_ns();
+                }
+        } while (sd_event_get_state(m->event) != SD_EVENT_FINISHED);
+
+        int code = 0;
+        r = sd_event_get_exit_code(m->event, &code);
+        return r < 0 ? r : code;
+}
+
+const PolicyOps *manager_device_config(
+                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
+        DeviceConfig c;
+
+        config_device(m->config, id, &c);
+        const PolicyOps *ops = c.policy;
+        bool by_level = c.params.threshold == 0;
+        if (by_level)
+                c.params.threshold = POLICY_CONFIG_DEFAULT.threshold;
+        PolicyConfig params = c.params;
+        device_settings_apply(&m->every_device, &ops, &params);
+
+        /* What was set for every device may not fit what the file says of this one. */
+        bool fits = device_policy_accepts(ops, &params);
+        *ret = fits ? params : c.params;
+        *ret_tuning = c.tuning;
+        ret_tuning->threshold_by_level =
+                        by_level && !(fits && device_settings_has_threshold(&m->every_device));
+        if (m->every_device.has_preemption)
+                ret_tuning->preemption = m->every_device.preemption;
+        if (m->every_device.has_accounting)
+                ret_tuning->accounting = m->every_device.accounting;
+        return fits ? ops : c.policy;
+}
+
+const Settings *manager_lookup_class(const char *name, void *userdata) {
+        Manager *m = userdata;
+        const Class *c = config_class(m->config, name);
+
+        return c ? &c->settings : NULL;
+}
+
+void manager_settings_changed(Manager *m) {
+        Group *g, *gtmp;
+        Device *d, *dtmp;
+
+        HASH_ITER(hh, m->devices, d, dtmp)
+                device_load_config(d);
+        HASH_ITER(hh, m->groups, g, gtmp)
+                group_settings_changed(g);
+        arbiter_flush(m);
+}
+
+void manager_set_config(Manager *m, Config *config) {
+        config_free(m->config);
+        m->config = config;
+        origins_refresh(m);
+        manager_settings_changed(m);
+}
+
+/* Reasons are kept as "KEY: TEXT". */
+static size_t degraded_find(Manager *m, const char *key, size_t *ret_n) {
+        size_t found = SIZE_MAX, n = 0;
+
+        for (; m->degraded && m->degraded[n]; n++) {
+                const char *rest = startswith(m->degraded[n], key);
+                if (rest && startswith(rest, ": "))
+                        found = n;
+        }
+        *ret_n = n;
+        return found;
+}
+
+const char *manager_status(const Manager *m, char *buf, size_t size) {
+        size_t n = 0;
+
+        while (m->degraded && m->degraded[n])
+                n++;
+        if (n == 0)
+                (void) snprintf(buf, size, "Scheduling");
+        else if (n == 1)
+                (void) snprintf(buf, size, "Scheduling, degraded: %s", m->degraded[0]);
+        else
+                (void) snprintf(buf, size, "Scheduling, degraded: %s, and %zu more", m->degraded[0], n - 1);
+        return buf;
+}
+
+int manager_set_degraded(Manager *m, const char *key, const char *text) {
+        _cleanup_free_ char *line = NULL;
+        size_t n, i = degraded_find(m, key, &n);
+
+        if (!text) {
+                if (i == SIZE_MAX)
+                        return 0;
+                free(m->degraded[i]);
+                memmove(m->degraded + i, m->degraded + i + 1, (n - i) * sizeof(*m->degraded));
+        } else {
+                if (asprintf(&line, "%s: %s", key, text) < 0) {
+                        line = NULL;
+                        return -ENOMEM;
+                }
+                if (i == SIZE_MAX) {
+                        char **v = realloc(m->degraded, (n + 2) * sizeof(*v));
+                        if (!v)
+                                return -ENOMEM;
+                        v[n] = v[n + 1] = NULL;
+                        m->degraded = v;
+                        i = n;
+                }
+                if (!streq_ptr(m->degraded[i], line))
+                        log_event(LOG_WARNING, MESSAGE_DEGRADED, LOG_FIELDS(.error = 0), "Degraded: %s",
+                                        line);
+                free(m->degraded[i]);
+                m->degraded[i] = TAKE_PTR(line);
+        }
+        if (m->bus) {
+                char status[512];
+
+                notify_status("%s", manager_status(m, status, sizeof(status)));
+        }
+        observers_degraded_changed(m);
+        return 0;
+}

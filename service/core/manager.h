@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * xschedd: the service
+ *
+ * service/ turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into calls of a pure
+ * policy, and what the policy grants into words of shared pages. One thread and one loop decide, without a blocking call towards a client; another thread closes what
+ * clients share (closer).
+ * One noun per file: x.[ch] holds the object and its rules, x-dbus.c its bus interface.
+ *
+ *   manager   everything there is, the lists, start and end
+ *   peer      who a bus peer is: credentials, pidfd, cgroup, unit
+ *   client    one registered process: page, lifeline, eventfd, pidfd, quotas
+ *   user      what a uid has and costs; wakes, crowd and keep bound it
+ *   wakes     the eventfds of all clients
+ *   crowd     system calls that a client can make long
+ *   keep      who is kept over a restart (fdstore)
+ *   queue     one slot of a client's page
+ *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
+ *   share     a group's node in the policy of a device
+ *   tally     what a group has used of one device
+ *   decision  how long the way from an edge to a verdict took
+ *   device    one policy instance and its entities
+ *   entity    what gets one verdict
+ *   party     among whom turns of the floor, and votes on costs, are divided
+ *   gang      one verdict for a group on all its devices
+ *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
+ *   recorder  counters over time, for the record of the last minutes
+ *   overdue   holds that take no effect, for freeze: the last rung
+ *   arbiter   from events to the policy, from grants to page words; leases, watch flags
+ *   privileged  holds of whole processes, by a holder process each
+ *   spread    settings on their way from where they were made to all that they are for
+ *   calls     in which order calls over the bus are answered; caller, whose they are; answer, one that is made in steps, by a walk
+ *   settings  layers of settings and what comes of them
+ *
+ * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An object is in the
+ * manager's tables from x_new() to x_free(), and x_free() announces its end on the bus.
+ */
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+#include <uthash.h>
+
+#include "cgroup/attr-watch.h"
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "policy/policy.h"
+#include "service/base/cpu-latency.h"
+#include "service/base/journal.h"
+#include "service/base/latency.h"
+#include "service/base/realtime.h"
+#include "service/settings/device-settings.h"
+#include "service/settings/device-tuning.h"
+#include "service/settings/settings.h"
+#include "service/settings/stored.h"
+#include "totals.h"
+
+#define BUS_NAME      "org.xsched.Scheduler"
+#define BUS_PATH      "/org/xsched/Scheduler"
+#define BUS_INTERFACE "org.xsched.Scheduler"
+#define BUS_ERROR(e)  "org.xsched.Scheduler.Error." e
+
+typedef struct Auth Auth;
+typedef struct Client Client;
+typedef struct Config Config;
+typedef struct Device Device;
+typedef struct Follow Follow;
+typedef struct Group Group;
+typedef struct Hold Hold;
+typedef struct Job Job;
+typedef struct Manager Manager;
+typedef struct Privileged Privileged;
+typedef struct PrivilegedClient PrivilegedClient;
+typedef struct Queue Queue;
+typedef struct Share Share;
+typedef struct Tally Tally;
+typedef struct User User;
+
+#define MANAGER_READY_SINCE_MAX 64U
+
+/* Who comes first in the loop. Verdicts wait for nobody's calls; leases are renewed before everything else. */
+#define PRIORITY_LEASES SD_EVENT_PRIORITY_IMPORTANT
+#define PRIORITY_EDGES                                                                                      \
+        (SD_EVENT_PRIORITY_NORMAL - 10) /* what verdicts follow from: wakes, ends, due times */
+#define PRIORITY_CALLS_DUE (SD_EVENT_PRIORITY_NORMAL - 5)
+#define PRIORITY_BUS       SD_EVENT_PRIORITY_NORMAL
+#define PRIORITY_CALLS     (SD_EVENT_PRIORITY_NORMAL + 10) /* see calls.h */
+
+typedef enum ClientEvent {
+        CLIENT_ADDED,   /* its five fds exist */
+        CLIENT_REMOVED, /* its fds are about to be closed */
+} ClientEvent;
+
+/* keep.h */
+typedef struct Keep {
+        unsigned max_fds; /* that the service manager keeps */
+        unsigned n_clients;
+        size_t n_bytes; /* of the names of their fds */
+} Keep;
+
+/* wakes.h */
+typedef struct Wakes {
+        int epoll;
+        uint64_t looked_at;     /* by the last wakes_turn(); 0: not yet, not all clients are there */
+        bool busy;              /* verdicts are being made */
+        sd_event_source *timer; /* ticks while `flooded` is not empty */
+        User *flooded;          /* list */
+        unsigned n_flooded;
+} Wakes;
+
+#define WAKES_NULL ((Wakes){.epoll = -EBADF})
+
+struct Manager {
+        sd_event *event;
+        sd_bus *bus;
+        Config *config; /* config.h; owned; replaced as a whole by manager_set_config() */
+        const struct Options *
+                        options; /* options.h; the command line; read again by manager_reload() in reload.c */
+        struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
+        struct Calls *calls;             /* calls.h; owned; NULL without a bus */
+        struct Walk *walks;              /* list; walk.h */
+        struct Recorder *recorder;       /* recorder.h; owned */
+        struct Observer *observers;      /* list; observer.h; owned */
+        struct Auth *auth;               /* auth.h; owned; NULL without a bus */
+        struct Gate *gate;               /* gate.h; likewise */
+        Settings default_layer;          /* names the class "default", below everything else */
+
+        Device *devices;            /* uthash, by id */
+        Client *clients;            /* uthash, by id */
+        Queue *queues;              /* uthash, by id */
+        Group *groups;              /* uthash, by name */
+        Job *jobs;                  /* uthash, by token */
+        struct Origin *origins;     /* uthash, by path; kept alive by the groups */
+        User *users;                /* uthash, by uid */
+        struct SubuidFile *subuids; /* subuid-file.h; NULL: every uid is a user */
+        Hold *holds;                /* list */
+        struct Freezer *freezers;   /* uthash, by unit; freeze.h */
+
+        uint64_t next_client_id;
+        uint64_t next_queue_id;
+        uint64_t next_job_id;
+        uint64_t client_ids_end,
+                        queue_ids_end; /* of those that are written down as given out; manager-state.h */
+
+        AttrWatch *attr_watch; /* of origins; once there was one */
+        Follow *follow;        /* follow.h; while there are clients */
+
+        Device *pending;        /* list: to be dispatched by arbiter_flush() */
+        Privileged *privileged; /* privileged.h; NULL: cannot be */
+        Client *holding;        /* list: clients with held slots, whose leases are renewed */
+        Wakes wakes;
+        Keep keep;
+        Client *condemned;  /* list: crowd_flush() disconnects them */
+        Client *to_be_told; /* list: ladder_flush() notifies them */
+        Queue *ordered;     /* list: not seen to have obeyed yet */
+        Queue *untold;      /* list: tell.h */
+        sd_event_source *tell_source;
+        Device *preempted;             /* list: of what happened there the bus is told last */
+        sd_event_source *lease_source; /* off while `holding` is empty */
+
+        /* What is told of clients that come and go; for the fd store. */
+        void (*client_hook)(Client *c, ClientEvent event, void *userdata);
+        void *client_hook_userdata;
+
+        bool devices_left; /* by their last queues: devices_trim() looks */
+
+        struct Gone *gone;    /* uthash, by path; gone.h */
+        struct Halts *halts;  /* halt.h; once there was a client */
+        unsigned n_suspended; /* groups that are, themselves */
+        unsigned n_gangs;     /* entities that are members of gangs */
+
+        uint64_t n_edges;
+        uint64_t n_verdicts;
+        uint64_t n_wakeups;
+        uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */
+        Realtime realtime;
+        RealtimeLoad load;
+        CpuLatency cpu_latency;
+        LatencyRing latency;
+        Histogram decisions, ready_to_run;             /* decision.h */
+        LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
+        uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
+        unsigned n_ready_since;
+        uint64_t verdict_at; /* when the last verdict of this turn was written; 0: none yet */
+
+        char **degraded;             /* NULL-terminated, see manager_set_degraded() */
+        DeviceSettings every_device; /* SetPolicy for every device, those to come included */
+
+        Totals totals; /* group-totals.h */
+        bool totals_are_stored;
+        uint64_t totals_store_at;
+        struct TotalsCopy *totals_copy; /* on its way to the disk */
+
+        Stored stored;  /* settings that outlive a reboot */
+        Journal state;  /* manager-state.h */
+        bool restoring; /* from the former service's state */
+        bool stopping;  /* nothing is announced or written down any more */
+};
+
+/* Takes the configuration. The loop is made here; the bus is the caller's to open and is then handed to manager_attach_bus(). */
+int manager_new(Config *config, Manager **ret);
+Manager *manager_free(Manager *m);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
+
+/* Exports the objects on an open connection. The name is requested separately, when everything that was kept over a restart has
+ * been adopted: who sees the name finds a service that knows its clients. */
+int manager_attach_bus(Manager *m, sd_bus *bus);
+int manager_request_name(Manager *m);
+
+/* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
+int manager_turn(Manager *m, uint64_t timeout_ns);
+
+/* Runs until sd_event_exit(). */
+int manager_loop(Manager *m);
+
+/* Replaces the configuration and applies it to everything that exists; nobody's state is lost. Takes config. */
+void manager_set_config(Manager *m, Config *config);
+
+/* What the configuration says about a device. */
+const PolicyOps *manager_device_config(
+                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
+
+/* Settings of the configuration's classes; for settings_resolve(), userdata is the Manager. */
+const Settings *manager_lookup_class(const char *name, void *userdata);
+
+/* After the configuration changed: every client's settings anew. */
+void manager_settings_changed(Manager *m);
+
+/* What the service says of itself, for its manager: that it is degraded, and why. */
+const char *manager_status(const Manager *m, char *buf, size_t size);
+
+/* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
+int manager_set_degraded(Manager *m, const char *key, const char *text);
+
+/* Adoption after a restart (fdstore.c moves the fds, client.c knows what they mean). Everything is by fd: the meta memfd of each client
+ * says what its page, lifeline, eventfd and pidfd belong to; see client_adopt() in client.h. */

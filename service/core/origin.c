@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Origins
+ */
+
+#include <ctype.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "cgroup/cgroup-attr.h"
+#include "common/conf-parser.h"
+#include "gone.h"
+#include "job.h"
+#include "origin.h"
+#include "service/base/log.h"
+#include "service/base/messages.h"
+#include "service/settings/config.h"
+#include "user.h"
+#include "wakes.h"
+
+#define SECTION "X-XSched"
+
+/* --- [X-XSched] --- */
+
+typedef struct Section {
+        Settings settings;
+        char class[SETTINGS_CLASS_MAX];
+        uint64_t given;
+} Section;
+
+static const ConfItem section_items[] = {
+                [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
+                CLASS_SETTINGS_ITEMS(Section)};
+
+static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
+        static const Section defaults = {.settings = CLASS_SETTINGS_DEFAULT};
+        Section *s = userdata;
+
+        *ret = (ConfTarget){.data = s, .defaults = &defaults, .set = &s->given};
+        return 0;
+}
+
+static const ConfSection sections[] = {
+                {.name = SECTION,
+                                .items = section_items,
+                                .n_items = ELEMENTSOF(section_items),
+                                .open = section_open},
+};
+
+/* Settings of the file, onto those of the files before. Whether it had any. */
+static bool read_section(const char *path, Section *section) {
+        const ConfContext context = {
+                        .sections = sections,
+                        .n_sections = ELEMENTSOF(sections),
+                        .userdata = section,
+                        .report = config_log_problem,
+        };
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+
+        int r = unit_file_read_section(path, SECTION, &data, &size);
+        if (r == -ENOENT)
+                return false;
+        if (r >= 0 && memmem(data, size, "[" SECTION "]", strlen("[" SECTION "]")))
+                r = conf_parse_buffer(&context, path, data, size);
+        else if (r >= 0)
+                return false;
+        if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
+                                "%s: its [" SECTION "] could not be read: %m", path);
+        return r >= 0;
+}
+
+void origin_take_files(Origin *o, char **files) {
+        Section section = {0};
+
+        for (char **f = files; f && *f; f++) {
+                if (!read_section(*f, &section))
+                        continue;
+                free(o->file_detail);
+                o->file_detail = strdup(*f);
+        }
+        o->file = section.settings;
+        o->file.mask = (unsigned) section.given & ~(1U << SETTINGS_CLASS);
+        if (!isempty(section.class) && settings_set_class(&o->file, section.class) < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = -EINVAL),
+                                "%s: '%s' is no name for a class, ignored", strempty(o->file_detail),
+                                section.class);
+}
+
+/* --- XSCHED_CLASS=, ... --- */
+
+void origin_take_assignment(const Origin *o, const char *assignment, Settings *ret) {
+        const char *equals = strchr(assignment, '='), *name = assignment + strlen("XSCHED_");
+        char key[16];
+        size_t n = (size_t) (equals - name);
+
+        if (n == 0 || n >= sizeof(key))
+                return;
+        for (size_t i = 0; i < n; i++)
+                key[i] = (char) (i == 0 ? name[i] : tolower((unsigned char) name[i]));
+        key[n] = '\0';
+        int r = settings_set_string(ret, key, equals + 1);
+        if (r == -ENOENT)
+                return; /* XSCHED_DEBUG and the like are the shim's */
+        if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: %s is ignored, it has to be %s", o->unit, assignment,
+                                settings_key_range((SettingsKey) settings_key_from_string(key)));
+}
+
+/* What a process's own environment says as well comes second: log fields are written for us only. */
+static void read_properties(Origin *o, const UnitFacts *facts) {
+        o->environment = SETTINGS_NULL;
+        for (char **s = facts->environment; s && *s; s++)
+                origin_take_assignment(o, *s, &o->environment);
+        o->property = o->environment;
+        for (char **s = facts->log_fields; s && *s; s++)
+                origin_take_assignment(o, *s, &o->property);
+}
+
+/* --- user.xsched.* --- */
+
+void origin_take_attribute(const char *key, const char *value, void *userdata) {
+        Origin *o = userdata;
+        char name[16] = "";
+
+        /* "priority" in the attribute's name, "Priority" everywhere else. */
+        (void) snprintf(name, sizeof(name), "%s", key);
+        name[0] = (char) toupper((unsigned char) name[0]);
+        int r = settings_set_string(&o->attr, name, value);
+        if (r == -ENOENT)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: attribute user.xsched.%.32s is none of ours, ignored", o->path, key);
+        else if (r < 0)
+                log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
+                                "%s: user.xsched.%s=%s is ignored, it has to be %s", o->path, key, value,
+                                settings_key_range((SettingsKey) settings_key_from_string(name)));
+}
+
+/* Said once for each change, when somebody tried: attributes that would raise have no effect. */
+static void log_refused(const Origin *o, uid_t owner) {
+        const SettingsLayer layer = {SETTINGS_FROM_ATTRIBUTE, NULL, &o->lowered};
+        const SettingsResolved usual = {.policy = POLICY_SETTINGS_DEFAULT};
+        SettingsResolved r;
+
+        settings_resolve(&layer, 1, manager_lookup_class, o->manager, &r);
+        if (!settings_is_lower_or_equal(&r, &usual) && user_may_log(o->manager, owner))
+                log_event(LOG_NOTICE, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = -EPERM),
+                                "%s: attributes user.xsched.* of a directory that is not root's only lower, what raises is ignored",
+                                o->path);
+}
+
+/* Whether anything changed. */
+static bool read_attrs(Origin *o) {
+        const Settings attr = o->attr, lowered = o->lowered;
+        _cleanup_free_ char *directory = NULL;
+        uid_t owner = 0;
+
+        o->attr = o->lowered = SETTINGS_NULL;
+        int r = cgroup_directory(o->path, &directory);
+        if (r >= 0)
+                r = cgroup_attr_read(directory, origin_take_attribute, o, &owner);
+        if (r >= 0 && owner != 0) {
+                o->lowered = o->attr;
+                o->attr = SETTINGS_NULL;
+        }
+        if (!settings_is_equal(&lowered, &o->lowered)) {
+                log_refused(o, owner);
+                return true;
+        }
+        return !settings_is_equal(&attr, &o->attr);
+}
+
+static void origin_changed(Origin *o);
+
+static bool watch_attrs(Origin *o);
+
+static void on_directory_gone(void *watched) {
+        Origin *o = watched;
+
+        o->attr_watch = 0;
+        o->n_refs++;
+        gone_cgroup(o);
+        /* There may be another by this name already. */
+        if (o->n_refs > 1 && !o->manager->stopping) {
+                if (watch_attrs(o) && read_attrs(o))
+                        origin_changed(o);
+        }
+        origin_unref(o);
+}
+
+/* A directory below. The removed one's own watch is told nothing. */
+static void on_removed(void *watched, const char *name) {
+        const Origin *o = watched;
+        _cleanup_free_ char *path = NULL;
+        Origin *below;
+
+        if (asprintf(&path, "%s/%s", streq(o->path, "/") ? "" : o->path, name) < 0) {
+                path = NULL;
+                return;
+        }
+        HASH_FIND_STR(o->manager->origins, path, below);
+        if (!below)
+                return;
+        attr_watch_remove(below->manager->attr_watch, below->attr_watch);
+        on_directory_gone(below);
+}
+
+/* That it is gone is told by itself, unless events were lost. */
+static void on_attrs(void *watched) {
+        Origin *o = watched;
+        uint64_t id;
+
+        if (o->attr_watch > 0 && cgroup_id(o->path, &id) == -ENOENT) {
+                attr_watch_remove(o->manager->attr_watch, o->attr_watch);
+                on_directory_gone(o);
+        } else if (read_attrs(o))
+                origin_changed(o);
+}
+
+static int add_attr_watch(Origin *o) {
+        _cleanup_free_ char *directory = NULL;
+        Manager *m = o->manager;
+
+        int r = cgroup_directory(o->path, &directory);
+        if (r >= 0 && !m->attr_watch)
+                r = attr_watch_new(m->event, on_attrs, on_removed, on_directory_gone, &m->attr_watch);
+        return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
+}
+
+/* Watched first, read second: nothing gets lost in between. Whether it is another directory than before, of which not every kernel tells. */
+static bool watch_attrs(Origin *o) {
+        int r = add_attr_watch(o), former = o->attr_watch;
+
+        if (r < 0 && r != -ENOENT)
+                log_warning_errno(r, "Failed to watch the attributes of %s: %m", o->path);
+        if (r < 0 || r == former)
+                return false;
+        if (former > 0)
+                attr_watch_remove(o->manager->attr_watch, former);
+        o->attr_watch = r;
+        return true;
+}
+
+/* --- reading --- */
+
+static bool is_below(const Origin *o, const Origin *above) {
+        for (; o; o = o->parent)
+                if (o == above)
+                        return true;
+        return false;
+}
+
+bool origin_is(const Origin *o, const char *name) {
+        return streq(o->path, name) || streq_ptr(o->unit, name);
+}
+
+bool origin_inherits_from(const Origin *o, const char *name) {
+        for (o = o->parent; o; o = o->parent)
+                if (origin_is(o, name))
+                        return true;
+        return false;
+}
+
+static void origin_changed(Origin *o) {
+        Manager *m = o->manager;
+        Group *g, *tmp;
+
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (is_below(g->origin, o))
+                        group_settings_changed(g);
+        arbiter_flush(m);
+}
+
+/* The nearest unit: processes may have moved into cgroups below it. */
+static const Origin *origin_of_unit(const Origin *o) {
+        while (o && !o->unit)
+                o = o->parent;
+        return o;
+}
+
+const Settings *origin_environment(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+
+        o = origin_of_unit(o);
+        return o ? &o->environment : &none;
+}
+
+/* For good: the process has its environment from when it was started, whatever the unit says later. */
+static void forget_wishes(const Origin *o) {
+        Group *g, *tmp;
+        Client *c;
+
+        HASH_ITER(hh, o->manager->groups, g, tmp) {
+                if (!g->origin || origin_of_unit(g->origin) != o)
+                        continue;
+                DL_FOREACH2(g->clients, c, group_next)
+                        if (client_forget_wish(c, &o->environment))
+                                client_settings_changed(c);
+        }
+        arbiter_flush(o->manager);
+}
+
+static void on_facts(const UnitFacts *facts, void *userdata) {
+        Origin *o = userdata;
+        const Settings file = o->file, property = o->property;
+
+        o->asked = false;
+        origin_take_files(o, facts->files);
+        read_properties(o, facts);
+        forget_wishes(o);
+        if (!settings_is_equal(&file, &o->file) || !settings_is_equal(&property, &o->property))
+                origin_changed(o);
+}
+
+static void origin_ask(Origin *o) {
+        Manager *m = o->manager;
+
+        if (!o->unit || !m->bus)
+                return;
+        o->query = unit_query_free(o->query);
+        int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
+        if (r < 0)
+                log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
+        else
+                o->asked = true;
+}
+
+void origin_revisit(Origin *o) {
+        if (!o->asked)
+                origin_ask(o);
+        /* A cgroup that went took its watch along, a slice's as well as the unit's own. */
+        for (; o; o = o->parent)
+                if (watch_attrs(o) && read_attrs(o))
+                        origin_changed(o);
+}
+
+void origin_refresh(Origin *o) {
+        if (read_attrs(o))
+                origin_changed(o);
+        origin_ask(o);
+}
+
+void origins_refresh(Manager *m) {
+        Origin *o, *tmp;
+
+        HASH_ITER(hh, m->origins, o, tmp)
+                origin_refresh(o);
+}
+
+static int on_reloading(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        int under_way;
+
+        if (sd_bus_message_read(m, "b", &under_way) >= 0 && !under_way)
+                origins_refresh(userdata);
+        return 0;
+}
+
+/* Without a subscription systemd says nothing; without a systemd there is nothing to be said. */
+static int on_subscribed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        return 0;
+}
+
+int origins_attach(Manager *m, sd_bus *bus) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *subscribe = NULL;
+
+        int r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+                        "org.freedesktop.systemd1.Manager", "Reloading", on_reloading, NULL, m);
+        if (r >= 0)
+                r = sd_bus_message_new_method_call(bus, &subscribe, "org.freedesktop.systemd1",
+                                "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager",
+                                "Subscribe");
+        if (r >= 0)
+                r = sd_bus_message_set_auto_start(subscribe, false);
+        if (r >= 0)
+                r = sd_bus_call_async(bus, NULL, subscribe, on_subscribed, NULL, 0);
+        return r;
+}
+
+/* --- life --- */
+
+static Origin *origin_free(Origin *o) {
+        if (!o)
+                return NULL;
+        if (o->hh.tbl)
+                HASH_DEL(o->manager->origins, o);
+        unit_query_free(o->query);
+        if (o->attr_watch > 0)
+                attr_watch_remove(o->manager->attr_watch, o->attr_watch);
+        origin_unref(o->parent);
+        free(o->path);
+        free(o->unit);
+        free(o->file_detail);
+        free(o);
+        return NULL;
+}
+DEFINE_TRIVIAL_CLEANUP_FUNC(Origin *, origin_free);
+
+Origin *origin_unref(Origin *o) {
+        if (o && --o->n_refs == 0)
+                origin_free(o);
+        return NULL;
+}
+
+static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **ret) {
+        _cleanup_(origin_freep)
+        Origin *o = calloc(1, sizeof(*o));
+
+        if (!o)
+                return -ENOMEM;
+        o->manager = m;
+        o->n_refs = 1;
+        o->path = strdup(cgroup);
+        if (!o->path)
+                return -ENOMEM;
+        int r = cgroup_path_is_unit(cgroup, &o->unit);
+        if (r < 0)
+                return r;
+        HASH_ADD_KEYPTR(hh, m->origins, o->path, strlen(o->path), o);
+        o->parent = parent;
+        (void) watch_attrs(o);
+        (void) read_attrs(o);
+        origin_ask(o);
+        wakes_look(m); /* there is one for each level of a path */
+        *ret = TAKE_PTR(o);
+        return 0;
+}
+
+static int get_parent(Manager *m, const char *cgroup, Origin **ret) {
+        const char *slash = strrchr(cgroup, '/');
+
+        *ret = NULL;
+        if (!slash || streq(cgroup, "/"))
+                return 0;
+        _cleanup_free_ char *parent = strndup(cgroup, slash == cgroup ? 1 : (size_t) (slash - cgroup));
+        return parent ? origin_get(m, parent, ret) : -ENOMEM;
+}
+
+/* As deep as the path is long: a path from the kernel, with fewer than PATH_MAX / 2 components. */
+int origin_get(Manager *m, const char *cgroup, Origin **ret) {
+        Origin *o, *parent;
+
+        HASH_FIND_STR(m->origins, cgroup, o);
+        if (o) {
+                o->n_refs++;
+                *ret = o;
+                return 0;
+        }
+        int r = get_parent(m, cgroup, &parent);
+        if (r < 0)
+                return r;
+        r = origin_new(m, cgroup, parent, ret);
+        if (r < 0)
+                origin_unref(parent);
+        return r;
+}
+
+/* --- layers --- */
+
+static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail,
+                const Settings *s) {
+        if (settings_is_empty(s))
+                return n;
+        layers[n] = (SettingsLayer){source, detail, s};
+        return n + 1;
+}
+
+/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a group. */
+static const Settings *origin_override(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g = NULL;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        if (!g && o->unit)
+                HASH_FIND_STR(o->manager->groups, o->unit, g);
+        return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
+}
+
+/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made there, has no more by that. */
+static const Settings *origin_job(const Origin *o, bool lowers) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
+}
+
+/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and the slices. */
+size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
+                SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
+        size_t n = 0, levels = 0;
+
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
+                bool own = i == o && !inherited;
+                size_t before = n;
+
+                if (!own) {
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_override(i));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, false));
+                }
+                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->attr);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
+                                &i->file);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
+                                &i->property);
+                levels += n > before;
+                if (i == o && match)
+                        layers[n++] = *match;
+        }
+        return n;
+}
+
+void origin_set_told(Origin *o, const Settings *s) {
+        if (settings_is_equal(&o->told, s))
+                return;
+        o->told = *s;
+        origin_changed(o);
+}
+
+static const Settings *origin_lowering(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->lowering_counts ? &g->lowering : &none;
+}
+
+size_t origin_lowering_layers(
+                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
+        size_t n = 0, levels = 0;
+
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
+                size_t before = n;
+
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->lowered);
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
+                                &i->told);
+                if (i != o || inherited) {
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, true));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_lowering(i));
+                }
+                levels += n > before;
+        }
+        return n;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Queues: one slot of a client's page
+ *
+ * The `written` values are the service's own record of what stands in the slot's line 0; a word is written when it differs.
+ */
+
+#include "common/page.h"
+#include "device.h"
+#include "service/settings/settings.h"
+
+typedef enum QueueState {
+        QUEUE_IDLE,
+        QUEUE_RUNNING,
+        QUEUE_HELD,
+        QUEUE_SUSPENDED,
+        _QUEUE_STATE_MAX,
+} QueueState;
+
+const char *queue_state_to_string(QueueState v);
+int queue_state_from_string(const char *s);
+
+struct Queue {
+        Manager *manager;
+        Client *client;
+        Device *device;
+        Entity *entity;
+        uint64_t id;
+        char *path;
+        uint32_t slot;
+        PageSlot *page_slot;
+        char *backend, *label;
+        int priority_hint;                 /* 0 or below */
+        PreemptLevel max_level;            /* what its driver can do, as the client says */
+        bool mes;                          /* it is on a GPU that MES schedules */
+        bool privileged;                   /* while it is held, the service's own hold is wanted, too */
+        uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
+
+        Settings override; /* Queue.Set */
+        Settings lowering; /* Queue.Set by its owner: only lowers */
+        Settings wish;     /* Hint */
+        SettingsResolved resolved;
+        bool own; /* an entity of its own */
+        bool suspended;
+
+        bool ready;        /* outstanding was not 0 when last looked at under watch */
+        bool stalled;      /* its process is stopped: does not count as ready */
+        uint64_t progress; /* submitted + completed when last looked at for that */
+        bool boosted;      /* another queue of the process waits for it */
+        bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
+
+        struct {
+                uint32_t threshold, budget_us, lead_us, watch, level;
+        } written;
+        uint64_t seen_ns;            /* when the slot was last looked at */
+        uint64_t mark_ns, flight_ns; /* edges.h: of the last mark, and what the client had counted then */
+        bool tail;                   /* it was held, and has something in flight still: tail.h */
+        bool holds;                  /* the word says hold */
+        uint64_t waits_since_ns;     /* with work, while the word says hold; 0: it does not wait */
+        uint64_t waited_ns;          /* what it had waited at least when that ended */
+        uint64_t edge_ns; /* how old the last ready edge was when it was heard of, until it counts for a wait */
+        uint64_t wait_edge_ns; /* of the edge that this wait began with; 0: it began otherwise */
+        bool wait_counts;      /* for decision_note_run(): not, while it is suspended */
+        uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
+        uint64_t obeyed_ns; /* when it was first seen to have done that; 0: not yet */
+        bool looked_for;    /* on the manager's list of those that are looked at for that */
+        CostVote *vote;     /* its owner's, from its first order on */
+        bool announced;     /* on the bus */
+
+        /* tell.h */
+        bool untold;
+        Queue *untold_prev, *untold_next;
+
+        Queue *entity_prev, *entity_next;
+        Queue *ordered_prev, *ordered_next;
+        UT_hash_handle hh;
+};
+
+typedef struct QueueParameters {
+        const char *device, *device_name, *backend, *label;
+        int priority_hint;
+        uint32_t level; /* PreemptLevel that a hold can reach; 0 is the gate */
+        bool mes;       /* ladder_name_has_mes() */
+        uint32_t kfd_gpu_id, kfd_queue_id;
+} QueueParameters;
+
+/* -EDQUOT: a quota; -ENOSPC: no slot is free; -EINVAL: the device's name. */
+int queue_new(Client *c, const QueueParameters *p, Queue **ret);
+Queue *queue_free(Queue *q);
+
+/* The queue again, after a restart: in its old slot, which runs afterwards. */
+typedef struct QueueKept {
+        Settings override, lowering, wish;
+        bool suspended;
+} QueueKept;
+
+int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const QueueKept *kept);
+
+Queue *queue_find(Manager *m, uint64_t id);
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int queue_from_path(Manager *m, const char *path, Queue **ret);
+
+/* Resolves its settings, and puts it into the entity that they ask for. */
+int queue_settings_changed(Queue *q);
+
+/* The layers that decide, strongest first: its own override, then whatever its client has. */
+size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */
+
+/* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish, the owner. */
+void queue_lower(const Queue *q, SettingsResolved *r);
+
+void queue_set_suspended(Queue *q, bool suspended);
+
+/* Something of it that has to survive a restart changed; it ends. */
+void queue_changed(Queue *q);
+void queue_gone(Queue *q);
+
+/* After its client or group was suspended or resumed. */
+void queue_sync(Queue *q);
+
+/* By itself, its client or its group. */
+bool queue_is_suspended(const Queue *q);
+
+QueueState queue_state(const Queue *q);
+
+/* After `ready` or the verdict changed. */
+void queue_note_wait(Queue *q);
+
+struct ClientCounters;
+void queue_counters(const Queue *q, struct ClientCounters *ret);
+
+/* queue-dbus.c */
+int queue_dbus_attach(Manager *m);

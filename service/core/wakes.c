@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Wakes
+ */
+
+#include <inttypes.h>
+#include <sys/epoll.h>
+#include <utlist.h>
+
+#include "arbiter.h"
+#include "service/base/log.h"
+#include "service/base/messages.h"
+#include "user.h"
+#include "wakes.h"
+
+/* 10,000 looks at a page per second and user, a tenth of a second's at once. An edge costs less than being woken for it. */
+#define WAKES_LOOK_NS (100 * NSEC_PER_USEC)
+#define WAKES_EDGE_NS (5 * NSEC_PER_USEC)
+#define WAKES_ROOM_NS (100 * NSEC_PER_MSEC)
+
+#define WAKES_TICK_NS    (1 * NSEC_PER_MSEC)
+#define WAKES_TICK_LOOKS 32U /* of all who are looked at by time */
+
+/* How long a user's clients are silent at least; who floods again right away is silent for twice as long. */
+#define WAKES_SILENT_NS     (100 * NSEC_PER_MSEC)
+#define WAKES_SILENT_MAX_NS (10 * NSEC_PER_SEC)
+
+#define WAKES_LOG_NS (60 * NSEC_PER_SEC)
+
+#define WAKES_EVENTS_MAX 64
+
+/* Between two looks in the middle of something, at least. */
+#define WAKES_APART_NS (10 * NSEC_PER_USEC)
+
+static int control(Client *c, int operation, uint32_t events) {
+        struct epoll_event e = {.events = events, .data.u64 = c->id};
+
+        return epoll_ctl(c->manager->wakes.epoll, operation, c->wake, &e) < 0 ? negative_errno() : 0;
+}
+
+/* --- floods --- */
+
+static void tick_arm(Manager *m, uint64_t now) {
+        (void) sd_event_source_set_time(m->wakes.timer, DIV_ROUND_UP(now + WAKES_TICK_NS, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(m->wakes.timer, SD_EVENT_ONESHOT);
+}
+
+static void flood_begin(Manager *m, User *u, uint64_t now) {
+        Wakes *w = &m->wakes;
+
+        bool again = ns_sub(now, u->flood_ended_at) < 10 * WAKES_SILENT_NS && u->silent_ns > 0;
+        u->silent_ns = again ? MIN(u->silent_ns * 2, WAKES_SILENT_MAX_NS) : WAKES_SILENT_NS;
+        u->silent_until = now + u->silent_ns;
+        if (!again && ns_sub(now, u->flood_logged_at) > WAKES_LOG_NS) {
+                log_event(LOG_NOTICE, MESSAGE_QUOTA, LOG_FIELDS(.error = 0),
+                                "Clients of user %u make more edges than a user's budget is for: "
+                                "they are looked at every %" PRIu64 " ms for now",
+                                (unsigned) u->uid, WAKES_TICK_NS / NSEC_PER_MSEC);
+                u->flood_logged_at = now;
+        }
+        if (!w->flooded)
+                tick_arm(m, now);
+        u->flooded = true;
+        w->n_flooded++;
+        DL_APPEND2(w->flooded, u, flooded_prev, flooded_next);
+}
+
+static void flood_end(Manager *m, User *u, uint64_t now) {
+        DL_DELETE2(m->wakes.flooded, u, flooded_prev, flooded_next);
+        m->wakes.n_flooded--;
+        u->flooded = false;
+        u->flood_ended_at = now;
+}
+
+static void client_silence(Client *c) {
+        if (c->silent)
+                return;
+        c->silent = true;
+        (void) control(c, EPOLL_CTL_MOD, EPOLLET);
+        DL_APPEND2(c->user->silent, c, silent_prev, silent_next);
+}
+
+static void client_unlist(Client *c) {
+        if (!c->silent)
+                return;
+        c->silent = false;
+        DL_DELETE2(c->user->silent, c, silent_prev, silent_next);
+}
+
+/* What was written meanwhile is an edge at once, as the counter is never read. */
+static void user_listen(User *u) {
+        while (u->silent) {
+                Client *c = u->silent;
+                client_unlist(c);
+                (void) control(c, EPOLL_CTL_MOD, EPOLLIN | EPOLLET);
+        }
+}
+
+/* --- looking --- */
+
+/* Who is looked at by time and has nothing to say costs nobody anything: that is how a flood ends. */
+static void look(Client *c, uint64_t now) {
+        User *u = c->user;
+        unsigned n = arbiter_client_woke(c);
+
+        if (n == 0 && u->flooded)
+                return;
+        uint64_t cost = WAKES_LOOK_NS + n * WAKES_EDGE_NS;
+        bucket_take(u->budgets + USER_EDGES, now, u->flooded ? cost * c->manager->wakes.n_flooded : cost);
+}
+
+/* Each at most once, as long as there is credit; who was looked at is the last the next time. */
+static void user_look(User *u, unsigned n, uint64_t now) {
+        const Client *first = u->silent;
+
+        while (n-- > 0 && bucket_has_credit(u->budgets + USER_EDGES, now, WAKES_ROOM_NS)) {
+                Client *c = u->silent;
+                DL_DELETE2(u->silent, c, silent_prev, silent_next);
+                DL_APPEND2(u->silent, c, silent_prev, silent_next);
+                look(c, now);
+                if (u->silent == first)
+                        break;
+        }
+}
+
+static int on_tick(sd_event_source *s, uint64_t usec, void *userdata) {
+        Manager *m = userdata;
+        uint64_t now = now_ns();
+        User *u, *tmp;
+
+        unsigned each = DIV_ROUND_UP(WAKES_TICK_LOOKS, MAX(m->wakes.n_flooded, 1U));
+        DL_FOREACH_SAFE2(m->wakes.flooded, u, tmp, flooded_next) {
+                user_look(u, each, now);
+                if (now < u->silent_until || !bucket_is_empty(u->budgets + USER_EDGES, now))
+                        continue;
+                flood_end(m, u, now);
+                user_listen(u);
+        }
+        if (m->wakes.flooded)
+                tick_arm(m, now);
+        arbiter_flush(m);
+        return 0;
+}
+
+static void woke(Client *c, uint64_t now) {
+        User *u = c->user;
+
+        if (c->silent)
+                return; /* it was on its way already */
+        if (!u->flooded && !bucket_has_credit(u->budgets + USER_EDGES, now, WAKES_ROOM_NS))
+                flood_begin(c->manager, u, now);
+        if (u->flooded)
+                client_silence(c);
+        else
+                look(c, now);
+}
+
+unsigned wakes_turn(Manager *m) {
+        struct epoll_event events[WAKES_EVENTS_MAX];
+        uint64_t now = now_ns();
+
+        m->wakes.looked_at = now;
+        int n = epoll_wait(m->wakes.epoll, events, WAKES_EVENTS_MAX, 0);
+        if (n <= 0)
+                return 0;
+        for (int i = 0; i < n; i++) {
+                Client *c = client_find(m, events[i].data.u64);
+                if (c) /* a copy of the eventfd of one that is gone may still be somewhere */
+                        woke(c, now);
+        }
+        arbiter_flush(m);
+        return (unsigned) n;
+}
+
+void wakes_look(Manager *m) {
+        if (m->wakes.busy || m->stopping || m->wakes.looked_at == 0 ||
+                        now_ns() - m->wakes.looked_at < WAKES_APART_NS)
+                return;
+        (void) wakes_turn(m);
+}
+
+/* --- life --- */
+
+int wakes_init(Manager *m) {
+        m->wakes.epoll = epoll_create1(EPOLL_CLOEXEC);
+        if (m->wakes.epoll < 0)
+                return negative_errno();
+        int r = sd_event_add_time(m->event, &m->wakes.timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_tick, m);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(m->wakes.timer, "wakes");
+        (void) sd_event_source_set_priority(m->wakes.timer, PRIORITY_EDGES);
+        return sd_event_source_set_enabled(m->wakes.timer, SD_EVENT_OFF);
+}
+
+void wakes_done(Manager *m) {
+        m->wakes.timer = sd_event_source_disable_unref(m->wakes.timer);
+        m->wakes.epoll = safe_close(m->wakes.epoll);
+}
+
+int wakes_add(Client *c) {
+        int r = control(c, EPOLL_CTL_ADD, EPOLLIN | EPOLLET);
+
+        c->watched = r >= 0;
+        return r;
+}
+
+void wakes_forget(Client *c) {
+        if (!c->watched)
+                return;
+        c->watched = false;
+        (void) control(c, EPOLL_CTL_MOD, EPOLLET);
+        client_unlist(c);
+        if (c->user->flooded && !c->user->silent)
+                flood_end(c->manager, c->user, now_ns());
+}
