@@ -21,13 +21,16 @@
 #include "service/base/notify.h"
 #include "service/base/strangers.h"
 #include "service/base/subuid-file.h"
+#include "service/bus/bus.h"
 #include "service/bus/reload.h"
-#include "service/core/client.h"
 #include "service/core/gone.h"
 #include "service/core/group-totals.h"
+#include "service/enforce/enforce.h"
 #include "service/enforce/freeze.h"
+#include "service/state/client-state.h"
 #include "service/state/keep.h"
 #include "service/state/manager-state.h"
+#include "service/state/state.h"
 
 /* A page that got the number of a closed stderr would take our messages for verdicts. */
 static int open_standard_fds(void) {
@@ -142,7 +145,7 @@ static int connect_bus(Manager *m, const Options *o) {
         if (r >= 0)
                 r = auth_new(bus, o->bus == BUS_SYSTEM, &m->auth);
         if (r >= 0)
-                r = manager_attach_bus(m, bus);
+                r = bus_attach(m, bus);
         return r < 0 ? log_error_errno(r, "Failed to export the objects: %m") : 0;
 }
 
@@ -229,7 +232,8 @@ static int start(Manager *m, const Options *o) {
                 return r;
         freeze_settle(m);
         gone_start(m);
-        r = manager_request_name(m);
+        manager_settle(m);
+        r = bus_request_name(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);
         r = notify_begin(m->event);
@@ -258,6 +262,11 @@ static int run(const Options *o) {
         reload_apply_log(o, config);
 
         r = manager_new(TAKE_PTR(config), &m);
+        if (r < 0)
+                return log_error_errno(r, "Failed to start: %m");
+        r = enforce_attach(m);
+        if (r >= 0)
+                r = state_attach(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to start: %m");
         m->options = o;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "announce.h"
+#include "device-metrics.h"
 #include "service/core/client.h"
 #include "service/core/device.h"
 #include "service/core/entity.h"
@@ -152,6 +153,7 @@ static void on_device_removed(Device *d, void *userdata) {
 
         if (!m->stopping)
                 (void) sd_bus_emit_object_removed(m->bus, d->path);
+        d->metrics = device_metrics_free(d->metrics);
 }
 
 static void on_device_changed(Device *d, unsigned changes, void *userdata) {

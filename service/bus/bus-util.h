@@ -148,12 +148,6 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
 /* PREFIX/NUMBER: > 0 and the number, or 0 when the path is something else. */
 int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret);
 
-/* x-dbus.c: for tree-dbus.c. sd-bus has no enumerators: which objects there are is told there, in steps. */
-const sd_bus_vtable *device_vtable_get(void);
-const sd_bus_vtable *group_vtable_get(void);
-const sd_bus_vtable *client_vtable_get(void);
-const sd_bus_vtable *queue_vtable_get(void);
-
 /* The whole authorisation of Reset(), Suspend() and Resume(); as auth_check(). */
 int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *request, sd_bus_error *error);
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,

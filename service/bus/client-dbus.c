@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "audit.h"
+#include "client-dbus.h"
 #include "manager-dbus.h"
 #include "service/core/arbiter.h"
 #include "service/core/ladder.h"

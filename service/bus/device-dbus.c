@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "audit.h"
+#include "device-dbus.h"
 #include "device-metrics.h"
 #include "manager-dbus.h"
 #include "service/core/arbiter.h"
@@ -186,12 +187,12 @@ BUS_CHECK(check_property) {
 }
 
 BUS_SETTER(set_property, Device *d, d->manager) {
-        DeviceChange change = {.set = DEVICE_SETTINGS_NULL};
+        DeviceChange wanted = {.set = DEVICE_SETTINGS_NULL};
 
-        int r = read_property(value, property, &change.set, error);
+        int r = read_property(value, property, &wanted.set, error);
         if (r < 0)
                 return r;
-        r = change_one(d, value, &change);
+        r = change_one(d, value, &wanted);
         if (r < 0)
                 return device_error(r, error);
         arbiter_flush(d->manager);

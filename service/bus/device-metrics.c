@@ -4,17 +4,15 @@
  * What devices do just now, measured by a child
  */
 
-#include <config.h>
-
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 
 #include "bus-util.h"
 #include "device-metrics.h"
 #include "hal/gpu-metrics.h"
 #include "service/base/log.h"
+#include "service/base/metrics-child.h"
 
 #define WAITING_MAX 64U
 #define OUTPUT_MAX  4096U
@@ -136,42 +134,6 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
         stop(m);
         answer_waiting(m, -ETIMEDOUT);
         return 0;
-}
-
-static const char *program(void) {
-        return secure_getenv("XSCHED_METRICS") ?: XSCHED_LIBEXECDIR "/xsched-metrics";
-}
-
-int metrics_spawn(const char *mode, const char *device, int input, int output, pid_t *ret) {
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none, all;
-
-        (void) sigemptyset(&none);
-        (void) sigfillset(&all);
-        int r = posix_spawn_file_actions_init(&actions);
-        if (r != 0)
-                return -r;
-        r = posix_spawnattr_init(&attributes);
-        if (r == 0) {
-                char *argv[] = {(char *) program(), (char *) (mode ?: device), mode ? (char *) device : NULL,
-                                NULL};
-                r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-                if (r == 0 && input >= 0)
-                        r = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-                if (r == 0)
-                        r = posix_spawnattr_setsigmask(&attributes, &none);
-                if (r == 0)
-                        r = posix_spawnattr_setsigdefault(&attributes, &all);
-                if (r == 0)
-                        r = posix_spawnattr_setflags(
-                                        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-                if (r == 0)
-                        r = posix_spawn(ret, program(), &actions, &attributes, argv, environ);
-                (void) posix_spawnattr_destroy(&attributes);
-        }
-        (void) posix_spawn_file_actions_destroy(&actions);
-        return -r;
 }
 
 static int watch(DeviceMetrics *m, pid_t pid) {

@@ -20,8 +20,5 @@ int device_measure(Device *d, sd_bus_message *message, sd_bus_error *error);
 /* The last measurement, as a{sv}; empty when there is none. */
 int device_append_metrics(const Device *d, sd_bus_message *reply);
 
-/* Starts xsched-metrics for a device. `mode` may be NULL; `input` -1: none. 0 or a negative errno. */
-int metrics_spawn(const char *mode, const char *device, int input, int output, pid_t *ret);
-
 /* With the device: those who wait get an error. */
 DeviceMetrics *device_metrics_free(DeviceMetrics *m);

@@ -8,7 +8,9 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "client-dbus.h"
 #include "describe.h"
+#include "group-dbus.h"
 #include "manager-dbus.h"
 #include "service/core/hold.h"
 #include "service/core/job.h"

@@ -4,6 +4,7 @@
  * Groups on the bus
  */
 
+#include "group-dbus.h"
 #include "audit.h"
 #include "common/bus-flags.h"
 #include "manager-dbus.h"

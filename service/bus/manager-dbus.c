@@ -6,10 +6,13 @@
 
 #include <config.h>
 
-#include "announce.h"
 #include "calls.h"
+#include "client-dbus.h"
+#include "device-dbus.h"
+#include "group-dbus.h"
 #include "log-control.h"
 #include "manager-dbus.h"
+#include "queue-dbus.h"
 #include "reload.h"
 
 BUS_GETTER(get_version) {
@@ -238,8 +241,6 @@ int manager_dbus_attach(Manager *m, sd_bus *bus) {
                 r = attach[k](m);
         if (r >= 0)
                 r = log_control_export(m);
-        if (r >= 0)
-                r = announce_attach(m);
         if (r >= 0)
                 r = calls_new(m, bus, &m->calls);
         return r;

@@ -7,6 +7,7 @@
 
 #include "bus-util.h"
 
+/* Exports the objects, behind the manager's gate. */
 int manager_dbus_attach(Manager *m, sd_bus *bus);
 
 /* register-dbus.c */

@@ -8,9 +8,11 @@
 
 #include "audit.h"
 #include "manager-dbus.h"
+#include "queue-dbus.h"
 #include "service/core/arbiter.h"
 #include "service/core/ladder.h"
 #include "service/core/waits.h"
+#include "service/state/client-state.h"
 
 #define QUEUE_PREFIX BUS_PATH "/queue"
 
@@ -101,7 +103,7 @@ static int queue_apply(Queue *q, sd_bus_message *message, const Settings *set) {
         int r = queue_settings_changed(q);
         if (r < 0)
                 return r;
-        queue_changed(q);
+        queue_write(q);
         audit_begin(q->manager, message, &a);
         if (set)
                 audit_settings(&a, &o, &before, &q->resolved, set);
@@ -199,7 +201,7 @@ static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_err
                         return r;
         }
         queue_set_suspended(q, suspended);
-        queue_changed(q);
+        queue_write(q);
         audit_suspended(q->manager, message, &o, suspended);
         arbiter_flush(q->manager);
         return sd_bus_reply_method_return(message, NULL);

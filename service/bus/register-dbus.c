@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
+#include "client-dbus.h"
 #include "manager-dbus.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
@@ -17,6 +18,7 @@
 #include "service/core/user.h"
 #include "service/core/wakes.h"
 #include "service/settings/config.h"
+#include "service/state/client-state.h"
 #include "spread.h"
 
 static void log_refused(Manager *m, const Peer *p, int r, const char *what) {
@@ -385,7 +387,7 @@ BUS_MANAGER_CHANGE(method_hint) {
                 return r;
         settings_merge(&q->wish, &s);
         r = queue_settings_changed(q);
-        queue_changed(q);
+        queue_write(q);
         if (r < 0)
                 return r;
         arbiter_flush(m);

@@ -7,6 +7,10 @@
 #include "tree-dbus.h"
 #include "answer.h"
 #include "bus-util.h"
+#include "client-dbus.h"
+#include "device-dbus.h"
+#include "group-dbus.h"
+#include "queue-dbus.h"
 
 typedef struct Branch {
         const char *name;      /* below BUS_PATH */

@@ -16,7 +16,7 @@
 #include "common/stream-util.h"
 #include "hal/gpu-usage.h"
 #include "service/base/log.h"
-#include "service/bus/device-metrics.h"
+#include "service/base/metrics-child.h"
 
 #define ANSWER_MAX 256U
 

@@ -15,9 +15,6 @@
 #include "ladder.h"
 #include "observer.h"
 #include "recorder.h"
-#include "service/enforce/freeze.h"
-#include "service/enforce/overdue.h"
-#include "service/enforce/privileged.h"
 #include "tail.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
@@ -104,7 +101,8 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         q->device->account.edges += ready != q->ready;
         if (ready && !q->ready && q->entity) {
                 ladder_ready_while_held(q->entity);
-                overdue_ready_while_held(q->entity);
+                if (q->entity->held_since > 0)
+                        observers_entity_ready(q->entity);
         }
         q->ready = ready;
         queue_note_wait(q);
@@ -118,8 +116,8 @@ static void entity_note_held(Entity *e) {
         bool held = entity_is_held(e);
         uint64_t now = now_ns();
 
-        ladder_set_held(e, held, now);
-        overdue_set_held(e, held, now);
+        if (ladder_set_held(e, held, now))
+                observers_entity_held(e, held, now);
 }
 
 /* --- words --- */
@@ -180,7 +178,7 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         bool privileged = hold && ladder_is_privileged(q);
 
         if (turns || privileged != q->privileged)
-                privileged_touch(q->client);
+                observers_queue_turning(q);
         q->privileged = privileged;
         if (!turns && w->level == q->written.level)
                 return;
@@ -196,7 +194,7 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         if (turns && !hold)
                 lease_end(q->client);
         if (turns)
-                freeze_queue_turned(q);
+                observers_queue_turned(q);
 }
 
 static void sync_words(Queue *q, const SlotWords *w) {
@@ -455,7 +453,7 @@ static void device_review(Device *d, uint64_t now) {
         DL_FOREACH2(d->entities, e, device_next) {
                 if (ladder_review(e, now))
                         arbiter_entity_changed(e);
-                overdue_look(e, now);
+                observers_entity_reviewed(e, now);
                 tail_review(e, now);
                 d->review_at = MIN(d->review_at, e->tail_look_at);
                 d->review_at = MIN(d->review_at, e->tail_until);
@@ -559,7 +557,7 @@ static void flush(Manager *m) {
         }
         ladder_flush(m);
         ladder_look(m);
-        privileged_flush(m);
+        observers_turn_ended(m);
         decision_end(m);
         tell_preempted(m);
         recorder_touch(m);

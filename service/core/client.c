@@ -25,11 +25,7 @@
 #include "service/base/closer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/enforce/freeze.h"
-#include "service/enforce/halt.h"
-#include "service/enforce/privileged.h"
 #include "service/settings/config.h"
-#include "service/state/manager-state.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -106,7 +102,6 @@ static void client_resolve(Client *c) {
 
 void client_own_settings_changed(Client *c) {
         client_resolve(c);
-        client_changed(c);
         observers_client_changed(c, CLIENT_SETTINGS);
 }
 
@@ -204,7 +199,7 @@ static int client_join(Client *c, Group *g) {
         else
                 group_members_changed(g);
         groups_note_owners(g);
-        freeze_group_changed(g, true);
+        observers_group_changed(g, GROUP_JOINED);
         return 0;
 }
 
@@ -219,7 +214,7 @@ static void client_leave(Client *c) {
         else if (!c->manager->stopping && g->n_children > 0)
                 group_settings_changed(g);
         groups_note_owners(g);
-        freeze_group_changed(g, false);
+        observers_group_changed(g, GROUP_LEFT);
         group_left(g);
 }
 
@@ -237,7 +232,6 @@ Client *client_free(Client *c) {
                         queue_free(c->slots[i]);
                         wakes_look(m);
                 }
-        privileged_client_gone(c);
         if (c->hh.tbl)
                 observers_client_removed(c);
         ladder_forget(c);
@@ -265,7 +259,6 @@ Client *client_free(Client *c) {
         closer_take(TAKE_FD(c->peer.pidfd));
 
         wakes_look(m);
-        halt_leave(c);
         if (c->group)
                 client_leave(c);
         wakes_look(m);
@@ -361,8 +354,6 @@ static int client_link(Client *c) {
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
         follow_clients_changed(m);
         wakes_look(m);
-        halt_join(c);
-        wakes_look(m);
         observers_client_added(c);
         return 0;
 }
@@ -391,7 +382,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         Client *c = NULL;
         Group *g = p->job ? p->job->group : NULL;
 
-        manager_state_reserve(m);
+        manager_reserve_ids(m);
         int r = client_alloc(m, m->next_client_id, peer, m->config->limits.clients_per_user, &c);
         if (r < 0)
                 return r;
@@ -418,7 +409,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
         client_resolve(c);
         wakes_look(m);
-        r = client_serialize(c);
+        r = observers_client_made(c);
         if (r < 0)
                 return r;
         wakes_look(m);
@@ -511,7 +502,6 @@ int client_moved(Client *c) {
                                 UINT_MAX);
                 client_settings_changed(c);
         }
-        halt_join(c);
         if (m->n_suspended > 0)
                 client_suspension_changed(c);
         observers_client_changed(c, CLIENT_GROUP);

@@ -8,8 +8,9 @@
  * A client is gone when its lifeline hangs up or its process ends, whichever is seen first: a forked child that inherited the lifeline
  * does not keep its parent's client alive, and a parent that closed it on purpose is gone while it still lives.
  *
- * What has to survive a restart of the service is written to a second memfd, `meta`, which the client never sees; with page, lifeline,
- * wake and pidfd it goes to systemd's file-descriptor store (fdstore.c), and client_adopt() makes the client again from the five.
+ * What has to survive a restart of the service is written to a second memfd, `meta`, which the client never sees; with
+ * page, lifeline, wake and pidfd it goes to systemd's file-descriptor store (fdstore.h), and client_adopt() in
+ * client-state.h makes the client again from the five.
  */
 
 #include "cgroup/peer.h"
@@ -72,7 +73,8 @@ struct Client {
         char *bound_detail;
         UserUnits units; /* that it told of, when it is in a user's manager */
         SettingsResolved resolved;
-        bool own; /* an entity of its own, see client_settings_changed() */
+        bool adopting; /* its queues are made from what was kept: client-state.h */
+        bool own;      /* an entity of its own, see client_settings_changed() */
         bool suspended;
 
         uint64_t n_edges;
@@ -119,17 +121,11 @@ Client *client_free(Client *c);
 
 Client *client_find(Manager *m, uint64_t id);
 
-/* By its object. > 0 and *ret when it is there, else 0. */
-int client_from_path(Manager *m, const char *path, Client **ret);
-
 /* The newest client of a process. `start_time` 0: any. */
 Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
 
 /* "look": watch flags or levels changed. Never waits; a client that does not read loses it. */
 void client_notify(Client *c);
-
-/* Something that has to survive a restart changed. */
-void client_changed(Client *c);
 
 /* Resolves its settings and those of its queues. A client is an entity of its own when it has an override, or when it asked for less than
  * its group has. */
@@ -177,9 +173,6 @@ QueueState client_state(const Client *c);
 
 /* --- restart --- */
 
-/* Makes c->meta and writes down what has to survive. client_changed(), queue_changed() and queue_gone() keep it up to date. */
-int client_serialize(Client *c);
-
 /* What is left of a client of the former service, without its queues. */
 typedef struct ClientKept {
         uint64_t id;
@@ -200,10 +193,3 @@ void client_kept_done(ClientKept *k);
 
 /* Takes the peer and the fds of k. */
 int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret);
-
-/* Makes a client from what was kept. Takes the five fds on success; on failure they stay the caller's, and the client, if it
- * still lives, sees the hang-up when they are closed and registers again. */
-int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pidfd, Client **ret);
-
-/* client-dbus.c */
-int client_dbus_attach(Manager *m);

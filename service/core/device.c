@@ -14,8 +14,6 @@
 #include "ladder.h"
 #include "observer.h"
 #include "recorder.h"
-#include "service/bus/device-metrics.h"
-#include "service/state/manager-state.h"
 #include "share.h"
 #include "tally.h"
 #include "user.h"
@@ -61,7 +59,6 @@ Device *device_free(Device *d) {
                 LL_DELETE2(m->pending, d, pending_next);
         if (d->counted)
                 user_give(m, d->uid, USER_DEVICES);
-        device_metrics_free(d->metrics);
         account_driver_free(d->account_driver);
         sd_event_source_disable_unref(d->timer);
         if (d->policy)
@@ -392,7 +389,7 @@ int device_change(Device *d, const DeviceSettings *s, unsigned forget) {
                 d->runtime = before;
                 return r;
         }
-        manager_state_changed(d->manager);
+        observers_manager_changed(d->manager);
         return 0;
 }
 

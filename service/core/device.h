@@ -127,9 +127,3 @@ int device_configure(Device *d, const DeviceSettings *s);
 
 /* What became of its time, since it was made. */
 void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret);
-
-/* By its object. > 0 and *ret when it is there, else 0. */
-int device_from_path(Manager *m, const char *path, Device **ret);
-
-/* device-dbus.c */
-int device_dbus_attach(Manager *m);

@@ -10,9 +10,9 @@
 #include "cgroup/cgroup-attr.h"
 #include "common/process.h"
 #include "gone.h"
+#include "observer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/state/manager-state.h"
 
 /* An origin that is watched for what is stored for its path: there need not be a group. */
 struct Gone {
@@ -75,7 +75,7 @@ static void group_gone(Group *g) {
                 Manager *m = g->manager;
 
                 group_gc(g);
-                manager_state_changed(m);
+                observers_manager_changed(m);
         }
 }
 

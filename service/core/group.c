@@ -15,10 +15,7 @@
 #include "job.h"
 #include "observer.h"
 #include "service/base/auth.h"
-#include "service/enforce/freeze.h"
-#include "service/enforce/overdue.h"
 #include "service/settings/config.h"
-#include "service/state/manager-state.h"
 #include "share.h"
 #include "tally.h"
 #include "wakes.h"
@@ -246,8 +243,7 @@ void group_own_settings_changed(Group *g) {
 }
 
 void group_settings_settled(Group *g) {
-        overdue_reconsider(g);
-        freeze_group_changed(g, false);
+        observers_group_changed(g, GROUP_SETTLED);
 }
 
 void group_settings_changed(Group *g) {
@@ -327,7 +323,7 @@ static void group_inherit_unit(Group *g) {
         group_gc(unit);
         group_settings_changed(g);
         groups_below_changed(g->manager, g->name);
-        manager_state_changed(g->manager);
+        observers_manager_changed(g->manager);
 }
 
 static unsigned path_depth(const char *path) {
@@ -390,7 +386,6 @@ Group *group_free(Group *g) {
                 return NULL;
 
         Manager *m = g->manager;
-        freeze_group_gone(g);
         group_totals_leave(g);
         observers_group_removed(g);
         walks_forget(m, WALK_GROUPS, g);
@@ -398,7 +393,7 @@ Group *group_free(Group *g) {
         tallies_free_of_group(g);
         m->n_suspended -= g->suspended;
         if (!settings_is_empty(&g->lowering))
-                manager_state_changed(m);
+                observers_manager_changed(m);
         return group_done(g);
 }
 
@@ -541,7 +536,6 @@ static void suspension_changed(Group *g) {
 
         DL_FOREACH2(g->clients, c, group_next)
                 client_suspension_changed(c);
-        freeze_group_changed(g, false);
         observers_group_changed(g, GROUP_SUSPENSION);
         DL_FOREACH2(g->children, below, children_next)
                 suspension_changed(below);

@@ -150,9 +150,3 @@ size_t group_lower(const Group *g, SettingsResolved *r);
 
 /* What its settings are stored by; NULL for a job's, whose are not. */
 const char *group_stored_name(const Group *g);
-
-/* By its object. > 0 and *ret when it is there, else 0. */
-int group_from_path(Manager *m, const char *path, Group **ret);
-
-/* group-dbus.c */
-int group_dbus_attach(Manager *m);

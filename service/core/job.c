@@ -13,8 +13,8 @@
 
 #include "arbiter.h"
 #include "job.h"
+#include "observer.h"
 #include "service/settings/config.h"
-#include "service/state/manager-state.h"
 #include "user.h"
 
 bool job_name_is_valid(const char *name) {
@@ -67,7 +67,7 @@ Job *job_free(Job *j) {
                 job_leave(j->group);
         free(j);
         if (listed)
-                manager_state_changed(m);
+                observers_manager_changed(m);
         return NULL;
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Job *, job_free);
@@ -176,7 +176,7 @@ int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret) {
         if (r < 0)
                 return r;
         m->next_job_id++;
-        manager_state_changed(m);
+        observers_manager_changed(m);
         *ret = TAKE_PTR(j);
         return 0;
 }

@@ -7,7 +7,6 @@
 #include <utlist.h>
 
 #include "ladder.h"
-#include "service/enforce/privileged.h"
 
 #define GFX_MES 11UL /* the first generation with MES */
 
@@ -86,6 +85,12 @@ bool ladder_queue_is_off(const Queue *q) {
 
 /* --- choosing --- */
 
+static bool privilege_is_possible(const Client *c) {
+        const PrivilegeOps *ops = c->manager->privilege;
+
+        return ops && ops->is_possible(c);
+}
+
 static bool ignores_orders(const Entity *e, uint64_t now) {
         const Queue *q;
 
@@ -98,12 +103,13 @@ static bool ignores_orders(const Entity *e, uint64_t now) {
 
 /* Where the process can do nothing, taking off costs what it costs the service: the dearest of its clients. */
 static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
+        const PrivilegeOps *ops = e->device->manager->privilege;
         const Queue *q;
         HalCosts c;
 
         in->hold_ns = in->release_ns = 0;
         DL_FOREACH2(e->queues, q, entity_next)
-                if (privileged_costs(q->client, &c)) {
+                if (ops && ops->costs(q->client, &c)) {
                         in->hold_ns = MAX(in->hold_ns, c.hold_ns);
                         in->release_ns = MAX(in->release_ns, c.release_ns);
                 }
@@ -135,7 +141,7 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         DL_FOREACH2(e->queues, q, entity_next) {
                 in.max_level = MAX(in.max_level, ladder_queue_max_level(q));
                 in.mes |= q->mes;
-                in.privileged |= privileged_is_possible(q->client);
+                in.privileged |= privilege_is_possible(q->client);
         }
         if (in.privileged && in.max_level < LEVEL_DEQUEUE)
                 take_privileged_costs(e, &in);
@@ -155,16 +161,17 @@ static void entity_choose(Entity *e, uint64_t now) {
         e->device->review_at = MIN(e->device->review_at, e->review_at);
 }
 
-void ladder_set_held(Entity *e, bool held, uint64_t now) {
-        if (!held) {
+bool ladder_set_held(Entity *e, bool held, uint64_t now) {
+        bool was_held = e->held_since > 0;
+
+        if (held && !was_held) {
+                e->held_since = now;
+                entity_choose(e, now);
+        } else if (!held) {
                 e->held_since = 0;
                 e->review_at = NSEC_INFINITY;
-                return;
         }
-        if (e->held_since > 0)
-                return;
-        e->held_since = now;
-        entity_choose(e, now);
+        return held != was_held;
 }
 
 void ladder_ready_while_held(Entity *e) {
@@ -199,7 +206,7 @@ static PreemptionChoice suspended_choice(const Queue *q) {
                         .max_level = ladder_queue_max_level(q),
                         .mes = q->mes,
                         .mes_allowed = q->device->tuning.allow_mes,
-                        .privileged = privileged_is_possible(q->client),
+                        .privileged = privilege_is_possible(q->client),
                         .drain_ns = PREEMPTION_UNKNOWN,
                         .held_ns = UINT64_MAX,
         };

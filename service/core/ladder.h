@@ -30,8 +30,15 @@
 /* The setting that counts for an entity on its device, and for its suspended queues. */
 Preemption ladder_setting(const Entity *e);
 
-/* Chooses when the entity begins to be held, forgets when it ends. Cheap when nothing changed. */
-void ladder_set_held(Entity *e, bool held, uint64_t now);
+/* The rung of those whom the process itself cannot hold, by whoever has it to offer (Manager.privilege). */
+typedef struct PrivilegeOps {
+        bool (*is_possible)(const Client *c);          /* a hold of this client can be tried now */
+        bool (*costs)(const Client *c, HalCosts *ret); /* false: not measured */
+} PrivilegeOps;
+
+/* Chooses when the entity begins to be held, forgets when it ends. Cheap when nothing changed. Returns whether
+ * something did. */
+bool ladder_set_held(Entity *e, bool held, uint64_t now);
 
 /* A held entity has something in flight that it had not before. */
 void ladder_ready_while_held(Entity *e);

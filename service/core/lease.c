@@ -8,16 +8,16 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "observer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/enforce/privileged.h"
 
 #define LEASE_ACCURACY_USEC (20 * USEC_PER_MSEC)
 #define USEC_PER_MSEC       UINT64_C(1000)
 
 static void lease_renew(Client *c, uint64_t now) {
         page_set_lease(c->page.header, now + PAGE_LEASE_NS);
-        privileged_renew(c, now + PAGE_LEASE_NS);
+        observers_client_lease_renewed(c, now + PAGE_LEASE_NS);
 }
 
 static int lease_arm(Manager *m, uint64_t now) {

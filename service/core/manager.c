@@ -22,17 +22,12 @@
 #include "service/base/messages.h"
 #include "service/base/notify.h"
 #include "service/base/subuid-file.h"
-#include "service/bus/calls.h"
-#include "service/bus/gate.h"
-#include "service/bus/manager-dbus.h"
-#include "service/bus/tell.h"
-#include "service/enforce/freeze.h"
-#include "service/enforce/halt.h"
-#include "service/enforce/privileged.h"
 #include "service/settings/config.h"
-#include "service/state/manager-state.h"
 #include "user.h"
 #include "wakes.h"
+
+/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
+#define IDS_AHEAD 256U
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -55,8 +50,6 @@ int manager_new(Config *config, Manager **ret) {
         r = wakes_init(m);
         if (r >= 0)
                 r = lease_init(m);
-        if (r >= 0)
-                r = privileged_init(m);
         if (r >= 0)
                 r = recorder_new(m, &m->recorder);
         if (r < 0)
@@ -95,26 +88,21 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
 
-        manager_state_close(m);
+        observers_manager_closing(m);
         m->stopping = true;
         totals_close(m);
         manager_free_objects(m);
-        privileged_done(m);
-        freeze_free(m);
-        calls_free(m->calls);
+        observers_manager_closed(m);
         m->recorder = recorder_free(m->recorder);
-        gate_free(m->gate);
         auth_free(m->auth);
         connections_free(m->connections);
         sd_bus_flush_close_unref(m->bus);
         closer_finish();
         wakes_done(m);
-        tell_done(m);
         observers_free(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
         follow_free(m->follow);
-        halts_free(m->halts);
         cpu_latency_done(&m->cpu_latency);
         subuid_file_free(m->subuids);
         sd_event_unref(m->event);
@@ -127,32 +115,20 @@ Manager *manager_free(Manager *m) {
         return NULL;
 }
 
-int manager_attach_bus(Manager *m, sd_bus *bus) {
-        int r = manager_dbus_attach(m, bus);
-        if (r < 0)
-                return r;
-        r = sd_bus_attach_event(bus, m->event, PRIORITY_BUS);
-        if (r < 0)
-                return r;
-        m->bus = sd_bus_ref(bus);
-        r = connections_new(bus, &m->connections);
-        if (r < 0)
-                return r;
-        r = origins_attach(m, bus);
-        if (r < 0)
-                return r;
-        origins_refresh(m);
-        return 0;
-}
-
-int manager_request_name(Manager *m) {
+void manager_settle(Manager *m) {
         Job *j, *tmp;
 
-        /* Jobs that ended while nobody looked. */
         HASH_ITER(hh, m->jobs, j, tmp)
                 job_gc(j);
         arbiter_flush(m);
-        return sd_bus_request_name(m->bus, BUS_NAME, 0);
+}
+
+void manager_reserve_ids(Manager *m) {
+        if (m->next_client_id < m->client_ids_end && m->next_queue_id < m->queue_ids_end)
+                return;
+        m->client_ids_end = m->next_client_id + IDS_AHEAD;
+        m->queue_ids_end = m->next_queue_id + IDS_AHEAD;
+        observers_manager_changed(m);
 }
 
 /* How awake to be: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */

@@ -141,14 +141,15 @@ struct Manager {
         uint64_t next_queue_id;
         uint64_t next_job_id;
         uint64_t client_ids_end,
-                        queue_ids_end; /* of those that are written down as given out; manager-state.h */
+                        queue_ids_end; /* of those that are written down as given out: manager_reserve_ids() */
 
         AttrWatch *attr_watch; /* of origins; once there was one */
         Follow *follow;        /* follow.h; while there are clients */
 
-        Device *pending;        /* list: to be dispatched by arbiter_flush() */
-        Privileged *privileged; /* privileged.h; NULL: cannot be */
-        Client *holding;        /* list: clients with held slots, whose leases are renewed */
+        Device *pending;                      /* list: to be dispatched by arbiter_flush() */
+        const struct PrivilegeOps *privilege; /* ladder.h; NULL: nobody has it to offer */
+        Privileged *privileged;               /* privileged.h; NULL: cannot be */
+        Client *holding;                      /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
         Keep keep;
         Client *condemned;  /* list: crowd_flush() disconnects them */
@@ -198,15 +199,17 @@ struct Manager {
         bool stopping;  /* nothing is announced or written down any more */
 };
 
-/* Takes the configuration. The loop is made here; the bus is the caller's to open and is then handed to manager_attach_bus(). */
+/* Takes the configuration. The loop is made here. What stands above the objects is attached next, in this order, by who
+ * makes the manager: enforce_attach(), state_attach(), and bus_attach() with a bus. */
 int manager_new(Config *config, Manager **ret);
 Manager *manager_free(Manager *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
 
-/* Exports the objects on an open connection. The name is requested separately, when everything that was kept over a restart has
- * been adopted: who sees the name finds a service that knows its clients. */
-int manager_attach_bus(Manager *m, sd_bus *bus);
-int manager_request_name(Manager *m);
+/* All that was kept over a restart has been adopted: jobs that ended while nobody looked are let go. */
+void manager_settle(Manager *m);
+
+/* Before a client or a queue has its number: it is nobody else's later, however this service ends. */
+void manager_reserve_ids(Manager *m);
 
 /* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
 int manager_turn(Manager *m, uint64_t timeout_ns);
@@ -233,5 +236,5 @@ const char *manager_status(const Manager *m, char *buf, size_t size);
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
 int manager_set_degraded(Manager *m, const char *key, const char *text);
 
-/* Adoption after a restart (fdstore.c moves the fds, client.c knows what they mean). Everything is by fd: the meta memfd of each client
- * says what its page, lifeline, eventfd and pidfd belong to; see client_adopt() in client.h. */
+/* Adoption after a restart (fdstore.h moves the fds, client-state.h knows what they mean). Everything is by fd: the
+ * meta memfd of each client says what its page, lifeline, eventfd and pidfd belong to. */

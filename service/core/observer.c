@@ -42,6 +42,17 @@ void observers_free(Manager *m) {
                                 o->ops->event(__VA_ARGS__, o->userdata);                                    \
         } while (false)
 
+int observers_client_made(Client *c) {
+        const Observer *o;
+
+        DL_FOREACH(c->manager->observers, o) {
+                int r = o->ops->client_made ? o->ops->client_made(c, o->userdata) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 void observers_client_added(Client *c) {
         TELL(c->manager, client_added, c);
 }
@@ -54,6 +65,10 @@ void observers_client_changed(Client *c, unsigned changes) {
         TELL(c->manager, client_changed, c, changes);
 }
 
+void observers_client_lease_renewed(Client *c, uint64_t until_ns) {
+        TELL(c->manager, client_lease_renewed, c, until_ns);
+}
+
 void observers_queue_added(Queue *q) {
         TELL(q->manager, queue_added, q);
 }
@@ -62,8 +77,32 @@ void observers_queue_removed(Queue *q) {
         TELL(q->manager, queue_removed, q);
 }
 
+void observers_queue_gone(Queue *q) {
+        TELL(q->manager, queue_gone, q);
+}
+
 void observers_queue_changed(Queue *q, unsigned changes) {
         TELL(q->manager, queue_changed, q, changes);
+}
+
+void observers_queue_turning(Queue *q) {
+        TELL(q->manager, queue_turning, q);
+}
+
+void observers_queue_turned(Queue *q) {
+        TELL(q->manager, queue_turned, q);
+}
+
+void observers_entity_held(Entity *e, bool held, uint64_t now_ns) {
+        TELL(e->device->manager, entity_held, e, held, now_ns);
+}
+
+void observers_entity_ready(Entity *e) {
+        TELL(e->device->manager, entity_ready, e);
+}
+
+void observers_entity_reviewed(Entity *e, uint64_t now_ns) {
+        TELL(e->device->manager, entity_reviewed, e, now_ns);
 }
 
 void observers_group_added(Group *g) {
@@ -94,6 +133,22 @@ void observers_device_preempted(Device *d, const Entity *e, const Entity *by) {
         TELL(d->manager, device_preempted, d, e, by);
 }
 
+void observers_turn_ended(Manager *m) {
+        TELL(m, turn_ended, m);
+}
+
+void observers_manager_changed(Manager *m) {
+        TELL(m, manager_changed, m);
+}
+
 void observers_degraded_changed(Manager *m) {
         TELL(m, degraded_changed, m);
+}
+
+void observers_manager_closing(Manager *m) {
+        TELL(m, manager_closing, m);
+}
+
+void observers_manager_closed(Manager *m) {
+        TELL(m, manager_closed, m);
 }

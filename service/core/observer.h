@@ -6,7 +6,8 @@
  *
  * The objects say what happened, once, and name nobody. An Observer is a const table of functions, of which any
  * may be NULL, on the manager's list. Observers are told in the order in which they were added, inside of the
- * event. They must not make or free objects.
+ * event. They must not make or free objects. Each room above the objects has one, enforce, state and bus, in this
+ * order.
  *
  * An object that is said to be added is complete. One that is said to be removed is still complete, and in the
  * manager's tables. An observer is not told of what was there before it was added.
@@ -23,6 +24,7 @@ typedef enum ClientChange {
         CLIENT_SUSPENSION = 1 << 2, /* by itself, or by a group above it */
         CLIENT_FROZEN = 1 << 3,     /* its cgroup is frozen, or thawed */
         CLIENT_PRIVILEGED = 1 << 4, /* what the holder does with it */
+        CLIENT_SUSPENDED = 1 << 5,  /* it itself was suspended, or resumed */
 } ClientChange;
 
 typedef enum QueueChange {
@@ -34,7 +36,10 @@ typedef enum GroupChange {
         GROUP_SETTINGS = 1 << 0,
         GROUP_PARENT = 1 << 1,
         GROUP_SUSPENSION = 1 << 2,
-        GROUP_FROZEN = 1 << 3, /* by Freeze= */
+        GROUP_FROZEN = 1 << 3,  /* by Freeze= */
+        GROUP_JOINED = 1 << 4,  /* a client has come */
+        GROUP_LEFT = 1 << 5,    /* a client has gone */
+        GROUP_SETTLED = 1 << 6, /* its settings, and those of all that is in it */
 } GroupChange;
 
 typedef enum DeviceChange {
@@ -43,13 +48,30 @@ typedef enum DeviceChange {
 } DeviceChange;
 
 typedef struct ObserverOps {
+        /* It is complete, and nobody has seen it. What it needs to survive a restart is made now; a negative errno
+         * ends it. */
+        int (*client_made)(Client *c, void *userdata);
         void (*client_added)(Client *c, void *userdata);
         void (*client_removed)(Client *c, void *userdata);
         void (*client_changed)(Client *c, unsigned changes, void *userdata);
+        /* It has held slots, and they stay held until then. */
+        void (*client_lease_renewed)(Client *c, uint64_t until_ns, void *userdata);
 
         void (*queue_added)(Queue *q, void *userdata);
         void (*queue_removed)(Queue *q, void *userdata);
+        /* Its slot is free again, and it is in no table. */
+        void (*queue_gone)(Queue *q, void *userdata);
         void (*queue_changed)(Queue *q, unsigned changes, void *userdata);
+        /* Its verdict is about to change, or by which rung it is held. */
+        void (*queue_turning)(Queue *q, void *userdata);
+        /* Its verdict has changed: the word is written. */
+        void (*queue_turned)(Queue *q, void *userdata);
+
+        void (*entity_held)(Entity *e, bool held, uint64_t now_ns, void *userdata);
+        /* It is held, and has something in flight that it had not before. */
+        void (*entity_ready)(Entity *e, void *userdata);
+        /* It is looked at, at a time that was asked for: its review_at, or overdue.look_at. */
+        void (*entity_reviewed)(Entity *e, uint64_t now_ns, void *userdata);
 
         void (*group_added)(Group *g, void *userdata);
         void (*group_removed)(Group *g, void *userdata);
@@ -61,7 +83,15 @@ typedef struct ObserverOps {
         /* `e` lost the device to `by`; NULL: to somebody who was granted before. When all verdicts are written. */
         void (*device_preempted)(Device *d, const Entity *e, const Entity *by, void *userdata);
 
+        /* All verdicts of this turn of the loop are written. */
+        void (*turn_ended)(Manager *m, void *userdata);
+        /* Something that is nobody's but the manager's has to survive a restart, and has changed: settings of groups
+         * and devices, jobs, the next numbers. */
+        void (*manager_changed)(Manager *m, void *userdata);
         void (*degraded_changed)(Manager *m, void *userdata);
+        /* The end: first all objects are still there, then all are gone. */
+        void (*manager_closing)(Manager *m, void *userdata);
+        void (*manager_closed)(Manager *m, void *userdata);
 } ObserverOps;
 
 typedef struct Observer Observer;
@@ -70,12 +100,20 @@ typedef struct Observer Observer;
 int observer_add(Manager *m, const ObserverOps *ops, void *userdata);
 void observers_free(Manager *m);
 
+int observers_client_made(Client *c);
 void observers_client_added(Client *c);
 void observers_client_removed(Client *c);
 void observers_client_changed(Client *c, unsigned changes);
+void observers_client_lease_renewed(Client *c, uint64_t until_ns);
 void observers_queue_added(Queue *q);
 void observers_queue_removed(Queue *q);
+void observers_queue_gone(Queue *q);
 void observers_queue_changed(Queue *q, unsigned changes);
+void observers_queue_turning(Queue *q);
+void observers_queue_turned(Queue *q);
+void observers_entity_held(Entity *e, bool held, uint64_t now_ns);
+void observers_entity_ready(Entity *e);
+void observers_entity_reviewed(Entity *e, uint64_t now_ns);
 void observers_group_added(Group *g);
 void observers_group_removed(Group *g);
 void observers_group_changed(Group *g, unsigned changes);
@@ -83,4 +121,8 @@ void observers_device_added(Device *d);
 void observers_device_removed(Device *d);
 void observers_device_changed(Device *d, unsigned changes);
 void observers_device_preempted(Device *d, const Entity *e, const Entity *by);
+void observers_turn_ended(Manager *m);
+void observers_manager_changed(Manager *m);
 void observers_degraded_changed(Manager *m);
+void observers_manager_closing(Manager *m);
+void observers_manager_closed(Manager *m);

@@ -13,7 +13,6 @@
 #include "ladder.h"
 #include "observer.h"
 #include "service/settings/config.h"
-#include "service/state/manager-state.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -273,7 +272,8 @@ Queue *queue_free(Queue *q) {
                 HASH_DEL(m->queues, q);
                 c->slots[q->slot] = NULL;
                 c->n_queues--;
-                queue_gone(q); /* may write down all that the client still has, and hear edges meanwhile */
+                observers_queue_gone(
+                                q); /* may write down all that the client still has, and hear edges meanwhile */
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
                 m->devices_left |= q->device->n_queues == 0;
@@ -356,7 +356,7 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         int r = client_find_slot(c, &slot);
         if (r < 0)
                 return r;
-        manager_state_reserve(c->manager);
+        manager_reserve_ids(c->manager);
         r = queue_make(c, c->manager->next_queue_id, slot, p, c->manager->config->limits.devices_per_user,
                         &q);
         if (r < 0)
@@ -366,7 +366,6 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         if (r < 0)
                 return r;
         c->manager->next_queue_id++;
-        queue_changed(q);
         *ret = TAKE_PTR(q);
         return 0;
 }

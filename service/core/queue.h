@@ -100,9 +100,6 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
 
 Queue *queue_find(Manager *m, uint64_t id);
 
-/* By its object. > 0 and *ret when it is there, else 0. */
-int queue_from_path(Manager *m, const char *path, Queue **ret);
-
 /* Resolves its settings, and puts it into the entity that they ask for. */
 int queue_settings_changed(Queue *q);
 
@@ -113,10 +110,6 @@ size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX 
 void queue_lower(const Queue *q, SettingsResolved *r);
 
 void queue_set_suspended(Queue *q, bool suspended);
-
-/* Something of it that has to survive a restart changed; it ends. */
-void queue_changed(Queue *q);
-void queue_gone(Queue *q);
 
 /* After its client or group was suspended or resumed. */
 void queue_sync(Queue *q);
@@ -131,6 +124,3 @@ void queue_note_wait(Queue *q);
 
 struct ClientCounters;
 void queue_counters(const Queue *q, struct ClientCounters *ret);
-
-/* queue-dbus.c */
-int queue_dbus_attach(Manager *m);

@@ -53,5 +53,5 @@ void client_set_suspended(Client *c, bool suspended) {
                 return;
         c->suspended = suspended;
         client_suspension_changed(c);
-        client_changed(c);
+        observers_client_changed(c, CLIENT_SUSPENDED);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <systemd/sd-id128.h>
 
+#include "client-state.h"
 #include "service/base/log.h"
 #include "service/core/arbiter.h"
 #include "service/core/job.h"
@@ -151,17 +152,17 @@ static bool is_kept(const Client *c) {
         return c->meta.fd >= 0 && !c->manager->stopping;
 }
 
-void client_changed(Client *c) {
+void client_write(Client *c) {
         if (is_kept(c))
                 written(c, append_client(c));
 }
 
-void queue_changed(Queue *q) {
+void queue_write(Queue *q) {
         if (is_kept(q->client))
                 written(q->client, append_queue(q));
 }
 
-void queue_gone(Queue *q) {
+void queue_write_gone(Queue *q) {
         if (is_kept(q->client))
                 written(q->client, append_gone(q->client, q->id));
 }
@@ -351,7 +352,9 @@ int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pid
         r = adopt_client(m, &k, kept.client, page, lifeline, wake, pidfd, &c);
         if (r < 0)
                 return r;
+        c->adopting = true;
         r = adopt_queues(c, kept.queues);
+        c->adopting = false;
         if (r < 0) {
                 client_free(c);
                 return r;

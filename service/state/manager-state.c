@@ -12,9 +12,6 @@
 #include "service/settings/json-util.h"
 #include "service/settings/stored.h"
 
-/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
-#define IDS_AHEAD 256U
-
 /* --- writing --- */
 
 static int fill_device_settings(const DeviceSettings *s, json_object *o) {
@@ -136,14 +133,6 @@ void manager_state_changed(Manager *m) {
         int r = write_state(m);
         if (r < 0)
                 log_warning_errno(r, "What was set now would not survive a restart: %m");
-}
-
-void manager_state_reserve(Manager *m) {
-        if (m->next_client_id < m->client_ids_end && m->next_queue_id < m->queue_ids_end)
-                return;
-        m->client_ids_end = m->next_client_id + IDS_AHEAD;
-        m->queue_ids_end = m->next_queue_id + IDS_AHEAD;
-        manager_state_changed(m);
 }
 
 void manager_state_close(Manager *m) {

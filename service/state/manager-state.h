@@ -16,8 +16,5 @@ int manager_state_open(Manager *m, int fd);
 
 void manager_state_changed(Manager *m);
 
-/* Before a client or a queue has its number: it is nobody else's later, however this service ends. */
-void manager_state_reserve(Manager *m);
-
 /* Before the objects go: the next service goes on with the next numbers. */
 void manager_state_close(Manager *m);

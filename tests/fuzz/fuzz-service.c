@@ -17,7 +17,10 @@
 #include "service/base/log.h"
 #include "service/bus/bus-util.h"
 #include "service/core/arbiter.h"
+#include "service/enforce/enforce.h"
 #include "service/settings/config.h"
+#include "service/state/client-state.h"
+#include "service/state/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,6 +63,8 @@ static Manager *manager_make(void) {
 
         require(config_load(&nowhere, NULL, NULL, NULL, &config) == 0);
         require(manager_new(config, &m) == 0);
+        require(enforce_attach(m) == 0);
+        require(state_attach(m) == 0);
         return m;
 }
 

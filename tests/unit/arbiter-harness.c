@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
+#include "service/enforce/enforce.h"
 #include "service/settings/config.h"
+#include "service/state/state.h"
 #include "tests/unit/arbiter-harness.h"
 
 Manager *manager_make_accounting(Accounting accounting) {
@@ -21,6 +23,8 @@ Manager *manager_make_accounting(Accounting accounting) {
         assert_int_equal(rmdir(root), 0);
         config->device.tuning.accounting = accounting;
         assert_int_equal(manager_new(config, &m), 0);
+        assert_int_equal(enforce_attach(m), 0);
+        assert_int_equal(state_attach(m), 0);
         return m;
 }
 

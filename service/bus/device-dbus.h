@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Devices on the bus
+ */
+
+#include "service/core/device.h"
+
+/* With the manager's gate. */
+int device_dbus_attach(Manager *m);
+
+/* By its object. > 0 and *ret when it is there, else 0. */
+int device_from_path(Manager *m, const char *path, Device **ret);
+
+/* For tree-dbus.h. */
+const sd_bus_vtable *device_vtable_get(void);

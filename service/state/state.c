@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What survives a restart: from what happens to what is written down
+ */
+
+#include "state.h"
+#include "client-state.h"
+#include "manager-state.h"
+#include "service/core/observer.h"
+
+static int on_client_made(Client *c, void *userdata) {
+        return client_serialize(c);
+}
+
+static void on_client_changed(Client *c, unsigned changes, void *userdata) {
+        if (changes & (CLIENT_SETTINGS | CLIENT_SUSPENDED))
+                client_write(c);
+}
+
+static void on_queue_added(Queue *q, void *userdata) {
+        if (!q->client->adopting) /* else it is there already */
+                queue_write(q);
+}
+
+static void on_queue_gone(Queue *q, void *userdata) {
+        queue_write_gone(q);
+}
+
+static void on_manager_changed(Manager *m, void *userdata) {
+        manager_state_changed(m);
+}
+
+static void on_manager_closing(Manager *m, void *userdata) {
+        manager_state_close(m);
+}
+
+static const ObserverOps state_ops = {
+                .client_made = on_client_made,
+                .client_changed = on_client_changed,
+                .queue_added = on_queue_added,
+                .queue_gone = on_queue_gone,
+                .manager_changed = on_manager_changed,
+                .manager_closing = on_manager_closing,
+};
+
+int state_attach(Manager *m) {
+        return observer_add(m, &state_ops, m);
+}
