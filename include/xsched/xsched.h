@@ -65,6 +65,10 @@ typedef struct XschedQueueInfo {
         /* Backend "kfd": what the kernel calls the device (never 0) and the queue. */
         uint32_t kfd_gpu_id;
         uint32_t kfd_queue_id;
+
+        /* Called on the control thread, once for all calls of xsched_queue_look() before it. May launch nothing that
+         * waits, and may ask again. NULL: nobody looks. */
+        void (*look)(XschedQueue *q, void *userdata);
 } XschedQueueInfo;
 
 /* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret, or
@@ -105,6 +109,11 @@ uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns);
 /* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next, so that the
  * device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be ignores it. */
 uint64_t xsched_queue_lead(XschedQueue *q);
+
+/* Something is in flight whose end nobody will tell unless somebody looks: look() is called within a millisecond,
+ * whether or not there is a service. For launches that are shorter than what it costs to be told of their end. Costs
+ * nothing while a look is to come, so it may be called for every launch. */
+void xsched_queue_look(XschedQueue *q);
 
 /* Another queue of this process waits for this one: until it drains, it counts with the process's own priority. */
 void xsched_queue_boost(XschedQueue *q);

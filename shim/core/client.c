@@ -14,6 +14,7 @@
 #include "common/thread-util.h"
 #include "shim/core/client.h"
 #include "shim/core/control.h"
+#include "shim/core/look.h"
 #include "shim/core/queue.h"
 
 static const char *const client_hint_table[_CLIENT_HINT_MAX] = {
@@ -222,6 +223,7 @@ static void client_after_fork(void) {
                 client_set_fd(i, -EBADF);
         }
         queue_forget_all();
+        look_forget();
         atomic_store(&client.state, XSCHED_STATE_OFF);
         atomic_store(&client.n_queues, 0);
         atomic_store(&client.pid, getpid());

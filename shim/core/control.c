@@ -11,6 +11,7 @@
 #include "common/time-util.h"
 #include "shim/core/client.h"
 #include "shim/core/control.h"
+#include "shim/core/look.h"
 #include "shim/core/sdbus.h"
 
 /* --- queues --- */
@@ -175,6 +176,8 @@ static void control_take_queues(Control *c) {
 
 static int control_wait(Control *c) {
         uint64_t now = now_ns(), next = MIN(link_next_ns(c), hold_next_ns(c));
+
+        next = MIN(next, look_next_ns(c));
         struct timespec left = ns_to_timespec(ns_sub(next, now));
         int events = c->bus ? sdbus.sd_bus_get_events(c->bus) : 0;
         struct pollfd fds[] = {
@@ -207,6 +210,7 @@ void *control_main(void *unused) {
                 control_tell_levels(c);
                 link_turn(c);
                 hold_turn(c);
+                look_turn(c);
                 if (!control_wait(c))
                         continue;
                 hold_turn(c); /* what the service waits for, before we read why it woke us */

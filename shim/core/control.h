@@ -62,6 +62,8 @@ typedef struct Control {
         XschedQueue *by_slot[PAGE_SLOTS_MAX];
         uint64_t n_attached;
 
+        uint64_t look_at_ns; /* look.c; 0: nobody has asked */
+
         /* hold.c: one batch */
         uint64_t n_stoppable; /* queues with apply() */
         XschedQueue *batch[PAGE_SLOTS_MAX];

@@ -75,7 +75,9 @@ void queue_recycle(XschedQueue *q) {
                 q->destroy(q->userdata);
         q->destroy = NULL;
         q->drain = NULL;
+        q->look = NULL;
         q->apply = NULL;
+        atomic_store_explicit(&q->look_wanted, false, memory_order_seq_cst);
 
         gate_take(&q->gate, &c);
         atomic_fetch_add_explicit(&retired.launches, c.launches, memory_order_relaxed);
@@ -124,6 +126,8 @@ void queue_forget_all(void) {
         for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
                 gate_reset(&q->gate, false);
                 q->drain = NULL;
+                q->look = NULL;
+                atomic_store(&q->look_wanted, false);
                 q->apply = NULL;
                 q->held = false;
                 q->state = QUEUE_LOOSE;
@@ -155,6 +159,7 @@ static int queue_fill(XschedQueue *q, const XschedQueueInfo *info) {
 
         q->priority_hint = MIN(info->priority_hint, 0);
         q->drain = info->drain;
+        q->look = info->look;
         q->destroy = info->destroy;
         q->userdata = info->userdata;
         q->level = info->apply ? MIN(info->level, (uint32_t) LEVEL_INTERRUPT) : 0;

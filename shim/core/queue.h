@@ -31,7 +31,8 @@ struct XschedQueue {
         Gate gate; /* first, so that a launch finds it where the queue is */
 
         _Atomic uint32_t refs;
-        _Atomic bool wants_room; /* the control thread waits for gate_has_room() */
+        _Atomic bool look_wanted; /* xsched_queue_look() */
+        _Atomic bool wants_room;  /* the control thread waits for gate_has_room() */
 
         /* constant from xsched_queue_new() on, until the queue is recycled */
         char *device;
@@ -40,6 +41,7 @@ struct XschedQueue {
         char *label;
         int32_t priority_hint;
         void (*drain)(XschedQueue *q, void *userdata);
+        void (*look)(XschedQueue *q, void *userdata);
         void (*destroy)(void *userdata);
         void *userdata;
         int (*apply)(XschedQueue *const *queues, void *const *userdata, uint32_t n, int held);

@@ -43,6 +43,7 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_lead)                                                                                       \
         X(queue_limit)                                                                                      \
         X(queue_limit_for)                                                                                  \
+        X(queue_look)                                                                                       \
         X(queue_lower_level)                                                                                \
         X(queue_new)                                                                                        \
         X(queue_unref)
@@ -137,6 +138,10 @@ uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
 
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return late.queue_lead(q);
+}
+
+void xsched_queue_look(XschedQueue *q) {
+        late.queue_look(q);
 }
 
 void xsched_queue_boost(XschedQueue *q) {

@@ -31,6 +31,7 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 #include "shim/opencl/opencl-track.h"
 
@@ -115,19 +116,19 @@ static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
         return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
 }
 
-/* Launches that may be in flight with one of this kind; 0: any number. */
-static uint32_t bound_limit(OpenclQueue *q, uint64_t kind) {
+uint32_t opencl_bound_limit(OpenclQueue *q, uint64_t kind) {
         uint64_t each = opencl_time_expected(q, kind);
         uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
 
         if (each != 0 && n > 0)
                 each = MAX(each, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) / n);
-        /* It takes longer than all that is in flight should: it is not what we think it is. */
+        /* It takes longer than all that is in flight should: it is not what we think it is. Of launches without event
+         * nothing is known before some have ended. */
         uint64_t since = atomic_load_explicit(&q->head_since_ns, memory_order_relaxed);
         if (each != 0 && n > 0 && since != 0) {
                 uint64_t elapsed = ns_sub(now_ns(), since);
                 if (elapsed > 2 * atomic_load_explicit(&q->flying_ns, memory_order_relaxed))
-                        each = MAX(each, elapsed);
+                        each = MAX(each, elapsed / opencl_tail_every(q));
         }
         return xsched_queue_limit_for(q->xq, each);
 }
@@ -138,6 +139,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
         uint64_t lead = xsched_queue_lead(q->xq);
         bool slept = false;
 
+        opencl_tail_close_bound(q, keep);
         (void) opencl_next.clFlush(q->handle);
         atomic_store(&q->keep, keep);
         atomic_fetch_add(&q->bound_waiters, 1);
@@ -168,7 +170,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
 
 /* 0: there is none. */
 static uint32_t bound_now(OpenclQueue *q, uint64_t kind) {
-        uint64_t bound = (uint64_t) bound_limit(q, kind) << atomic_load(&q->grace);
+        uint64_t bound = (uint64_t) opencl_bound_limit(q, kind) << atomic_load(&q->grace);
         return (uint32_t) MIN(bound, (uint64_t) INT32_MAX);
 }
 
@@ -203,9 +205,11 @@ int opencl_bound_begin(OpenclQueue *q, uint64_t kind) {
 }
 
 bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
-        uint32_t limit = bound_limit(q, kind), n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+        uint32_t limit = opencl_bound_limit(q, kind),
+                 n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         if (opencl_thread.in_callback)
                 return false;
+        opencl_tail_close_held(q);
         if (looks_at_gate(q))
                 return true;
         if (n < (limit ?: UNBOUND_LOOK))

@@ -126,7 +126,7 @@ static cl_int CL_API_CALL hook_enqueue_buffer(cl_uint n_queues, cl_command_queue
                 return next(n_queues, queues, buffer, n_waits, waits, event);
 
         OpenclLaunch l;
-        opencl_launch_start(q, event, opencl_time_kind(buffer, 0, NULL), &l);
+        opencl_launch_start(q, event, opencl_time_kind(buffer, 0, NULL), n_waits, &l);
         cl_int r = next(n_queues, queues, buffer, n_waits, waits, l.event);
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);
         return r;

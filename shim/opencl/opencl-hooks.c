@@ -21,7 +21,7 @@
                 return opencl_next.function arguments;                                                      \
                                                                                                             \
         OpenclLaunch l;                                                                                     \
-        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), &l);                                   \
+        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                          \
         cl_int r = opencl_next.function tracked;                                                            \
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                             \
         return r;
@@ -48,13 +48,15 @@
                         return opencl_next.function(queue ARGS, n_waits, waits, event);                     \
                                                                                                             \
                 if (blocking) {                                                                             \
-                        uint64_t seq = opencl_blocking_start(q);                                            \
+                        _cleanup_(opencl_wait_leave)                                                        \
+                        OpenclWait w = {};                                                                  \
+                        opencl_blocking_start(q, &w);                                                       \
                         cl_int r = opencl_next.function(queue ARGS, n_waits, waits, event);                 \
-                        opencl_blocking_end(q, seq, r != CL_SUCCESS);                                       \
+                        opencl_blocking_end(&w, q, r != CL_SUCCESS);                                        \
                         return r;                                                                           \
                 }                                                                                           \
                 OpenclLaunch l;                                                                             \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), &l);                    \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
                 cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                       \
                 opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                     \
                 return r;                                                                                   \
@@ -68,13 +70,15 @@
                         return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);            \
                                                                                                             \
                 if (blocking) {                                                                             \
-                        uint64_t seq = opencl_blocking_start(q);                                            \
+                        _cleanup_(opencl_wait_leave)                                                        \
+                        OpenclWait w = {};                                                                  \
+                        opencl_blocking_start(q, &w);                                                       \
                         void *p = opencl_next.function(queue ARGS, n_waits, waits, event, errcode);         \
-                        opencl_blocking_end(q, seq, !p);                                                    \
+                        opencl_blocking_end(&w, q, !p);                                                     \
                         return p;                                                                           \
                 }                                                                                           \
                 OpenclLaunch l;                                                                             \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), &l);                    \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
                 void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);               \
                 opencl_launch_end(&l, !p, n_waits, waits);                                                  \
                 return p;                                                                                   \
@@ -116,9 +120,11 @@ static cl_int CL_API_CALL hook_clFinish(cl_command_queue queue) {
         if (likely(!q || atomic_load_explicit(&q->n_tracked, memory_order_relaxed) == 0))
                 return opencl_next.clFinish(queue);
 
-        uint64_t seq = opencl_before_wait(q);
+        _cleanup_(opencl_wait_leave)
+        OpenclWait w = {};
+        opencl_before_wait(q, &w);
         cl_int r = opencl_next.clFinish(queue);
-        opencl_after_wait(q, r == CL_SUCCESS ? seq : 0);
+        opencl_after_wait(q, &w, r == CL_SUCCESS);
         return r;
 }
 
@@ -130,6 +136,10 @@ static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events
                 return opencl_next.clWaitForEvents(n, events);
 
         uint64_t start = now_ns();
+        _cleanup_(opencl_waiting_leave)
+        bool counted = true;
+        atomic_fetch_add(&opencl_n_waiting, 1);
+        (void) counted;
         cl_int r = opencl_next.clWaitForEvents(n, events);
         bool waited = now_ns() - start >= WAITED_NS;
 
@@ -140,10 +150,24 @@ static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events
         return r;
 }
 
+/* Who asks until it is complete waits, too. */
+static void learn_status(cl_event event, const void *value) {
+        PROTECT_ERRNO;
+        cl_int status;
+
+        memcpy(&status, value, sizeof(status));
+        if (status <= CL_COMPLETE && atomic_load_explicit(&opencl_n_tracked, memory_order_relaxed) != 0)
+                opencl_harvest_asked(event);
+}
+
 /* The reference that we hold to a tracked event is not the application's business. */
 static cl_int CL_API_CALL hook_clGetEventInfo(
                 cl_event event, cl_event_info what, size_t size, void *value, size_t *size_ret) {
         cl_int r = opencl_next.clGetEventInfo(event, what, size, value, size_ret);
+        if (r == CL_SUCCESS && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value) {
+                learn_status(event, value);
+                return r;
+        }
         if (likely(what != CL_EVENT_REFERENCE_COUNT) || r != CL_SUCCESS || !value)
                 return r;
 

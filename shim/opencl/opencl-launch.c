@@ -14,7 +14,9 @@
 #include "shim/opencl/opencl-launch.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-event.h"
+#include "shim/opencl/opencl-marker.h"
 #include "shim/opencl/opencl-own.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-track.h"
 
 __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
@@ -68,7 +70,8 @@ void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const c
 
 /* --- launches --- */
 
-void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclLaunch *ret) {
+void opencl_launch_start(
+                OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
         /* Two threads at once: the runtime's order need not be the one in which they come back to us. */
         if (atomic_fetch_add(&q->submitting, 1) != 0)
                 atomic_store(&q->multi_threaded, true);
@@ -76,25 +79,36 @@ void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclL
         ret->kind = kind;
         ret->start_ns = now_ns();
         ret->own = NULL;
+        ret->covers = 0;
+        if (!event && n_waits == 0 && opencl_tail_takes(q, kind)) {
+                ret->event = NULL;
+                return;
+        }
         ret->event = event ?: &ret->own;
+        if (atomic_load_explicit(&q->in_order, memory_order_relaxed))
+                ret->covers = opencl_record_last(q);
 }
 
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits) {
         PROTECT_ERRNO;
         OpenclQueue *q = l->queue;
-        cl_event event = failed ? NULL : *l->event;
+        cl_event event = failed || !l->event ? NULL : *l->event;
         bool tracked = false;
 
-        if (event) {
-                /* The application's event is its own to release; ours we have from the runtime. */
-                if (l->event != &l->own)
-                        (void) opencl_next.clRetainEvent(event);
+        /* The application's event is its own to release; ours we have from the runtime. */
+        if (event && l->event != &l->own)
+                (void) opencl_next.clRetainEvent(event);
+        if (event)
                 opencl_time_submitted(q, event, l->kind);
+        else
+                opencl_time_skipped(q);
+        if (event || (!failed && !l->event)) {
                 bool safe = waits_are_safe(q, n_waits, waits);
                 const OpenclTrack t = {
                                 .kind = safe ? OPENCL_TRACK_SAFE : OPENCL_TRACK_UNSAFE,
                                 .what = l->kind,
                                 .start_ns = l->start_ns,
+                                .covers = l->covers,
                 };
                 tracked = opencl_track(q, event, &t);
         }
@@ -103,28 +117,28 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
                 xsched_queue_complete(q->xq, 1, 0);
 }
 
-uint64_t opencl_blocking_start(OpenclQueue *q) {
-        return opencl_before_wait(q);
+void opencl_blocking_start(OpenclQueue *q, OpenclWait *w) {
+        opencl_before_wait(q, w);
 }
 
-void opencl_blocking_end(OpenclQueue *q, uint64_t seq, bool failed) {
+/* What is read out of order waits for nothing else. */
+void opencl_blocking_end(OpenclWait *w, OpenclQueue *q, bool failed) {
+        bool tells = !failed && atomic_load_explicit(&q->in_order, memory_order_relaxed);
         xsched_queue_complete(q->xq, 1, 0);
-        opencl_after_wait(q, failed ? 0 : seq);
+        opencl_after_wait(q, w, tells);
 }
 
 /* --- the drain --- */
-
-static cl_int enqueue_marker(cl_command_queue handle, cl_event *ret) {
-        if (opencl_next.clEnqueueMarkerWithWaitList)
-                return opencl_next.clEnqueueMarkerWithWaitList(handle, 0, NULL, ret);
-        return opencl_next.clEnqueueMarker(handle, ret);
-}
 
 void opencl_drain(XschedQueue *xq, void *userdata) {
         PROTECT_ERRNO;
         OpenclQueue *q = userdata;
         cl_event marker = NULL;
-        const OpenclTrack t = {.kind = OPENCL_TRACK_DRAIN, .start_ns = now_ns()};
+        const OpenclTrack t = {
+                        .kind = OPENCL_TRACK_DRAIN,
+                        .start_ns = now_ns(),
+                        .covers = opencl_record_last(q),
+        };
 
         if (!opencl_own_begin()) {
                 xsched_queue_drained(xq);
@@ -133,7 +147,7 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
         bool pinned = opencl_queue_pin(q);
         /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
          * hears at the same time that it is gone. */
-        if (!pinned || q->xq != xq || enqueue_marker(q->handle, &marker) != CL_SUCCESS ||
+        if (!pinned || q->xq != xq || opencl_marker_enqueue(q->handle, &marker) != CL_SUCCESS ||
                         !opencl_track(q, marker, &t))
                 xsched_queue_drained(xq);
         if (pinned)

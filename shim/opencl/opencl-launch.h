@@ -10,14 +10,16 @@
 
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-queue.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
 typedef struct OpenclLaunch {
         OpenclQueue *queue;
         uint64_t kind;
         uint64_t start_ns;
+        uint64_t covers;
         cl_event own;
-        cl_event *event; /* where the runtime puts the event: the application's place, or ours */
+        cl_event *event; /* where the runtime puts the event: the application's place, or ours; NULL: there is none */
 } OpenclLaunch;
 
 typedef struct OpenclThread {
@@ -29,12 +31,12 @@ typedef struct OpenclThread {
 extern _hidden_ __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
 
 /* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. */
-void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, OpenclLaunch *ret);
+void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret);
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits);
 
-/* The same around a call that returns when its work is done: there is nothing to track. Returns a number for the end. */
-uint64_t opencl_blocking_start(OpenclQueue *q);
-void opencl_blocking_end(OpenclQueue *q, uint64_t seq, bool failed);
+/* The same around a call that returns when its work is done: there is nothing to track. */
+void opencl_blocking_start(OpenclQueue *q, OpenclWait *w);
+void opencl_blocking_end(OpenclWait *w, OpenclQueue *q, bool failed);
 
 typedef enum OpenclObserve {
         OPENCL_OBSERVE_WAITS,   /* only what is in its wait list matters */

@@ -12,6 +12,7 @@
 #include "shim/opencl/opencl-device.h"
 #include "shim/opencl/opencl-launch.h"
 #include "shim/opencl/opencl-own.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 #include "shim/opencl/opencl-track.h"
 
@@ -39,6 +40,7 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle) {
 static void fork_child(void) {
         atomic_store(&opencl_table, &table_empty.table);
         atomic_store(&opencl_n_tracked, 0);
+        atomic_store(&opencl_n_waiting, 0);
         opencl_own_fork_child();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = NULL;
@@ -91,6 +93,7 @@ static void queue_reset(OpenclQueue *q) {
         atomic_store(&q->pins, 0);
         atomic_store(&q->app_refs, 1);
         q->idle = q->wake = NULL;
+        opencl_tail_reset(q);
 }
 
 void opencl_queue_ref(OpenclQueue *q) {
@@ -101,14 +104,16 @@ void opencl_queue_unref(OpenclQueue *q) {
         if (atomic_fetch_sub(&q->life, 1) != 1)
                 return;
 
-        /* Left over only where the runtime refused us a callback. */
-        size_t n = q->n - q->head;
-        for (size_t i = q->head; i < q->n; i++)
-                (void) opencl_next.clReleaseEvent(q->tracked[i].event);
-        if (n > 0) {
-                atomic_fetch_sub(&opencl_n_tracked, (uint32_t) n);
-                xsched_queue_complete(q->xq, (uint32_t) n, 0);
+        /* Left over only where the runtime refused us a callback, or a marker. */
+        uint32_t n = (uint32_t) (q->n - q->head), n_launches = 0;
+        for (size_t i = q->head; i < q->n; i++) {
+                if (q->tracked[i].event)
+                        (void) opencl_next.clReleaseEvent(q->tracked[i].event);
+                n_launches += !q->tracked[i].point;
         }
+        atomic_fetch_sub(&opencl_n_tracked, n);
+        if (n_launches > 0)
+                xsched_queue_complete(q->xq, n_launches, 0);
         xsched_queue_unref(TAKE_PTR(q->xq));
 
         free(TAKE_PTR(q->tracked));
@@ -238,6 +243,7 @@ static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device,
                                                                                      : "in-order",
                         .priority_hint = priority_hint,
                         .drain = opencl_drain,
+                        .look = opencl_tail_look,
                         .userdata = q,
         };
         if (xsched_queue_new(&info, &q->xq) < 0) {
@@ -300,6 +306,7 @@ bool opencl_queue_released(cl_command_queue handle) {
         if (!ours)
                 return false;
 
+        opencl_tail_end(q);
         bool pinned = atomic_fetch_or(&q->pins, OPENCL_QUEUE_DROPPED) != 0;
         opencl_harvest(q, 0);
         opencl_queue_unref(q);
@@ -308,12 +315,13 @@ bool opencl_queue_released(cl_command_queue handle) {
 
 /* A thread of the application that is looking meanwhile goes on, and ends that by itself. */
 static void queue_forget(OpenclQueue *q) {
-        uint32_t n_done = 0, n_drains = 0;
+        uint32_t n_done = 0, n_drains = 0, n_points = 0;
 
         (void) pthread_mutex_lock(&q->lock);
         for (size_t i = q->head; !q->harvesting && i < q->n; i++) {
-                n_done += !q->tracked[i].drain;
+                n_done += !q->tracked[i].drain && !q->tracked[i].point;
                 n_drains += q->tracked[i].drain;
+                n_points += q->tracked[i].point;
         }
         if (!q->harvesting) {
                 q->head = q->n = 0;
@@ -322,7 +330,7 @@ static void queue_forget(OpenclQueue *q) {
         }
         (void) pthread_mutex_unlock(&q->lock);
 
-        atomic_fetch_sub(&opencl_n_tracked, n_done + n_drains);
+        atomic_fetch_sub(&opencl_n_tracked, n_done + n_drains + n_points);
         for (uint32_t i = 0; i < n_drains; i++)
                 xsched_queue_drained(q->xq);
         if (n_done > 0)

@@ -26,14 +26,16 @@
 
 typedef struct OpenclQueue OpenclQueue;
 
-/* One tracked launch; the array owns one reference to the event. */
+/* One tracked launch; the record owns one reference to the event. */
 typedef struct OpenclTracked {
-        cl_event event;
+        cl_event event; /* NULL: a launch of the tail (opencl-tail.h) */
         uint64_t seq;
+        uint64_t covers; /* when the event is complete, so is all up to here */
         uint64_t kind;
         uint64_t expected_ns; /* part of the queue's flying_ns */
         bool safe;            /* it completes without anything more from the host */
         bool drain;           /* not a launch, but a marker behind what nobody had tracked */
+        bool point;           /* not a launch, but a marker that closes a tail */
 } OpenclTracked;
 
 /* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to call
@@ -41,7 +43,7 @@ typedef struct OpenclTracked {
 typedef struct OpenclSentinel {
         _Atomic(OpenclQueue *)
                         queue; /* taken by who ends it: the callback, or who finds that none will come */
-        uint64_t seq;          /* of the launch it hangs on */
+        uint64_t seq, covers;  /* of the launch it hangs on */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;
 
@@ -85,7 +87,7 @@ struct OpenclQueue {
         uint64_t last_seq; /* given to a launch */
         uint64_t done_seq; /* highest known complete */
         uint64_t unsafe_seq; /* in-order: from here on nothing is safe until a launch with at least this number completes */
-        uint64_t known_seq; /* in-order: somebody has learned that all up to here is complete */
+        uint64_t known_seq; /* somebody has learned that all up to here is complete */
         bool harvesting, again;
         bool waited;                 /* somebody waited for what is about to be found */
         uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
@@ -96,6 +98,18 @@ struct OpenclQueue {
         _Atomic bool was_held;             /* since the last completion: others had the device */
         uint32_t n_held;                   /* completions of which that is true, and no other in between */
         uint64_t held_least_ns, held_kind; /* the shortest of those; their kind, where they have one */
+
+        /* opencl-tail.c */
+        _Atomic bool tail;            /* launches need no events of their own */
+        _Atomic uint32_t since_point; /* launches without event, after the newest that has one */
+        _Atomic uint32_t
+                        app_waits; /* threads of the application that will tell when what is in flight is over */
+        bool arm;                  /* the next harvest arms the idle sentinel, tail or not */
+        uint32_t n_told;           /* idle ends that the application's waits have told */
+        uint64_t told_seq;         /* the newest launch then */
+        uint64_t untold_ns;        /* when one was found that nobody had waited for; 0: the last was told */
+        uint32_t n_trusted;        /* looks that have left it to a wait to tell */
+        uint64_t newest_ns;        /* when the newest launch was submitted */
 
         /* opencl-time.c */
         _Atomic(OpenclKinds *) kinds;

@@ -5,6 +5,7 @@
  */
 
 #include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
 #define TRACKED_MAX 65536U
@@ -39,28 +40,35 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                 return false;
 
         bool in_order = atomic_load_explicit(&q->in_order, memory_order_relaxed);
-        bool drain = t->kind == OPENCL_TRACK_DRAIN;
-        bool own_safe = t->kind == OPENCL_TRACK_SAFE || (drain && in_order);
-        uint64_t expected = drain ? 0
-                                  : opencl_time_expected(q, t->what)
-                                                        ?: atomic_load_explicit(
-                                                                           &q->mean_ns, memory_order_relaxed);
+        bool drain = t->kind == OPENCL_TRACK_DRAIN, point = t->kind == OPENCL_TRACK_POINT;
+        bool own_safe = t->kind == OPENCL_TRACK_SAFE || ((drain || point) && in_order);
+        uint64_t expected = 0;
+        if (!drain && !point)
+                expected = opencl_time_expected(q, t->what)
+                                ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         uint64_t seq = ++q->last_seq;
         if (atomic_exchange(&q->waits_unknown, false) || (in_order && !own_safe))
                 q->unsafe_seq = seq;
         if (q->n == q->head) {
+                opencl_tail_note_begin(q, t->start_ns);
                 q->started_ns = t->start_ns;
                 atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
         }
         q->tracked[q->n++] = (OpenclTracked){
                         .event = event,
                         .seq = seq,
+                        .covers = t->covers,
                         .kind = t->what,
                         .expected_ns = expected,
                         .safe = own_safe && q->unsafe_seq <= q->done_seq,
                         .drain = drain,
+                        .point = point,
         };
         atomic_fetch_add_explicit(&q->flying_ns, expected, memory_order_relaxed);
+        q->newest_ns = t->start_ns;
+        atomic_store_explicit(&q->since_point,
+                        event ? 0 : atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
         atomic_store(&q->n_tracked, (uint32_t) opencl_record_n(q));
         atomic_fetch_add(&opencl_n_tracked, 1);
         return true;

@@ -21,7 +21,7 @@ static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *user
                         q->wake = NULL;
                 (void) pthread_mutex_unlock(&q->lock);
                 if (opencl_own_begin()) {
-                        opencl_harvest(q, s->seq);
+                        opencl_harvest(q, s->covers);
                         opencl_own_end();
                 }
                 opencl_queue_unref(q);
@@ -52,7 +52,7 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
         if (!s)
                 return;
         cl_event event = q->tracked[index].event;
-        *s = (OpenclSentinel){.queue = q, .seq = q->tracked[index].seq};
+        *s = (OpenclSentinel){.queue = q, .seq = q->tracked[index].seq, .covers = q->tracked[index].covers};
         *sentinel = s;
         opencl_queue_ref(q);
         (void) pthread_mutex_unlock(&q->lock);
@@ -71,17 +71,35 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
                 opencl_sentinel_give_up(sentinel);
 }
 
-void opencl_sentinels_arm(OpenclQueue *q) {
-        if (opencl_record_n(q) > 0 && !q->idle)
+/* On the newest, so that the last end is heard of. A queue with a tail is looked at in its place, unless somebody has
+ * asked for more (opencl-tail.h). */
+static void arm_idle(OpenclQueue *q) {
+        if (opencl_record_n(q) == 0 || q->idle)
+                return;
+        bool wanted = q->arm || !atomic_load(&q->tail);
+        if (wanted && q->tracked[q->n - 1].event) {
+                q->arm = false;
                 sentinel_arm(q, &q->idle, q->n - 1);
+        } else
+                xsched_queue_look(q->xq);
+}
 
-        /* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those. Read once:
-         * waiters with another bound may come meanwhile. */
+/* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those, or of the next that has
+ * an event. */
+static void arm_wake(OpenclQueue *q) {
+        /* Read once: waiters with another bound may come meanwhile. */
         size_t keep = atomic_load(&q->keep);
         if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || opencl_record_n(q) <= keep ||
                         q->wake)
                 return;
         size_t index = q->n - keep - 1;
-        if (!q->idle || q->idle->seq > q->tracked[index].seq)
+        while (index < q->n && !q->tracked[index].event)
+                index++;
+        if (index < q->n && (!q->idle || q->idle->seq > q->tracked[index].seq))
                 sentinel_arm(q, &q->wake, index);
+}
+
+void opencl_sentinels_arm(OpenclQueue *q) {
+        arm_idle(q);
+        arm_wake(q);
 }

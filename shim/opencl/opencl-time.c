@@ -10,11 +10,13 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-time.h"
 
-/* A mean follows the last samples: the first is replaced by the second, because it has the compiler's and the allocator's time in it. */
+/* A mean follows the last samples: the first is replaced by the second, because it has the compiler's and the
+ * allocator's time in it. */
 #define MEAN_SAMPLES 8U
 
-/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little longer, and in full when it is so time
- * and again: the bound shall follow what launches are, and not what happens to them. */
+/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little
+ * longer, and in full when it is so time and again: the bound shall follow what launches are, and not what happens
+ * to them. */
 #define ABOVE_MAX 2U
 
 /* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
@@ -74,7 +76,8 @@ static uint64_t mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
         return MAX(weight == 1 ? sample : (mean * (weight - 1) + sample) / weight, UINT64_C(1));
 }
 
-/* Two readers, no lock: one that comes while a place changes hands may take one kind's time for another's, for one launch. */
+/* Two readers, no lock: one that comes while a place changes hands may take one kind's time for another's, for one
+ * launch. */
 static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
         OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
 
@@ -199,17 +202,18 @@ void opencl_time_give_up(OpenclQueue *q, cl_event event) {
         }
 }
 
-/* By chance, because programs repeat themselves. */
-static bool sample_is_due(OpenclQueue *q, uint64_t kind) {
+bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
         if (!q->callbacks_prompt || atomic_load_explicit(&q->no_samples, memory_order_relaxed))
                 return false;
+        return opencl_time_expected(q, kind) == 0 ||
+                        atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
+}
 
-        uint64_t expected = opencl_time_expected(q, kind);
-        uint32_t skip = atomic_load_explicit(&q->skip, memory_order_relaxed);
-        if (expected != 0 && skip > 0) {
-                atomic_store_explicit(&q->skip, skip - 1, memory_order_relaxed);
+/* By chance, because programs repeat themselves. */
+static bool sample_is_taken(OpenclQueue *q, uint64_t kind) {
+        if (!opencl_time_is_due(q, kind))
                 return false;
-        }
+
         uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         uint64_t r = atomic_load_explicit(&q->random, memory_order_relaxed);
         r ^= r << 13;
@@ -250,9 +254,17 @@ static void sample_start(OpenclQueue *q, cl_event event, OpenclSample *s) {
         (void) pthread_mutex_unlock(&q->lock);
 }
 
+void opencl_time_skipped(OpenclQueue *q) {
+        uint32_t skip = atomic_load_explicit(&q->skip, memory_order_relaxed);
+        if (skip > 0)
+                atomic_store_explicit(&q->skip, skip - 1, memory_order_relaxed);
+}
+
 void opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind) {
-        if (!sample_is_due(q, kind))
+        if (!sample_is_taken(q, kind)) {
+                opencl_time_skipped(q);
                 return;
+        }
         OpenclSample *s = malloc(sizeof(*s));
         if (!s)
                 return;

@@ -3,16 +3,18 @@
 /*
  * Tracked launches: from their submission until they are known to have completed
  *
- * Every tracked launch stands in its queue's record with its event. One thread at a time, the harvester, asks the
- * runtime which have completed and removes those; whoever else comes meanwhile only leaves word to look once more. It
- * comes from four sides: the application has learned something itself (it finished, waited, read blocking), a launch
- * found too many in flight, a launch found no sentinel, or a sentinel fired (opencl-sentinel.h).
+ * Every tracked launch stands in its queue's record, with its event, or without (opencl-tail.h). One thread at a
+ * time, the harvester, asks the runtime which have completed and removes those; whoever else comes meanwhile only
+ * leaves word to look once more. It comes from five sides: the application has learned something itself (it
+ * finished, waited, read blocking, or asked), a launch found too many in flight, a launch found no sentinel, a
+ * sentinel fired (opencl-sentinel.h), or the control thread looked.
  *
  * Invariant: a launch in the record has an idle sentinel armed at it or before it, or a harvester is at work, which
- * arms one before it ends. A launch that is put in while neither is true becomes the harvester.
+ * arms one before it ends, or a look is to come. A launch that is put in while none of these is true becomes the
+ * harvester, or asks for a look.
  *
- * No lock of ours is held around a native call, because callbacks come with the runtime's locks held; no native call
- * is made with an event that somebody else could release, because only the harvester removes.
+ * No lock of ours is held around a native call, because callbacks come with the runtime's locks held; no native
+ * call is made with an event that somebody else could release, because only the harvester removes.
  */
 
 #include "shim/opencl/opencl-track.h"
@@ -21,6 +23,7 @@
 #include "shim/opencl/opencl-event.h"
 #include "shim/opencl/opencl-guess.h"
 #include "shim/opencl/opencl-sentinel.h"
+#include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
 #define BATCH         32U
@@ -29,65 +32,86 @@
 bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         (void) pthread_mutex_lock(&q->lock);
         bool pushed = opencl_record_push(q, event, t), watched = q->idle;
+        bool looked_at = !event || (atomic_load(&q->tail) && t->kind != OPENCL_TRACK_DRAIN);
         (void) pthread_mutex_unlock(&q->lock);
 
-        if (!pushed)
+        if (!pushed && event)
                 (void) opencl_next.clReleaseEvent(event);
-        else if (!watched)
+        if (pushed && !watched && looked_at)
+                xsched_queue_look(q->xq);
+        else if (pushed && !watched)
                 opencl_harvest_some(q);
         return pushed;
 }
 
 /* --- harvest --- */
 
-/* A part of the array, as it is asked about while the lock is not held. */
+/* A part of the record, as it is asked about while the lock is not held. */
 typedef struct Batch {
         OpenclTracked tracked[BATCH];
         OpenclEventStatus status[BATCH];
         size_t n, n_over;
-        uint64_t known_seq;
-        bool any_order; /* an event says nothing about those before it */
+        uint64_t known_seq, idle_seq, wake_seq;
+        bool any_order; /* one that is pending says nothing about those behind it */
+        bool stopped;   /* at one that is pending */
 } Batch;
 
 static void batch_fill(OpenclQueue *q, size_t skip, Batch *b) {
         b->any_order = !atomic_load(&q->in_order) || atomic_load(&q->multi_threaded);
-        b->known_seq = b->any_order ? 0 : q->known_seq;
+        b->stopped = false;
+        b->known_seq = q->known_seq;
+        b->idle_seq = q->idle ? q->idle->seq : 0;
+        b->wake_seq = q->wake ? q->wake->seq : 0;
         b->n = MIN(opencl_record_n(q) - skip, (size_t) BATCH);
         b->n_over = 0;
         memcpy(b->tracked, q->tracked + q->head + skip, b->n * sizeof(OpenclTracked));
         memset(b->status, 0, sizeof(b->status));
 }
 
-static void batch_query(Batch *b) {
-        for (size_t i = 0; i < b->n; i++) {
-                bool last_known = i + 1 >= b->n || b->tracked[i + 1].seq > b->known_seq;
+/* What is known complete is asked all the same where a sentinel hangs on it: whether it failed matters to that. */
+static bool batch_asks(const Batch *b, const OpenclTracked *t) {
+        return t->event && (t->seq > b->known_seq || t->seq == b->idle_seq || t->seq == b->wake_seq);
+}
 
-                /* The last one is asked all the same: whether it failed matters to its sentinel. */
-                if (b->tracked[i].seq <= b->known_seq && !last_known)
-                        b->status[i] = OPENCL_EVENT_COMPLETE;
-                else
-                        b->status[i] = opencl_event_status(b->tracked[i].event);
+static void batch_query(Batch *b) {
+        for (size_t i = 0; i < b->n && !b->stopped; i++) {
+                if (!batch_asks(b, b->tracked + i))
+                        continue;
+                b->status[i] = opencl_event_status(b->tracked[i].event);
+                if (b->status[i] != OPENCL_EVENT_PENDING)
+                        b->known_seq = MAX(b->known_seq, b->tracked[i].covers);
+                else if (b->tracked[i].seq > b->known_seq)
+                        b->stopped = !b->any_order;
+        }
+        for (size_t i = 0; i < b->n; i++) {
                 if (b->status[i] == OPENCL_EVENT_PENDING && b->tracked[i].seq <= b->known_seq)
                         b->status[i] = OPENCL_EVENT_COMPLETE;
-                if (b->status[i] != OPENCL_EVENT_PENDING)
-                        b->n_over++;
-                else if (!b->any_order)
-                        return;
+                b->n_over += b->status[i] != OPENCL_EVENT_PENDING;
         }
 }
 
 static void batch_count(OpenclQueue *q, const Batch *b, OpenclFound *h) {
+        q->known_seq = MAX(q->known_seq, b->known_seq);
         for (size_t i = 0; i < b->n; i++) {
                 const OpenclTracked *t = b->tracked + i;
                 if (b->status[i] == OPENCL_EVENT_PENDING)
                         continue;
                 q->done_seq = MAX(q->done_seq, t->seq);
+                h->n_removed++;
+                if (t->point)
+                        continue;
                 h->unsafe |= !t->safe || t->drain;
                 if (!t->drain)
                         h->kind = h->n_done == 0 || h->kind == t->kind ? t->kind : 0;
                 h->n_done += !t->drain;
                 h->n_drains += t->drain;
                 atomic_fetch_sub_explicit(&q->flying_ns, t->expected_ns, memory_order_relaxed);
+        }
+}
+
+static void batch_give_up(OpenclQueue *q, const Batch *b) {
+        for (size_t i = 0; i < b->n; i++) {
+                const OpenclTracked *t = b->tracked + i;
                 if (b->status[i] != OPENCL_EVENT_FAILED)
                         continue;
                 opencl_time_give_up(q, t->event);
@@ -98,9 +122,17 @@ static void batch_count(OpenclQueue *q, const Batch *b, OpenclFound *h) {
         }
 }
 
+/* Whether those that are over come first: then the others need not be moved. */
+static bool batch_is_prefix(const Batch *b) {
+        for (size_t i = 0; i < b->n_over; i++)
+                if (b->status[i] == OPENCL_EVENT_PENDING)
+                        return false;
+        return true;
+}
+
 /* Removes what is over. Only the harvester removes, so the entries are still where they were. */
 static void batch_remove(OpenclQueue *q, size_t skip, const Batch *b) {
-        if (skip == 0 && (!b->any_order || b->n_over == b->n))
+        if (skip == 0 && batch_is_prefix(b))
                 q->head += b->n_over;
         else {
                 size_t kept = q->head + skip, end = kept + b->n;
@@ -110,9 +142,18 @@ static void batch_remove(OpenclQueue *q, size_t skip, const Batch *b) {
                 memmove(q->tracked + kept, q->tracked + end, (q->n - end) * sizeof(OpenclTracked));
                 q->n -= end - kept;
         }
-        if (q->head == q->n)
+        if (q->head == q->n) {
                 q->head = q->n = 0;
+                q->n_trusted = 0;
+                atomic_store_explicit(&q->since_point, 0, memory_order_relaxed);
+        }
         atomic_store(&q->n_tracked, (uint32_t) opencl_record_n(q));
+}
+
+static void batch_release(const Batch *b) {
+        for (size_t i = 0; i < b->n; i++)
+                if (b->status[i] != OPENCL_EVENT_PENDING && b->tracked[i].event)
+                        (void) opencl_next.clReleaseEvent(b->tracked[i].event);
 }
 
 /* One batch, from `*skip` launches after the oldest. Returns whether it is worth to go on; called and left with the
@@ -126,25 +167,30 @@ static bool harvest_batch(OpenclQueue *q, size_t *skip, OpenclFound *h) {
         (void) pthread_mutex_lock(&q->lock);
         if (b.n_over > 0) {
                 batch_count(q, &b, h);
+                batch_give_up(q, &b);
                 batch_remove(q, *skip, &b);
                 (void) pthread_mutex_unlock(&q->lock);
-                for (size_t i = 0; i < b.n; i++)
-                        if (b.status[i] != OPENCL_EVENT_PENDING)
-                                (void) opencl_next.clReleaseEvent(b.tracked[i].event);
+                batch_release(&b);
                 (void) pthread_mutex_lock(&q->lock);
         }
+        /* Launches without event at the end of a batch are told of by the next. */
         *skip += b.n - b.n_over;
-        return opencl_record_n(q) > *skip && (b.any_order || b.n_over == b.n);
+        return opencl_record_n(q) > *skip && !b.stopped;
 }
 
 static void harvest_report(OpenclQueue *q, const OpenclFound *h) {
-        if (h->n_done + h->n_drains == 0)
+        if (h->n_removed == 0)
                 return;
+        if (opencl_record_n(q) == 0)
+                opencl_tail_note_idle(q,
+                                q->waited ||
+                                                atomic_load(&q->app_waits) + atomic_load(&opencl_n_waiting) >
+                                                                0);
         uint64_t each_ns = opencl_guess(q, h);
         atomic_store(&q->grace, 0);
         (void) pthread_mutex_unlock(&q->lock);
 
-        atomic_fetch_sub(&opencl_n_tracked, h->n_done + h->n_drains);
+        atomic_fetch_sub(&opencl_n_tracked, h->n_removed);
         for (uint32_t i = 0; i < h->n_drains; i++)
                 xsched_queue_drained(q->xq);
         if (h->n_done > 0)
@@ -170,6 +216,8 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited
                 q->again = false;
                 for (size_t round = 0; more && round < max_rounds; round++)
                         more = harvest_batch(q, &skip, &h);
+                /* What a later batch has told of those that were passed over. */
+                q->again |= opencl_record_n(q) > 0 && q->tracked[q->head].seq <= q->known_seq;
                 harvest_report(q, &h);
                 q->looked_ns = opencl_record_n(q) > 0 ? now_ns() : 0;
                 q->waited = false;
@@ -188,17 +236,22 @@ void opencl_harvest_some(OpenclQueue *q) {
         harvest(q, 0, LAUNCH_ROUNDS, false);
 }
 
-uint64_t opencl_before_wait(OpenclQueue *q) {
+void opencl_before_wait(OpenclQueue *q, OpenclWait *w) {
+        *w = (OpenclWait){};
         if (atomic_load(&q->n_tracked) == 0)
-                return 0;
+                return;
+        atomic_fetch_add(&q->app_waits, 1);
+        w->queue = q;
         if (!q->callbacks_prompt)
                 opencl_harvest_some(q);
-        return opencl_record_last(q);
+        w->seq = opencl_record_last(q);
 }
 
-void opencl_after_wait(OpenclQueue *q, uint64_t seq) {
+void opencl_after_wait(OpenclQueue *q, OpenclWait *w, bool tells) {
+        uint64_t seq = tells ? w->seq : 0;
         if (atomic_load(&q->n_tracked) > 0)
                 harvest(q, seq, SIZE_MAX, seq != 0);
+        opencl_wait_leave(w);
 }
 
 void opencl_harvest_event(cl_event event, bool waited) {
@@ -206,7 +259,15 @@ void opencl_harvest_event(cl_event event, bool waited) {
         OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t = {};
         if (q && opencl_record_find(q, event, &t))
-                harvest(q, t.seq, SIZE_MAX, waited);
+                harvest(q, t.covers, SIZE_MAX, waited);
+}
+
+void opencl_harvest_asked(cl_event event) {
+        _cleanup_(opencl_queue_unrefp)
+        OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
+        OpenclTracked t = {};
+        if (q && atomic_load(&q->tail) && opencl_record_find(q, event, &t))
+                harvest(q, t.covers, SIZE_MAX, true);
 }
 
 bool opencl_event_is_tracked(cl_event event) {

@@ -31,8 +31,8 @@ struct XschedQueue {
         atomic_int refs;
         atomic_int outstanding;
         atomic_int waiting; /* of these, for room */
-        atomic_bool untracked;
-        void (*drain)(XschedQueue *q, void *userdata);
+        atomic_bool untracked, look_wanted;
+        void (*drain)(XschedQueue *q, void *userdata), (*look)(XschedQueue *q, void *userdata);
         void (*destroy)(void *userdata);
         void *userdata;
         int32_t hint;
@@ -52,7 +52,7 @@ static struct {
                         most; /* most in flight on one queue */
 } seen;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT, look_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER, arrived = PTHREAD_COND_INITIALIZER;
 static bool held, ending;
@@ -133,7 +133,7 @@ static void fork_child(void) {
         memset(&seen, 0, sizeof(seen));
         n_queues = 0;
         n_alive = 0;
-        once = (pthread_once_t) PTHREAD_ONCE_INIT;
+        once = look_once = (pthread_once_t) PTHREAD_ONCE_INIT;
         (void) unsetenv("XSCHED_FAKE_REPORT"); /* the parent's */
 }
 
@@ -205,6 +205,7 @@ int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
                 return -ENOMEM;
         q->refs = 1;
         q->drain = info->drain;
+        q->look = info->look;
         q->destroy = info->destroy;
         q->userdata = info->userdata;
         q->hint = info->priority_hint;
@@ -314,6 +315,38 @@ uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
 _public_
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
+}
+
+/* Too late, and by a thread of its own. */
+static void *look_for_ever(void *unused) {
+        for (;;) {
+                const struct timespec ts = {.tv_nsec = SPELL_NS};
+                (void) nanosleep(&ts, NULL);
+                for (size_t i = 0;; i++) {
+                        (void) pthread_mutex_lock(&lock);
+                        bool end = i >= n_queues;
+                        XschedQueue *q = end ? NULL : try_ref(queues[i]);
+                        (void) pthread_mutex_unlock(&lock);
+                        if (end)
+                                break;
+                        if (q && atomic_exchange(&q->look_wanted, false))
+                                q->look(q, q->userdata);
+                        xsched_queue_unref(q);
+                }
+        }
+        return NULL;
+}
+
+static void start_looking(void) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, look_for_ever, NULL) == 0)
+                (void) pthread_detach(thread);
+}
+
+_public_
+void xsched_queue_look(XschedQueue *q) {
+        atomic_store(&q->look_wanted, true);
+        (void) pthread_once(&look_once, start_looking);
 }
 
 /* Of the other layer; without all of them none is believed. */

@@ -254,6 +254,8 @@ static cl_int CL_API_CALL sim_clFlush(cl_command_queue q) {
 static cl_int CL_API_CALL sim_clFinish(cl_command_queue q) {
         scribble();
         sim.n.finishes++;
+        if (sim.in_finish)
+                sim.in_finish();
         sim_complete_to(sim.n_events);
         return CL_SUCCESS;
 }
@@ -273,6 +275,10 @@ static cl_int enqueue(cl_command_queue q, cl_event *event) {
         sim.events[sim.n_events++ % SIM_COMMANDS_MAX] = e;
         sim.n.enqueues++;
         (void) pthread_mutex_unlock(&lock);
+        void (*in_enqueue)(cl_command_queue) = sim.in_enqueue;
+        sim.in_enqueue = NULL;
+        if (in_enqueue)
+                in_enqueue(q);
         return CL_SUCCESS;
 }
 
@@ -468,6 +474,18 @@ uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
 
 uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
+}
+
+void xsched_queue_look(XschedQueue *q) {
+        __atomic_store_n(&q->look_wanted, true, __ATOMIC_SEQ_CST);
+}
+
+bool library_look(XschedQueue *q) {
+        if (!__atomic_exchange_n(&q->look_wanted, false, __ATOMIC_SEQ_CST))
+                return false;
+        library.looks++;
+        q->info.look(q, q->info.userdata);
+        return true;
 }
 
 void xsched_queue_boost(XschedQueue *q) {

@@ -48,6 +48,9 @@ typedef struct Sim {
         bool late_callbacks;                   /* callbacks wait for sim_call_back() */
         void (*in_marker)(cl_command_queue q); /* called from inside the next enqueue of a marker */
         void (*in_query)(void);                /* called before an event is asked about */
+        void (*in_finish)(void);               /* called before all is complete */
+        void (*in_enqueue)(cl_command_queue
+                                        q); /* called when the next command is in, before the call returns */
         cl_event events[SIM_COMMANDS_MAX]; /* of the enqueues, in their order; the device's reference is in it */
         int n_events;
         const char *pci; /* which extension tells the address: "khr", "nv", "amd", or NULL */
@@ -77,6 +80,7 @@ extern cl_device_id const sim_device, sim_sub_device, sim_twin;
 struct XschedQueue {
         int refs;
         int outstanding;
+        bool look_wanted;
         XschedQueueInfo info;
         char device[256];
 };
@@ -85,9 +89,12 @@ typedef struct FakeLibrary {
         bool track, held;
         uint32_t limit;
         uint64_t budget_ns, each_ns; /* each_ns: what was asked last */
-        int launches, nowait, completed, drained, boosts, queues_alive;
+        int launches, nowait, completed, drained, boosts, looks, queues_alive;
         uint64_t device_ns;
         XschedQueue *last; /* made */
 } FakeLibrary;
 
 extern FakeLibrary library;
+
+/* The control thread looks, if `q` has been asked for. Returns whether it was. */
+bool library_look(XschedQueue *q);

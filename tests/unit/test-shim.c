@@ -152,6 +152,46 @@ static void case_drain(void) {
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
 }
 
+/* --- looking --- */
+
+static _Atomic int looks, looks_more;
+
+static void count_look(XschedQueue *q, void *userdata) {
+        CHECK(userdata == &looks);
+        atomic_fetch_add(&looks, 1);
+        if (atomic_load(&looks_more) > 0) {
+                atomic_fetch_sub(&looks_more, 1);
+                xsched_queue_look(q);
+        }
+}
+
+/* Once for each time that somebody asks, from inside, too; after a pause as well, and when the service is gone. Nobody
+ * is looked at who has not asked. */
+static void case_look(void) {
+        FakeScheduler *s = scheduler();
+        XschedQueue *q = attached_queue(s, (XschedQueueInfo){.look = count_look, .userdata = &looks});
+        XschedQueue *other = queue((XschedQueueInfo){.look = count_look, .userdata = &drains});
+        XschedQueue *blind = queue((XschedQueueInfo){});
+
+        atomic_store(&looks_more, 5);
+        xsched_queue_look(blind);
+        xsched_queue_look(q);
+        CHECK(poll_until(atomic_load(&looks) == 6));
+        for (int i = 7; i < 100; i++) {
+                xsched_queue_look(q);
+                CHECK(poll_until(atomic_load(&looks) == i));
+                if (i % 10 == 0) /* long enough that the control thread sleeps */
+                        CHECK(usleep(3000) == 0);
+        }
+        fake_client_hang_up(&s->clients[0]);
+        CHECK(poll_until(counters().state == XSCHED_STATE_DETACHED));
+        xsched_queue_look(q);
+        CHECK(poll_until(atomic_load(&looks) == 100));
+        xsched_queue_unref(other);
+        xsched_queue_unref(blind);
+        xsched_queue_unref(q);
+}
+
 /* --- the service goes --- */
 
 static void case_hang_up(void) {
@@ -375,6 +415,7 @@ static const BusCase cases[] = {
                 CASE(unregister),
                 CASE(storm),
                 CASE(drain),
+                CASE(look),
                 CASE(hang_up),
                 CASE(no_service),
                 CASE(bus_lost),

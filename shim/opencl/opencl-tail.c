@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The tail: see opencl-tail.h
+ */
+
+#include "shim/opencl/opencl-tail.h"
+#include "common/time-util.h"
+#include "shim/opencl/opencl-bound.h"
+#include "shim/opencl/opencl-marker.h"
+#include "shim/opencl/opencl-own.h"
+#include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-time.h"
+#include "shim/opencl/opencl-track.h"
+
+#define TOLD_MIN 4U                    /* ends that waits have told, before there is a tail */
+#define MANY     256U                  /* launches, whose end says as much as another one */
+#define PAUSE_NS (1 * NSEC_PER_MSEC)   /* without launches, that is not chance */
+#define LONG_NS  (500 * NSEC_PER_USEC) /* beside a launch that is longer an event costs nothing */
+
+/* Looks that leave it to a wait: for the queue; and in clWaitForEvents(), which may be for another. */
+#define TRUST_QUEUE  16U
+#define TRUST_EVENTS 2U
+
+_Atomic uint32_t opencl_n_waiting;
+
+void opencl_tail_reset(OpenclQueue *q) {
+        atomic_store(&q->tail, false);
+        atomic_store(&q->since_point, 0);
+        atomic_store(&q->app_waits, 0);
+        q->arm = false;
+        q->n_told = q->n_trusted = 0;
+        q->untold_ns = q->told_seq = 0;
+        q->newest_ns = 0;
+}
+
+/* --- which launches --- */
+
+static bool is_on(OpenclQueue *q) {
+        return atomic_load_explicit(&q->tail, memory_order_relaxed) &&
+                        atomic_load_explicit(&q->in_order, memory_order_relaxed) &&
+                        !atomic_load_explicit(&q->multi_threaded, memory_order_relaxed) &&
+                        atomic_load_explicit(&q->mean_ns, memory_order_relaxed) < LONG_NS;
+}
+
+bool opencl_tail_takes(OpenclQueue *q, uint64_t kind) {
+        if (!is_on(q) || opencl_time_is_due(q, kind))
+                return false;
+        if (atomic_load_explicit(&q->n_tracked, memory_order_relaxed) == 0)
+                return true;
+
+        uint32_t limit = opencl_bound_limit(q, kind),
+                 every = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY);
+        return atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1 < every;
+}
+
+void opencl_tail_note_idle(OpenclQueue *q, bool told) {
+        q->untold_ns = told ? 0 : now_ns();
+        if (!told)
+                return;
+        q->n_told = (uint32_t) MIN(q->n_told + 1 + (q->last_seq - q->told_seq) / MANY, (uint64_t) TOLD_MIN);
+        q->told_seq = q->last_seq;
+        if (q->n_told == TOLD_MIN && !atomic_load_explicit(&q->tail, memory_order_relaxed))
+                atomic_store(&q->tail, true);
+}
+
+/* Under the lock. It was at rest, and nobody would have told: once that is chance (a thread that has lost its CPU), not
+ * twice. */
+static void note_rest(OpenclQueue *q) {
+        q->n_told -= MIN(q->n_told, TOLD_MIN / 2);
+        q->told_seq = q->last_seq;
+        if (q->n_told == 0)
+                atomic_store(&q->tail, false);
+}
+
+void opencl_tail_note_begin(OpenclQueue *q, uint64_t now) {
+        if (q->untold_ns != 0 && ns_sub(now, q->untold_ns) >= PAUSE_NS)
+                note_rest(q);
+        q->untold_ns = 0;
+}
+
+/* Under the lock. Its launches have events, and sentinels, from now on. */
+static void end_tail(OpenclQueue *q) {
+        atomic_store(&q->tail, false);
+        q->n_told = 0;
+}
+
+/* --- closing it --- */
+
+/* Under the lock. */
+static bool is_open(const OpenclQueue *q) {
+        return opencl_record_n(q) > 0 && !q->tracked[q->n - 1].event;
+}
+
+/* All that has a number has been submitted, so the marker comes behind it. */
+static void put_marker(OpenclQueue *q, uint64_t newest) {
+        const OpenclTrack t = {.kind = OPENCL_TRACK_POINT, .start_ns = now_ns(), .covers = newest};
+        cl_event marker = NULL;
+
+        if (!opencl_queue_pin(q))
+                return;
+        if (opencl_marker_enqueue(q->handle, &marker) == CL_SUCCESS)
+                (void) opencl_track(q, marker, &t);
+        opencl_queue_unpin(q);
+}
+
+void opencl_tail_close(OpenclQueue *q) {
+        (void) pthread_mutex_lock(&q->lock);
+        uint64_t newest = q->last_seq;
+        bool any = opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest), open = any && is_open(q);
+        q->arm |= any;
+        (void) pthread_mutex_unlock(&q->lock);
+
+        if (open)
+                put_marker(q, newest);
+        if (any)
+                opencl_harvest_some(q);
+}
+
+void opencl_tail_close_held(OpenclQueue *q) {
+        if (unlikely(xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD))
+                opencl_tail_close(q);
+}
+
+void opencl_tail_close_bound(OpenclQueue *q, uint32_t keep) {
+        uint32_t limit = xsched_queue_limit_for(q->xq, atomic_load(&q->mean_ns));
+
+        (void) pthread_mutex_lock(&q->lock);
+        if (limit < 2 * OPENCL_TAIL_EVERY)
+                end_tail(q);
+        bool needed = is_open(q) && atomic_load(&q->since_point) >= keep;
+        (void) pthread_mutex_unlock(&q->lock);
+
+        if (needed)
+                opencl_tail_close(q);
+}
+
+void opencl_tail_end(OpenclQueue *q) {
+        if (atomic_load(&q->n_tracked) == 0)
+                return;
+        (void) pthread_mutex_lock(&q->lock);
+        end_tail(q);
+        (void) pthread_mutex_unlock(&q->lock);
+        opencl_tail_close(q);
+}
+
+/* --- looking --- */
+
+/* Under the lock. Whether somebody will tell. */
+static bool is_waited_for(OpenclQueue *q) {
+        if (atomic_load(&q->app_waits) > 0 || atomic_load(&q->bound_waiters) > 0)
+                return ++q->n_trusted % TRUST_QUEUE != 0;
+        /* By its event: not for what has none. */
+        if (atomic_load(&opencl_n_waiting) > 0 && !is_open(q))
+                return ++q->n_trusted % TRUST_EVENTS != 0;
+        q->n_trusted = 0;
+        return false;
+}
+
+typedef enum Look {
+        LOOK_NOTHING, /* there is nothing in flight, or its end will be heard of */
+        LOOK_AGAIN,
+        LOOK_CLOSE,
+} Look;
+
+/* Under the lock. */
+static Look look(OpenclQueue *q) {
+        if (opencl_record_n(q) == 0 || q->idle)
+                return LOOK_NOTHING;
+
+        bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+        bool rests = ns_sub(now_ns(), q->newest_ns) >= OPENCL_TAIL_REST_NS;
+        if (!held && !rests)
+                return LOOK_AGAIN;
+        if (is_waited_for(q))
+                return LOOK_AGAIN;
+        if (!held && atomic_load(&q->app_waits) == 0 && atomic_load(&q->bound_waiters) == 0)
+                note_rest(q);
+        return LOOK_CLOSE;
+}
+
+void opencl_tail_look(XschedQueue *xq, void *userdata) {
+        PROTECT_ERRNO;
+        OpenclQueue *q = userdata;
+
+        if (!opencl_own_begin())
+                return;
+        /* Of a released queue the tail is closed already. */
+        if (opencl_queue_pin(q)) {
+                Look l = LOOK_NOTHING;
+                if (q->xq == xq) {
+                        (void) pthread_mutex_lock(&q->lock);
+                        l = look(q);
+                        (void) pthread_mutex_unlock(&q->lock);
+                }
+                if (l == LOOK_CLOSE)
+                        opencl_tail_close(q);
+                else if (l == LOOK_AGAIN)
+                        xsched_queue_look(xq);
+                opencl_queue_unpin(q);
+        }
+        opencl_own_end();
+}

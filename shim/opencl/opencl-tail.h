@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The tail: launches of an in-order queue that have no events of their own
+ *
+ * An event costs a tiny launch 2 to 3 us on a GPU, and a completion callback 11 us; both may be more than the
+ * launch itself. So a queue whose application tells when it is idle, by waiting for it, has an event at every
+ * eighth launch only, and no callback at all. What is waited for, read blocking, or found complete by the
+ * application tells the end of all that was launched before, with no event; so does the event of a later launch.
+ *
+ * A queue has a tail when its application's own waits have told the last four ends of work in flight (or fewer of
+ * many launches), and its launches are short. It has none any more once it was found at rest twice with nobody
+ * waiting for it, or once its launches meet a bound of so few that each has to be known.
+ *
+ * What holds, whatever the interleaving:
+ *
+ *   What is said to be complete is complete. A launch has a number, `seq`, which it gets when its native call has
+ *   returned, and `covers`: the newest number that had been given when its own native call began, on an in-order queue
+ *   or for a marker without a wait list; else 0. So all up to `covers` was submitted before it, and is complete when
+ *   its event is, whatever the order in which two threads came back to us. Launches without event are known complete
+ *   by nothing else but `covers` of a later one, or by a wait that began when they had their number.
+ *
+ *   The end is always heard of. While something is in flight, one of these is true: an idle sentinel is armed, at the
+ *   newest launch or before it; a harvester is at work, which arms one or asks for a look before it ends; a look is to
+ *   come. A look is the control thread's, within a millisecond. Where nobody has launched since OPENCL_TAIL_REST_NS
+ *   and nobody waits, or where the queue is held, it closes the tail, by a marker with an event and a sentinel. So the
+ *   end of a queue at rest is known a millisecond late at most, and twice at most before it has no tail any more; who
+ *   waits, tells at once. That somebody waits is trusted for so many looks (a thread can leave a wait without coming
+ *   back from it); then the tail is closed once.
+ *
+ *   The bound counts what is not known complete: it lets through fewer than it may, by seven at most, and never more.
+ *   With a bound of less than 16 more of the launches have events, half of the bound at most apart.
+ *
+ *   A queue whose last reference is released is closed before its handle goes.
+ *
+ *   The application's own events, wait lists, callbacks and order are what they are without us: a launch with any of
+ *   these, or one that is a sample (opencl-time.h), has its event as ever, and so has every launch of a queue that is
+ *   out of order or that several threads launch to at once.
+ */
+
+#include "shim/opencl/opencl-queue.h"
+
+#define OPENCL_TAIL_EVERY 8U
+
+#define OPENCL_TAIL_REST_NS (200 * NSEC_PER_USEC)
+
+/* Whether a launch of this kind, which starts now, goes without an event. */
+bool opencl_tail_takes(OpenclQueue *q, uint64_t kind);
+
+/* One launch in so many has an event. */
+static inline uint32_t opencl_tail_every(const OpenclQueue *q) {
+        return atomic_load_explicit(&q->tail, memory_order_relaxed) ? OPENCL_TAIL_EVERY : 1;
+}
+
+/* Whatever is in flight, its end will be heard of by a sentinel. Calls the runtime; from any thread that may. */
+void opencl_tail_close(OpenclQueue *q);
+
+/* The same where the queue is held, or is about to be waited for until `keep` are in flight; a short bound, of
+ * which each launch has to be known, ends the tail. */
+void opencl_tail_close_held(OpenclQueue *q);
+void opencl_tail_close_bound(OpenclQueue *q, uint32_t keep);
+
+/* The application's last reference is about to be released. */
+void opencl_tail_end(OpenclQueue *q);
+
+/* XschedQueueInfo.look */
+void opencl_tail_look(XschedQueue *xq, void *userdata);
+
+/* Under the queue's lock: nothing is in flight any more; `told`: while the application waited for it. And: something
+ * will be, when nothing was. */
+void opencl_tail_note_idle(OpenclQueue *q, bool told);
+void opencl_tail_note_begin(OpenclQueue *q, uint64_t now);
+
+void opencl_tail_reset(OpenclQueue *q);
+
+/* --- waits of the application --- */
+
+/* One that may be left without being returned from: opencl_wait_leave() is its clean-up. */
+typedef struct OpenclWait {
+        OpenclQueue *queue;
+        uint64_t seq;
+} OpenclWait;
+
+static inline void opencl_wait_leave(OpenclWait *w) {
+        if (w->queue)
+                atomic_fetch_sub(&w->queue->app_waits, 1);
+        w->queue = NULL;
+}
+
+/* Threads in clWaitForEvents(), which may wait for any queue. */
+extern _hidden_ _Atomic uint32_t opencl_n_waiting;
+
+static inline void opencl_waiting_leave(const bool *counted) {
+        if (*counted)
+                atomic_fetch_sub(&opencl_n_waiting, 1);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Launches without events, over a simulated runtime: which they are, and that each end is told, once, and not too early
+ */
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "common/time-util.h"
+#include "layer-fixture.h"
+#include "shim/opencl/opencl-tail.h"
+#include "tests/lib/deadline.h"
+
+static void finish(cl_command_queue q) {
+        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
+}
+
+/* A queue whose application has told the ends of its work often enough. */
+static cl_command_queue waiting_queue(cl_command_queue_properties properties) {
+        cl_command_queue q = queue(properties);
+
+        library.track = true;
+        library.completed = 0;
+        for (int i = 0; i < 20; i++) {
+                launches(q, 1);
+                finish(q);
+        }
+        assert_int_equal(library.completed, 20);
+        library.completed = 0;
+        sim.n_events = 0;
+        /* However long this thread has waited for a CPU meanwhile, its launches are short. */
+        atomic_store(&opencl_queue_find(q)->mean_ns, NSEC_PER_USEC);
+        return q;
+}
+
+static bool has_tail(cl_command_queue q) {
+        return atomic_load(&opencl_queue_find(q)->tail);
+}
+
+/* Longer than a queue may rest. Nothing depends on how much longer. */
+static void rest(void) {
+        uint64_t until = now_ns() + 2 * OPENCL_TAIL_REST_NS;
+
+        while (now_ns() < until)
+                ;
+}
+
+/* How many commands have an event that we hold. */
+static int n_events_held(void) {
+        int n = 0;
+
+        for (int i = 0; i < sim.n_events; i++)
+                n += sim.events[i] && sim.events[i]->refs > 1;
+        return n;
+}
+
+static void test_waits_tell(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        assert_true(has_tail(q));
+        SimCounters before = sim.n;
+        for (int i = 0; i < 100; i++) {
+                launches(q, 1);
+                assert_int_equal(n_events_held(), 0);
+                finish(q);
+                assert_int_equal(library.completed, i + 1);
+        }
+        launches(q, 5);
+        assert_int_equal(cl->clEnqueueReadBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL), CL_SUCCESS);
+        assert_int_equal(library.completed, 106);
+        assert_int_equal(sim.n.callbacks, before.callbacks);
+        assert_int_equal(sim.n.queries, before.queries);
+        assert_int_equal(sim.n.retains, before.retains);
+        assert_int_equal(sim.n.markers, 0);
+        assert_int_equal(library.last->outstanding, 0);
+        release(q);
+}
+
+/* One event in eight; what is before it is known by it. */
+static void test_points(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        int callbacks = sim.n.callbacks;
+        launches(q, 48);
+        assert_in_range(n_events_held(), 5, 6);
+        assert_int_equal(sim.n.callbacks, callbacks);
+        assert_int_equal(library.completed, 0);
+
+        /* The launch that finds many looks what is over. */
+        sim_complete_to(40);
+        launches(q, 40);
+        assert_in_range(library.completed, 32, 40);
+        finish(q);
+        assert_int_equal(library.completed, 88);
+        assert_true(has_tail(q));
+        release(q);
+}
+
+/* Once it launches and nobody waits: a look finds it at rest, and its end is told. */
+static void launch_and_rest(cl_command_queue q, int n) {
+        sim.n_events = 0;
+        library.completed = 0;
+        launches(q, n);
+        rest();
+        assert_true(library_look(library.last));
+        assert_int_equal(library.completed, 0);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, n);
+        assert_int_equal(library.last->outstanding, 0);
+}
+
+/* Once is chance; twice, and its ends are told by callbacks from then on. */
+static void test_at_rest(void **state) {
+        for (int n = 1; n <= 20; n++) {
+                cl_command_queue q = waiting_queue(0);
+
+                launch_and_rest(q, n);
+                assert_true(has_tail(q));
+                launch_and_rest(q, n);
+                assert_false(has_tail(q));
+
+                int callbacks = sim.n.callbacks;
+                launches(q, 1);
+                assert_int_equal(sim.n.callbacks, callbacks + 1);
+                sim_complete_to(sim.n_events);
+                assert_int_equal(library.completed, n + 1);
+                release(q);
+        }
+}
+
+/* What comes behind the marker is told, too. */
+static void test_launches_behind_a_marker(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 3);
+        rest();
+        assert_true(library_look(library.last));
+        assert_int_equal(sim.n.markers, 1);
+        launches(q, 2);
+        sim_complete_to(4);
+        assert_int_equal(library.completed, 3);
+        sim_complete_to(6);
+        for (int i = 0; i < 3 && library.completed < 5; i++) {
+                rest();
+                (void) library_look(library.last);
+                sim_complete_to(sim.n_events);
+        }
+        assert_int_equal(library.completed, 5);
+        release(q);
+}
+
+static int looks_in_finish;
+
+static void look_in_finish(void) {
+        rest();
+        for (int i = 0; i < looks_in_finish; i++)
+                assert_true(library_look(library.last));
+}
+
+/* It is left to who waits to tell; but not for ever. */
+static void test_waits_are_trusted(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        looks_in_finish = 10;
+        sim.in_finish = look_in_finish;
+        launches(q, 1);
+        finish(q);
+        assert_int_equal(sim.n.markers, 0);
+        assert_int_equal(library.completed, 1);
+
+        looks_in_finish = 16;
+        launches(q, 1);
+        finish(q);
+        assert_int_equal(sim.n.markers, 1);
+        assert_int_equal(library.completed, 2);
+        assert_true(has_tail(q));
+        sim.in_finish = NULL;
+        release(q);
+}
+
+static atomic_bool in_finish;
+
+static void wait_for_ever(void) {
+        atomic_store(&in_finish, true);
+        for (;;)
+                (void) pause();
+}
+
+static void *finish_for_ever(void *queue) {
+        (void) cl->clFinish(queue);
+        return NULL;
+}
+
+static void test_wait_is_cancelled(void **state) {
+        cl_command_queue q = waiting_queue(0);
+        pthread_t thread;
+        void *result;
+
+        launches(q, 3);
+        atomic_store(&in_finish, false);
+        sim.in_finish = wait_for_ever;
+        assert_int_equal(pthread_create(&thread, NULL, finish_for_ever, q), 0);
+        assert_true(poll_until(atomic_load(&in_finish)));
+        assert_int_equal(atomic_load(&opencl_queue_find(q)->app_waits), 1);
+        assert_int_equal(pthread_cancel(thread), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        sim.in_finish = NULL;
+        assert_int_equal(atomic_load(&opencl_queue_find(q)->app_waits), 0);
+
+        rest();
+        assert_true(library_look(library.last));
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, 3);
+        release(q);
+}
+
+/* Others wait for what is in flight: it is closed at the gate, or by a look; and goes on as before. */
+static void test_held(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        sim.is_cpu = true;
+        launches(q, 3);
+        library.held = true;
+        assert_true(library_look(library.last));
+        assert_int_equal(sim.n.markers, 1);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, 3);
+        library.held = false;
+        assert_true(has_tail(q));
+
+        launches(q, 3);
+        library.held = true;
+        launches(q, 1);
+        assert_int_equal(sim.n.markers, 2);
+        library.held = false;
+        finish(q);
+        assert_int_equal(library.completed, 7);
+        assert_true(has_tail(q));
+        release(q);
+}
+
+static void test_release_closes(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 5);
+        release(q);
+        assert_int_equal(sim.n.markers, 1);
+        assert_int_equal(library.queues_alive, 1);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, 5);
+        assert_int_equal(library.queues_alive, 0);
+}
+
+/* No marker is to be had: what was launched is told when the queue goes, at the latest. */
+static void test_no_marker(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 5);
+        sim.fail_next = CL_OUT_OF_HOST_MEMORY;
+        release(q);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.queues_alive, 0);
+        assert_int_equal(library.completed, 5);
+}
+
+static void test_out_of_order_has_none(void **state) {
+        cl_command_queue q = waiting_queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+
+        launches(q, 20);
+        assert_int_equal(n_events_held(), 20);
+        finish(q);
+        assert_int_equal(library.completed, 20);
+
+        /* Made so later: what is in flight without event ends by the wait. */
+        cl_command_queue other = waiting_queue(0);
+        launches(other, 3);
+        assert_int_equal(cl->clSetCommandQueueProperty(
+                                         other, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
+                        CL_SUCCESS);
+        launches(other, 3);
+        assert_int_equal(n_events_held(), 3);
+        sim_end(3, CL_COMPLETE);
+        sim_end(4, CL_COMPLETE);
+        opencl_harvest(opencl_queue_find(other), 0);
+        assert_int_equal(library.completed, 2);
+        finish(other);
+        assert_int_equal(library.completed, 6);
+        release(q);
+        release(other);
+}
+
+static cl_event behind;
+
+static void launch_another(cl_command_queue q) {
+        assert_int_equal(launch(q, 0, NULL, &behind), CL_SUCCESS);
+}
+
+/* Two threads at once: the later number need not be the later command. */
+static void test_two_at_once(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        sim.in_enqueue = launch_another; /* which has the lower number, though it comes second */
+        launches(q, 1);
+        sim_end(0, CL_COMPLETE);
+        opencl_harvest(opencl_queue_find(q), 0);
+        assert_int_equal(library.completed, 0);
+        sim_end(1, CL_COMPLETE);
+        opencl_harvest(opencl_queue_find(q), 0);
+        assert_int_equal(library.completed, 1); /* the other's number came after its call */
+        assert_int_equal(cl->clReleaseEvent(behind), CL_SUCCESS);
+
+        launches(q, 1);
+        assert_int_equal(n_events_held(), 1);
+        sim_complete_to(sim.n_events);
+        opencl_harvest(opencl_queue_find(q), 0);
+        assert_int_equal(library.completed, 3);
+        release(q);
+}
+
+/* The application's own events are as ever, and tell when they are asked. */
+static void test_own_events(void **state) {
+        cl_command_queue q = waiting_queue(0);
+        cl_event e[3];
+        cl_int status;
+
+        launches(q, 3);
+        for (size_t i = 0; i < ELEMENTSOF(e); i++) {
+                assert_int_equal(launch(q, 0, NULL, e + i), CL_SUCCESS);
+                assert_int_equal(references(e[i]), 1);
+        }
+        int callbacks = sim.n.callbacks;
+        sim_complete_to(5);
+        assert_int_equal(library.completed, 0);
+        assert_int_equal(cl->clGetEventInfo(e[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+                                         NULL),
+                        CL_SUCCESS);
+        assert_int_equal(status, CL_COMPLETE);
+        assert_int_equal(library.completed, 5);
+        assert_int_equal(cl->clWaitForEvents(1, e + 2), CL_SUCCESS);
+        assert_int_equal(library.completed, 6);
+        assert_int_equal(sim.n.callbacks, callbacks);
+        for (size_t i = 0; i < ELEMENTSOF(e); i++) {
+                assert_int_equal(references(e[i]), 1);
+                assert_int_equal(cl->clReleaseEvent(e[i]), CL_SUCCESS);
+        }
+        release(q);
+}
+
+static void test_failed_launch(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 1);
+        sim.fail_next = CL_OUT_OF_RESOURCES;
+        assert_int_equal(launch(q, 0, NULL, NULL), CL_OUT_OF_RESOURCES);
+        assert_int_equal(library.completed, 1);
+        finish(q);
+        assert_int_equal(library.completed, 2);
+        release(q);
+}
+
+/* A bound of few: each has to be known, and is. */
+static void test_short_bound(void **state) {
+        cl_command_queue q = waiting_queue(0);
+        OpenclQueue *record = opencl_queue_find(q);
+
+        library.limit = 4;
+        launches(q, 4);
+        assert_in_range(n_events_held(), 1, 2);
+        sim_complete_to(4);
+        launches(q, 1);
+        assert_int_equal(library.completed, 4);
+        assert_int_equal(atomic_load(&record->grace), 0);
+        finish(q);
+        assert_int_equal(library.completed, 5);
+        release(q);
+}
+
+/* The layer ends with launches in flight that nobody knows of but us. */
+static void test_forget(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 5);
+        opencl_queue_forget_all();
+        assert_int_equal(library.completed, 5);
+        assert_int_equal(opencl_n_tracked, 0);
+        (void) library_look(library.last);
+        assert_int_equal(sim.n.markers, 0);
+        sim_complete_to(sim.n_events);
+        release(q);
+}
+
+/* The record of a queue that was forgotten stays. */
+static int end_teardown(void **state) {
+        assert_int_equal(sim.n.events_alive, 0);
+        assert_int_equal(opencl_n_tracked, 0);
+        return 0;
+}
+
+int main(void) {
+#define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
+        const struct CMUnitTest tests[] = {
+                        T(test_waits_tell),
+                        T(test_points),
+                        T(test_at_rest),
+                        T(test_launches_behind_a_marker),
+                        T(test_waits_are_trusted),
+                        T(test_wait_is_cancelled),
+                        T(test_held),
+                        T(test_release_closes),
+                        T(test_no_marker),
+                        T(test_out_of_order_has_none),
+                        T(test_two_at_once),
+                        T(test_own_events),
+                        T(test_failed_launch),
+                        T(test_short_bound),
+                        cmocka_unit_test_setup_teardown(test_forget, layer_setup, end_teardown),
+        };
+        return cmocka_run_group_tests(tests, layer_setup_group, NULL);
+}
