@@ -255,7 +255,13 @@ void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u) {
 
         /* From idle to busy, or back; and no further than there is. */
         ns = CLAMP(ns, -(int64_t) u->busy_ns, (int64_t) u->idle_ns);
-        u->busy_ns = a->told_busy_ns = MAX(a->told_busy_ns, u->busy_ns + (uint64_t) ns);
+
+        uint64_t busy_ns = u->busy_ns + (uint64_t) ns, handover_ns = MIN(d->handover_ns, busy_ns);
+        busy_ns -= handover_ns;
+        a->told_busy_ns = MAX(a->told_busy_ns, busy_ns);
+        u->busy_ns = a->told_busy_ns;
+        u->kept_ns += ns_sub(handover_ns, a->told_busy_ns - busy_ns);
+        u->kept_ns = a->told_kept_ns = MAX(a->told_kept_ns, u->kept_ns);
         u->idle_ns = a->told_idle_ns = MAX(a->told_idle_ns, u->idle_ns - (uint64_t) ns);
 }
 

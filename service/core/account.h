@@ -61,7 +61,7 @@ typedef struct DeviceAccount {
 
         /* What is estimated beyond what the policy has counted, or short of it. */
         int64_t estimated_ns, away_estimated_ns;
-        uint64_t told_busy_ns, told_idle_ns; /* never back */
+        uint64_t told_busy_ns, told_kept_ns, told_idle_ns; /* never back */
 } DeviceAccount;
 
 #define DEVICE_ACCOUNT_NULL ((DeviceAccount){.at = NSEC_INFINITY})

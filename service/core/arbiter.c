@@ -161,7 +161,7 @@ static void write_verdict(Queue *q, Verdict v) {
                 page_slot_wake(q->page_slot, waiters);
                 crowd_end(&t);
         }
-        edge_mark(q, now_ns());
+        edge_verdict(q, v == VERDICT_RUN, now_ns());
         q->holds = v == VERDICT_HOLD;
         if (q->holds)
                 tail_begin(q);

@@ -70,6 +70,7 @@ struct Device {
         Costs costs; /* what the votes come to */
         CostVotes votes;
 
+        uint64_t handover_ns; /* of its entities */
         DeviceAccount account;
         uint64_t saved_at; /* group-totals.h */
 

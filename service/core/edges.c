@@ -37,7 +37,40 @@ static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
 }
 
 void edge_mark(Queue *q, uint64_t now) {
+        q->given_ns = 0;
         (void) take_flight(q, read_stamps(q).launched, now);
+}
+
+/* What the policy has counted since the verdict, but for the time since the launch. */
+static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
+        Entity *e = q->entity;
+        uint64_t given = q->given_ns;
+
+        if (given == 0 || (s->launched <= given && ready))
+                return; /* it may still launch */
+        q->given_ns = 0;
+        if (!e || e->n_queues != 1 || s->launched <= given || s->launched > now || s->ready > given ||
+                        (s->drained > given && s->drained < s->launched))
+                return;
+
+        uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns);
+        uint64_t before = ns_sub(counted, now - s->launched), most = MIN(s->launched - given, EDGE_GAP_MAX);
+
+        before = MIN(before, most);
+        e->handover_ns += before;
+        e->device->handover_ns += before;
+}
+
+void edge_verdict(Queue *q, bool run, uint64_t now) {
+        const Stamps s = read_stamps(q);
+
+        note_handover(q, &s, q->ready, now);
+        (void) take_flight(q, s.launched, now);
+        q->given_ns = 0;
+        if (!run || !q->ready || !q->entity || page_slot_read_in_flight(q->page_slot) > 0)
+                return;
+        q->given_ns = now;
+        q->given_counted_ns = entity_counted(q->entity, now);
 }
 
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now) {
@@ -107,6 +140,7 @@ void edge_look(Queue *q) {
         if (q->own || q->boosted)
                 queue_look_boost(q, ready);
         arbiter_queue_goes_on(q);
+        note_handover(q, &s, ready, now);
         look_between(q, &s, ready, mark, flight, now);
         if (ready && !q->ready) {
                 at = edge_time(q, s.ready, now);

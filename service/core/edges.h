@@ -12,6 +12,12 @@
  * way round. What it counts itself, the time that it has had something in flight, says for how long it ran between two
  * looks; as long as there is between them at most. The policy is told so much, where an entity is one queue. Who counts
  * too little is charged as one that stamps its ends too early.
+ *
+ * Hand-over. From the verdict to the launch that waited for it the policy counts run time, and the device had nothing
+ * to do: 3 to 5 % of what short turns come to. The stamp of the launch says how long that was, where the entity is one
+ * queue and has not been idle since; the time up to it, EDGE_GAP_MAX at most, is told as kept and not as run. It
+ * remains a part of the share and of what Max= counts: it was the device's time. What was told as run time meanwhile
+ * stays that.
  */
 
 #include "arbiter.h"
@@ -19,11 +25,17 @@
 /* Older than this is a client's fancy, or the fault of a service that was absent. */
 #define EDGE_LATE_MAX (2 * NSEC_PER_MSEC)
 
+/* Of the hand-over more than that is not believed. */
+#define EDGE_GAP_MAX (1 * NSEC_PER_MSEC)
+
 /* When something happened, by the client's stamp (0: none), as far as it is believed. */
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now);
 
 /* What it has had in flight counts from now on: it is watched from now on, or may launch, or may not. */
 void edge_mark(Queue *q, uint64_t now);
+
+/* Its word says run, or hold, from now on. */
+void edge_verdict(Queue *q, bool run, uint64_t now);
 
 /* Looks at the slot, which was named as dirty. */
 void edge_look(Queue *q);

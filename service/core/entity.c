@@ -180,6 +180,7 @@ Entity *entity_free(Entity *e) {
         forget_changed(e);
         entity_usage(e, now_ns(), &e->usage);
         e->estimate = (Estimate){0};
+        e->handover_ns = 0; /* is in `usage` */
         usage_add(&e->group->usage, &e->usage);
         e->group->gone_source = source;
         e->group->service_wait_ns += e->service_wait_ns;
@@ -268,6 +269,7 @@ void entity_take_queue(Entity *e, Queue *q) {
 
         if (old == e)
                 return;
+        q->given_ns = 0;
         if (old) {
                 tail_leave(q);
                 entity_count(old, q, false, false, false);
@@ -321,6 +323,7 @@ static void counted_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
                 e->device->ops->entity_usage(e->policy, now, &u);
                 usage_add(ret, &u);
         }
+        ret->run_ns = ns_sub(ret->run_ns, e->handover_ns);
 }
 
 uint64_t entity_counted(const Entity *e, uint64_t now) {
@@ -332,7 +335,12 @@ uint64_t entity_counted(const Entity *e, uint64_t now) {
 
 void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret) {
         counted_usage(e, now, ret);
-        ret->run_ns = estimate_tell(&e->estimate, now, ret->run_ns);
+
+        uint64_t counted_ns = ret->run_ns;
+        ret->run_ns = estimate_tell(&e->estimate, now, counted_ns);
+        /* What was told as run time stays that. */
+        ret->kept_ns += ns_sub(e->handover_ns, estimate_ahead(&e->estimate, now, counted_ns));
+        ret->kept_ns = e->told_kept_ns = MAX(e->told_kept_ns, ret->kept_ns);
         entity_save_totals(e, ret);
 }
 

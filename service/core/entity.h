@@ -80,6 +80,8 @@ struct Entity {
         PolicyUsage usage; /* of policy entities that are gone */
         PolicyUsage saved; /* what its group's entry has of it: group-totals.h */
         uint64_t saved_service_wait_ns;
+        uint64_t handover_ns; /* of what the policy counted: edges.h */
+        uint64_t told_kept_ns;
         uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
         struct {
                 PolicyUsage usage;

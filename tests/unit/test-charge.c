@@ -365,6 +365,117 @@ static void test_liar(void **state) {
         manager_free(m);
 }
 
+/* The other is idle, and may be waited for. */
+static void until_let_go(Queue *q) {
+        uint64_t end = now_ns() + TEST_DEADLINE_NS;
+
+        while (held(q) && now_ns() < end) {
+                own_clock_pass(NSEC_PER_USEC);
+                arbiter_touch(q->device);
+                arbiter_flush(q->manager);
+        }
+        assert_true(!held(q) && q->given_ns > 0);
+}
+
+/* It waits at the gate, and is let go. */
+static void let_go(Queue *q, Queue *other) {
+        begin(q);
+        begin(other);
+        assert_true(held(q));
+        drain(q);
+        atomic_store(&q->page_slot->waiters, 1);
+        finish(other);
+        until_let_go(q);
+}
+
+static uint64_t launch(Queue *q) {
+        uint64_t now = now_ns();
+
+        atomic_store(&q->page_slot->launched_ns, now);
+        atomic_store(&q->page_slot->waiters, 0);
+        return now;
+}
+
+/* From the verdict to the launch nothing runs: it is told as kept. */
+static void test_handover(void **state) {
+        Manager *m = manager_make();
+        uint64_t begun = now_ns(), gaps_ns = 0;
+        Process a = join(m, "/a", 0), b = join(m, "/b", 10);
+        Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
+
+        for (unsigned i = 0; i < 20; i++) {
+                let_go(q, other);
+
+                uint64_t given = q->given_ns, counted = q->given_counted_ns, launched, now;
+                own_clock_pass(i % 5 == 4 ? 2 * EDGE_GAP_MAX : 50 * NSEC_PER_USEC);
+                PolicyUsage before = used(q); /* told as run time: that stays */
+                launched = launch(q);
+                own_clock_pass(50 * NSEC_PER_USEC);
+                if (i % 2 == 0) { /* it ends, or is held */
+                        atomic_store(&q->page_slot->drained_ns, now_ns());
+                        finish(q);
+                } else {
+                        begin(other);
+                        assert_true(held(q) && q->tail);
+                }
+                now = now_ns();
+                gaps_ns += MIN(launched - given, EDGE_GAP_MAX);
+                assert_int_equal(q->given_ns, 0);
+                assert_int_equal(q->entity->handover_ns, gaps_ns);
+                assert_int_equal(q->device->handover_ns, gaps_ns);
+                assert_true(entity_counted(q->entity, now) + MIN(launched - given, EDGE_GAP_MAX) <=
+                                counted + (now - given));
+                assert_true(used(q).run_ns >= before.run_ns && used(q).kept_ns >= before.kept_ns);
+                assert_true(used(q).run_ns + used(q).kept_ns <= now_ns() - begun);
+                if (i % 2 != 0) {
+                        drain(q);
+                        finish(other);
+                        finish(q);
+                }
+        }
+
+        PolicyDeviceUsage d;
+        device_usage(q->device, now_ns(), &d);
+        assert_true(d.busy_ns + d.kept_ns + d.idle_ns <= now_ns() - begun);
+        assert_true(d.kept_ns > 0);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+/* It has not launched when it is held again, is idle, or has had pauses: nothing is known of a hand-over. */
+static void test_no_handover(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0), b = join(m, "/b", 10);
+        Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
+
+        let_go(q, other);
+        begin(other);
+        assert_true(held(q) && !q->tail);
+        assert_int_equal(q->given_ns, 0);
+        finish(other);
+        until_let_go(q);
+        finish(q);
+        assert_int_equal(q->given_ns, 0);
+
+        let_go(q, other);
+        atomic_store(&q->page_slot->drained_ns, launch(q));
+        own_clock_pass(10 * NSEC_PER_USEC);
+        (void) launch(q);
+        begin(other);
+        assert_int_equal(q->given_ns, 0);
+        drain(q);
+        finish(other);
+        finish(q);
+
+        begin(q); /* with nobody before it: it ran at once */
+        assert_int_equal(q->given_ns, 0);
+        assert_int_equal(q->entity->handover_ns, 0);
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
 /* A group with Max= whose only process ends and is started again: the period goes on, also where the group is another
  * by the same name. */
 static void test_max_of_the_restarted(void **state) {
@@ -415,6 +526,8 @@ int main(void) {
                         cmocka_unit_test(test_stopped_without),
                         cmocka_unit_test(test_quick),
                         cmocka_unit_test(test_liar),
+                        cmocka_unit_test(test_handover),
+                        cmocka_unit_test(test_no_handover),
                         cmocka_unit_test(test_max_of_the_restarted),
         };
 
