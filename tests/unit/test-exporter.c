@@ -338,6 +338,17 @@ static char *hostile_name(const char *prefix) {
         return text;
 }
 
+/* A label's value, from behind its first quotation mark; NULL where it does not end as one. */
+static const char *parse_value(const char *p) {
+        for (; *p != '"'; p++) {
+                if (*p == '\\' && *++p != '\\' && *p != '"' && *p != 'n')
+                        return NULL;
+                if (*p == '\0' || *p == '\n')
+                        return NULL;
+        }
+        return p + 1;
+}
+
 /* name{label="value",...} number: whatever was in a value has not left it. Returns where the number begins. */
 static const char *parse_sample(const char *p) {
         p += strspn(p, "abcdefghijklmnopqrstuvwxyz_");
@@ -346,14 +357,8 @@ static const char *parse_sample(const char *p) {
                         p++;
                         p += strspn(p, "abcdefghijklmnopqrstuvwxyz_");
                         assert_true(p[0] == '=' && p[1] == '"');
-                        for (p += 2; *p != '"'; p++) {
-                                assert_true(*p != '\0' && *p != '\n');
-                                if (*p == '\\') {
-                                        p++;
-                                        assert_true(*p == '\\' || *p == '"' || *p == 'n');
-                                }
-                        }
-                        p++;
+                        p = parse_value(p + 2);
+                        assert_non_null(p);
                 } while (*p == ',');
         if (*p == '}')
                 p++;
@@ -407,7 +412,7 @@ static void hostile_names(void **state) {
         }
         for (size_t i = 0; i < s->n_devices; i++)
                 s->devices[i].name = hostile_name("");
-        for (size_t max = SERIES_MIN; max <= 64000; max *= 4)
+        for (size_t max = SERIES_MIN; max <= SERIES_DEFAULT; max += SERIES_DEFAULT - SERIES_MIN)
                 for (Format f = 0; f < _FORMAT_MAX; f++) {
                         _cleanup_free_ char *text = NULL;
                         Selection chosen;
