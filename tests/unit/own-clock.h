@@ -6,7 +6,7 @@
  *
  * For tests of one thread that compare times. What other programs do to the machine is no part of them: the test gets
  * the same times on each run. The clock goes on by a little whenever it is read, so that whoever waits for a time by
- * reading it gets there, and by own_clock_pass(). The program is linked with own_clock_args.
+ * reading it gets there, by nanosleep(), and by own_clock_pass(). The program is linked with own_clock_args.
  */
 
 #include <stdint.h>
