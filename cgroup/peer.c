@@ -170,9 +170,6 @@ static int peer_read(Peer *p) {
         r = read_command(p->pid, &p->command);
         if (r < 0)
                 return r;
-        r = read_executable(p->pid, p->command, &p->executable);
-        if (r < 0)
-                return r;
         r = read_place(p->pid, &place);
         if (r < 0)
                 return r;
@@ -183,6 +180,21 @@ static int peer_read(Peer *p) {
         if (r < 0)
                 return r;
         return r == 0 ? -ESRCH : 0;
+}
+
+int peer_read_executable(Peer *p) {
+        _cleanup_free_ char *executable = NULL;
+
+        if (p->executable)
+                return 0;
+        int r = read_executable(p->pid, p->command, &executable);
+        if (r < 0)
+                return r;
+        r = pidfd_is_alive(p->pidfd);
+        if (r <= 0)
+                return r < 0 ? r : -ESRCH;
+        p->executable = TAKE_PTR(executable);
+        return 0;
 }
 
 int peer_from_pid(pid_t pid, Peer *ret) {

@@ -25,7 +25,7 @@ typedef struct Peer {
         int pidfd;
         uint64_t start_time; /* field 22 of /proc/PID/stat: with the pid, a name for a process that can be written down */
         char *command;    /* comm */
-        char *executable; /* its path; where that is not ours to see (another user's process), what it calls itself. Never to be trusted */
+        char *executable; /* NULL: nobody has asked, see peer_read_executable() */
         char *cgroup;     /* "/" where there are none */
         char *unit;       /* "" when it is in none */
         char *slice;      /* "" when it is in none */
@@ -42,6 +42,11 @@ int peer_from_pid(pid_t pid, Peer *ret);
 
 /* Takes a pidfd that was kept, and checks that it is the process that was written down. */
 int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret);
+
+/* Reads once which executable the process is: its path; where that is not ours to see (another user's process), what it
+ * calls itself. Never to be trusted. The kernel looks for the latter in the process's memory, and waits while the
+ * process changes what it has mapped, which can be seconds: not to be asked without need. */
+int peer_read_executable(Peer *p);
 
 /* Reads anew where the process is. Returns > 0 when its cgroup is another now, 0 when it is the same. */
 int peer_refresh_cgroup(Peer *p);

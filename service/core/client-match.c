@@ -22,6 +22,9 @@ static void match_advised(Client *c, const Classes *classes) {
         const Class *class = NULL;
         MatchFacts all, trusted;
 
+        /* Whose executable is not known, it matches no Executable=. */
+        if (classes->any_executable)
+                (void) peer_read_executable(&c->peer);
         if (classes->any_match) {
                 match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
                 match_facts_trusted(c->peer.cgroup, c->peer.uid, &trusted);

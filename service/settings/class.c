@@ -127,6 +127,7 @@ static int classes_add(Classes *c, Class *class) {
                 return -ENOMEM;
         c->classes = grown;
         c->any_match |= class->match.n > 0;
+        c->any_executable |= match_has(&class->match, MATCH_EXECUTABLE);
         c->any_freeze |= class->freeze;
         c->classes[c->n++] = *class;
         class->match = MATCH_NULL;

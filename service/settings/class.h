@@ -31,7 +31,8 @@ typedef struct Class {
 typedef struct Classes {
         Class *classes;
         size_t n;
-        bool any_match; /* one of them has a [Match] */
+        bool any_match;      /* one of them has a [Match] */
+        bool any_executable; /* with Executable= */
         bool any_freeze;
 } Classes;
 

@@ -176,6 +176,13 @@ int match_assign(Match *m, const ConfItem *item, const char *value, const char *
         return r;
 }
 
+bool match_has(const Match *m, MatchKey key) {
+        for (size_t i = 0; i < m->n; i++)
+                if (m->patterns[i].key == key)
+                        return true;
+        return false;
+}
+
 int match_copy(const Match *m, Match *ret) {
         _cleanup_(match_done)
         Match copy = MATCH_NULL;

@@ -77,6 +77,9 @@ extern const ConfItem match_items[_MATCH_KEY_MAX];
  * that could not be read. */
 int match_assign(Match *m, const ConfItem *item, const char *value, const char *file, unsigned line);
 
+/* A pattern of this key. */
+bool match_has(const Match *m, MatchKey key);
+
 int match_copy(const Match *m, Match *ret);
 void match_done(Match *m);
 

@@ -45,6 +45,27 @@ static void test_self(void **state) {
         assert_int_equal(p.pidfd, -EBADF);
 }
 
+/* Read when somebody asks for it, and not before: the process can make that take long. */
+static void test_executable(void **state) {
+        Peer p = PEER_NULL;
+
+        assert_int_equal(peer_from_pid(getpid(), &p), 0);
+        assert_null(p.executable);
+        assert_int_equal(peer_read_executable(&p), 0);
+        assert_true(endswith(p.executable, "/test-peer"));
+        const char *read_once = p.executable;
+        assert_int_equal(peer_read_executable(&p), 0);
+        assert_ptr_equal(p.executable, read_once);
+        peer_done(&p);
+
+        pid_t pid = spawn_sleeper();
+        assert_int_equal(peer_from_pid(pid, &p), 0);
+        end(pid);
+        assert_true(peer_read_executable(&p) < 0);
+        assert_null(p.executable);
+        peer_done(&p);
+}
+
 static void test_gone(void **state) {
         Peer p = PEER_NULL;
         pid_t pid = spawn_sleeper(), found;
@@ -135,6 +156,7 @@ static void test_paths(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_self),
+                        cmocka_unit_test(test_executable),
                         cmocka_unit_test(test_gone),
                         cmocka_unit_test(test_other_process),
                         cmocka_unit_test(test_stopped),
