@@ -11,6 +11,7 @@ ATTACKS = {
     "connect": "a connection for each call",
     "storm": "edges of 2 clients with 8 queues",
     "crowd": "20,000 waiters on an eventfd",
+    "beyond": "what one may not, asked of polkit (registrations ask it, too; the yardstick only spins)",
 }
 
 

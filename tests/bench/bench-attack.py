@@ -6,6 +6,9 @@ Two honest operations, on a service on a bus of its own: a hold (from an edge of
 client with a queue). Each is measured quiet; then beside every attack; and, as a yardstick of what the CPUs that an attack takes cost in
 any case, beside the same number of the same processes that keep CPUs, and the bus, as busy without a word to the service. Attackers are
 another user, where root runs this. Asserts no times.
+
+What one may not is measured where polkitd is, by a service and honest users that ask it; the yardstick are as many
+processes that only spin.
 """
 
 import json
@@ -16,7 +19,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import asking  # noqa: E402
 import dbus  # noqa: E402
+from beyond import calls, pipeline as pipeline_of, register as register_one  # noqa: E402
 from harness import CLIENT, MANAGER, NAME, PATH, Bus, Process, Raw, Service, become_nobody, now_ns, until  # noqa: E402
 
 CONFIG = """[Scheduler]
@@ -117,8 +122,15 @@ def connect_anew(c, begin):
             other.send(NAME, PATH, MANAGER, "Describe")
 
 
+def beyond(c, begin):
+    path = register_one(c)
+    begin()
+    pipeline_of(c, calls(path))
+
+
 # By calls; and by the program of tests/lib, with its options.
 CALLS = {"ask": ask, "set-badly": set_badly, "set-own": set_own, "register": register, "trespass": trespass, "invent": invent, "connect": connect_anew}
+BEYOND = "beyond"
 PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
 ALL = "all together"
 ADDRESS = ""
@@ -129,8 +141,12 @@ class Attack:
 
     def __init__(self, bus, names, harmless):
         self.pids, self.processes = [], []
+        if names == [BEYOND]:
+            names = ["spin", "spin"] if harmless else [beyond, beyond]
         for name in names:
-            if name in CALLS:
+            if callable(name):
+                self.pids.append(self.child(name, harmless))
+            elif name in CALLS:
                 for _ in range(1 if len(names) > 1 else 2):
                     self.pids.append(self.child(CALLS[name], harmless))
             else:
@@ -191,11 +207,20 @@ def summary(turns_ns):
 
 
 class Bench:
+    high_priority, n_honest = 10, 2
+
     def __init__(self, directory):
         self.bus = Bus(directory)
-        self.service = Service(self.bus, directory, keep=False, config=CONFIG)
+        self.start(directory)
         self.c = self.bus.connect()
-        self.low, self.high = self.tenant("low", -10), self.tenant("high", 10)
+        if self.n_honest > 0:
+            self.make_tenants()
+
+    def start(self, directory):
+        self.service = Service(self.bus, directory, keep=False, config=CONFIG)
+
+    def make_tenants(self):
+        self.low, self.high = self.tenant("low", -10), self.tenant("high", self.high_priority)
         self.low.edge(1)
 
     def tenant(self, name, priority):
@@ -224,42 +249,85 @@ class Bench:
     def honest(self):
         return {"hold": [self.hold() for _ in range(ROUNDS)], "registration": [self.register() for _ in range(ROUNDS // 4)]}
 
+    def n_clients(self):
+        return self.c.get(NAME, PATH, MANAGER, "NClients")
+
     def beside(self, names, harmless):
         attack = Attack(self.bus, names, harmless)
         try:
             return self.honest()
         finally:
             attack.end()
-            until(lambda: self.c.get(NAME, PATH, MANAGER, "NClients") == 2, "attackers to go")
+            until(lambda: self.n_clients() == self.n_honest, "attackers to go")
+
+    def end(self):
+        self.service.stop()
+        self.bus.end()
+
+
+class AskingBench(Bench):
+    """Whose service asks polkit, and whose honest user is there while he is measured."""
+
+    high_priority, n_honest = 0, 0
+
+    def start(self, directory):
+        self.polkit = asking.start_polkit(self.bus, directory)
+        self.service = asking.AskingService(self.bus, directory, keep=False, config=CONFIG)
+
+    def honest(self):
+        return asking.as_honest(self.measure)
+
+    def measure(self):
+        self.c = self.bus.connect()
+        self.make_tenants()
+        return super().honest()
+
+    def end(self):
+        self.service.stop()
+        self.polkit.end()
+        self.bus.end()
+
+
+def measured(bench, names):
+    """A row for each attack."""
+    global ADDRESS
+    ADDRESS = bench.bus.address
+    for name in names:
+        attacks = [*CALLS, *PROGRAM] if name == ALL else [name]
+        # By turns, so that what else the machine does is in both.
+        samples = {"yardstick": {}, "attacked": {}}
+        for _ in range(TURNS):
+            for key, harmless in (("yardstick", True), ("attacked", False)):
+                for what, times in bench.beside(attacks, harmless).items():
+                    samples[key].setdefault(what, []).append(times)
+        row = {"attack": name, **{k: {w: summary(t) for w, t in v.items()} for k, v in samples.items()}}
+        for what in ("hold", "registration"):
+            row[what + "_ratio"] = row["attacked"][what]["p99_us"] / row["yardstick"][what]["p99_us"]
+        ratios = f"hold {row['hold_ratio']:.2f}, registration {row['registration_ratio']:.2f}"
+        print(f"{name}: {ratios}", file=sys.stderr, flush=True)
+        yield row
 
 
 def main():
-    global ADDRESS
-    names = [w for w in sys.argv[1:] if not w.startswith("-")] or [*CALLS, *PROGRAM, ALL]
+    names = [w for w in sys.argv[1:] if not w.startswith("-")] or [*CALLS, *PROGRAM, ALL, BEYOND]
+    if BEYOND in names and not asking.polkitd():
+        print(f"{BEYOND}: left out, because there is no polkitd, or no root to start it", file=sys.stderr, flush=True)
+        names.remove(BEYOND)
     directory = tempfile.mkdtemp(prefix="xsched-bench-")
     os.chmod(directory, 0o755)
     try:
         b = Bench(directory)
-        ADDRESS = b.bus.address
         b.honest()
-        rows = []
         quiet = {what: summary([times]) for what, times in b.honest().items()}
-        for name in names:
-            attacks = [*CALLS, *PROGRAM] if name == ALL else [name]
-            # By turns, so that what else the machine does is in both.
-            samples = {"yardstick": {}, "attacked": {}}
-            for _ in range(TURNS):
-                for key, harmless in (("yardstick", True), ("attacked", False)):
-                    for what, times in b.beside(attacks, harmless).items():
-                        samples[key].setdefault(what, []).append(times)
-            row = {"attack": name, **{k: {w: summary(t) for w, t in v.items()} for k, v in samples.items()}}
-            for what in ("hold", "registration"):
-                row[what + "_ratio"] = row["attacked"][what]["p99_us"] / row["yardstick"][what]["p99_us"]
-            rows.append(row)
-            print(f"{name}: hold {row['hold_ratio']:.2f}, registration {row['registration_ratio']:.2f}", file=sys.stderr, flush=True)
+        rows = list(measured(b, [n for n in names if n != BEYOND]))
+        b.end()
+        if BEYOND in names:
+            other = os.path.join(directory, BEYOND)
+            os.mkdir(other)
+            b = AskingBench(other)
+            rows += measured(b, [BEYOND])
+            b.end()
         json.dump({"quiet": quiet, "queues": QUEUES, "rows": rows}, sys.stdout)
-        b.service.stop()
-        b.bus.end()
     finally:
         shutil.rmtree(directory)
 

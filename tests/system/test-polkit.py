@@ -10,6 +10,8 @@ from inside import CLIENT, DEVICE_ID, GROUP, NAME, SYSTEM_BUS, Case, run, show, 
 import attack  # from where inside.py looks
 
 RULE = "/etc/polkit-1/rules.d/10-xsched-test.rules"
+BEYOND = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/beyond.py")
+MARK = "org.xsched.test.Mark"
 DENIED = "[Aa]ccess denied|Not authorised|Interactive authorisation required"
 
 
@@ -158,6 +160,42 @@ class Polkit(Case):
         self.set_priority("alice", 4, False)
         self.set_priority("bob", -9, False)
         run("xschedctl", "set", self.pid, "priority=9")
+
+    @staticmethod
+    def questions(monitor, users):
+        """Each question to polkit up to the mark about one of these names, and what was open when it was asked: (whose,
+        [whose])."""
+        open_, asked = {}, []
+        while (m := monitor.next_message()).interface != MARK:
+            if m.member == "CheckAuthorization":
+                user = users.get(m.body[0][1]["name"])
+                asked += [(user, list(open_.values()))] if user else []
+                open_[m.sender, m.serial] = user
+            elif m.reply_to is not None:
+                open_.pop((m.destination, m.reply_to), None)
+        return asked
+
+    def test_who_asks_much_is_one_of_many(self):
+        """Calls beyond one's rights, as many as may wait, of two processes: polkit has one question of theirs at a
+        time, so that another user's waits for no more."""
+        monitor = inside.dbus.Connection(SYSTEM_BUS)
+        self.addCleanup(monitor.close)
+        answers = (f"type='{t}',sender='org.freedesktop.PolicyKit1'" for t in ("method_return", "error"))
+        monitor.monitor("member='CheckAuthorization'", *answers, f"interface='{MARK}'")
+        users = {self.client("--uid=bob", program=(*BEYOND, SYSTEM_BUS)).line(): "bob" for _ in range(2)}
+        other = self.client("--uid=oscar", program=(*BEYOND, SYSTEM_BUS, "register"))
+        users[other.line()] = "oscar"
+        for _ in range(20):
+            self.assertEqual(other.ask("register"), "registered")
+        mark = {1: ("o", "/"), 2: ("s", MARK), 3: ("s", "Mark")}
+        self.bus.send_raw(inside.dbus.encode(inside.dbus.SIGNAL, self.bus.next_serial(), mark)[0])
+        asked = self.questions(monitor, users)
+        whose = [user for user, _ in asked]
+        self.assertEqual(whose.count("oscar"), 20)
+        self.assertGreater(whose.count("bob"), 5, "there is an attack")
+        for user in "bob", "oscar":
+            at_once = [others.count(user) for who, others in asked if who == user]
+            self.assertEqual(max(at_once), 0, "questions of this user that were open when the next was asked")
 
     def restart_polkit(self):
         run("systemctl", "restart", "polkit")
