@@ -210,6 +210,36 @@ class OtherTree(unittest.TestCase):
         self.assertEqual(rooms("--source", self.top, "--build", build),
                          (1, [f"{build}: no call between sources was found"]))
 
+    def ring(self, n):
+        """Makes the room low one with a circle of so many sources."""
+        for i in range(n):
+            self.write(f"low/ring{i}.c", f"int ring{(i + 1) % n}(int n);\nint ring{i}(int n);\n\n"
+                                         f"int ring{i}(int n) {{\n        return ring{(i + 1) % n}(n);\n}}\n")
+
+    def test_circle(self):
+        self.ring(5)
+        self.check(calls=True)
+
+    def test_circle_that_is_too_large(self):
+        self.ring(6)
+        self.check("low: 6 sources need each other in a circle, at most 5 may: "
+                   "ring0.c ring1.c ring2.c ring3.c ring4.c ring5.c", calls=True)
+
+    def test_circle_that_is_said(self):
+        self.ring(6)
+        self.replace("rooms.conf", "is = What is below\n", "is = What is below\ncircle = 6\n")
+        self.check(calls=True)
+        self.write("low/ring0.c", "int ring0(int n);\n\nint ring0(int n) {\n        return n;\n}\n")
+        self.check("rooms.conf: [low]: circle = 6, but the largest is of 0 now", calls=True)
+
+    def test_two_circles(self):
+        self.ring(4)
+        self.write("low/low.c", '#include "low.h"\n\nint low_other(int n);\n\nint low_call(int n) {\n'
+                                "        return low_other(n);\n}\n")
+        self.write("low/other.c", '#include "low.h"\n\nint low_other(int n);\n\nint low_other(int n) {\n'
+                                  "        return low_call(n);\n}\n")
+        self.check(calls=True)
+
     def test_list_with_a_circle(self):
         self.replace("rooms.conf", "is = What is below\nuses =", "is = What is below\nuses = high")
         rooms("--source", self.top, "--write")
