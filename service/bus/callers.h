@@ -67,8 +67,9 @@ struct Calls {
         Manager *manager;
         sd_bus *bus;
         sd_bus_slot *filter;
-        Caller *callers; /* uthash, by name */
-        Caller *idle;    /* list, the longest idle first */
+        int (*answer)(Manager *m, sd_bus_message *message); /* see calls_new() */
+        Caller *callers;                                    /* uthash, by name */
+        Caller *idle;                                       /* list, the longest idle first */
         unsigned n_idle, n_unknown;
         size_t unknown_size;             /* of what callers wait with whose users are not known */
         CallUser *users;                 /* uthash, by uid */

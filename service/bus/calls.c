@@ -19,7 +19,6 @@
 #include "service/core/client.h"
 #include "service/core/user.h"
 #include "service/core/wakes.h"
-#include "tree-dbus.h"
 
 /* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
 #define TURN_NS    (50 * NSEC_PER_USEC)
@@ -389,7 +388,7 @@ static int dispatched(Calls *c, sd_bus_message *message) {
         c->current = TAKE_PTR(c->released);
         calls_wake(c);
         set_sender(c, message, c->current->caller);
-        return tree_answer(c->manager, message);
+        return c->answer(c->manager, message);
 }
 
 static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *error) {
@@ -460,12 +459,12 @@ static int add_sources(Calls *c) {
         return 0;
 }
 
-int calls_new(Manager *m, sd_bus *bus, Calls **ret) {
+int calls_new(Manager *m, sd_bus *bus, call_answer_t answer, Calls **ret) {
         Calls *c = malloc(sizeof(*c));
 
         if (!c)
                 return -ENOMEM;
-        *c = (Calls){.manager = m, .bus = bus};
+        *c = (Calls){.manager = m, .bus = bus, .answer = answer};
         limit_unread(c);
         int r = add_sources(c);
         if (r >= 0)

@@ -32,8 +32,12 @@ typedef struct Calls Calls;
 #define CALLS_READS_MAX   256U
 #define CALLS_CHANGES_MAX 8192U
 
-/* Has to be the last that adds a filter to the bus: the last one sees a message first. */
-int calls_new(Manager *m, sd_bus *bus, Calls **ret);
+/* Of a call whose turn it is: what a handler returns, or 0 where sd-bus is to find who answers. */
+typedef int (*call_answer_t)(Manager *m, sd_bus_message *message);
+
+/* `answer` is asked before the bus's objects. Has to be the last that adds a filter to the bus: the last one sees a
+ * message first. */
+int calls_new(Manager *m, sd_bus *bus, call_answer_t answer, Calls **ret);
 Calls *calls_free(Calls *c);
 
 /* What is left to do for a call, in steps of some 10 µs. */

@@ -14,6 +14,7 @@
 #include "manager-dbus.h"
 #include "queue-dbus.h"
 #include "reload.h"
+#include "tree-dbus.h"
 
 BUS_GETTER(get_version) {
         return sd_bus_message_append(reply, "s", XSCHED_VERSION);
@@ -242,6 +243,6 @@ int manager_dbus_attach(Manager *m, sd_bus *bus) {
         if (r >= 0)
                 r = log_control_export(m);
         if (r >= 0)
-                r = calls_new(m, bus, &m->calls);
+                r = calls_new(m, bus, tree_answer, &m->calls);
         return r;
 }
