@@ -4,38 +4,49 @@
 /*
  * xschedd: the service
  *
- * service/ turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into calls of a pure
- * policy, and what the policy grants into words of shared pages. One thread and one loop decide, without a blocking call towards a client; another thread closes what
- * clients share (closer).
- * One noun per file: x.[ch] holds the object and its rules, x-dbus.c its bus interface.
+ * The service turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into
+ * calls of a pure policy, and what the policy grants into words of shared pages. One thread and one loop decide,
+ * without a blocking call towards a client; other threads close what others share (closer, strangers).
+ *
+ * Its rooms are folders, and rooms.conf says which may use which. One noun a file: x.[ch] is the object and its rules,
+ * bus/x-dbus.[ch] its interface on the bus, state/x-state.[ch] what is kept of it over a restart. The objects say what
+ * happens to them (observer), and the rooms above them do something about it.
+ *
+ * The objects and what decides, which is this room:
  *
  *   manager   everything there is, the lists, start and end
- *   peer      who a bus peer is: credentials, pidfd, cgroup, unit
- *   client    one registered process: page, lifeline, eventfd, pidfd, quotas
- *   user      what a uid has and costs; wakes, crowd and keep bound it
- *   wakes     the eventfds of all clients
- *   crowd     system calls that a client can make long
- *   keep      who is kept over a restart (fdstore)
+ *   client    one registered process: page, lifeline, eventfd, pidfd, quotas; client-match: its class, suspension
  *   queue     one slot of a client's page
  *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
- *   share     a group's node in the policy of a device
- *   tally     what a group has used of one device
- *   decision  how long the way from an edge to a verdict took
+ *   origin    what stands with a cgroup, and settles how its processes are scheduled; user-units: what a user's
+ *             manager says
+ *   gone      what ends with a cgroup; follow: who is moved from one to another
+ *   job       settings that somebody made for what he starts; hold: a class for a process, while an fd is open
+ *   user      what a uid has and costs; wakes, crowd and state/keep bound it; party: among whom turns and votes are
+ *             divided
  *   device    one policy instance and its entities
- *   entity    what gets one verdict
- *   party     among whom turns of the floor, and votes on costs, are divided
+ *   entity    what gets one verdict on one device
+ *   share     a group's node in the policy of a device
  *   gang      one verdict for a group on all its devices
- *   ladder    how far a hold reaches, orders to drivers, what they cost (costs)
+ *   wakes     the eventfds of all clients; edges: what their pages say then
+ *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: how long that took
+ *   ladder    how far a hold reaches, orders to drivers, what they cost (costs); tail: what is in flight behind a hold
+ *   account   the time of who is alone (account-driver, estimate); tally: what a group has used of one device
+ *   totals    what groups have used, over their ends and the service's (group-totals)
  *   recorder  counters over time, for the record of the last minutes
- *   overdue   holds that take no effect, for freeze: the last rung
- *   arbiter   from events to the policy, from grants to page words; leases, watch flags
- *   privileged  holds of whole processes, by a holder process each
- *   spread    settings on their way from where they were made to all that they are for
- *   calls     in which order calls over the bus are answered; caller, whose they are; answer, one that is made in steps, by a walk
- *   settings  layers of settings and what comes of them
+ *   waits     why something does not run; walk: over all objects of a kind, with pauses
  *
- * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An object is in the
- * manager's tables from x_new() to x_free(), and x_free() announces its end on the bus.
+ * Around it:
+ *
+ *   base      log, auth, notify, fdstore, journals and files
+ *   settings  layers of settings and what comes of them, classes, the configuration, stored settings
+ *   enforce   freeze, halt, overdue, privileged and its holder
+ *   state     what survives a restart of the service, and who is kept over it (keep)
+ *   bus       calls, in which order they are answered, and of whom (callers); answer: one that is made in steps;
+ *             spread: settings on their way to all that they are for; announce: signals
+ *
+ * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An
+ * object is in the manager's tables from x_new() to x_free(), and x_free() tells the observers of its end.
  */
 
 #include <systemd/sd-bus.h>
