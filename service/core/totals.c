@@ -58,9 +58,9 @@ static int totals_map(int fd, Totals *ret) {
                 return -ENOMEM;
         /* All of it at once: a page that is not there when it is written to would end the process. */
         if (fd >= 0) {
-                int r = posix_fallocate(fd, 0, (off_t) MAP_SIZE);
-                if (r != 0)
-                        return -r;
+                errno = posix_fallocate(fd, 0, (off_t) MAP_SIZE);
+                if (errno != 0)
+                        return negative_errno();
         }
         void *map = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE,
                         fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
