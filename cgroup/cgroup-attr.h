@@ -4,8 +4,8 @@
 /*
  * Extended attributes of a cgroup's directory: user.xsched.class, user.xsched.priority, ...
  *
- * Whoever owns the directory can set them, without systemd and without us: root on any, a user on what was delegated to him. They
- * are therefore told together with the owner; what a user's attributes may do is the caller's to decide.
+ * Whoever owns the directory can set them, without systemd and without us: root on any, a user on what was delegated to
+ * him. They are therefore told together with the owner; what a user's attributes may do is the caller's to decide.
  */
 
 #include <sys/types.h>
@@ -19,8 +19,8 @@ typedef void (*cgroup_attr_t)(const char *key, const char *value, void *userdata
 int cgroup_directory(const char *cgroup, char **ret);
 
 /* Who owns that directory: root, or the user whom the cgroup was delegated to. */
-/* The cgroup's number, which no other cgroup has before the next boot. -ENOENT when there is no such cgroup, -EINVAL when there cannot be one, -ENODEV
- * when there is no hierarchy to be seen. */
+/* The cgroup's number, which no other cgroup has before the next boot. -ENOENT when there is no such cgroup, -EINVAL
+ * when there cannot be one, -ENODEV when there is no hierarchy to be seen. */
 int cgroup_id(const char *cgroup, uint64_t *ret);
 
 int cgroup_owner(const char *cgroup, uid_t *ret);

@@ -163,7 +163,8 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
         struct stat st;
         struct dirent *e;
 
-        /* cgroupfs counts the directories within: most have none, and seventy files that nobody wants to read the names of. */
+        /* cgroupfs counts the directories within: most have none, and seventy files that nobody wants to read the names
+         * of. */
         if (stat(directory, &st) < 0 || st.st_nlink == 2)
                 return;
         DIR *d = opendir(directory);

@@ -4,14 +4,16 @@
 /*
  * When connections of the bus were made, at the latest
  *
- * The bus names the process that made a connection, by the number that it had then. The process may have ended since, and left the socket to
- * somebody else; its number may be another's. A bus that keeps a pidfd of the process (ProcessFD) settles that. Beside one that does not (those of
- * Debian 12, or on a kernel before 6.5) the time does: a process that was started after the connection was made has not made it.
+ * The bus names the process that made a connection, by the number that it had then. The process may have ended since,
+ * and left the socket to somebody else; its number may be another's. A bus that keeps a pidfd of the process
+ * (ProcessFD) settles that. Beside one that does not (those of Debian 12, or on a kernel before 6.5) the time does: a
+ * process that was started after the connection was made has not made it.
  *
- * The bus tells of each connection as it is made (NameOwnerChanged), before anything that comes from it. So a connection has been made by the time
- * that it is heard of, and one that was never heard of by the time that the listening began. Who makes a connection is therefore never
- * refused for it. What is missed is a process that started between a connection's making and our hearing of it; to have a number again
- * somebody has to use up all the others in that time.
+ * The bus tells of each connection as it is made (NameOwnerChanged), before anything that comes from it. So a
+ * connection has been made by the time that it is heard of, and one that was never heard of by the time that the
+ * listening began. Who makes a connection is therefore never refused for it. What is missed is a process that started
+ * between a connection's making and our hearing of it; to have a number again somebody has to use up all the others in
+ * that time.
  *
  * A bus that has pidfds is not listened to.
  */
@@ -44,12 +46,13 @@ typedef struct Credentials {
 /* What the bus itself knows of who made a connection. -ESRCH when there is no such connection (any more). */
 int credentials_ask(sd_bus *bus, const char *name, Credentials *ret);
 
-/* The same from the answer to GetConnectionCredentials(), for who does not wait for it. The pid is 0 when it cannot be seen from here. */
+/* The same from the answer to GetConnectionCredentials(), for who does not wait for it. The pid is 0 when it cannot be
+ * seen from here. */
 int credentials_read(sd_bus_message *answer, Credentials *ret);
 void credentials_done(Credentials *c);
 
-/* They are known already, for the message that is about to be dispatched: the bus need not be asked, and waited for. They never change for a
- * connection, and stay the caller's. NULL: nothing is known. */
+/* They are known already, for the message that is about to be dispatched: the bus need not be asked, and waited for.
+ * They never change for a connection, and stay the caller's. NULL: nothing is known. */
 void connections_lend(Connections *c, const sd_bus_message *m, const Credentials *known);
 
 /* Of the sender of a message. */

@@ -3,8 +3,8 @@
 /*
  * Containers, pods and batch jobs, by the names of their cgroups
  *
- * One pass over the components of the path. A component is taken by the first rule that knows it; what no rule knows lies between, as
- * "system.slice", "user" and "init.scope" do.
+ * One pass over the components of the path. A component is taken by the first rule that knows it; what no rule knows
+ * lies between, as "system.slice", "user" and "init.scope" do.
  */
 
 #include <stdio.h>
@@ -121,8 +121,8 @@ static Container *current(const Walk *w) {
         return w->n > 0 ? w->levels + w->n - 1 : NULL;
 }
 
-/* The level that the next fact belongs to: a job comes before its pods, a pod before its container; what comes after a container
- * lies within it. NULL: too deep. */
+/* The level that the next fact belongs to: a job comes before its pods, a pod before its container; what comes after a
+ * container lies within it. NULL: too deep. */
 static Container *level(Walk *w) {
         if (w->n > 0 && w->levels[w->n - 1].engine == CONTAINER_NONE)
                 return w->levels + w->n - 1;
@@ -218,7 +218,8 @@ static bool scan_machine(Walk *w, const char *s, size_t n) {
         return false;
 }
 
-/* "[PARENT-]kubepods[-QOS]-podUID.slice", and "…slice:cri-containerd:ID" where kubelet and containerd disagree about the driver. */
+/* "[PARENT-]kubepods[-QOS]-podUID.slice", and "…slice:cri-containerd:ID" where kubelet and containerd disagree about
+ * the driver. */
 static bool scan_pod_slice(Walk *w, const char *s, size_t n) {
         const char *root = memmem(s, n, "kubepods", strlen("kubepods")), *end = s + n;
         PodQos qos = POD_QOS_GUARANTEED;

@@ -4,14 +4,16 @@
 /*
  * Containers, pods and batch jobs, by the names that their managers give to cgroups
  *
- * Nobody is asked: neither a container engine, nor a kubelet, nor slurmctld. Each of them writes down in the path of a cgroup what it
- * started there, and those conventions are older and change less than their interfaces. Known are Docker, Podman, containerd (of
- * Kubernetes and by nerdctl), CRI-O, LXC, machines of systemd-machined (systemd-nspawn), pods by the systemd and the
- * cgroupfs driver, and steps of Slurm; each with the systemd driver's names and the plain ones.
+ * Nobody is asked: neither a container engine, nor a kubelet, nor slurmctld. Each of them writes down in the path of a
+ * cgroup what it started there, and those conventions are older and change less than their interfaces. Known are
+ * Docker, Podman, containerd (of Kubernetes and by nerdctl), CRI-O, LXC, machines of systemd-machined (systemd-nspawn),
+ * pods by the systemd and the cgroupfs driver, and steps of Slurm; each with the systemd driver's names and the plain
+ * ones.
  *
- * A path can tell of several, one within the other: a node of "kind" is a container that has pods. container_parse() tells all
- * levels, the outermost first. Who may believe what: the outermost level was named by whoever manages the host's cgroups, which is
- * root. What is `delegated` was named by the owner of a subtree, who can call it what he likes: it can serve to lower, never to raise.
+ * A path can tell of several, one within the other: a node of "kind" is a container that has pods. container_parse()
+ * tells all levels, the outermost first. Who may believe what: the outermost level was named by whoever manages the
+ * host's cgroups, which is root. What is `delegated` was named by the owner of a subtree, who can call it what he
+ * likes: it can serve to lower, never to raise.
  */
 
 #include "common/macro.h"
@@ -60,10 +62,12 @@ typedef struct Container {
 
 #define CONTAINER_LEVELS_MAX 4U
 
-/* The levels that a cgroup's path tells of, outermost first; 0 when it tells of none. What is deeper than the maximum is left out. */
+/* The levels that a cgroup's path tells of, outermost first; 0 when it tells of none. What is deeper than the maximum
+ * is left out. */
 size_t container_parse(const char *cgroup, Container levels[static CONTAINER_LEVELS_MAX]);
 
-/* "docker:ID", "machine:NAME", ...; "" without an engine. Into buf, which is returned. For people, and for patterns to match. */
+/* "docker:ID", "machine:NAME", ...; "" without an engine. Into buf, which is returned. For people, and for patterns to
+ * match. */
 #define CONTAINER_NAME_MAX (CONTAINER_ID_MAX + 16U)
 const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MAX]);
 

@@ -22,7 +22,8 @@ void peer_done(Peer *p) {
         *p = PEER_NULL;
 }
 
-/* On hosts with the old hierarchies the line that counts comes after a dozen others, each as long as a path can be in practice. */
+/* On hosts with the old hierarchies the line that counts comes after a dozen others, each as long as a path can be in
+ * practice. */
 #define PROC_SIZE 16384U
 
 /* The bus takes UTF-8 only, and a cgroup may have any name. */
@@ -77,7 +78,8 @@ static int read_command(pid_t pid, char **ret) {
         return escape(buf, ret);
 }
 
-/* The link can be read only by who may look into the process; its arguments by everybody, and it writes what it likes there. */
+/* The link can be read only by who may look into the process; its arguments by everybody, and it writes what it likes
+ * there. */
 static int read_executable(pid_t pid, const char *command, char **ret) {
         char path[64], buf[PROC_SIZE] = "";
 
@@ -214,7 +216,8 @@ int peer_from_pid(pid_t pid, Peer *ret) {
         return 0;
 }
 
-/* Whether the process was certainly started after that time, in ns of CLOCK_BOOTTIME. Its start is known in whole ticks, rounded down. */
+/* Whether the process was certainly started after that time, in ns of CLOCK_BOOTTIME. Its start is known in whole
+ * ticks, rounded down. */
 static bool started_after(const Peer *p, uint64_t ns) {
         uint64_t tick_ns = NSEC_PER_SEC / (uint64_t) sysconf(_SC_CLK_TCK);
 

@@ -4,12 +4,12 @@
 /*
  * Peers: which process is at the other end
  *
- * A process number alone is never believed: between two looks it can belong to somebody else. A Peer therefore holds a pidfd, and what is
- * read from /proc is taken only when the pidfd still stood for a living process after the reading.
+ * A process number alone is never believed: between two looks it can belong to somebody else. A Peer therefore holds a
+ * pidfd, and what is read from /proc is taken only when the pidfd still stood for a living process after the reading.
  *
- * For a bus peer there is a longer time between the two looks: the bus took the number when the connection was made, and a socket outlives the
- * process that opened it. So the process is the one that the bus's own pidfd stands for, or, where the bus has none, one that was
- * there before the connection (connections.h); and it has the connection's user.
+ * For a bus peer there is a longer time between the two looks: the bus took the number when the connection was made,
+ * and a socket outlives the process that opened it. So the process is the one that the bus's own pidfd stands for, or,
+ * where the bus has none, one that was there before the connection (connections.h); and it has the connection's user.
  */
 
 #include <sys/types.h>
@@ -35,8 +35,8 @@ typedef struct Peer {
 
 void peer_done(Peer *p);
 
-/* Each returns 0, -ESRCH when the process is gone, or another negative errno. Of a sender, -ESTALE: whoever has the number now has not made the
- * connection. */
+/* Each returns 0, -ESRCH when the process is gone, or another negative errno. Of a sender, -ESTALE: whoever has the
+ * number now has not made the connection. */
 int peer_from_sender(const Connections *connections, sd_bus_message *m, Peer *ret);
 int peer_from_pid(pid_t pid, Peer *ret);
 

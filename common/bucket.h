@@ -4,9 +4,10 @@
 /*
  * Buckets: how much of something may be had in a time
  *
- * A bucket drains as time passes, what is taken is poured in, and while it is not fuller than its room there is credit. What
- * a thing costs is said in the time that it takes to drain: with 10,000 a second, one is 100 µs; with 5 % of a CPU, 1 ms of work is 20 ms.
- * Taking never fails: what something costs is often known only when it has been done, and is then a debt.
+ * A bucket drains as time passes, what is taken is poured in, and while it is not fuller than its room there is credit.
+ * What a thing costs is said in the time that it takes to drain: with 10,000 a second, one is 100 µs; with 5 % of a
+ * CPU, 1 ms of work is 20 ms. Taking never fails: what something costs is often known only when it has been done, and
+ * is then a debt.
  */
 
 #include <stdbool.h>

@@ -4,9 +4,9 @@
 /*
  * What the environment said when the shim was loaded; the application may change it later, from another thread
  *
- * libxsched reads it when it is loaded. Where that is late (late.h), what was preloaded has read it before, and has it in
- * xsched_early_environment, which libxsched finds by that name. The two may be of different versions, after an upgrade under a running
- * process: `size` says whether they mean the same.
+ * libxsched reads it when it is loaded. Where that is late (late.h), what was preloaded has read it before, and has it
+ * in xsched_early_environment, which libxsched finds by that name. The two may be of different versions, after an
+ * upgrade under a running process: `size` says whether they mean the same.
  */
 
 #include <stdbool.h>

@@ -8,16 +8,17 @@
  * per key. What the tables promise to the administrator:
  *
  *   - every problem is reported with file and line, and costs that line only: the rest applies;
- *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names with X- are somebody
- *     else's and skipped silently;
- *   - a bad value leaves the setting as it was: what `last_good` holds, where the caller has one (a reload), else what earlier
- *     files or the defaults said;
+ *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names with X- are
+ *     somebody else's and skipped silently;
+ *   - a bad value leaves the setting as it was: what `last_good` holds, where the caller has one (a reload), else what
+ *     earlier files or the defaults said;
  *   - an empty assignment returns the setting to its default.
  *
- * Since values are copied as bytes (defaults and last_good to data), a setting is plain memory: numbers, enums, pointers to
- * constants, and strings in arrays.
+ * Since values are copied as bytes (defaults and last_good to data), a setting is plain memory: numbers, enums,
+ * pointers to constants, and strings in arrays.
  *
- * Nothing is logged here: problems go to a callback. Not linked into the shim. Thread safety: none needed; no global state.
+ * Nothing is logged here: problems go to a callback. Not linked into the shim. Thread safety: none needed; no global
+ * state.
  *
  * Syntax, beyond systemd's: a ';' after white space begins a comment.
  */
@@ -82,12 +83,13 @@ typedef struct ConfSection {
         bool takes_argument;
         const ConfItem *items;
         size_t n_items;
-        /* Called at each header of the section. 0, or a negative errno: -EINVAL when `argument` is none (reported; the section is
-         * skipped), -ENOMEM. */
+        /* Called at each header of the section. 0, or a negative errno: -EINVAL when `argument` is none (reported; the
+         * section is skipped), -ENOMEM. */
         int (*open)(const char *argument, void *userdata, ConfTarget *ret);
-        /* NULL: values go where the items say. Else this takes them, "" included, and the items only say which keys there are: for
-         * lists, and for who wants to know where a value stands. What fails is reported with the type's `expects`. `item` NULL: a line of the
-         * section that could not be taken at all, and has been reported; for who had better not do by halves what it says. */
+        /* NULL: values go where the items say. Else this takes them, "" included, and the items only say which keys
+         * there are: for lists, and for who wants to know where a value stands. What fails is reported with the type's
+         * `expects`. `item` NULL: a line of the section that could not be taken at all, and has been reported; for who
+         * had better not do by halves what it says. */
         int (*assign)(const ConfItem *item, const char *value, const char *file, unsigned line,
                         void *userdata);
 } ConfSection;

@@ -147,8 +147,8 @@ PageWait page_slot_wait(
         if (!(word & PAGE_VERDICT_HOLD) || (escape && atomic_load_explicit(escape, memory_order_seq_cst)))
                 result = PAGE_WAIT_RUN;
         else if (lease <= now_ns()) {
-                /* A release writes the verdict and then ends the lease: seen in the wrong order, it looks like a service gone
-                 * silent. */
+                /* A release writes the verdict and then ends the lease: seen in the wrong order, it looks like a
+                 * service gone silent. */
                 if (atomic_load_explicit(&s->verdict, memory_order_seq_cst) == word)
                         result = PAGE_WAIT_EXPIRED;
         } else {

@@ -24,48 +24,50 @@
  *                service: store watch (seq_cst), then load outstanding (seq_cst).
  *                One of the two sees the other's write, so an edge is never lost; both may, and then the wake-up is
  *                spurious and harmless. The idle edge (n -> 0) is the same with the other watch bit.
- *   drained edge What a held queue has in flight is over. In flight is what is outstanding and does not wait: outstanding - waiters,
- *                two words that stand side by side and are loaded as one, so that no moment between the two is ever seen.
- *                client: a completion takes off outstanding, a launch that waits is counted and then adds to waiters (both
- *                seq_cst). After either: load watch and verdict; when the one has the bit and the other says hold: load the two,
- *                and when they are equal: dirty bit, eventfd.
+ *   drained edge What a held queue has in flight is over. In flight is what is outstanding and does not wait:
+ *                outstanding - waiters, two words that stand side by side and are loaded as one, so that no moment
+ *                between the two is ever seen. client: a completion takes off outstanding, a launch that waits is
+ *                counted and then adds to waiters (both seq_cst). After either: load watch and verdict; when the one
+ *                has the bit and the other says hold: load the two, and when they are equal: dirty bit, eventfd.
  *                service: store watch, then the verdict (seq_cst), then load the two: page_slot_read_in_flight().
- *                Whoever makes the two equal last sees them as he has made them, unless another comes in between, who then looks
- *                himself. Who gives up his wait takes it off waiters first: off outstanding first, it would for a moment hide one that
- *                is in flight. A launch that passes a hold (it must not wait, or the lease has run out) is in flight, and its end is
- *                an edge again.
- *   dirty        client: set bit (seq_cst), then write eventfd. service: woken by the write, which it never reads (wakes.h), or looking by
- *                itself, exchange the words with 0 (seq_cst), then load outstanding of each slot named. A bit set after the
- *                exchange has its eventfd write still to come. The bits only save the service from looking at every slot.
+ *                Whoever makes the two equal last sees them as he has made them, unless another comes in between, who
+ *                then looks himself. Who gives up his wait takes it off waiters first: off outstanding first, it would
+ *                for a moment hide one that is in flight. A launch that passes a hold (it must not wait, or the lease
+ *                has run out) is in flight, and its end is an edge again.
+ *   dirty        client: set bit (seq_cst), then write eventfd. service: woken by the write, which it never reads
+ *                (wakes.h), or looking by itself, exchange the words with 0 (seq_cst), then load outstanding of each
+ *                slot named. A bit set after the exchange has its eventfd write still to come. The bits only save the
+ *                service from looking at every slot.
  *   untracked    The fast path reads `watch == 0` first and sets UNTRACKED afterwards; in between the service may have
  *                begun to watch, looked, and seen nothing. So whoever sets the bit loads watch once more (seq_cst, the
  *                same hand-shake), and when somebody watches by now counts its launch instead and takes the bit back:
  *                otherwise the bit would stay for ever, because the request to drain has been and gone.
- *   release      client: waiters += 1 (seq_cst, once for all its sleeps), then FUTEX_WAIT(verdict == the value that said hold).
- *                service: store verdict (seq_cst), then load waiters (seq_cst); FUTEX_WAKE unless 0. A client that lies
- *                about `waiters` is woken late: by its own lease timeout.
+ *   release      client: waiters += 1 (seq_cst, once for all its sleeps), then FUTEX_WAIT(verdict == the value that
+ *                said hold). service: store verdict (seq_cst), then load waiters (seq_cst); FUTEX_WAKE unless 0. A
+ *                client that lies about `waiters` is woken late: by its own lease timeout.
  *   escape       client: store escape (seq_cst), then add a generation to the verdict word, then FUTEX_WAKE (that is
- *                page_slot_kick()). A thread that loaded the word before and does not sleep yet finds it changed; one that
- *                loads it later sees escape. This is the only write of the client to line 0. The service needs no part in
- *                it: it stores words of its own counting, and the bit that says hold is never touched.
- *   adopt        A service that finds a page of its predecessor knows neither the word nor who waits: it writes run with
- *                the next generation, wakes unconditionally, and looks at every slot (page_slot_set_watch()), because a dirty
- *                bit may have been taken and not acted on.
+ *                page_slot_kick()). A thread that loaded the word before and does not sleep yet finds it changed; one
+ *                that loads it later sees escape. This is the only write of the client to line 0. The service needs no
+ *                part in it: it stores words of its own counting, and the bit that says hold is never touched.
+ *   adopt        A service that finds a page of its predecessor knows neither the word nor who waits: it writes run
+ *                with the next generation, wakes unconditionally, and looks at every slot (page_slot_set_watch()),
+ *                because a dirty bit may have been taken and not acted on.
  *   lease        A hold counts only until PageHeader.lease_until_ns. The client waits with that absolute time as its
  *                futex timeout, reads the lease again when it fires, and passes the gate when the lease was not
  *                extended. The lease stands in the header and not in the slot, so that renewing it is one write per
  *                client, however many queues are held. Bound: a service that stops for ever frees every job
  *                PAGE_LEASE_NS after its last renewal, whatever it was doing.
- *   level        A slot with level DEQUEUE or more is held in the driver, too, by the client's control thread. It sleeps, so after
- *                a change of such a slot's verdict (or of its level while held) the service sends the one-byte datagram 'l'. The
- *                control thread reads level, verdict and lease, calls the driver, and stores the verdict word in `applied` when the
- *                driver has done it: `applied` of such a slot is the control thread's alone. Before that it stores how long that took. It wakes by itself when the lease runs out,
+ *   level        A slot with level DEQUEUE or more is held in the driver, too, by the client's control thread. It
+ *                sleeps, so after a change of such a slot's verdict (or of its level while held) the service sends the
+ *                one-byte datagram 'l'. The control thread reads level, verdict and lease, calls the driver, and stores
+ *                the verdict word in `applied` when the driver has done it: `applied` of such a slot is the control
+ *                thread's alone. Before that it stores how long that took. It wakes by itself when the lease runs out,
  *                and lets go.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
- *   stamps       launched_ns is stored when in flight goes 0 -> n, drained_ns before what was in flight is taken off outstanding for
- *                the last time, so before the drained and the idle edge. The service believes neither beyond what it knows: it
- *                clamps them between the event before and now.
+ *   stamps       launched_ns is stored when in flight goes 0 -> n, drained_ns before what was in flight is taken off
+ *                outstanding for the last time, so before the drained and the idle edge. The service believes neither
+ *                beyond what it knows: it clamps them between the event before and now.
  *
  * One launch of slack. A thread that read `run` (or read `watch == 0`) and then lost the CPU can still submit after
  * the verdict changed. The protocol allows that, per thread, for one launch: closing it would take a lock around the
@@ -90,7 +92,8 @@
         4096U /* queues of one client that can be scheduled; sparse, so unused ones cost nothing */
 #define PAGE_HEADER_SIZE 4096U
 
-/* A hold that nobody renews ends after this time; see ARCHITECTURE, "A hold is a lease". */
+/* A hold is a lease: one that nobody renews ends after this time, so that a service that is stopped, wedged or killed
+ * frees every job. */
 #define PAGE_LEASE_NS       (1 * NSEC_PER_SEC)
 #define PAGE_LEASE_RENEW_NS (250 * NSEC_PER_MSEC)
 
@@ -142,7 +145,8 @@ typedef struct PageSlot {
         uint64_t queue_id;
         _Atomic uint64_t ordered_ns; /* CLOCK_MONOTONIC of the last order to the driver; see "level" above */
 
-        /* What came of it: the client's, though they stand in this line. Written once per order, after a call of the driver. */
+        /* What came of it: the client's, though they stand in this line. Written once per order, after a call of the
+         * driver. */
         _Atomic uint32_t hold_wake_ns,
                         hold_call_ns; /* from ordered_ns to the call of the driver; the call */
         _Atomic uint32_t release_wake_ns, release_call_ns; /* the same of letting go */
@@ -217,15 +221,15 @@ static inline PageSlot *page_slot(const Page *p, uint32_t slot) {
  * it wrote before (0 for a fresh slot): the page is never read back. A verdict that did not change is not written. */
 uint32_t page_slot_set_verdict(PageSlot *s, uint32_t last, Verdict v);
 
-/* The same in two steps: the word, and whether somebody may have to be woken; then the waking, which takes as long as the client has had
- * others wait for it. At most so many are woken as the client says there are, and PAGE_WAKE_MAX. */
+/* The same in two steps: the word, and whether somebody may have to be woken; then the waking, which takes as long as
+ * the client has had others wait for it. At most so many are woken as the client says there are, and PAGE_WAKE_MAX. */
 #define PAGE_WAKE_MAX 4096U
 uint32_t page_slot_put_verdict(PageSlot *s, uint32_t last, Verdict v, uint32_t *ret_waiters);
 void page_slot_wake(PageSlot *s, uint32_t n);
 
-/* Takes over a slot of a page that an earlier instance of the service made: it runs afterwards, whatever it was before, and
- * its waiters are woken. Returns the word for `last`. The one place that reads the word back: a hostile value chooses the
- * number of the client's own generation, and nothing else. */
+/* Takes over a slot of a page that an earlier instance of the service made: it runs afterwards, whatever it was before,
+ * and its waiters are woken. Returns the word for `last`. The one place that reads the word back: a hostile value
+ * chooses the number of the client's own generation, and nothing else. */
 uint32_t page_slot_adopt(PageSlot *s);
 
 /* Stores `watch` and returns `outstanding` as of after that store: the service's half of the ready/idle hand-shake. */
@@ -234,7 +238,8 @@ static inline uint32_t page_slot_set_watch(PageSlot *s, uint32_t watch) {
         return atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
 }
 
-/* What is in flight, by two words of the client's: all that is outstanding and does not wait. What nobody counts is one. */
+/* What is in flight, by two words of the client's: all that is outstanding and does not wait. What nobody counts is
+ * one. */
 static inline uint32_t page_slot_in_flight(uint32_t outstanding, uint32_t waiters) {
         uint32_t counted = outstanding & ~PAGE_OUTSTANDING_UNTRACKED;
 
@@ -288,8 +293,8 @@ static inline unsigned page_slot_begin(PageSlot *s) {
                                                         : 0);
 }
 
-/* For a launch that found page_slot_is_open(): returns 0, the launch may pass uncounted; or what page_slot_begin() returns,
- * when the slot has come under watch meanwhile: it goes on as any counted launch, through the gate. */
+/* For a launch that found page_slot_is_open(): returns 0, the launch may pass uncounted; or what page_slot_begin()
+ * returns, when the slot has come under watch meanwhile: it goes on as any counted launch, through the gate. */
 static inline unsigned page_slot_begin_open(PageSlot *s) {
         if (likely(atomic_load_explicit(&s->outstanding, memory_order_relaxed) & PAGE_OUTSTANDING_UNTRACKED))
                 return 0;
@@ -328,8 +333,8 @@ static inline unsigned page_slot_end(PageSlot *s, uint32_t n) {
         return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
 }
 
-/* Everything that passed uncounted has completed: call it when the last of the drains asked for has ended, not the first (launches
- * may have passed between two). */
+/* Everything that passed uncounted has completed: call it when the last of the drains asked for has ended, not the
+ * first (launches may have passed between two). */
 static inline unsigned page_slot_end_untracked(PageSlot *s) {
         bool idle = atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED,
                                     memory_order_seq_cst) == PAGE_OUTSTANDING_UNTRACKED &&
@@ -338,9 +343,10 @@ static inline unsigned page_slot_end_untracked(PageSlot *s) {
         return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
 }
 
-/* When a drain begins: what passed uncounted is one counted launch from now on, and page_slot_end(s, 1) is owed when all that was
- * submitted before has completed. So a launch that passes uncounted while the drain is under way (the watch may go off and on
- * again) sets the bit anew, and the end of this drain does not forget it. Returns false when there is nothing to drain. */
+/* When a drain begins: what passed uncounted is one counted launch from now on, and page_slot_end(s, 1) is owed when
+ * all that was submitted before has completed. So a launch that passes uncounted while the drain is under way (the
+ * watch may go off and on again) sets the bit anew, and the end of this drain does not forget it. Returns false when
+ * there is nothing to drain. */
 static inline bool page_slot_count_untracked(PageSlot *s) {
         uint32_t v = atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
 
@@ -368,7 +374,8 @@ typedef enum PageWait {
         PAGE_WAIT_AGAIN,   /* neither: woken by a signal, or the verdict word moved on; look again */
 } PageWait;
 
-/* A launch that is counted begins to wait, at the gate or for room. Returns true on the drained edge (as PAGE_END_DRAINED). */
+/* A launch that is counted begins to wait, at the gate or for room. Returns true on the drained edge (as
+ * PAGE_END_DRAINED). */
 static inline bool page_slot_begin_wait(PageSlot *s) {
         atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
         return page_slot_drained_edge(s);
@@ -379,9 +386,9 @@ static inline void page_slot_end_wait(PageSlot *s) {
         atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_seq_cst);
 }
 
-/* One sleep at the gate, after page_slot_begin_wait(): returns at once unless the slot is held under a valid lease. Does not touch errno. `*escape`
- * (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it calls page_slot_kick(). `until_ns`: to look again by
- * then at the latest, CLOCK_MONOTONIC. */
+/* One sleep at the gate, after page_slot_begin_wait(): returns at once unless the slot is held under a valid lease.
+ * Does not touch errno. `*escape` (may be NULL), when non-zero, opens the gate from inside the process; whoever sets it
+ * calls page_slot_kick(). `until_ns`: to look again by then at the latest, CLOCK_MONOTONIC. */
 PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape, uint64_t until_ns);
 
 /* Wakes every waiter of the slot: the client's, after it has set `*escape`. */

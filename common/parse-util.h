@@ -4,10 +4,10 @@
 /*
  * From text to numbers, strictly
  *
- * Every function takes the whole string or nothing: no trailing rubbish, no sign where none makes sense, no overflow that
- * wraps. They return 0, -EINVAL (not such a value at all) or -ERANGE (one, but out of range), and leave *ret alone on
- * failure. White space around a value is the caller's business (conf-parser strips it), between the parts of a time span
- * it is allowed.
+ * Every function takes the whole string or nothing: no trailing rubbish, no sign where none makes sense, no overflow
+ * that wraps. They return 0, -EINVAL (not such a value at all) or -ERANGE (one, but out of range), and leave *ret alone
+ * on failure. White space around a value is the caller's business (conf-parser strips it), between the parts of a time
+ * span it is allowed.
  *
  * Thread safety: all pure.
  */

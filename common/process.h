@@ -4,7 +4,8 @@
 /*
  * Processes, as /proc tells of them
  *
- * A process number names a process only together with its start time, and only for as long as the host is not started anew: boot_id_read().
+ * A process number names a process only together with its start time, and only for as long as the host is not started
+ * anew: boot_id_read().
  */
 
 #include <stdbool.h>
@@ -12,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reads a file of /proc/PID whole, or as much as fits, with a terminating zero. Returns its length, -ESRCH when the process is gone, or another
- * negative errno. */
+/* Reads a file of /proc/PID whole, or as much as fits, with a terminating zero. Returns its length, -ESRCH when the
+ * process is gone, or another negative errno. */
 int process_read(pid_t pid, const char *name, char *buf, size_t size);
 
 /* Process state letter of /proc/PID/stat ('R', 'S', 'T', ...) and start time; either may be NULL. */

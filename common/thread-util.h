@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
-/* A detached thread that no signal is delivered to: handlers are the application's, and run on its threads. The stack is of `stack_size`, or
- * larger where the application's thread-local variables alone take more. Returns 0 or a negative errno. */
+/* A detached thread that no signal is delivered to: handlers are the application's, and run on its threads. The stack
+ * is of `stack_size`, or larger where the application's thread-local variables alone take more. Returns 0 or a negative
+ * errno. */
 int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_size);

@@ -42,7 +42,8 @@ static inline uint64_t ns_sub(uint64_t a, uint64_t b) {
         return a > b ? a - b : 0;
 }
 
-/* A running estimate: the first sample, then an eighth of each new one. Samples of 0 count as 1, because 0 says "not measured". */
+/* A running estimate: the first sample, then an eighth of each new one. Samples of 0 count as 1, because 0 says "not
+ * measured". */
 static inline uint64_t ns_learn(uint64_t estimate, uint64_t sample) {
         if (sample == 0)
                 sample = 1;

@@ -15,7 +15,7 @@ typedef enum Verdict {
 const char *verdict_to_string(Verdict v);
 int verdict_from_string(const char *s);
 
-/* ARCHITECTURE: "Levels, and the ladder". */
+/* What a hold stops; each level stops what those before it do, too. */
 typedef enum PreemptLevel {
         LEVEL_OBSERVE,   /* 0: nothing stops */
         LEVEL_GATE,      /* 1: new submissions */

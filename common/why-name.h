@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The name of the page by which a process says why it runs unscheduled: the shim gives it, xschedctl reads it in /proc/PID/maps
+ * The name of the page by which a process says why it runs unscheduled: the shim gives it, xschedctl reads it in
+ * /proc/PID/maps
  */
 
 #define WHY_PREFIX "xsched: "

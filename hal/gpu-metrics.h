@@ -4,13 +4,14 @@
 /*
  * What a GPU does just now: use, memory, temperature, power
  *
- * Of AMD GPUs two sources: rocm_smi_lib, which knows what each generation and driver calls these things, and amdgpu's own files in sysfs. Of
- * NVIDIA's one, NVML. The libraries are looked for at run time, by their names: a machine without them is served as well as sysfs can, and packages
- * need not depend on them. They print, take locks that they share with other processes, wait for them, and throw: so nothing but xsched-metrics
- * calls them, a process that lives as long as one measurement.
+ * Of AMD GPUs two sources: rocm_smi_lib, which knows what each generation and driver calls these things, and amdgpu's
+ * own files in sysfs. Of NVIDIA's one, NVML. The libraries are looked for at run time, by their names: a machine
+ * without them is served as well as sysfs can, and packages need not depend on them. They print, take locks that they
+ * share with other processes, wait for them, and throw: so nothing but xsched-metrics calls them, a process that lives
+ * as long as one measurement.
  *
- * libhsakmt is not asked, because it would have to open /dev/kfd, which makes the caller a client of the driver, and tells of the topology
- * nothing that hal/kfd-topology.h does not read in the same place.
+ * libhsakmt is not asked, because it would have to open /dev/kfd, which makes the caller a client of the driver, and
+ * tells of the topology nothing that hal/kfd-topology.h does not read in the same place.
  */
 
 #include <stdint.h>
@@ -46,8 +47,9 @@ int pci_address_parse(const char *device_id, PciAddress *ret);
 /* From sysfs below `root` ("" is the system's). Never fails: what is not there stays unknown. */
 void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *ret);
 
-/* From rocm_smi_lib. *ret_source says where from, or why not: both are fit for people. 0; -EOPNOTSUPP: not built in; -ENOENT: there is
- * no such library; -ELIBBAD: it is not as we know it; -EIO: it found no GPU or failed; -ENODEV: not this one. */
+/* From rocm_smi_lib. *ret_source says where from, or why not: both are fit for people. 0; -EOPNOTSUPP: not built in;
+ * -ENOENT: there is no such library; -ELIBBAD: it is not as we know it; -EIO: it found no GPU or failed; -ENODEV: not
+ * this one. */
 int gpu_metrics_read_rocm_smi(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
 
 /* From NVML; likewise. */

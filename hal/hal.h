@@ -5,20 +5,20 @@
  * HAL: how queues of one kind are stopped and let go
  *
  * One backend is one const HalOps table in one file. A backend declares what it can do (levels, who may call, what a
- * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because these differ
- * between drivers and the caller has to know them: see struct HalTraits.
+ * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because these
+ * differ between drivers and the caller has to know them: see struct HalTraits.
  *
- * Gates (level 1) are not a backend's job: a gate stands in front of the application's own call, in the shim, and closes
- * by the page's verdict alone. hold() is what takes back that which has already been submitted (levels 2 and 3), or, for a
- * backend that has no such means, what stops the backend's own submission path.
+ * Gates (level 1) are not a backend's job: a gate stands in front of the application's own call, in the shim, and
+ * closes by the page's verdict alone. hold() is what takes back that which has already been submitted (levels 2 and 3),
+ * or, for a backend that has no such means, what stops the backend's own submission path.
  *
- * A hold is one boolean per queue, never a count: hold() of a held queue and release() of a running one succeed and change
- * nothing. Both act on a batch, and all-or-nothing: when one queue fails, those already changed are rolled back, and the
- * error of the first failure is returned. Where the driver can leave a half-applied state behind (traits.partial_failure),
- * the caller applies the wanted state again after an error.
+ * A hold is one boolean per queue, never a count: hold() of a held queue and release() of a running one succeed and
+ * change nothing. Both act on a batch, and all-or-nothing: when one queue fails, those already changed are rolled back,
+ * and the error of the first failure is returned. Where the driver can leave a half-applied state behind
+ * (traits.partial_failure), the caller applies the wanted state again after an error.
  *
- * Thread safety: per process, calls are serialised by the caller (the shim's control thread). backlog() may be called from
- * any thread.
+ * Thread safety: per process, calls are serialised by the caller (the shim's control thread). backlog() may be called
+ * from any thread.
  */
 
 #include <stdbool.h>
@@ -57,8 +57,8 @@ typedef struct HalOps {
         const char *name;
         HalTraits traits;
 
-        /* Both return 0 or a negative errno: -EAGAIN (try again: interrupted), -EIO, -ETIME, -EACCES (the level is not to be
-         * had any more: fall back to a lower one), -ENODEV (the device is gone). */
+        /* Both return 0 or a negative errno: -EAGAIN (try again: interrupted), -EIO, -ETIME, -EACCES (the level is not
+         * to be had any more: fall back to a lower one), -ENODEV (the device is gone). */
         int (*hold)(HalQueue *const *queues, size_t n);
         int (*release)(HalQueue *const *queues, size_t n);
 
@@ -75,8 +75,9 @@ struct HalQueue {
         bool changed; /* hal_apply_each()'s own */
 };
 
-/* For backends whose driver takes one queue at a time: brings each queue that is not `held` (or not running) there by apply(), and on
- * the first failure brings those back that were changed. A queue that cannot be brought back stays as it is and says so. */
+/* For backends whose driver takes one queue at a time: brings each queue that is not `held` (or not running) there by
+ * apply(), and on the first failure brings those back that were changed. A queue that cannot be brought back stays as
+ * it is and says so. */
 int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(HalQueue *q, bool held));
 
 /* A running estimate: ns_learn() of common/time-util.h. */

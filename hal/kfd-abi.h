@@ -4,14 +4,15 @@
 /*
  * KFD's binary interface, as far as xsched uses it
  *
- * Debian 12's <linux/kfd_ioctl.h> is 1.11 and knows neither DBG_TRAP nor RUNTIME_ENABLE, and what a program is built against says
- * nothing about the kernel that it meets. So everything that xsched calls, intercepts or simulates is declared here, once, under
- * our own names, with the sizes asserted; the tests compare every number with the header of the newest kernel at hand, and with a
- * real driver in a virtual machine.
+ * Debian 12's <linux/kfd_ioctl.h> is 1.11 and knows neither DBG_TRAP nor RUNTIME_ENABLE, and what a program is built
+ * against says nothing about the kernel that it meets. So everything that xsched calls, intercepts or simulates is
+ * declared here, once, under our own names, with the sizes asserted; the tests compare every number with the header of
+ * the newest kernel at hand, and with a real driver in a virtual machine.
  *
- * KFD looks at an ioctl's number only, and copies as many bytes as the caller's size field says (never more than its own structure;
- * what the caller left out reads as zero). So structures grow without a new number: CREATE_QUEUE is 88 bytes up to 1.16 and 96 from
- * 1.17. Whoever intercepts must therefore compare _IOC_NR() and not the whole request: see kfd_ioctl_nr().
+ * KFD looks at an ioctl's number only, and copies as many bytes as the caller's size field says (never more than its
+ * own structure; what the caller left out reads as zero). So structures grow without a new number: CREATE_QUEUE is 88
+ * bytes up to 1.16 and 96 from 1.17. Whoever intercepts must therefore compare _IOC_NR() and not the whole request: see
+ * kfd_ioctl_nr().
  *
  * Source of every constant: the kernel's include/uapi/linux/kfd_ioctl.h, versions 1.11 (6.1) and 1.17 (6.12).
  */
@@ -125,7 +126,8 @@ typedef struct KfdUpdateQueue {
         uint32_t queue_priority;
 } KfdUpdateQueue;
 
-/* For AQL queues the write and read pointers are members of amd_queue_t (hsa/amd_hsa_queue.h), 64-bit packet indices. */
+/* For AQL queues the write and read pointers are members of amd_queue_t (hsa/amd_hsa_queue.h), 64-bit packet
+ * indices. */
 #define KFD_AQL_WRITE_INDEX_OFFSET 56U
 #define KFD_AQL_READ_INDEX_OFFSET  128U
 #define KFD_AQL_PACKET_SIZE        64U

@@ -20,7 +20,8 @@ static int criu_next_device(KfdTarget *t) {
         return 0;
 }
 
-/* A device that was inherited over fork is the parent's, and says so by EBADF: the next one may be the process's own. */
+/* A device that was inherited over fork is the parent's, and says so by EBADF: the next one may be the process's
+ * own. */
 static int criu_call(KfdTarget *t, KfdCriuOp op) {
         KfdCriu c = {.op = op};
         PROTECT_ERRNO;
@@ -51,7 +52,8 @@ static int criu_undo(KfdTarget *t) {
         return r == -ENOTTY ? -ENOSYS : r;
 }
 
-/* Each call that failed is undone before the next: whether it has paused nobody tells, and a second pause would stay. */
+/* Each call that failed is undone before the next: whether it has paused nobody tells, and a second pause would
+ * stay. */
 static int criu_hold(KfdTarget *t) {
         int r = -EINTR;
 

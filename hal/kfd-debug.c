@@ -3,8 +3,8 @@
 /*
  * Privileged holds of KFD, by DBG_TRAP: see kfd-privileged.h
  *
- * Enabled only while something is suspended: it keeps rocgdb out, takes the one debugger that some GPUs have room for, and costs the
- * process its trap handler's fast path.
+ * Enabled only while something is suspended: it keeps rocgdb out, takes the one debugger that some GPUs have room for,
+ * and costs the process its trap handler's fast path.
  */
 
 #include "common/macro.h"
@@ -53,7 +53,8 @@ static int debug_undo(KfdTarget *t) {
         return 0;
 }
 
-/* Between ENABLE and DISABLE its RUNTIME_ENABLE may have begun, and would wait for ever: our word lets it pass, now or later. */
+/* Between ENABLE and DISABLE its RUNTIME_ENABLE may have begun, and would wait for ever: our word lets it pass, now or
+ * later. */
 static void debug_let_runtime_go(KfdTarget *t) {
         KfdDbgTrap a = {.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(
                                                                KFD_EXCEPTION_PROCESS_RUNTIME)}};

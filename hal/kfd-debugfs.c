@@ -89,7 +89,8 @@ static void take_words(Mqds *m, uint32_t offset, const uint32_t *words, size_t n
                 m->words[m->n_words++] = words[i];
 }
 
-/* "  Compute queue on device 4a3f", "  SDMA queue on device ...", "  DIQ on device ...", "  Bad user queue type 7 on device ..." */
+/* "  Compute queue on device 4a3f", "  SDMA queue on device ...", "  DIQ on device ...", "  Bad user queue type 7 on
+ *    device ..." */
 static bool parse_mqd_head(const char *line, bool *ret_is_compute, uint32_t *ret_gpu_id) {
         const char *device = strstr(line, " on device ");
 

@@ -4,13 +4,13 @@
 /*
  * Which queues a process has with KFD, as the kernel tells whoever asks
  *
- * For tools: read from sysfs, which every user may, and for root the rest from debugfs. `root` stands before every path ("" for the system's
- * own; a directory of files for tests).
+ * For tools: read from sysfs, which every user may, and for root the rest from debugfs. `root` stands before every path
+ * ("" for the system's own; a directory of files for tests).
  *
- * sysfs and debugfs number nothing alike: a descriptor in debugfs carries no queue id. But the kernel puts a new queue at the head of the list
- * that debugfs prints and makes its sysfs directory in the same breath, and inode numbers of sysfs ascend. So the queues by descending inode
- * number are the descriptors in their order. That is believed only if both have the same length and every pair agrees about GPU, type and
- * ring size.
+ * sysfs and debugfs number nothing alike: a descriptor in debugfs carries no queue id. But the kernel puts a new queue
+ * at the head of the list that debugfs prints and makes its sysfs directory in the same breath, and inode numbers of
+ * sysfs ascend. So the queues by descending inode number are the descriptors in their order. That is believed only if
+ * both have the same length and every pair agrees about GPU, type and ring size.
  */
 
 #include <stdbool.h>
@@ -43,17 +43,19 @@ typedef struct KfdProcQueues {
 
 void kfd_proc_queues_done(KfdProcQueues *q);
 
-/* 0; -ESRCH when the process has not opened KFD; -ENODEV when there is no KFD. A queue that goes meanwhile is left out. */
+/* 0; -ESRCH when the process has not opened KFD; -ENODEV when there is no KFD. A queue that goes meanwhile is left
+ * out. */
 int kfd_proc_read_queues(const char *root, pid_t pid, KfdProcQueues *ret);
 
 /* All processes that have opened KFD; the caller frees *ret. 0 or -ENODEV. */
 int kfd_proc_list(const char *root, pid_t **ret, size_t *ret_n);
 
-/* Adds what debugfs says of descriptors. 0; -EACCES or -ENOENT where it may not be read or is not there; -ENODATA when it does not fit what
- * sysfs says. */
+/* Adds what debugfs says of descriptors. 0; -EACCES or -ENOENT where it may not be read or is not there; -ENODATA when
+ * it does not fit what sysfs says. */
 int kfd_proc_read_mqds(const char *root, pid_t pid, KfdProcQueues *q);
 
-/* Adds which of them are in the hardware, for those whose descriptor is known: has the kernel read the registers of every GPU. */
+/* Adds which of them are in the hardware, for those whose descriptor is known: has the kernel read the registers of
+ * every GPU. */
 int kfd_proc_read_hqds(const char *root, KfdProcQueues *q);
 
 /* What a process uses of a GPU. What the kernel does not tell is UINT64_MAX. */
@@ -68,5 +70,6 @@ typedef struct KfdProcUsage {
 /* Of every GPU that the kernel names; the caller frees *ret. Errors as above. */
 int kfd_proc_read_usage(const char *root, pid_t pid, KfdProcUsage **ret, size_t *ret_n);
 
-/* "compute", "sdma" or "other". 3 and 4 have changed their meaning: 3 was the debugger's, 4 is a copy queue in all kernels. */
+/* "compute", "sdma" or "other". 3 and 4 have changed their meaning: 3 was the debugger's, 4 is a copy queue in all
+ * kernels. */
 const char *kfd_proc_type_to_string(uint32_t type);

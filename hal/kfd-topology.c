@@ -106,7 +106,8 @@ int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret) {
                 KfdNode n;
                 int r = kfd_topology_read(root, node, &n);
 
-                /* A node of a device that this process may not use (a container's device cgroup) cannot be read: EPERM. */
+                /* A node of a device that this process may not use (a container's device cgroup) cannot be read:
+                 * EPERM. */
                 if (r == -ENXIO || r == -EPERM)
                         continue;
                 if (r < 0)

@@ -4,8 +4,9 @@
 /*
  * KFD's topology, as far as scheduling needs it
  *
- * Read from sysfs, which every kernel with KFD has and which needs no library: the process side asks in the middle of an application's own
- * call, where bringing up libhsakmt a second time is out of the question. What a kernel does not say is 0.
+ * Read from sysfs, which every kernel with KFD has and which needs no library: the process side asks in the middle of
+ * an application's own call, where bringing up libhsakmt a second time is out of the question. What a kernel does not
+ * say is 0.
  */
 
 #include <stdbool.h>

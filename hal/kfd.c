@@ -49,8 +49,8 @@ static int kfd_update(const KfdHalQueue *q, bool held) {
         return -EAGAIN;
 }
 
-/* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. The application may ring at the same time: if the
- * index has moved, ours, which is older, may have come last, and is corrected. */
+/* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. The application may ring at
+ * the same time: if the index has moved, ours, which is older, may have come last, and is corrected. */
 static void kfd_ring(const KfdHalQueue *q) {
         uint64_t write, rung = 0;
 
@@ -85,7 +85,8 @@ int kfd_hal_reapply(KfdHalQueue *q) {
         return kfd_set(q, q->hal.held);
 }
 
-/* EIO: a reset is under way. ETIME: the hardware did not stop in time. EACCES: the queue was reset. None passes by calling again. */
+/* EIO: a reset is under way. ETIME: the hardware did not stop in time. EACCES: the queue was reset. None passes by
+ * calling again. */
 static void kfd_note_failure(KfdHalDevice *d, int r) {
         if (r != -EIO && r != -ETIME && r != -EACCES)
                 return;

@@ -4,18 +4,19 @@
 /*
  * The KFD backend, from inside the process that owns the queues: a hold unmaps the queue
  *
- * hold() is UPDATE_QUEUE with percentage 0; release() is UPDATE_QUEUE with what the application asked for, and then one more ring of the
- * doorbell, because one rung while the queue was unmapped may have gone unseen. The kernel saves the running waves when it can (CWSR:
- * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
+ * hold() is UPDATE_QUEUE with percentage 0; release() is UPDATE_QUEUE with what the application asked for, and then one
+ * more ring of the doorbell, because one rung while the queue was unmapped may have gone unseen. The kernel saves the
+ * running waves when it can (CWSR: LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
  *
- * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves the kernel's state
- * unknown; the backend then applies the old state once more, and if that fails, too, every later call starts with it.
+ * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves
+ * the kernel's state unknown; the backend then applies the old state once more, and if that fails, too, every later
+ * call starts with it.
  *
- * A queue of which the driver says that there is none (EFAULT) is lost: held and released without a call, for there is nothing that could run, and
- * the others of its batch must not suffer for it.
+ * A queue of which the driver says that there is none (EFAULT) is lost: held and released without a call, for there is
+ * nothing that could run, and the others of its batch must not suffer for it.
  *
- * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: level GATE, nothing is unmapped there any more. A release is
- * tried whatever the level is.
+ * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: level GATE, nothing is unmapped there
+ * any more. A release is tried whatever the level is.
  */
 
 #include <stdatomic.h>
@@ -56,8 +57,8 @@ extern const HalOps hal_kfd_ops;
 /* Running. `level` comes from kfd_hal_level(). */
 void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device);
 
-/* What a hold of a queue on this device does. MES devices: the gate only, because there are open reports of hangs on exactly the message that
- * unmaps; what the administrator allows beyond is the service's word, see PageSlot.level. */
+/* What a hold of a queue on this device does. MES devices: the gate only, because there are open reports of hangs on
+ * exactly the message that unmaps; what the administrator allows beyond is the service's word, see PageSlot.level. */
 PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves);
 
 /* The percentage word that the kernel is to see: bits above the low 8 are not about time. */

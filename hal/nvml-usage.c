@@ -3,7 +3,8 @@
 /*
  * How long processes have used an NVIDIA GPU, from libnvidia-ml
  *
- * Its header is not needed to build: what is called is declared here, and has been as it is since the library's first version that has it.
+ * Its header is not needed to build: what is called is declared here, and has been as it is since the library's first
+ * version that has it.
  */
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 /*
  * What a GPU does just now, from NVML, the library of NVIDIA's driver
  *
- * It comes with the driver, in the driver's version, and keeps its interface. What we call is declared here, so that nothing of NVIDIA's is
- * needed to build. It opens the driver's device files.
+ * It comes with the driver, in the driver's version, and keeps its interface. What we call is declared here, so that
+ * nothing of NVIDIA's is needed to build. It opens the driver's device files.
  */
 
 #include <inttypes.h>

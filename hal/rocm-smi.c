@@ -3,8 +3,8 @@
 /*
  * What a GPU does just now, from rocm_smi_lib
  *
- * Its header cannot be included (it brings a copy of the kernel's that contradicts others), so what we call is declared here. These
- * functions have been as they are since the library's first version, in every soname below.
+ * Its header cannot be included (it brings a copy of the kernel's that contradicts others), so what we call is declared
+ * here. These functions have been as they are since the library's first version, in every soname below.
  */
 
 #include <inttypes.h>

@@ -6,7 +6,8 @@
 
 #include "avl.h"
 
-/* One step of work: a node looked at on a way down, or corrected on the way back. What the bench counts instead of time. */
+/* One step of work: a node looked at on a way down, or corrected on the way back. What the bench counts instead of
+ * time. */
 #ifndef AVL_STEP
 #        define AVL_STEP() ((void) 0)
 #endif

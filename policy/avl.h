@@ -5,8 +5,8 @@
  * An intrusive, augmented, ordered tree (AVL)
  *
  * The node lives in what is ordered, so nothing is ever allocated and nothing can fail. The heights of a node's two
- * subtrees differ by at most one, so that a tree of n nodes is at most 1.44 * log2(n + 2) high; insert and remove walk one
- * way down and correct it on the way back, and cost that much and no more.
+ * subtrees differ by at most one, so that a tree of n nodes is at most 1.44 * log2(n + 2) high; insert and remove walk
+ * one way down and correct it on the way back, and cost that much and no more.
  *
  * `update` is called for a node whenever what is below it has changed, children first: it is where the owner keeps
  * what it wants to know of a whole subtree. The order must be total, and must not change while a node is in the tree.

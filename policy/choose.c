@@ -3,60 +3,65 @@
 /*
  * The decisions of the tree policy
  *
- * A tier is all entities of one priority. Its tree of fair queues (node.h, fair.h) holds those that are ready and not stopped by
- * a maximum, and says who of them would run, whether the tier has the device or not: a tier that was interrupted goes on where it
- * was, and so does the inside of a node.
+ * A tier is all entities of one priority. Its tree of fair queues (node.h, fair.h) holds those that are ready and not
+ * stopped by a maximum, and says who of them would run, whether the tier has the device or not: a tier that was
+ * interrupted goes on where it was, and so does the inside of a node.
  *
  * Each dispatch decides in this order, and every decision is the function of what stands in struct Policy:
  *
  *   refill    Nodes whose period has ended go on.
- *   choose    Of the tiers with somebody who could run the highest is active, and its tree's runners are the chosen ones; unless
- *             the device is kept (below), then nobody is. Hence never two tiers, at most `concurrency`, and
- *             work-conserving: a fair queue leaves no slot empty while somebody waits.
- *   guarantee A node below which nobody was chosen, and which is due (guarantee.h), gets a turn: one of the places is taken from the
- *             active tier, and goes to the highest tier of the node, by its own tree. Meanwhile that branch stands in no queue
- *             above, but is charged there for what it runs, as far as a queue can remember: a guaranteed share is part of
- *             what weight gives, and comes on top only where it is more. A turn ends early as soon as the
- *             node would run without it. One at a time: all minima together are worth at most one place.
+ *   choose    Of the tiers with somebody who could run the highest is active, and its tree's runners are the chosen
+ *             ones; unless the device is kept (below), then nobody is. Hence never two tiers, at most `concurrency`,
+ *             and work-conserving: a fair queue leaves no slot empty while somebody waits.
+ *   guarantee A node below which nobody was chosen, and which is due (guarantee.h), gets a turn: one of the places is
+ *             taken from the active tier, and goes to the highest tier of the node, by its own tree. Meanwhile that
+ *             branch stands in no queue above, but is charged there for what it runs, as far as a queue can remember: a
+ *             guaranteed share is part of what weight gives, and comes on top only where it is more. A turn ends early
+ *             as soon as the node would run without it. One at a time: all minima together are worth at most one place.
  *   linger    An entity that goes idle after it ran may be back in no time; how long it is worth keeping the device
- *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers only.
- *             There is one such candidate, of the highest tier and of those the last to give up, since a wait for it
- *             covers a wait for the others. Nothing renews the wait but running again.
- *   keep      Among equals a place is kept for who has just become idle, by leaving him in his queue: keep.h. Who loses it so leaves, and is decided
- *             again.
- *   owe       Who has been held for starve_ns, and is stopped by no maximum, is starved. One of the starved, which one is said in floor.h, is
- *             granted beside the chosen ones for starve_run_ns, or until it is idle. The next turn is not before starve_ns after this
- *             one began. So all turns together cost starve_run_ns/starve_ns of the device, and what a party gets of them does not
- *             depend on how many entities others have. Turns count against a maximum, but are not charged otherwise: they are no
- *             part of a share, and an entity that has lived on them must not find itself in debt when its tier comes up.
- *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier lists
- *             its idle entities in that order. One event adds one of them and so displaces at most one, however big
- *             the tier is; a new highest tier displaces them all, once, and so does the first of several equals that contend. Without the
- *             bound a tier of n idle entities would cost n grants whenever it becomes or ceases to be the highest. Of those looked at the ones that a maximum
- *             stops, and those that have tails, are left out.
+ *             for it its own gaps tell (gaps.h), and never more than linger_ns. It keeps the device from lower tiers
+ *             only. There is one such candidate, of the highest tier and of those the last to give up, since a wait for
+ *             it covers a wait for the others. Nothing renews the wait but running again.
+ *   keep      Among equals a place is kept for who has just become idle, by leaving him in his queue: keep.h. Who loses
+ *             it so leaves, and is decided again.
+ *   owe       Who has been held for starve_ns, and is stopped by no maximum, is starved. One of the starved, which one
+ *             is said in floor.h, is granted beside the chosen ones for starve_run_ns, or until it is idle. The next
+ *             turn is not before starve_ns after this one began. So all turns together cost starve_run_ns/starve_ns of
+ *             the device, and what a party gets of them does not depend on how many entities others have. Turns count
+ *             against a maximum, but are not charged otherwise: they are no part of a share, and an entity that has
+ *             lived on them must not find itself in debt when its tier comes up.
+ *   advance   The idle entities of the highest tier registered, the POLICY_ADVANCE_MAX most recent ones: each tier
+ *             lists its idle entities in that order. One event adds one of them and so displaces at most one, however
+ *             big the tier is; a new highest tier displaces them all, once, and so does the first of several equals
+ *             that contend. Without the bound a tier of n idle entities would cost n grants whenever it becomes or
+ *             ceases to be the highest. Of those looked at the ones that a maximum stops, and those that have tails,
+ *             are left out.
  *   await     Whoever was chosen, and would share the device with what an equal has in flight, is granted
  *             later: drain.h.
- *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one turn of each kind +
- *             POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Everybody in it without a
- *             reason is held, then everybody with a reason is granted; entities that are held and stay held, idle ones
- *             of lower tiers above all, are not looked at. A grant goes out only if it differs from the last one.
+ *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one
+ *             turn of each kind + POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new.
+ *             Everybody in it without a reason is held, then everybody with a reason is granted; entities that are held
+ *             and stay held, idle ones of lower tiers above all, are not looked at. A grant goes out only if it differs
+ *             from the last one.
  *
  * Thresholds follow claims: those of a higher tier (one needs to be registered only: its first launch counts), those of
- * equals that were more than could run at once within TREE_RECENT_NS, those of a minimum of somebody else, and those of a maximum. The
- * time of equals ends without a wake-up, at whatever dispatch comes next.
+ * equals that were more than could run at once within TREE_RECENT_NS, those of a minimum of somebody else, and those of
+ * a maximum. The time of equals ends without a wake-up, at whatever dispatch comes next.
  *
- * Asked again: at the end of the wait or of a turn, when the longest held is starved and a turn may begin, when a fair queue
- * in use says that somebody's slice counts, when a quota may be used up, when a period ends that somebody waits for, and when a node
- * is due. If all that are ready are chosen and below no maximum, none of these is there, and the answer is never.
+ * Asked again: at the end of the wait or of a turn, when the longest held is starved and a turn may begin, when a fair
+ * queue in use says that somebody's slice counts, when a quota may be used up, when a period ends that somebody waits
+ * for, and when a node is due. If all that are ready are chosen and below no maximum, none of these is there, and the
+ * answer is never.
  *
- * Time. Usage is accounted in full, and charged to fair time, maxima and minima, also when we are asked later than we wanted: whoever
- * was granted, or drained, ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness is the absence of our caller (a stopped
- * service), in which no verdict meant anything, and it would be unfair to charge more of it than a slice to whoever was granted when it
- * began. What is blocked by a tail (drain.h) is charged nothing until that is over.
+ * Time. Usage is accounted in full, and charged to fair time, maxima and minima, also when we are asked later than we
+ * wanted: whoever was granted, or drained, ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness
+ * is the absence of our caller (a stopped service), in which no verdict meant anything, and it would be unfair to
+ * charge more of it than a slice to whoever was granted when it began. What is blocked by a tail (drain.h) is charged
+ * nothing until that is over.
  *
- * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the paths of
- * the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set of eight words. A node
- * that stops or goes on costs a walk for each of its branches, once in a period at most.
+ * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the
+ * paths of the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set
+ * of eight words. A node that stops or goes on costs a walk for each of its branches, once in a period at most.
  */
 
 #include <utlist.h>
@@ -525,7 +530,8 @@ static uint64_t tree_next(Policy *p) {
         return MIN(next, t);
 }
 
-/* Who loses the place that was kept for it leaves, and then others may compete differently. Ends: each turn has one less. */
+/* Who loses the place that was kept for it leaves, and then others may compete differently. Ends: each turn has one
+ * less. */
 static void tree_decide(Policy *p) {
         (void) tree_review_kept(p);
         do {

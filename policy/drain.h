@@ -4,10 +4,10 @@
 /*
  * Tails: what runs on after a verdict turned to hold
  *
- * A hold stops launches and not what was launched. So an entity whose grant turns to hold while it has work is draining: the
- * device is still its own until the caller says that what it had in flight is over (entity_drained()), or it is idle, granted again,
- * or freed. Whoever has its place waits behind it, and is charged from his own start; the time until then is the
- * drainer's, in fair time, in maxima and minima, and in its usage.
+ * A hold stops launches and not what was launched. So an entity whose grant turns to hold while it has work is
+ * draining: the device is still its own until the caller says that what it had in flight is over (entity_drained()), or
+ * it is idle, granted again, or freed. Whoever has its place waits behind it, and is charged from his own start; the
+ * time until then is the drainer's, in fair time, in maxima and minima, and in its usage.
  *
  * Among equals. Who was chosen in the ordinary turn of his tier is not granted before there is a place that no tail
  * of an equal has: those of a tier who are granted, and its tails, are at most as many as there are places. Devices
@@ -22,8 +22,8 @@
  *   - Who waits so is chosen, and is held: his wait is a part of drain_wait_ns, and the floor counts it like any
  *     other hold.
  *
- * Places. Of several that drain as many have the device as there are places, the longest held first. Those behind whom nothing is free
- * are the most recently granted: they are `blocked`.
+ * Places. Of several that drain as many have the device as there are places, the longest held first. Those behind whom
+ * nothing is free are the most recently granted: they are `blocked`.
  *
  * Idle ones. An entity that is suspended, stopped or frozen does not want the device, and has it all the same until its
  * launches are over: it drains while it is idle (entity_tail()), and is not granted in advance meanwhile.

@@ -299,8 +299,8 @@ void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
         fair_queue_put(q, n);
 }
 
-/* The heaviest runners are full as long as they are worth more than an equal part of what is left. The last slot is always left
- * to the rest. Who waits for more is not full: it becomes so, within a slice, by getting it. */
+/* The heaviest runners are full as long as they are worth more than an equal part of what is left. The last slot is
+ * always left to the rest. Who waits for more is not full: it becomes so, within a slice, by getting it. */
 static FairFull fair_queue_find_full(FairQueue *q, uint32_t slots) {
         FairFull f = {.slots_left = slots, .used_left = q->used, .weight_left = q->weight};
         bool all = true;
@@ -397,8 +397,8 @@ static void fair_queue_start(FairQueue *q, FairNode *n) {
         fair_queue_put(q, n);
 }
 
-/* Those in the tree that V has reached are a prefix of it, so that one way down meets the tops of all subtrees that lie in it
- * whole. */
+/* Those in the tree that V has reached are a prefix of it, so that one way down meets the tops of all subtrees that lie
+ * in it whole. */
 static FairNode *fair_queue_eligible_waiting(FairQueue *q, uint64_t v) {
         FairNode *n = fair_node_of(q->waiting.root), *first = NULL;
 
@@ -416,7 +416,8 @@ static FairNode *fair_queue_eligible_waiting(FairQueue *q, uint64_t v) {
         return first;
 }
 
-/* The one that could use a place and has the earliest deadline, among those that V has reached; NULL when it has reached nobody. */
+/* The one that could use a place and has the earliest deadline, among those that V has reached; NULL when it has
+ * reached nobody. */
 static FairNode *fair_queue_eligible(FairQueue *q, uint64_t slice_ns) {
         uint64_t v = fair_queue_vtime(q);
         FairNode *first = fair_queue_eligible_waiting(q, v), *n;
@@ -473,14 +474,14 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                 fair_queue_stop(q, due, slice_ns);
         }
 
-        /* Who was preferred to others that could have run begins another slice; without such others it goes on until one
-         * comes up. */
+        /* Who was preferred to others that could have run begins another slice; without such others it goes on until
+         * one comes up. */
         if (next)
                 fair_queue_renew(q, slice_ns);
 }
 
-/* When V reaches it: the distance, over the rate at which the runners' advance carries V; less its own rate, if it runs and only
- * wants one more place. */
+/* When V reaches it: the distance, over the rate at which the runners' advance carries V; less its own rate, if it runs
+ * and only wants one more place. */
 static uint64_t fair_queue_until(const FairQueue *q, const FairFull *full, const FairNode *n) {
         fair_wide_t weight = (fair_wide_t) q->weight, left = (fair_wide_t) full->weight_left;
         fair_wide_t distance = (fair_wide_t) fair_ahead(n->vtime, q->origin) * weight - q->sum;

@@ -4,10 +4,10 @@
 /*
  * Weighted fair virtual time: who of a set of equals runs on `slots` places
  *
- * Every node has a virtual time, which advances while it runs by the time it ran divided by its weight. V, the virtual time
- * of the queue, is the weighted mean of all nodes: where everybody would be if the device were divided exactly, at every
- * instant (a fluid). A node's lag, V minus its own time, times its weight, is the run time that it is still owed or, when
- * negative, has had too early. All lags add up to nothing.
+ * Every node has a virtual time, which advances while it runs by the time it ran divided by its weight. V, the virtual
+ * time of the queue, is the weighted mean of all nodes: where everybody would be if the device were divided exactly, at
+ * every instant (a fluid). A node's lag, V minus its own time, times its weight, is the run time that it is still owed
+ * or, when negative, has had too early. All lags add up to nothing.
  *
  * The choice. A waiting node is eligible when V has reached it: it is owed time, or even. Its deadline is its virtual
  * time at the end of the slice that it would run. The eligible node with the earliest deadline is next (Stoica and
@@ -15,34 +15,35 @@
  * deadline keeps everybody from falling behind by more than a slice, and so run times stay within a slice of the
  * fluid's, for ever, whatever the weights.
  *
- *   - A runner keeps its place for a slice, unless somebody eligible has an earlier deadline: one that comes back and is
- *     owed time, or a heavier one, need not wait for the end of a light one's slice. Equals that are even have later
+ *   - A runner keeps its place for a slice, unless somebody eligible has an earlier deadline: one that comes back and
+ *     is owed time, or a heavier one, need not wait for the end of a light one's slice. Equals that are even have later
  *     deadlines than the runner, so between them slices are whole.
- *   - At the end of its slice it competes with its next one. While nobody is eligible it goes on; fair_queue_left() says when
- *     V will reach the first, so that a heavy node does not wake the caller after every slice.
- *   - A slice that is interrupted (by a deadline, or because the caller gave the device to others) goes on where it was.
+ *   - At the end of its slice it competes with its next one. While nobody is eligible it goes on; fair_queue_left()
+ *     says when V will reach the first, so that a heavy node does not wake the caller after every slice.
+ *   - A slice that is interrupted (by a deadline, or because the caller gave the device to others) goes on where it
+ *     was.
  *
- * Coming and going. A node that goes away keeps its lag, and comes back as far from V as it was. The lag stays in the sum,
- * so that V does not feel it go or come, and those that stay are not charged for what it leaves behind. Time away
+ * Coming and going. A node that goes away keeps its lag, and comes back as far from V as it was. The lag stays in the
+ * sum, so that V does not feel it go or come, and those that stay are not charged for what it leaves behind. Time away
  * earns nothing, since V may move on but the lag does not; and leaving washes away no debt. Lag is kept up to
  * FAIR_LAG_SLICES slices of the node's own, for FAIR_MEMORY_SLICES slices of the queue's run time, and for the latest
- * FAIR_REMEMBER_MAX nodes: that is the most that sleepers can ever claim from those that stayed. A debt is kept up to FAIR_DEBT_MAX: a
- * launch may be longer than any slice.
+ * FAIR_REMEMBER_MAX nodes: that is the most that sleepers can ever claim from those that stayed. A debt is kept up to
+ * FAIR_DEBT_MAX: a launch may be longer than any slice.
  *
- * Several slots. A node cannot run on two, so its weight counts for at most one: runners whose weight is worth more than an
- * equal part of the slots that heavier ones leave are `full`. They keep their slot, and advance with the mean of the
- * others. Only runners can be full: one that heavy that waits becomes a runner within a slice.
+ * Several slots. A node cannot run on two, so its weight counts for at most one: runners whose weight is worth more
+ * than an equal part of the slots that heavier ones leave are `full`. They keep their slot, and advance with the mean
+ * of the others. Only runners can be full: one that heavy that waits becomes a runner within a slice.
  *
  * Nobody waits. Then nobody is charged: whatever the weights, everybody has a slot, as if all were full.
  *
- * Queues in queues. A node may stand for a queue of its own (`below`). It can use as many places as that queue has nodes that
- * could run, `places`, and holds `used` of them; so it may run and wait at once, for more. What was said above about a
- * node and a slot holds for it with `places` in place of one: its virtual time advances by each place that it uses, and its
- * weight counts for at most `places`. The queue below is a fair queue with `used` slots, whose time passes only while it has
- * any. So each level is within a slice of its own fluid, and the levels multiply.
+ * Queues in queues. A node may stand for a queue of its own (`below`). It can use as many places as that queue has
+ * nodes that could run, `places`, and holds `used` of them; so it may run and wait at once, for more. What was said
+ * above about a node and a slot holds for it with `places` in place of one: its virtual time advances by each place
+ * that it uses, and its weight counts for at most `places`. The queue below is a fair queue with `used` slots, whose
+ * time passes only while it has any. So each level is within a slice of its own fluid, and the levels multiply.
  *
- * Cost. An operation is a walk or two along the tree of the waiting, O(log n); with O(slots) for the runners, whose number
- * is a small one by configuration. Virtual times wrap: only differences count, and those are bounded as above.
+ * Cost. An operation is a walk or two along the tree of the waiting, O(log n); with O(slots) for the runners, whose
+ * number is a small one by configuration. Virtual times wrap: only differences count, and those are bounded as above.
  */
 
 #include <stdbool.h>
@@ -115,8 +116,8 @@ void fair_queue_leave(FairQueue *q, FairNode *n, uint64_t slice_ns);
 /* Here: from now on it could use that many, 1 or more. */
 void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places);
 
-/* It has run for that long without having been chosen, whether it is here or not. Never gets further ahead than what can be
- * remembered. */
+/* It has run for that long without having been chosen, whether it is here or not. Never gets further ahead than what
+ * can be remembered. */
 void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns);
 
 /* The same for a time that it has certainly had, however long: what a launch took that was begun in time. Who is away

@@ -4,28 +4,30 @@
 /*
  * The floor: which of the starved has the next turn
  *
- * The device gives one turn per starve period, to whomever. So that nobody buys more of them by starting more, they go round in a tree: first
- * among the parties (PolicyParty.top), then among the owners in one, then among the nodes on the way down, then among the users in a
- * node, and at last among the entities of one user in one node. Each of these is a Floor; a party that is below many nodes has a floor in
- * each of them, so that one has nothing to do with another's.
+ * The device gives one turn per starve period, to whomever. So that nobody buys more of them by starting more, they go
+ * round in a tree: first among the parties (PolicyParty.top), then among the owners in one, then among the nodes on the
+ * way down, then among the users in a node, and at last among the entities of one user in one node. Each of these is a
+ * Floor; a party that is below many nodes has a floor in each of them, so that one has nothing to do with another's.
  *
- * Among the floors right below one the next turn goes to the one that had its last turn the longest ago, of those with somebody
- * starved below. A new one counts as if it had just had a turn: nothing is won by going and coming back. Among the entities of a leaf it
- * goes to the one that has been held the longest.
+ * Among the floors right below one the next turn goes to the one that had its last turn the longest ago, of those with
+ * somebody starved below. A new one counts as if it had just had a turn: nothing is won by going and coming back. Among
+ * the entities of a leaf it goes to the one that has been held the longest.
  *
- * Hence the bound. Let n[0], n[1], ... be how many floors (at the leaf: entities) there are beside an entity and beside each floor above it,
- * themselves included. As long as it is starved, each turn of a floor above it moves that floor behind all beside it, so that of n[i] turns of
- * a parent one is its own; so one of n[0] * n[1] * ... turns is the entity's, and it is held for no longer than
+ * Hence the bound. Let n[0], n[1], ... be how many floors (at the leaf: entities) there are beside an entity and beside
+ * each floor above it, themselves included. As long as it is starved, each turn of a floor above it moves that floor
+ * behind all beside it, so that of n[i] turns of a parent one is its own; so one of n[0] * n[1] * ... turns is the
+ * entity's, and it is held for no longer than
  *
  *      (1 + n[0] * n[1] * ...) * starve_ns:
  *
- * one period until it is starved, and one for each of those turns, since another may have begun just before. What others start below
- * their own floors does not occur in it.
+ * one period until it is starved, and one for each of those turns, since another may have begun just before. What
+ * others start below their own floors does not occur in it.
  *
  * What a maximum stops is out, with all below it.
  *
- * Cost: at most POLICY_DEPTH_MAX + 4 floors on the way to the root, O(log n) each; a node that stops or goes on, that for each of the parties
- * below it. A floor has 200 bytes or so, is made with the first entity below it, and freed with the last.
+ * Cost: at most POLICY_DEPTH_MAX + 4 floors on the way to the root, O(log n) each; a node that stops or goes on, that
+ * for each of the parties below it. A floor has 200 bytes or so, is made with the first entity below it, and freed with
+ * the last.
  */
 
 #include "tree.h"

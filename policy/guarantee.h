@@ -4,14 +4,15 @@
 /*
  * Guarantees: how much of its minimum a node is owed
  *
- * While something below the node could run, its credit grows by `percent` of the time that passes, and shrinks by the time that
- * it runs. When it has reached a quantum the node is due: a turn of one quantum is what it is owed then. So a node that gets its minimum by
- * weight and priority is never due, and one that gets nothing runs for a quantum of every quantum * 100 / percent. The quantum is what the
- * minimum is worth in a period, and not more than a time slice: a guarantee is no reason to keep the others waiting for longer than
- * anybody else may.
+ * While something below the node could run, its credit grows by `percent` of the time that passes, and shrinks by the
+ * time that it runs. When it has reached a quantum the node is due: a turn of one quantum is what it is owed then. So a
+ * node that gets its minimum by weight and priority is never due, and one that gets nothing runs for a quantum of every
+ * quantum * 100 / percent. The quantum is what the minimum is worth in a period, and not more than a time slice: a
+ * guarantee is no reason to keep the others waiting for longer than anybody else may.
  *
- * Time in which nothing could run earns nothing, and credit is kept between minus one quantum (what was run by weight a moment ago counts,
- * what was run long ago does not) and GUARANTEE_CREDIT_MAX quanta (all minima together may be worth more than the device).
+ * Time in which nothing could run earns nothing, and credit is kept between minus one quantum (what was run by weight a
+ * moment ago counts, what was run long ago does not) and GUARANTEE_CREDIT_MAX quanta (all minima together may be worth
+ * more than the device).
  */
 
 #include <stdbool.h>

@@ -4,18 +4,20 @@
 /*
  * Keeping the device among equals
  *
- * Whoever launches, waits for the end, and launches again has nothing to do in between, and would lose the device to an equal after every launch: what it
- * gets would follow from the lengths of launches, and not from weights. So who becomes idle while it has its turn may keep its place: it stays in
- * its fair queue as if it were running, is charged for that in fair time (it is its part of the device, and not of the others'), and loses the place as a
- * runner would, or when it is not back in time.
+ * Whoever launches, waits for the end, and launches again has nothing to do in between, and would lose the device to an
+ * equal after every launch: what it gets would follow from the lengths of launches, and not from weights. So who
+ * becomes idle while it has its turn may keep its place: it stays in its fair queue as if it were running, is charged
+ * for that in fair time (it is its part of the device, and not of the others'), and loses the place as a runner would,
+ * or when it is not back in time.
  *
  *   - How long: what its own gaps say (gaps.h), and longer by the credit that it has for a gap that is late
  *     (patience.h); never more than linger_ns. Who is away for longer leaves the queue.
- *   - Whether: only where somebody would lose. It is looked at the lowest queue on the way up that has somebody else in it, since that is who
- *     would have the place: the weights there differ; or they do not, and it is owed more than a slice there all the same (because the others'
- *     launches are longer), until it is owed nothing. So equals with equal launches take turns and nothing idles. Within a turn of a
- *     minimum it is always kept.
- *   - Only for those who were chosen: so there are at most as many as there are places. Against lower tiers see `linger` in choose.c.
+ *   - Whether: only where somebody would lose. It is looked at the lowest queue on the way up that has somebody else in
+ *     it, since that is who would have the place: the weights there differ; or they do not, and it is owed more than a
+ *     slice there all the same (because the others' launches are longer), until it is owed nothing. So equals with
+ *     equal launches take turns and nothing idles. Within a turn of a minimum it is always kept.
+ *   - Only for those who were chosen: so there are at most as many as there are places. Against lower tiers see
+ *     `linger` in choose.c.
  *
  * Kept time is no run time: a maximum does not count it. A minimum does, for the node was given the device.
  */

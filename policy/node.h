@@ -4,19 +4,19 @@
 /*
  * The hierarchy: nodes, and their branches
  *
- * Priorities are strict over the whole device, so each tier has a tree of its own: a node has one branch for each tier that something
- * below it is in, and a branch is a fair queue of what is right below the node in that tier, entities and other branches. It
- * stands in its parent's queue for as many places as there are entities below that could run.
+ * Priorities are strict over the whole device, so each tier has a tree of its own: a node has one branch for each tier
+ * that something below it is in, and a branch is a fair queue of what is right below the node in that tier, entities
+ * and other branches. It stands in its parent's queue for as many places as there are entities below that could run.
  *
  * Invariants, restored by branch_changed() on the way up after every change of a queue:
- *   - a branch is in its parent's queue, with as many places as its own queue has, iff that is more than none, the node is not
- *     stopped, and the branch has no turn of its own;
+ *   - a branch is in its parent's queue, with as many places as its own queue has, iff that is more than none, the node
+ *     is not stopped, and the branch has no turn of its own;
  *   - node->places is the sum over its branches.
  * So a stopped node is out of all queues above and costs nothing there; what is below it keeps its order for later.
  *
- * Bounds. A path has at most POLICY_DEPTH_MAX nodes, so that an event is at most so many times O(log n). A branch has 250 bytes or so, a
- * node 450; there is one branch for each node and tier in use below it, made with the first entity and freed with the
- * last, or when it owes nothing any more: debt.h.
+ * Bounds. A path has at most POLICY_DEPTH_MAX nodes, so that an event is at most so many times O(log n). A branch has
+ * 250 bytes or so, a node 450; there is one branch for each node and tier in use below it, made with the first entity
+ * and freed with the last, or when it owes nothing any more: debt.h.
  */
 
 #include "tree.h"

@@ -15,34 +15,35 @@
  * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
  * queue. What it is made of is the caller's business (`owner`).
  *
- * A node is a group of entities and of other nodes, at most POLICY_DEPTH_MAX deep; entities without one are below the root.
- * Its weight counts among the nodes and entities beside it. Its `max` stops everything below it when that has run for so
- * much of a period, until the next one begins; its `min` is guaranteed to what is below it as a whole, whatever the priorities and
- * weights, as long as the limits above allow it.
+ * A node is a group of entities and of other nodes, at most POLICY_DEPTH_MAX deep; entities without one are below the
+ * root. Its weight counts among the nodes and entities beside it. Its `max` stops everything below it when that has run
+ * for so much of a period, until the next one begins; its `min` is guaranteed to what is below it as a whole, whatever
+ * the priorities and weights, as long as the limits above allow it.
  *
  * Contract, checked by the property tests for every policy:
  *   - among READY entities, those with VERDICT_RUN are at most `concurrency` (plus those that the starvation floor lets
  *     in), and never of two priority tiers at once, but for one turn of a node that its minimum is owed;
- *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs, or the device is kept for somebody who
- *     ran and became idle at most linger_ns ago: from lower tiers, or from others of its own where their weights differ or it is owed more than
- *     a slice (keep.h). Where all weights are equal and nobody is owed so much, equals are not kept waiting. But who
- *     is chosen among equals is granted only when their tails leave him a place, or after POLICY_TAIL_WAIT: until
- *     then it is they who have the device (drain.h);
+ *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs, or the device
+ *     is kept for somebody who ran and became idle at most linger_ns ago: from lower tiers, or from others of its own
+ *     where their weights differ or it is owed more than a slice (keep.h). Where all weights are equal and nobody is
+ *     owed so much, equals are not kept waiting. But who is chosen among equals is granted only when their tails leave
+ *     him a place, or after POLICY_TAIL_WAIT: until then it is they who have the device (drain.h);
  *   - nobody runs who is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
- *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier, and not while all places have somebody of it, and others of it wanted
- *     them shortly before: their launches are not to land in his turn. Whoever ran last keeps its grant while
- *     it is idle and nobody else is ready; every other idle entity of a contended device is held;
+ *     a round trip), but for at most POLICY_ADVANCE_MAX entities of that tier, and not while all places have somebody
+ *     of it, and others of it wanted them shortly before: their launches are not to land in his turn. Whoever ran last
+ *     keeps its grant while it is idle and nobody else is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
  *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;
  *   - an entity that is alone on the device, and below no maximum, is granted without a threshold.
  *
- * Time. An entity's run time is the time in which the device had its work: while it is ready and granted, and nobody's launches from before are in
- * its way; and after a hold, or when it may not go on for another reason, until what it had launched is over, which the
- * caller says with entity_drained() (drain.h says what becomes of who is never said to have drained). Fair time, maxima
- * and minima count that, and never what a verdict said. What a device is kept for somebody is a part of his share,
- * though not of his run time. Events carry the time at which they happened, which may be before that of the call: what
- * has been decided meanwhile stands, and `now_ns` is taken for the latest known time where it lies before that.
+ * Time. An entity's run time is the time in which the device had its work: while it is ready and granted, and nobody's
+ * launches from before are in its way; and after a hold, or when it may not go on for another reason, until what it had
+ * launched is over, which the caller says with entity_drained() (drain.h says what becomes of who is never said to have
+ * drained). Fair time, maxima and minima count that, and never what a verdict said. What a device is kept for somebody
+ * is a part of his share, though not of his run time. Events carry the time at which they happened, which may be before
+ * that of the call: what has been decided meanwhile stands, and `now_ns` is taken for the latest known time where it
+ * lies before that.
  *
  * Thread safety: none; one instance belongs to one thread.
  */
@@ -78,16 +79,16 @@
  * more. */
 #define POLICY_TAIL_WAIT (50 * NSEC_PER_MSEC)
 
-/* Up to this much later than asked for a dispatch is late; after that the caller was absent. Less than the service's leases last, so that
- * what it granted was in force meanwhile. */
+/* Up to this much later than asked for a dispatch is late; after that the caller was absent. Less than the service's
+ * leases last, so that what it granted was in force meanwhile. */
 #define POLICY_LATE_MAX (500 * NSEC_PER_MSEC)
 
 typedef struct Policy Policy;
 typedef struct PolicyEntity PolicyEntity;
 typedef struct PolicyNode PolicyNode;
 
-/* Whose an entity is, for the turns of the starvation floor: they go to each `top` alike, within it to each `owner`, then down the nodes, and
- * within a node to each `user`. What the numbers mean is the caller's business. */
+/* Whose an entity is, for the turns of the starvation floor: they go to each `top` alike, within it to each `owner`,
+ * then down the nodes, and within a node to each `user`. What the numbers mean is the caller's business. */
 typedef struct PolicyParty {
         uint64_t top, owner, user;
 } PolicyParty;
@@ -189,9 +190,9 @@ typedef struct PolicyWait {
         void *runner;               /* owner of one of those that run and are ready; NULL: none */
 } PolicyWait;
 
-/* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a negative
- * errno; only those can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense, or for a node too deep). Values out
- * of range are taken for the nearest that is in range. */
+/* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a
+ * negative errno; only those can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense, or for a node
+ * too deep). Values out of range are taken for the nearest that is in range. */
 typedef struct PolicyOps {
         const char *name;
         const char *description; /* one line, for `xschedctl list-policies` */

@@ -4,14 +4,15 @@
 /*
  * Preemption: how far a hold reaches
  *
- * A policy says who is held; here is decided how. The rungs of the ladder, from the cheapest: nothing at all, the gate (new launches
- * wait, what was submitted drains), the queue taken off the device (by its own process), the whole process taken off (by the service, with
- * privileges). Each higher one ends the wait of those with precedence sooner, and costs the device more.
+ * A policy says who is held; here is decided how. The rungs of the ladder, from the cheapest: nothing at all, the gate
+ * (new launches wait, what was submitted drains), the queue taken off the device (by its own process), the whole
+ * process taken off (by the service, with privileges). Each higher one ends the wait of those with precedence sooner,
+ * and costs the device more.
  *
- * The choice weighs two waits: how long what is in flight would take to drain, and how long it takes to take it off and put it back.
- * Who would drain sooner is left to the gate; who has not drained after as much time as taking it off costs is taken off then. So an estimate
- * that is wrong, missing, or a lie costs at most twice what the right one would have. A cost that was never measured counts as none: it is
- * tried, and known then.
+ * The choice weighs two waits: how long what is in flight would take to drain, and how long it takes to take it off and
+ * put it back. Who would drain sooner is left to the gate; who has not drained after as much time as taking it off
+ * costs is taken off then. So an estimate that is wrong, missing, or a lie costs at most twice what the right one would
+ * have. A cost that was never measured counts as none: it is tried, and known then.
  *
  * Pure: no I/O, no clock.
  */
@@ -34,8 +35,8 @@ typedef enum Preemption {
 const char *preemption_to_string(Preemption v);
 int preemption_from_string(const char *s);
 
-/* What holds for somebody whose own setting is `own` on a device whose setting is `device`: the one of the two that allows less; where one is
- * "auto", the other. */
+/* What holds for somebody whose own setting is `own` on a device whose setting is `device`: the one of the two that
+ * allows less; where one is "auto", the other. */
 Preemption preemption_combine(Preemption own, Preemption device);
 
 /* Whether somebody with setting `a` can be held no less than with `b`. */

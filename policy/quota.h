@@ -4,10 +4,10 @@
 /*
  * Quotas: how much a node may run in each period
  *
- * Periods follow each other without a gap from the first use on. What is run beyond the quota (the last grant could not be taken
- * back in time) is owed to the next periods; what is not used is gone. So nobody runs for more than quota_ns in any period,
- * but for what comes late, and for not more than that share in the long run. Nothing happens when nobody looks: a period that is over
- * is seen by whoever asks next.
+ * Periods follow each other without a gap from the first use on. What is run beyond the quota (the last grant could not
+ * be taken back in time) is owed to the next periods; what is not used is gone. So nobody runs for more than quota_ns
+ * in any period, but for what comes late, and for not more than that share in the long run. Nothing happens when nobody
+ * looks: a period that is over is seen by whoever asks next.
  */
 
 #include <stdbool.h>

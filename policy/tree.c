@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The default policy, `tree`: strict priority tiers; within a tier weighted fair time over a hierarchy of nodes, with maxima and
- * minima
+ * The default policy, `tree`: strict priority tiers; within a tier weighted fair time over a hierarchy of nodes, with
+ * maxima and minima
  *
- * Here are the events, and the table. Each event changes what it is about and nothing else; what follows from it is decided by the
- * dispatch that the caller asks for next (choose.c).
+ * Here are the events, and the table. Each event changes what it is about and nothing else; what follows from it is
+ * decided by the dispatch that the caller asks for next (choose.c).
  */
 
 #include <sys/mman.h>
@@ -403,8 +403,8 @@ static bool config_is_valid(const PolicyConfig *c) {
                         c->starve_run_ns <= c->starve_ns;
 }
 
-/* All of them are 170 kB, and a device uses one or two: the kernel gives memory to the pages that are written. calloc() may take a
- * piece of the heap, and clear it. */
+/* All of them are 170 kB, and a device uses one or two: the kernel gives memory to the pages that are written. calloc()
+ * may take a piece of the heap, and clear it. */
 static Tier *tiers_new(void) {
         void *p = mmap(NULL, TREE_TIERS * sizeof(Tier), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                         -1, 0);

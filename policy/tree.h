@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the files of the tree policy share: its objects. The decisions, and why they are right, stand in choose.c; what a node is, in
- * node.h; the events in tree.c.
+ * What the files of the tree policy share: its objects. The decisions, and why they are right, stand in choose.c; what
+ * a node is, in node.h; the events in tree.c.
  */
 
 #include "fair.h"

@@ -3,8 +3,9 @@
 /*
  * Accounting: whose time it was, entity by entity, and of the device as a whole
  *
- * Those whose time may change its kind without an event of their own are in short lists: the granted, those that drain, the ones that the device is kept
- * for. They are settled at every step of time; all others when their own state changes.
+ * Those whose time may change its kind without an event of their own are in short lists: the granted, those that drain,
+ * the ones that the device is kept for. They are settled at every step of time; all others when their own state
+ * changes.
  */
 
 #include <utlist.h>

@@ -3,8 +3,9 @@
 /*
  * xschedd: start and end
  *
- * The order of the start matters: signals are blocked before anything can be interrupted, clients of a former life are adopted
- * before the name is requested (who sees the name finds a service that knows its clients), and READY=1 comes last.
+ * The order of the start matters: signals are blocked before anything can be interrupted, clients of a former life are
+ * adopted before the name is requested (who sees the name finds a service that knows its clients), and READY=1 comes
+ * last.
  */
 
 #include <config.h>
@@ -194,7 +195,8 @@ static int adopt_clients(Manager *m) {
         return 0;
 }
 
-/* A file that could not be read is no reason not to schedule. Who serves on a bus of somebody's own may have inherited that one's directory. */
+/* A file that could not be read is no reason not to schedule. Who serves on a bus of somebody's own may have inherited
+ * that one's directory. */
 static void read_stored(Manager *m, const Options *o) {
         const char *directories = getenv("STATE_DIRECTORY");
         char why[STORED_WHY_MAX];

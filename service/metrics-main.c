@@ -3,11 +3,13 @@
 /*
  * xsched-metrics DEVICE: one measurement of one GPU, for xschedd
  *
- * A process of its own, because what it calls blocks, prints, and may crash: see hal/gpu-metrics.h. The answer goes to the standard output that
- * it was started with; what a library prints goes nowhere. --root=DIR has sysfs read below DIR, for tests.
+ * A process of its own, because what it calls blocks, prints, and may crash: see hal/gpu-metrics.h. The answer goes to
+ * the standard output that it was started with; what a library prints goes nowhere. --root=DIR has sysfs read below
+ * DIR, for tests.
  *
- * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input is a question, pids with spaces between;
- * the answer is "ran SPAN RAN" (microseconds, since the question before), or "none TEXT". It ends with its input, and when nobody asks any more.
+ * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input
+ * is a question, pids with spaces between; the answer is "ran SPAN RAN" (microseconds, since the question before), or
+ * "none TEXT". It ends with its input, and when nobody asks any more.
  */
 
 #include <fcntl.h>

@@ -10,11 +10,12 @@
  * Promises: no function here ever aborts, exits, prints, changes errno or blocks a signal. Functions that return int
  * return 0 or a positive number on success and a negative errno on failure. When there is no service, every queue runs
  * unscheduled, and every call succeeds: a caller need not care. Thread safety: all functions may be called from any
- * thread; xsched_queue_begin(), _begin_nowait(), _complete() and _unref() from signal handlers and completion callbacks, too. After fork() the
- * child's queues are unscheduled; a child that makes a new queue registers as a new client.
+ * thread; xsched_queue_begin(), _begin_nowait(), _complete() and _unref() from signal handlers and completion
+ * callbacks, too. After fork() the child's queues are unscheduled; a child that makes a new queue registers as a new
+ * client.
  *
- * Order of use: xsched_queue_new(); then for each launch xsched_queue_begin(), the real submission, and, when begin() said
- * XSCHED_TRACKED, xsched_queue_complete() once the device has finished it; xsched_queue_unref() at the end.
+ * Order of use: xsched_queue_new(); then for each launch xsched_queue_begin(), the real submission, and, when begin()
+ * said XSCHED_TRACKED, xsched_queue_complete() once the device has finished it; xsched_queue_unref() at the end.
  */
 
 #include <stdint.h>
@@ -40,25 +41,27 @@ typedef struct XschedQueueInfo {
         const char *label;       /* what the queue is for; may be NULL */
         int32_t priority_hint; /* 0, or a negative number that lowers this queue under its process; positive: ignored */
 
-        /* Called on the control thread when the service starts to watch a queue that ran unwatched: whatever is outstanding
-         * now is to be tracked. The callee arranges for xsched_queue_drained() to be called once everything that was
-         * submitted before this call has completed. NULL: the queue counts as busy until it is freed, or until a tracked
-         * launch completes (launches of such a queue complete in order). */
+        /* Called on the control thread when the service starts to watch a queue that ran unwatched: whatever is
+         * outstanding now is to be tracked. The callee arranges for xsched_queue_drained() to be called once everything
+         * that was submitted before this call has completed. NULL: the queue counts as busy until it is freed, or until
+         * a tracked launch completes (launches of such a queue complete in order). */
         void (*drain)(XschedQueue *q, void *userdata);
         void *userdata;
 
-        /* Called once, on any thread, when the last reference is gone and drain() will not be called again: the place to free
-         * `userdata`. May come late, and at the end of the process not at all. May be NULL. */
+        /* Called once, on any thread, when the last reference is gone and drain() will not be called again: the place
+         * to free `userdata`. May come late, and at the end of the process not at all. May be NULL. */
         void (*destroy)(void *userdata);
 
-        /* For a backend that can stop what has been submitted already. `level` says how far it does so by itself: 2, what has not
-         * started; 3, running work, too; 1: only the gate, unless the service, by the word of an administrator, asks for more.
+        /* For a backend that can stop what has been submitted already. `level` says how far it does so by itself: 2,
+         * what has not started; 3, running work, too; 1: only the gate, unless the service, by the word of an
+         * administrator, asks for more.
          *
-         * apply() stops (`held`) or lets go n queues of one device; it is called on the control thread, one batch per device and
-         * change. All or nothing when it holds: on failure every queue that ran before runs again. Called with `held` 0 for a queue that
-         * is not stopped, too: first when a queue gets its place in the page, and when the service goes. The control thread lets go
-         * every queue whose lease runs out, whatever the service does, and calls again after a failure to let go. Returns 0 or a
-         * negative errno. `userdata[i]` belongs to `queues[i]`. NULL: a hold is the gate. */
+         * apply() stops (`held`) or lets go n queues of one device; it is called on the control thread, one batch per
+         * device and change. All or nothing when it holds: on failure every queue that ran before runs again. Called
+         * with `held` 0 for a queue that is not stopped, too: first when a queue gets its place in the page, and when
+         * the service goes. The control thread lets go every queue whose lease runs out, whatever the service does, and
+         * calls again after a failure to let go. Returns 0 or a negative errno. `userdata[i]` belongs to `queues[i]`.
+         * NULL: a hold is the gate. */
         uint32_t level;
         int (*apply)(XschedQueue *const *queues, void *const *userdata, uint32_t n, int held);
 
@@ -71,43 +74,45 @@ typedef struct XschedQueueInfo {
         void (*look)(XschedQueue *q, void *userdata);
 } XschedQueueInfo;
 
-/* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret, or
- * -EINVAL (a mandatory member is missing), -ENOMEM. One reference is the caller's. */
+/* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret,
+ * or -EINVAL (a mandatory member is missing), -ENOMEM. One reference is the caller's. */
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret);
 XschedQueue *xsched_queue_ref(XschedQueue *q);
 XschedQueue *xsched_queue_unref(XschedQueue *q); /* returns NULL; accepts NULL */
 
-/* The gate, in front of one launch: returns at once while nobody contends (no system call, no lock), waits while the queue is
- * held. Returns an XschedBegin. The number in flight is bounded by the caller through xsched_queue_limit(). */
+/* The gate, in front of one launch: returns at once while nobody contends (no system call, no lock), waits while the
+ * queue is held. Returns an XschedBegin. The number in flight is bounded by the caller through xsched_queue_limit(). */
 int xsched_queue_begin(XschedQueue *q);
 
 /* The same, but a held gate does not stop it: for a launch made on a thread that others wait for, such as a completion
  * callback on a driver's thread. */
 int xsched_queue_begin_nowait(XschedQueue *q);
 
-/* The same for a launch that would be one too many: in between, wait(userdata) is called, which returns when there is room for it, or
- * when it gives up waiting. From the call on the queue counts as busy, so that it does not lose its turn each time that its last
- * launch completes and the next is on its way. While the queue is held then, and has
- * something in flight, it is called again from time to time, for a caller that learns of completions by looking. When nothing is tracked, wait()
- * is not called. It must not launch on this queue. */
+/* The same for a launch that would be one too many: in between, wait(userdata) is called, which returns when there is
+ * room for it, or when it gives up waiting. From the call on the queue counts as busy, so that it does not lose its
+ * turn each time that its last launch completes and the next is on its way. While the queue is held then, and has
+ * something in flight, it is called again from time to time, for a caller that learns of completions by looking. When
+ * nothing is tracked, wait() is not called. It must not launch on this queue. */
 int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata);
 
-/* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if unknown. */
+/* n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: device time that they took, 0 if
+ * unknown. */
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns);
 
 /* What was outstanding when drain() was called has completed. */
 void xsched_queue_drained(XschedQueue *q);
 
-/* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has as many in flight waits for its
- * oldest before it submits the next, best by xsched_queue_begin_bounded(). */
+/* How many launches may be in flight on this queue right now: 0 is unlimited. A caller that has as many in flight waits
+ * for its oldest before it submits the next, best by xsched_queue_begin_bounded(). */
 uint32_t xsched_queue_limit(XschedQueue *q);
 
-/* The same for a caller that knows its launches better than by their mean: `each_ns` is what each of those in flight, and the next one,
- * takes on the device; 0: that is not known. */
+/* The same for a caller that knows its launches better than by their mean: `each_ns` is what each of those in flight,
+ * and the next one, takes on the device; 0: that is not known. */
 uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns);
 
-/* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next, so that the
- * device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be ignores it. */
+/* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next,
+ * so that the device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be
+ * ignores it. */
 uint64_t xsched_queue_lead(XschedQueue *q);
 
 /* Something is in flight whose end nobody will tell unless somebody looks: look() is called within a millisecond,
@@ -123,8 +128,8 @@ typedef enum XschedQueueState {
         XSCHED_QUEUE_HELD = 1 << 1,    /* xsched_queue_begin() would wait */
 } XschedQueueState;
 
-/* What the service wants of the queue right now: a set of XschedQueueState. For a backend that sees launches only by looking. Fit for
- * signal handlers. */
+/* What the service wants of the queue right now: a set of XschedQueueState. For a backend that sees launches only by
+ * looking. Fit for signal handlers. */
 int xsched_queue_get_state(XschedQueue *q);
 
 /* A hold of this queue reaches no further than `level` from now on: the backend has found out. */
@@ -150,8 +155,8 @@ typedef struct XschedCounters {
 
 int xsched_get_counters(XschedCounters *ret);
 
-/* Hints of this process, sent in the background and applied as far as the caller may: "Priority" and "Weight" can only lower
- * what the service decided. Returns -EINVAL for an unknown name, -ERANGE for a value out of range. */
+/* Hints of this process, sent in the background and applied as far as the caller may: "Priority" and "Weight" can only
+ * lower what the service decided. Returns -EINVAL for an unknown name, -ERANGE for a value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
 #ifdef __cplusplus

@@ -3,12 +3,12 @@
 /*
  * Who may do what: asking polkit
  *
- * A Query is one message that waits for answers, or has them; its checks are the questions that its handler has asked so far.
- * Invariant: from the first question to the end of the last dispatch, the query holds a reference on the message, so the
- * pointer that it is found by is nobody else's. When an answer arrives the message goes back into the bus's read queue. The
- * query is freed by a deferred event: it runs right after the dispatch in which the handler has taken the answer, and else (the
- * handler found something else wrong, and did not come as far) when the loop has nothing better to do; never while a new
- * question of the same call is open.
+ * A Query is one message that waits for answers, or has them; its checks are the questions that its handler has asked
+ * so far. Invariant: from the first question to the end of the last dispatch, the query holds a reference on the
+ * message, so the pointer that it is found by is nobody else's. When an answer arrives the message goes back into the
+ * bus's read queue. The query is freed by a deferred event: it runs right after the dispatch in which the handler has
+ * taken the answer, and else (the handler found something else wrong, and did not come as far) when the loop has
+ * nothing better to do; never while a new question of the same call is open.
  */
 
 #include <errno.h>
@@ -26,8 +26,9 @@
 #define POLKIT_PATH      "/org/freedesktop/PolicyKit1/Authority"
 #define POLKIT_INTERFACE "org.freedesktop.PolicyKit1.Authority"
 
-/* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of its rules, during which
- * it answers nobody: its release 122 takes those 15 s now and then for a script that has long ended, and answers then. Most callers wait 25 s. */
+/* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of
+ * its rules, during which it answers nobody: its release 122 takes those 15 s now and then for a script that has long
+ * ended, and answers then. Most callers wait 25 s. */
 #define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
 #define TIMEOUT_USEC             (20 * UINT64_C(1000000))
 

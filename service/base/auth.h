@@ -4,18 +4,20 @@
 /*
  * Who may do what
  *
- * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns 0, and the
- * call waits; when the answer is there the same message is dispatched again, everything starts from its top, and auth_check() with
- * the same request now tells the result. So what calls auth_check() changes nothing before: it is a check of the gate (gate.h), which
- * stands in front of everything that a call can change.
+ * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns
+ * 0, and the call waits; when the answer is there the same message is dispatched again, everything starts from its top,
+ * and auth_check() with the same request now tells the result. So what calls auth_check() changes nothing before: it is
+ * a check of the gate (gate.h), which stands in front of everything that a call can change.
  *
- * What was allowed is a grant for one dispatch of one message. Who makes the change takes it, once: without one he refuses.
+ * What was allowed is a grant for one dispatch of one message. Who makes the change takes it, once: without one he
+ * refuses.
  *
- * An answer holds for its message only and for the request that it was asked for, and is forgotten when that message is done.
+ * An answer holds for its message only and for the request that it was asked for, and is forgotten when that message is
+ * done.
  *
- * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a private bus) or
- * not there (no owner of its name, none can be started) the table of auth_decide() stands in for it: owners may do to their own
- * things what only lowers, everybody may register, all else is denied.
+ * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a
+ * private bus) or not there (no owner of its name, none can be started) the table of auth_decide() stands in for it:
+ * owners may do to their own things what only lowers, everybody may register, all else is denied.
  */
 
 #include <stdbool.h>
@@ -46,21 +48,22 @@ typedef struct AuthRequest {
 
 typedef struct Auth Auth;
 
-/* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the owner of polkit's
- * name is whoever took it. */
+/* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the
+ * owner of polkit's name is whoever took it. */
 int auth_new(sd_bus *bus, bool polkit, Auth **ret);
 Auth *
 auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
 
-/* > 0: authorised. 0: asked. < 0: not authorised, *error is set (AccessDenied, InteractiveAuthorizationRequired, LimitsExceeded,
- * or what went wrong). */
+/* > 0: authorised. 0: asked. < 0: not authorised, *error is set (AccessDenied, InteractiveAuthorizationRequired,
+ * LimitsExceeded, or what went wrong). */
 int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error);
 
 /* A message is about to be dispatched: nothing of it is granted so far. */
 void auth_begin(Auth *a, sd_bus_message *m);
 
-/* Without a question, by who has found out that the caller may (his own process, his own queue). Returns 1, as auth_check() would. */
+/* Without a question, by who has found out that the caller may (his own process, his own queue). Returns 1, as
+ * auth_check() would. */
 int auth_grant(Auth *a, sd_bus_message *m);
 
 bool auth_is_granted(const Auth *a, const sd_bus_message *m);
@@ -71,7 +74,8 @@ int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error);
 /* Whether a request that was granted was so because the thing is the caller's own: then it must give him nothing. */
 bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req);
 
-/* Of what was granted last: to whom, and whether it took more than everybody has (root, or what polkit allows administrators). */
+/* Of what was granted last: to whom, and whether it took more than everybody has (root, or what polkit allows
+ * administrators). */
 typedef struct AuthGrant {
         uid_t uid;
         bool administrators;
@@ -82,8 +86,8 @@ const AuthGrant *auth_last_grant(const Auth *a);
 /* The table that stands in for polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 
-/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is as
- * whom he counts where places are counted (user.h). NULL: nothing is known. */
+/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is
+ * as whom he counts where places are counted (user.h). NULL: nothing is known. */
 void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
 
 /* The message waits for an answer of polkit, or has it and is dispatched again. */

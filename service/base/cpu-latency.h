@@ -4,11 +4,12 @@
 /*
  * How deep idle CPUs may sleep
  *
- * Between a doorbell and queues off the device lie two wake-ups, the service's and that of the client's control thread. On a machine with nothing
- * else to do both find their CPU asleep, and what it takes to leave a deep sleep state, or a virtual machine's halt, is more than all that we do.
- * The kernel has a word for who cannot wait for that: a process that keeps /dev/cpu_dma_latency open says how long waking may take at most, and no
- * CPU goes deeper. It costs power, so it is asked for by CPULatency= only, and only while there is somebody to decide between. Closing takes
- * it back, and so does our end, whatever it is.
+ * Between a doorbell and queues off the device lie two wake-ups, the service's and that of the client's control thread.
+ * On a machine with nothing else to do both find their CPU asleep, and what it takes to leave a deep sleep state, or a
+ * virtual machine's halt, is more than all that we do. The kernel has a word for who cannot wait for that: a process
+ * that keeps /dev/cpu_dma_latency open says how long waking may take at most, and no CPU goes deeper. It costs power,
+ * so it is asked for by CPULatency= only, and only while there is somebody to decide between. Closing takes it back,
+ * and so does our end, whatever it is.
  */
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 /*
  * What outlives the service
  *
- * systemd neither keeps the order of stored fds nor promises that all of them come back (it may have reached its limit), so
- * every fd has a name of its own, and a set counts only when it is whole.
+ * systemd neither keeps the order of stored fds nor promises that all of them come back (it may have reached its
+ * limit), so every fd has a name of its own, and a set counts only when it is whole.
  */
 
 #include <fcntl.h>

@@ -4,9 +4,10 @@
 /*
  * What outlives the service: fds that systemd keeps for it
  *
- * Each client's page, lifeline, wake eventfd, pidfd and meta memfd lie in the unit's file-descriptor store from registration to the
- * client's end, named "c12-page" and so on; one more, "manager-state", is the manager's own. After a restart systemd hands
- * them back, and the clients notice nothing. This file knows names and numbers only; what the fds mean is client.c's business.
+ * Each client's page, lifeline, wake eventfd, pidfd and meta memfd lie in the unit's file-descriptor store from
+ * registration to the client's end, named "c12-page" and so on; one more, "manager-state", is the manager's own. After
+ * a restart systemd hands them back, and the clients notice nothing. This file knows names and numbers only; what the
+ * fds mean is client.c's business.
  *
  * Without systemd (no $NOTIFY_SOCKET) pushing does nothing and says so by returning 0.
  */
@@ -44,15 +45,17 @@ typedef struct StoredFds {
 
 #define STORED_FDS_NULL ((StoredFds){.state = -EBADF})
 
-/* The names of all stored fds are one variable of the environment, and the kernel takes at most 128 KiB for one (MAX_ARG_STRLEN); with more the
- * service manager could not start the service any more. Some of it is for the variable's own name and that of the state. */
+/* The names of all stored fds are one variable of the environment, and the kernel takes at most 128 KiB for one
+ * (MAX_ARG_STRLEN); with more the service manager could not start the service any more. Some of it is for the
+ * variable's own name and that of the state. */
 #define FDSTORE_NAMES_MAX ((size_t) 128 * 1024 - 128)
 #define FDSTORE_STATE_FDS 2U /* there are two for a moment, when one takes the other's place */
 
 /* What a client's names take of that. */
 size_t fdstore_names_size(uint64_t client_id);
 
-/* Puts all fds of a client into the store. > 0 when they were sent, 0 when there is no store. After a failure none is kept. */
+/* Puts all fds of a client into the store. > 0 when they were sent, 0 when there is no store. After a failure none is
+ * kept. */
 int fdstore_push(const StoredClient *c);
 
 /* Takes all fds of a client out of it. */
@@ -60,8 +63,8 @@ int fdstore_remove(uint64_t client_id);
 
 int fdstore_push_state(int fd);
 
-/* Takes what systemd handed to this process, once, at the start. Sets that are incomplete, or in which something is not the kind of fd that it
- * should be, are closed, logged and removed from the store: they are no reason not to start. The caller takes the fds it uses
- * with TAKE_FD(); stored_fds_done() closes the others. */
+/* Takes what systemd handed to this process, once, at the start. Sets that are incomplete, or in which something is not
+ * the kind of fd that it should be, are closed, logged and removed from the store: they are no reason not to start. The
+ * caller takes the fds it uses with TAKE_FD(); stored_fds_done() closes the others. */
 int fdstore_collect(StoredFds *ret);
 void stored_fds_done(StoredFds *s);

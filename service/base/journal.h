@@ -4,10 +4,10 @@
 /*
  * A journal in a memfd: records that outlive the process that wrote them
  *
- * Only ever appended to. The first 16 bytes say where the valid records begin and end, and are written after the records themselves: a
- * process that is killed anywhere in between leaves the former state. When most of it is outdated its owner writes everything anew,
- * behind the old records (journal_begin(), journal_append()..., journal_commit()), and the old ones are given back to the kernel.
- * Offsets grow for ever, pages do not.
+ * Only ever appended to. The first 16 bytes say where the valid records begin and end, and are written after the
+ * records themselves: a process that is killed anywhere in between leaves the former state. When most of it is outdated
+ * its owner writes everything anew, behind the old records (journal_begin(), journal_append()..., journal_commit()),
+ * and the old ones are given back to the kernel. Offsets grow for ever, pages do not.
  *
  * A record is one line of JSON.
  */

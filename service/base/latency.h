@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Latencies: the last LATENCY_RING_SIZE samples, and their percentiles when somebody asks; and histograms, which count all samples since the service
- * began, in buckets that are the same everywhere, so that those of many machines can be added up
+ * Latencies: the last LATENCY_RING_SIZE samples, and their percentiles when somebody asks; and histograms, which count
+ * all samples since the service began, in buckets that are the same everywhere, so that those of many machines can be
+ * added up
  */
 
 #include <stdint.h>
@@ -25,7 +26,8 @@ void latency_add(LatencyRing *l, uint64_t ns);
 /* O(n log n) over the ring: for a question, not for an event. */
 void latency_summary(const LatencyRing *l, LatencySummary *ret);
 
-/* Bucket i counts what took at most 2^i microseconds, and longer than the one before it allows; the last one, whatever took longer than that. */
+/* Bucket i counts what took at most 2^i microseconds, and longer than the one before it allows; the last one, whatever
+ * took longer than that. */
 #define HISTOGRAM_BOUNDS 27U /* up to 67 s */
 
 typedef struct Histogram {

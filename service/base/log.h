@@ -5,8 +5,8 @@
  * What the service says
  *
  * One call is one message: to the journal with its fields (of whom: XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=,
- * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; how much:
- * XSCHED_RUN_USEC= and so on; why: ERRNO=;
+ * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; how
+ * much: XSCHED_RUN_USEC= and so on; why: ERRNO=;
  * where: CODE_*), or to stderr as one line. Messages that
  * somebody may want to search, count or translate have an id (service/base/messages.h) and are sent with log_event().
  *

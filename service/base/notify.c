@@ -224,7 +224,8 @@ int notify_store_fd(const char *name, int fd) {
         return tell(NOTIFICATION_STORE, text, fd);
 }
 
-/* What has not been sent needs no dropping: so what waits is never more than what the store holds, and what it is to hold. */
+/* What has not been sent needs no dropping: so what waits is never more than what the store holds, and what it is to
+ * hold. */
 int notify_drop_fd(const char *name) {
         char text[128];
 

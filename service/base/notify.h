@@ -6,8 +6,9 @@
  *
  * None of it can fail in a way that matters: without $NOTIFY_SOCKET nobody listens.
  *
- * The socket has room for few messages, and a service manager that is busy reads none. While the service serves (notify_begin() to
- * notify_end()), nobody waits for that: what finds no room is sent later, in order. Before and after, it is waited for.
+ * The socket has room for few messages, and a service manager that is busy reads none. While the service serves
+ * (notify_begin() to notify_end()), nobody waits for that: what finds no room is sent later, in order. Before and
+ * after, it is waited for.
  */
 
 #include <systemd/sd-event.h>
@@ -23,7 +24,7 @@ void notify_reloading(void);
 void notify_stopping(void);
 void notify_status(const char *format, ...) _printf_(1, 2);
 
-/* To be kept in the file-descriptor store, and not any more. > 0 when it was sent, or will be; 0 when nobody listens. A name is stored at
- * most once. Takes nothing. */
+/* To be kept in the file-descriptor store, and not any more. > 0 when it was sent, or will be; 0 when nobody listens. A
+ * name is stored at most once. Takes nothing. */
 int notify_store_fd(const char *name, int fd);
 int notify_drop_fd(const char *name);

@@ -3,8 +3,8 @@
 /*
  * /etc/subuid
  *
- * A Reading is one look at the file, by the loop or by a thread. The thread has the reading for itself until it says by the eventfd that it is done;
- * who gives up waiting leaves it to the thread to free.
+ * A Reading is one look at the file, by the loop or by a thread. The thread has the reading for itself until it says by
+ * the eventfd that it is done; who gives up waiting leaves it to the thread to free.
  */
 
 #include <errno.h>
@@ -236,7 +236,8 @@ static void *reading_main(void *userdata) {
 
 static void start_reading(SubuidFile *f);
 
-/* What has no sense is said once all names have been asked for. A file that cannot be read is one that says what it said before. */
+/* What has no sense is said once all names have been asked for. A file that cannot be read is one that says what it
+ * said before. */
 static void take_reading(SubuidFile *f, Reading *r) {
         if (r->error < 0) {
                 log_warning_errno(r->error, "%s cannot be read, sub-uids stay as they are: %m", f->path);

@@ -4,9 +4,9 @@
 /*
  * /etc/subuid as it is now
  *
- * It is read at the start, and again when it changes. Whose names these are is first looked for in the local file of users; what is not there may
- * take a directory on the network minutes to tell, so that a thread asks, and what it finds counts from then on. A user that somebody became
- * before is not changed.
+ * It is read at the start, and again when it changes. Whose names these are is first looked for in the local file of
+ * users; what is not there may take a directory on the network minutes to tell, so that a thread asks, and what it
+ * finds counts from then on. A user that somebody became before is not changed.
  */
 
 #include <sys/types.h>

@@ -4,12 +4,13 @@
 /*
  * Sub-uids: which user each is given to, by /etc/subuid
  *
- * Who runs containers without being root has some 65536 uids of his own, subuid(5). What is divided, budgeted or voted on by user counts them as
- * the one user that they are. What somebody may do is decided by the uid itself: a process of a container is a stranger to the user's other
- * processes, as it is for the kernel.
+ * Who runs containers without being root has some 65536 uids of his own, subuid(5). What is divided, budgeted or voted
+ * on by user counts them as the one user that they are. What somebody may do is decided by the uid itself: a process of
+ * a container is a stranger to the user's other processes, as it is for the kernel.
  *
- * Where ranges overlap, the first line has what it names. Root's ranges are for containers that root starts: each 65536 uids of one are a user of
- * its own, which goes by the first of them, and has no rights of root's. Uids below SUBUID_MIN are users', whatever the file says.
+ * Where ranges overlap, the first line has what it names. Root's ranges are for containers that root starts: each 65536
+ * uids of one are a user of its own, which goes by the first of them, and has no rights of root's. Uids below
+ * SUBUID_MIN are users', whatever the file says.
  *
  * Pure.
  */
@@ -29,7 +30,8 @@
 typedef struct Subuids Subuids;
 
 typedef struct SubuidReader {
-        /* Whose name it is: 0 and the uid, or a negative errno: the line is ignored, and with -ENOENT that is a problem. */
+        /* Whose name it is: 0 and the uid, or a negative errno: the line is ignored, and with -ENOENT that is a
+         * problem. */
         int (*resolve)(const char *name, uid_t *ret, void *userdata);
         void (*problem)(unsigned line, const char *what, void *userdata);
         void *userdata;

@@ -4,8 +4,8 @@
 /*
  * Answers that grow with what there is, made in steps: lists, texts, the whole tree of objects
  *
- * One is a walk over tables and what is to be said of each object. An answer beyond ANSWER_SIZE_MAX is an error: a bus ends the connection of who
- * sends what is longer than it lets pass, 32 MiB by default.
+ * One is a walk over tables and what is to be said of each object. An answer beyond ANSWER_SIZE_MAX is an error: a bus
+ * ends the connection of who sends what is longer than it lets pass, 32 MiB by default.
  *
  * What is done in one go all the same is what sd-bus does with a message as a whole: to move its pages when a list
  * grows, and to give them back when the bus has taken it, some 20 µs for each MB of what took 10 ms and more to make.
@@ -23,8 +23,9 @@
 typedef struct Answer Answer;
 
 typedef struct AnswerOps {
-        /* What is said before the first object of a table, of each object, and after the last of all tables: that sends the answer. `begin`
-         * may be NULL. All return a negative errno; the first two, for a list, about how many bytes they have added. */
+        /* What is said before the first object of a table, of each object, and after the last of all tables: that sends
+         * the answer. `begin` may be NULL. All return a negative errno; the first two, for a list, about how many bytes
+         * they have added. */
         int (*begin)(Answer *a, WalkTable table);
         int (*object)(Answer *a, WalkTable table, void *object);
         int (*end)(Answer *a);

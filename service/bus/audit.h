@@ -4,8 +4,9 @@
 /*
  * Who changed what: the line in the journal of every change that came over the bus
  *
- * It is written after the change was made, one line for each key, with the caller as the bus and the kernel know him. What an
- * administrator does is always written down; what users may do to their own things only so often (user_may_log()).
+ * It is written after the change was made, one line for each key, with the caller as the bus and the kernel know him.
+ * What an administrator does is always written down; what users may do to their own things only so often
+ * (user_may_log()).
  *
  *         _cleanup_(audit_done)
  *         Audit a = AUDIT_NULL;
@@ -14,7 +15,8 @@
  *         ...the change...
  *         audit_settings(&a, &object, &before, &after, &settings);
  *
- * Old and new. What is set replaces what was in force, which may not be what was set before; a reset leaves what is in force then.
+ * Old and new. What is set replaces what was in force, which may not be what was set before; a reset leaves what is in
+ * force then.
  */
 
 #include "cgroup/peer.h"
@@ -47,7 +49,8 @@ void audit_done(Audit *a);
 /* One key. `old` may be "": it had none. */
 void audit_value(const Audit *a, const AuditObject *o, const char *key, const char *old, const char *new);
 
-/* Everything that `set` names or takes away. `before`, `after`: what was and is in force; NULL: there is nothing of that name. */
+/* Everything that `set` names or takes away. `before`, `after`: what was and is in force; NULL: there is nothing of
+ * that name. */
 void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after, const Settings *set);
 

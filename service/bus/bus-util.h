@@ -26,14 +26,16 @@ int bus_peer_error(int r, sd_bus_error *error);
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 
 /* The arguments of Set(): flags, of which those in `known` may be given, and settings. */
-/* "Unset" (as) of a call that sets: the names of what it takes away, given to `take`, which returns < 0 for one that is none. */
+/* "Unset" (as) of a call that sets: the names of what it takes away, given to `take`, which returns < 0 for one that is
+ * none. */
 int bus_read_unset(sd_bus_message *message, const char *signature,
                 int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error);
 
 int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
                 sd_bus_error *error);
 
-/* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not there. */
+/* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not
+ * there. */
 int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
 
 int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error);
@@ -59,16 +61,19 @@ int bus_error_from_errno(int r, sd_bus_error *error);
 AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
                 const char *target);
 
-/* What Set() takes. Who asks for no more than there is without anything that only lowers may do so with what is his own. */
+/* What Set() takes. Who asks for no more than there is without anything that only lowers may do so with what is his
+ * own. */
 AuthRequest group_set_request(const Group *g, const Settings *s);
 AuthRequest client_set_request(const Client *c, const Settings *s, const char *target);
 AuthRequest queue_set_request(const Queue *q, const Settings *s, const char *target);
 
-/* Where settings go that were allowed by the request: what an owner has set stands below everything else and only lowers, so that nothing is above what it
- * would be without, whatever ends or is taken back later. Everybody else decides, and has what the owner says of the same keys forgotten. */
+/* Where settings go that were allowed by the request: what an owner has set stands below everything else and only
+ * lowers, so that nothing is above what it would be without, whatever ends or is taken back later. Everybody else
+ * decides, and has what the owner says of the same keys forgotten. */
 void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *override, Settings *lowering);
 
-/* What Reset() takes: an owner takes back what he has set himself, and all that is set is for the administrator to take back. */
+/* What Reset() takes: an owner takes back what he has set himself, and all that is set is for the administrator to take
+ * back. */
 AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char *target);
 
 /* Getters by offset, as SD_BUS_PROPERTY takes them. */
@@ -83,8 +88,8 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
                         sd_bus_message *reply, void *userdata, sd_bus_error *error)
 #define BUS_METHOD(name) static int name(sd_bus_message *message, void *userdata, sd_bus_error *error)
 
-/* Functions that change something. What is written after them runs only with an authorisation of this very message, see gate.h. `object`
- * declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
+/* Functions that change something. What is written after them runs only with an authorisation of this very message, see
+ * gate.h. `object` declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
 #define BUS_CHANGE(name, object, manager)                                                                   \
         static int name##_granted(sd_bus_message *message, object, sd_bus_error *error);                    \
         static int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                     \

@@ -4,8 +4,8 @@
 /*
  * Callers: the connections that calls come from, and the users behind them
  *
- * A caller is kept while it has calls that wait, and CALLERS_IDLE_MAX of the others, those that called last: so that the bus is asked once
- * who it is.
+ * A caller is kept while it has calls that wait, and CALLERS_IDLE_MAX of the others, those that called last: so that
+ * the bus is asked once who it is.
  */
 
 #include "calls.h"
@@ -92,7 +92,8 @@ struct Calls {
 /* Finds or makes. */
 int caller_get(Calls *c, const char *name, Caller **ret);
 
-/* Behind the others of its caller. Takes nothing; the message is referenced. -ENOBUFS: it, or its user, has too many waiting. */
+/* Behind the others of its caller. Takes nothing; the message is referenced. -ENOBUFS: it, or its user, has too many
+ * waiting. */
 int caller_add(Caller *k, sd_bus_message *message, CallLane lane, size_t size);
 
 /* The call is done, or is not wanted any more. */

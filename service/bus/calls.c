@@ -3,11 +3,12 @@
 /*
  * The order of calls
  *
- * A call that has its turn is handed back to sd-bus (sd_bus_enqueue_for_read()), which dispatches it as if it had just come. The filter
- * knows it by its address: the call keeps a reference for as long.
+ * A call that has its turn is handed back to sd-bus (sd_bus_enqueue_for_read()), which dispatches it as if it had just
+ * come. The filter knows it by its address: the call keeps a reference for as long.
  *
- * Who takes in and who answers share the time when both have something to do: an answer may take as long as the taking in before it. So a
- * flood does not keep the answers from going out, and costly answers do not keep those who come later from being seen.
+ * Who takes in and who answers share the time when both have something to do: an answer may take as long as the taking
+ * in before it. So a flood does not keep the answers from going out, and costly answers do not keep those who come
+ * later from being seen.
  */
 
 #include <sys/socket.h>
@@ -39,8 +40,8 @@
 #define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
 #define OTHERS_NS        NSEC_PER_SEC /* how long ago somebody else may have called last */
 
-/* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and while there is more
- * (messages), nothing is answered. With more than the last, not even that there is no room. */
+/* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and
+ * while there is more (messages), nothing is answered. With more than the last, not even that there is no room. */
 #define UNREAD_SIZE_MAX (64 << 10)
 #define UNWRITTEN_MAX   8192U
 
@@ -428,7 +429,8 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
         return r < 0 ? r : 1;
 }
 
-/* sd-bus makes the socket's buffer as large as it can. The bus would work off what is in there before it came to an answer. */
+/* sd-bus makes the socket's buffer as large as it can. The bus would work off what is in there before it came to an
+ * answer. */
 static void limit_unread(Calls *c) {
         const int size = UNREAD_SIZE_MAX;
         int fd = sd_bus_get_fd(c->bus);

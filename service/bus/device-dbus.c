@@ -199,7 +199,8 @@ BUS_SETTER(set_property, Device *d, d->manager) {
         return 0;
 }
 
-/* Whether the policy takes the parameters, as they would be after the change, for a device that has `runtime` already. */
+/* Whether the policy takes the parameters, as they would be after the change, for a device that has `runtime`
+ * already. */
 static bool change_fits(
                 Manager *m, const char *id, const DeviceSettings *runtime, const DeviceChange *change) {
         DeviceSettings left = *runtime;

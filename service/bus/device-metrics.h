@@ -4,9 +4,9 @@
 /*
  * What devices do just now, measured when somebody asks
  *
- * Nothing is measured by itself: an idle service stays idle. To ask a GPU may take long, and a library that asks may do anything, so a child
- * (xsched-metrics) does it, while the loop goes on; callers of Measure get their answer when it has ended. One child for each device at a time;
- * what is younger than METRICS_FRESH_NS is not measured again.
+ * Nothing is measured by itself: an idle service stays idle. To ask a GPU may take long, and a library that asks may do
+ * anything, so a child (xsched-metrics) does it, while the loop goes on; callers of Measure get their answer when it
+ * has ended. One child for each device at a time; what is younger than METRICS_FRESH_NS is not measured again.
  */
 
 #include "service/core/device.h"

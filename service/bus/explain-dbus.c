@@ -76,7 +76,8 @@ static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer 
         return r < 0 ? r : explain_class(reply, m, l, k);
 }
 
-/* What is set for a group until the next boot hides what is stored for it, key by key, and what both say stands above their classes. */
+/* What is set for a group until the next boot hides what is stored for it, key by key, and what both say stands above
+ * their classes. */
 static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k) {
         const char *name = group_stored_name(g) ?: g->name;
         const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));

@@ -3,8 +3,8 @@
 /*
  * The gate: rules for calls, found by the vtables
  *
- * It is a filter of sd-bus: it sees every message before any object does, also those for paths that do not exist, and again when
- * a message comes back from polkit.
+ * It is a filter of sd-bus: it sees every message before any object does, also those for paths that do not exist, and
+ * again when a message comes back from polkit.
  */
 
 #include "gate.h"

@@ -4,9 +4,10 @@
 /*
  * The gate: what every call over the bus passes before it reaches an object
  *
- * Nothing passes that no rule lets pass. A rule belongs to the function that does the work: a method's handler, or a property's
- * setter; which calls lead to it, and with which arguments, the gate reads from the vtable that was exported. A method or a
- * writable property whose function has no rule is refused, whoever calls, and so is every call that no vtable names.
+ * Nothing passes that no rule lets pass. A rule belongs to the function that does the work: a method's handler, or a
+ * property's setter; which calls lead to it, and with which arguments, the gate reads from the vtable that was
+ * exported. A method or a writable property whose function has no rule is refused, whoever calls, and so is every call
+ * that no vtable names.
  *
  *         static const GateRule rules[] = {
  *                         {.method = method_list},                         // changes nothing: for everybody
@@ -15,21 +16,22 @@
  *                         {},
  *         };
  *
- * The check reads the arguments (of a property: the value), refuses what is wrong with them, and says whether this call may
- * change what it wants to: it ends with auth_check(), or with auth_grant() where it has found out by itself. It changes nothing,
- * because it runs again when polkit has answered. What it was granted is for this message and this dispatch of it: the function
- * that makes the change takes it (auth_take()), and without it refuses. BUS_CHANGE() and BUS_SETTER() in bus-util.h do.
+ * The check reads the arguments (of a property: the value), refuses what is wrong with them, and says whether this call
+ * may change what it wants to: it ends with auth_check(), or with auth_grant() where it has found out by itself. It
+ * changes nothing, because it runs again when polkit has answered. What it was granted is for this message and this
+ * dispatch of it: the function that makes the change takes it (auth_take()), and without it refuses. BUS_CHANGE() and
+ * BUS_SETTER() in bus-util.h do.
  *
- * Signals that are sent to the service alone are dropped: those that it listens to are for everybody, and the bus itself does
- * not say that a signal to one comes from the owner of the name that it was asked for.
+ * Signals that are sent to the service alone are dropped: those that it listens to are for everybody, and the bus
+ * itself does not say that a signal to one comes from the owner of the name that it was asked for.
  */
 
 #include <limits.h>
 
 #include "service/base/auth.h"
 
-/* With the message at the first argument, or inside the variant with the value. `object` is what the vtable's find() found, `member`
- * the method or the property. Returns as auth_check() does. */
+/* With the message at the first argument, or inside the variant with the value. `object` is what the vtable's find()
+ * found, `member` the method or the property. Returns as auth_check() does. */
 typedef int (*gate_check_t)(sd_bus_message *message, void *object, const char *member, sd_bus_error *error);
 
 /* What a setter returns that answers the call by itself, now or when all that it began is done. */

@@ -7,5 +7,6 @@
 
 #include "service/core/manager.h"
 
-/* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing needs org.xsched.manage. */
+/* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing needs
+ * org.xsched.manage. */
 int log_control_export(Manager *m);

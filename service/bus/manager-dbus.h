@@ -44,7 +44,8 @@ int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
 
 int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
 
-/* statistics-dbus.c. A histogram is (a(tt)tt): of each bound, in microseconds, how many took no longer; their sum, and their number. */
+/* statistics-dbus.c. A histogram is (a(tt)tt): of each bound, in microseconds, how many took no longer; their sum, and
+ * their number. */
 int bus_append_histogram(sd_bus_message *reply, const Histogram *h);
 int method_list_statistics(sd_bus_message *message, void *userdata, sd_bus_error *error);
 

@@ -3,7 +3,8 @@
 /*
  * The record on the bus
  *
- * The answer holds the frames that there were when it was begun, and names each group once: frames say which by its place among the names.
+ * The answer holds the frames that there were when it was begun, and names each group once: frames say which by its
+ * place among the names.
  */
 
 #include "calls.h"

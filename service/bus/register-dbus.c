@@ -46,7 +46,8 @@ static int wrong_type(const char *key, const char *type, const char *signature, 
                         type, signature);
 }
 
-/* An argument by name that is only read, and where it goes. Its signature is the type of the field: "s" a const char *, "u" a uint32_t. */
+/* An argument by name that is only read, and where it goes. Its signature is the type of the field: "s" a const char *,
+ * "u" a uint32_t. */
 typedef struct Argument {
         const char *key;
         const char *signature;
@@ -187,8 +188,8 @@ BUS_MANAGER_CHANGE(method_register_client) {
 
 /* --- queues --- */
 
-/* Whether the message comes from the process that the client is. Its own connection is known by name; another one of the same process
- * (after the first was lost) by its credentials. */
+/* Whether the message comes from the process that the client is. Its own connection is known by name; another one of
+ * the same process (after the first was lost) by its credentials. */
 static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_error *error) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;

@@ -18,5 +18,6 @@ void reload_apply_log(const Options *o, const Config *c);
 /* Whether all of it could be applied, as one of the Degraded reasons. `error`: nothing was. */
 void reload_report(Manager *m, unsigned n_problems, int error);
 
-/* Reads again and applies. `by`: the call that asked for it; NULL: a signal. On failure everything stays as it was; the reason is logged and among the Degraded ones. Takes m->options. */
+/* Reads again and applies. `by`: the call that asked for it; NULL: a signal. On failure everything stays as it was; the
+ * reason is logged and among the Degraded ones. Takes m->options. */
 int manager_reload(Manager *m, sd_bus_message *by);

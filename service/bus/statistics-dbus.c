@@ -188,7 +188,8 @@ static int append_group(const Group *g, sd_bus_message *reply) {
         return sum;
 }
 
-/* Of queues nothing is told but their sum. Those that are gone come first: one that goes meanwhile is left out, this once, and not counted twice. */
+/* Of queues nothing is told but their sum. Those that are gone come first: one that goes meanwhile is left out, this
+ * once, and not counted twice. */
 static int begin_table(Answer *a, WalkTable table) {
         if (table == WALK_QUEUES)
                 a->sum = a->manager->n_lease_expired;

@@ -4,8 +4,9 @@
 /*
  * Telling: PropertiesChanged of queues, below verdicts and calls
  *
- * A change of a client's settings is one of all its queues, and a signal takes longer to make than the change. So the signals are made later, a
- * few at a time; what has changed twice by then is told once, with the values that it then has.
+ * A change of a client's settings is one of all its queues, and a signal takes longer to make than the change. So the
+ * signals are made later, a few at a time; what has changed twice by then is told once, with the values that it then
+ * has.
  */
 
 #include "service/core/queue.h"

@@ -4,8 +4,8 @@
 /*
  * The tree of objects: what sd-bus would answer by itself, but in one go, however many there are
  *
- * GetManagedObjects() of the manager's object, and Introspect() of the objects that have all devices, groups, clients or queues below
- * them. Single objects, and everything else of these interfaces, sd-bus answers.
+ * GetManagedObjects() of the manager's object, and Introspect() of the objects that have all devices, groups, clients
+ * or queues below them. Single objects, and everything else of these interfaces, sd-bus answers.
  */
 
 #include <systemd/sd-bus.h>

@@ -4,10 +4,10 @@
 /*
  * What the GPU's driver counts of who is alone (hal/gpu-usage.h)
  *
- * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It is told the pids of the entity's processes about once a second, and ends when
- * it is not asked for a while. A child that ends, says that it knows nothing, or does not answer in
- * ACCOUNT_DRIVER_ANSWER_NS, is not started again for ACCOUNT_DRIVER_RETRY_NS, and what it was asked about is sampled. A
- * driver that does not see what is seen to run here is treated the same way.
+ * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It is told the pids of the
+ * entity's processes about once a second, and ends when it is not asked for a while. A child that ends, says that it
+ * knows nothing, or does not answer in ACCOUNT_DRIVER_ANSWER_NS, is not started again for ACCOUNT_DRIVER_RETRY_NS, and
+ * what it was asked about is sampled. A driver that does not see what is seen to run here is treated the same way.
  */
 
 #include "account.h"
@@ -18,7 +18,8 @@
 
 typedef struct AccountDriver AccountDriver;
 
-/* Asks how long the entity ran since it was last asked: account_driver_answered() is called some time later, or never. */
+/* Asks how long the entity ran since it was last asked: account_driver_answered() is called some time later, or
+ * never. */
 void account_driver_ask(Device *d, Entity *e, uint64_t now);
 
 /* The last question was answered, and the entity had run. */

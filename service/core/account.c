@@ -21,7 +21,8 @@ static uint64_t random_next(uint64_t *state) {
         return z ^ (z >> 31);
 }
 
-/* A hundred times as long as it was watched, which is longer than it should have been where the service is late; half to one and a half of that. */
+/* A hundred times as long as it was watched, which is longer than it should have been where the service is late; half
+ * to one and a half of that. */
 static uint64_t away_time(DeviceAccount *a, uint64_t now) {
         uint64_t watched = ns_sub(now, a->watched_since);
         uint64_t mean = CLAMP(watched * ACCOUNT_COST_SHARE, ACCOUNT_AWAY_NS, ACCOUNT_AWAY_MAX_NS);

@@ -4,18 +4,20 @@
 /*
  * Account: how the time of those is counted whom nobody has to watch
  *
- * Who is alone on a device, or is the only one at work there (DEVICE_ALONE, DEVICE_SOLE), is watched for the sake of nobody, and what is not watched is
- * not counted. So it is watched for its own sake, as far as Accounting= says:
+ * Who is alone on a device, or is the only one at work there (DEVICE_ALONE, DEVICE_SOLE), is watched for the sake of
+ * nobody, and what is not watched is not counted. So it is watched for its own sake, as far as Accounting= says:
  *   exact    always.
- *   sampled  while that costs it no more than ACCOUNT_COST_SHARE of its time, by the number of its launches and edges. Who launches more is away
- *            for ACCOUNT_AWAY_NS on average, or longer where the service was late, and then watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in what is between. The
- *            pauses are of random length, so that nobody's rhythm keeps in step with them.
+ *   sampled  while that costs it no more than ACCOUNT_COST_SHARE of its time, by the number of its launches and edges.
+ *            Who launches more is away for ACCOUNT_AWAY_NS on average, or longer where the service was late, and then
+ *            watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in what is between. The pauses are of
+ *            random length, so that nobody's rhythm keeps in step with them.
  *   auto     as sampled, but the driver's count takes the place of the windows where there is one (account-driver.h).
  *   off      never.
  *
  * Who does nothing is watched, and has no timer: its next launch is heard of, and until then the service sleeps.
  *
- * What a client tells of itself decides about its own numbers, alone, and nobody loses by it; with others it is contended, and the policy's.
+ * What a client tells of itself decides about its own numbers, alone, and nobody loses by it; with others it is
+ * contended, and the policy's.
  */
 
 #include <stdbool.h>

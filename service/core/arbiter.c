@@ -213,8 +213,8 @@ static void sync_words(Queue *q, const SlotWords *w) {
         sync_verdict(q, w);
 }
 
-/* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due decides whether
- * it may go, not the way there. */
+/* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due
+ * decides whether it may go, not the way there. */
 void arbiter_sync_queue(Queue *q) {
         sync_watch(q);
         if (q->entity)
@@ -464,8 +464,8 @@ static void device_review(Device *d, uint64_t now) {
 
 /* --- turns --- */
 
-/* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which is cheaper
- * than moving it with every event. */
+/* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which
+ * is cheaper than moving it with every event. */
 static void device_arm(Device *d) {
         uint64_t at = MIN(d->dispatch_at, d->settle_at);
         at = MIN(at, d->probe_at);

@@ -4,32 +4,35 @@
 /*
  * The arbiter: from events to the policy, from grants to the words of pages
  *
- * What happens is told to the policies at once; what follows from it is written in arbiter_flush(), which every handler of an event
- * calls once at its end. So one event of many parts (a client with several queues, a changed class) is one decision per device.
+ * What happens is told to the policies at once; what follows from it is written in arbiter_flush(), which every handler
+ * of an event calls once at its end. So one event of many parts (a client with several queues, a changed class) is one
+ * decision per device.
  *
- * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which are watched.
+ * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which
+ * are watched.
  *   ALONE      one entity. Nothing is watched but for its own sake (account.h), nothing is held.
  *   CONTENDED  all are watched (ready and idle edges), the policy's grants are in force.
- *   QUIET      nobody was ready for ARBITER_SETTLE_NS: all may run, because whoever comes first cannot take the device from anybody. No
- *              lease has to be renewed: the service sleeps.
- *   SOLE       one entity was the only ready one for ARBITER_SETTLE_NS: it is not watched and its launches cost nothing. It counts as
- *              ready until it is looked at again: when another becomes ready, or, while others are held for its sake (which costs
- *              lease renewals), every ARBITER_PROBE_NS.
- * While a Max= counts for anybody who is active on the device it is never ALONE or SOLE: what is not watched cannot be counted. A
- * limited entity keeps its threshold in QUIET, too.
- * Whoever works in bursts among idle neighbours is never SOLE by the pauses, on purpose, but QUIET: its bursts go on being heard, at
- * two edges each. Believed ready throughout it would cost its neighbours more: the first launch of a lower one in a pause would be held
- * until a drain has shown that there is nothing to wait for, and the pauses would count as time that it used.
+ *   QUIET      nobody was ready for ARBITER_SETTLE_NS: all may run, because whoever comes first cannot take the device
+ *              from anybody. No lease has to be renewed: the service sleeps.
+ *   SOLE       one entity was the only ready one for ARBITER_SETTLE_NS: it is not watched and its launches cost
+ *              nothing. It counts as ready until it is looked at again: when another becomes ready, or, while others
+ *              are held for its sake (which costs lease renewals), every ARBITER_PROBE_NS.
+ * While a Max= counts for anybody who is active on the device it is never ALONE or SOLE: what is not watched cannot be
+ * counted. A limited entity keeps its threshold in QUIET, too.
+ * Whoever works in bursts among idle neighbours is never SOLE by the pauses, on purpose, but QUIET: its bursts go on
+ * being heard, at two edges each. Believed ready throughout it would cost its neighbours more: the first launch of a
+ * lower one in a pause would be held until a drain has shown that there is nothing to wait for, and the pauses would
+ * count as time that it used.
  *
- * Looking again. Setting `watch` returns what is outstanding at that moment. A slot with launches that were not counted is asked to
- * drain by one datagram on the lifeline; until it has, it counts as ready.
+ * Looking again. Setting `watch` returns what is outstanding at that moment. A slot with launches that were not counted
+ * is asked to drain by one datagram on the lifeline; until it has, it counts as ready.
  *
- * Stopped processes. Work of a process that was stopped (SIGSTOP, a debugger) is not waited for: while others want the device, a
- * queue whose counters stand still and whose process is stopped counts as idle until the process goes on. Who is frozen by his cgroup counts so at
- * once (halt.h).
+ * Stopped processes. Work of a process that was stopped (SIGSTOP, a debugger) is not waited for: while others want the
+ * device, a queue whose counters stand still and whose process is stopped counts as idle until the process goes on. Who
+ * is frozen by his cgroup counts so at once (halt.h).
  *
- * Leases. While a client has a held slot its lease is renewed every PAGE_LEASE_RENEW_NS. The lease is written before the first hold,
- * so that a hold is never born expired.
+ * Leases. While a client has a held slot its lease is renewed every PAGE_LEASE_RENEW_NS. The lease is written before
+ * the first hold, so that a hold is never born expired.
  */
 
 #include "client.h"

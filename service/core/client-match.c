@@ -33,7 +33,8 @@ static void match_advised(Client *c, const Classes *classes) {
         take_class(class, &all, &c->advised, &c->advised_detail);
 }
 
-/* By the user, whose class his group has as long as all in it are his. Nobody gets out of it by bringing somebody else along. */
+/* By the user, whose class his group has as long as all in it are his. Nobody gets out of it by bringing somebody else
+ * along. */
 static void match_bound(Client *c, const Classes *classes) {
         const Group *g = c->group;
         const Class *class = NULL;

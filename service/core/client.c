@@ -156,7 +156,8 @@ static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
         return sd_event_source_set_priority(*ret, PRIORITY_EDGES);
 }
 
-/* Nothing can be sent to us there: that half is shut, and the other's end is the hang-up. A client of an earlier version has both. */
+/* Nothing can be sent to us there: that half is shut, and the other's end is the hang-up. A client of an earlier
+ * version has both. */
 static uint32_t lifeline_events(const Client *c) {
         struct pollfd p = {.fd = c->lifeline, .events = POLLRDHUP};
 
@@ -364,8 +365,8 @@ static bool lifeline_is_dead(const Client *c) {
         return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
-/* A process that registers again has often just let go of its former client, and the loop may see that hang-up later only. The new
- * one comes first: a job that has outlived its maker lives on in it. */
+/* A process that registers again has often just let go of its former client, and the loop may see that hang-up later
+ * only. The new one comes first: a job that has outlived its maker lives on in it. */
 static void clients_reap(Manager *m, const Client *except) {
         Client *c, *tmp;
 

@@ -4,9 +4,10 @@
 /*
  * Clients: one registered process
  *
- * The service keeps the page and its own record of every word it wrote; nothing that the client can write is read back as truth.
- * A client is gone when its lifeline hangs up or its process ends, whichever is seen first: a forked child that inherited the lifeline
- * does not keep its parent's client alive, and a parent that closed it on purpose is gone while it still lives.
+ * The service keeps the page and its own record of every word it wrote; nothing that the client can write is read back
+ * as truth. A client is gone when its lifeline hangs up or its process ends, whichever is seen first: a forked child
+ * that inherited the lifeline does not keep its parent's client alive, and a parent that closed it on purpose is gone
+ * while it still lives.
  *
  * What has to survive a restart of the service is written to a second memfd, `meta`, which the client never sees; with
  * page, lifeline, wake and pidfd it goes to systemd's file-descriptor store (fdstore.h), and client_adopt() in
@@ -101,8 +102,8 @@ struct Client {
         UT_hash_handle hh;
 };
 
-/* Everything that RegisterClient makes. On success the client's ends are in ret_fds: they are for the reply, and the caller
- * closes them. -EDQUOT: the user's quota. */
+/* Everything that RegisterClient makes. On success the client's ends are in ret_fds: they are for the reply, and the
+ * caller closes them. -EDQUOT: the user's quota. */
 typedef struct ClientFds {
         int page, lifeline, wake;
 } ClientFds;
@@ -127,8 +128,8 @@ Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
 /* "look": watch flags or levels changed. Never waits; a client that does not read loses it. */
 void client_notify(Client *c);
 
-/* Resolves its settings and those of its queues. A client is an entity of its own when it has an override, or when it asked for less than
- * its group has. */
+/* Resolves its settings and those of its queues. A client is an entity of its own when it has an override, or when it
+ * asked for less than its group has. */
 void client_settings_changed(Client *c);
 
 /* Of these the client's own part: its queues follow (spread.h). */
@@ -137,11 +138,12 @@ void client_own_settings_changed(Client *c);
 /* client-match.c: finds `advised` and `bound` anew. */
 void client_match(Client *c);
 
-/* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the former's. In a job of
- * root's it stays in the job's group. */
+/* Its process is in another cgroup: the client and its queues go to that group; what they used so far stays the
+ * former's. In a job of root's it stays in the job's group. */
 int client_moved(Client *c);
 
-/* suspension.c: the group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is in, too. NULL: by none. */
+/* suspension.c: the group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is
+ * in, too. NULL: by none. */
 const Group *client_suspended_by(const Client *c);
 
 /* After its group, or one above, was suspended or resumed. */
@@ -153,16 +155,18 @@ void client_set_suspended(Client *c, bool suspended);
 size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
 #define QUEUE_LAYERS_MAX (1U + CLIENT_LAYERS_MAX) /* its own override */
 
-/* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls itself, its own wish, its owner.
- * Returns whether something that is not the group's did. */
+/* What applies last, and only ever lowers: what lowers its group, then a hold, the class that fits by what it calls
+ * itself, its own wish, its owner. Returns whether something that is not the group's did. */
 #define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + 5U)
 size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]);
 bool client_lower(const Client *c, SettingsResolved *r);
 
-/* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had such wishes. */
+/* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had
+ * such wishes. */
 bool client_forget_wish(Client *c, const Settings *environment);
 
-/* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this, too. Its settings follow. */
+/* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this,
+ * too. Its settings follow. */
 void client_wish(Client *c, const Settings *s);
 
 /* Over all its queues, those that are gone, too. */

@@ -4,15 +4,17 @@
 /*
  * Costs: what draining, taking off and putting back take, as far as anybody can tell
  *
- * Everything here comes out of pages, so out of the hands of clients. What one says about its own work (how much, how long) is believed as
- * far as it concerns that client, within bounds. What one says about the device (how long its driver took) becomes part of a vote, and
- * a sample is no longer than the service has seen go by itself, and moves that by a factor of COSTS_SPREAD at most.
+ * Everything here comes out of pages, so out of the hands of clients. What one says about its own work (how much, how
+ * long) is believed as far as it concerns that client, within bounds. What one says about the device (how long its
+ * driver took) becomes part of a vote, and a sample is no longer than the service has seen go by itself, and moves that
+ * by a factor of COSTS_SPREAD at most.
  *
- * Each owner (party.h) has one vote, however many queues and processes he has; it goes with the last of his queues there. The device's estimate
- * is the median of the votes, of two the lower one. Nobody is held by more than that, nor by more than his own vote; and who has none yet counts
- * as not measured, so that he is taken off once and known then. So others, whatever they invent, cannot keep anybody on the device. What they
- * can do is to say too little, which at worst takes somebody off for longer than it would have taken to wait. And who lies about himself,
- * with nobody to compare him with, is held by what the service itself has seen.
+ * Each owner (party.h) has one vote, however many queues and processes he has; it goes with the last of his queues
+ * there. The device's estimate is the median of the votes, of two the lower one. Nobody is held by more than that, nor
+ * by more than his own vote; and who has none yet counts as not measured, so that he is taken off once and known then.
+ * So others, whatever they invent, cannot keep anybody on the device. What they can do is to say too little, which at
+ * worst takes somebody off for longer than it would have taken to wait. And who lies about himself, with nobody to
+ * compare him with, is held by what the service itself has seen.
  *
  * Pure.
  */

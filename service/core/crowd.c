@@ -14,8 +14,9 @@
 #include "service/base/messages.h"
 #include "user.h"
 
-/* Ten times what such a call takes. A call that seems to have been as long may have lost the CPU in between: the user's next ones
- * are measured by CPU time. An interrupt may have come in between of that, too, so one is no proof: the mean is, of two. */
+/* Ten times what such a call takes. A call that seems to have been as long may have lost the CPU in between: the user's
+ * next ones are measured by CPU time. An interrupt may have come in between of that, too, so one is no proof: the mean
+ * is, of two. */
 #define CROWD_LONG_NS     (50 * NSEC_PER_USEC)
 #define CROWD_LONG_MAX_NS (160 * NSEC_PER_USEC)
 #define CROWD_MEAN_WEIGHT 4

@@ -4,10 +4,11 @@
 /*
  * Crowds: system calls that a client can make long
  *
- * To tell a client something is to walk, in the kernel, past everybody who waits where it waits: at its end of the lifeline, or in the
- * bucket of its futex. A client can have a million wait there. So each such call is timed, by the CPU that it took, and counted by
- * user: who makes them long has a hundredth of a CPU for them. Whoever's calls made the user go beyond that is disconnected, and the user's clients are
- * told nothing, and no new ones are taken, until the debt is paid. They then see a verdict when they look, and a hold ends with its lease.
+ * To tell a client something is to walk, in the kernel, past everybody who waits where it waits: at its end of the
+ * lifeline, or in the bucket of its futex. A client can have a million wait there. So each such call is timed, by the
+ * CPU that it took, and counted by user: who makes them long has a hundredth of a CPU for them. Whoever's calls made
+ * the user go beyond that is disconnected, and the user's clients are told nothing, and no new ones are taken, until
+ * the debt is paid. They then see a verdict when they look, and a hold ends with its lease.
  *
  * Calls of the usual length cost nobody anything, however many they are.
  */

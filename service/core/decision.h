@@ -4,9 +4,9 @@
 /*
  * Decisions: how long they take
  *
- * A decision goes from a client's ready edge, by the client's stamp, to the last verdict that follows from it. From ready to run is what a launch
- * sees: from the edge, or from losing the device while there was work, to the word that says run; 0 where it said so all the time. Only what is
- * watched counts: who is alone on a device has no edges.
+ * A decision goes from a client's ready edge, by the client's stamp, to the last verdict that follows from it. From
+ * ready to run is what a launch sees: from the edge, or from losing the device while there was work, to the word that
+ * says run; 0 where it said so all the time. Only what is watched counts: who is alone on a device has no edges.
  */
 
 #include "queue.h"

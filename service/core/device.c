@@ -76,7 +76,8 @@ static PolicyCallbacks device_callbacks(Device *d) {
         return (PolicyCallbacks){.grant = arbiter_grant, .userdata = d};
 }
 
-/* A display controller or a processing accelerator at the address that the id names. What a process invents is none, or is one. */
+/* A display controller or a processing accelerator at the address that the id names. What a process invents is none, or
+ * is one. */
 static bool is_gpu(const char *id) {
         const char *address = startswith(id, "pci:");
         char path[64], class[16] = "";

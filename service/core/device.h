@@ -4,9 +4,10 @@
 /*
  * Devices: one policy instance each, and the entities that want the device
  *
- * A device is made by the first queue that names it, and counts as that queue's user's. It stays when its last queue goes (its name and
- * what was learnt of it may be wanted again). Of those that stay, and that have neither settings nor a GPU behind them, there are at most
- * DEVICES_IDLE_MAX: then the user with most of them loses the one that was used longest ago.
+ * A device is made by the first queue that names it, and counts as that queue's user's. It stays when its last queue
+ * goes (its name and what was learnt of it may be wanted again). Of those that stay, and that have neither settings nor
+ * a GPU behind them, there are at most DEVICES_IDLE_MAX: then the user with most of them loses the one that was used
+ * longest ago.
  */
 
 #include <limits.h>
@@ -119,8 +120,8 @@ int device_load_config(Device *d);
 /* Whether these parameters make sense to the policy, together. */
 bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
 
-/* Forgets run-time settings (see device_settings_forget()), and puts *s on top of what is left. Nobody's state or settings are lost; on
- * failure (-EINVAL: the policy refuses the parameters) nothing is changed. */
+/* Forgets run-time settings (see device_settings_forget()), and puts *s on top of what is left. Nobody's state or
+ * settings are lost; on failure (-EINVAL: the policy refuses the parameters) nothing is changed. */
 int device_change(Device *d, const DeviceSettings *s, unsigned forget);
 
 /* The same, forgetting nothing. */

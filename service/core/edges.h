@@ -4,14 +4,14 @@
 /*
  * Edges: what clients say through their pages, and what the policy is told of it
  *
- * An edge is heard of some time after it happened, and time is charged by when it happened: by the client's stamp. A stamp counts between what was
- * known before and now, and for EDGE_LATE_MAX at most: so a client that stamps its ends too early is charged less by that for each of its edges, and
- * nobody else is charged differently.
+ * An edge is heard of some time after it happened, and time is charged by when it happened: by the client's stamp. A
+ * stamp counts between what was known before and now, and for EDGE_LATE_MAX at most: so a client that stamps its ends
+ * too early is charged less by that for each of its edges, and nobody else is charged differently.
  *
- * Of a client that is quicker than we are, edges are missed: it is ready as it was before, and has been idle in between, or the other
- * way round. What it counts itself, the time that it has had something in flight, says for how long it ran between two
- * looks; as long as there is between them at most. The policy is told so much, where an entity is one queue. Who counts
- * too little is charged as one that stamps its ends too early.
+ * Of a client that is quicker than we are, edges are missed: it is ready as it was before, and has been idle in
+ * between, or the other way round. What it counts itself, the time that it has had something in flight, says for how
+ * long it ran between two looks; as long as there is between them at most. The policy is told so much, where an entity
+ * is one queue. Who counts too little is charged as one that stamps its ends too early.
  *
  * Hand-over. From the verdict to the launch that waited for it the policy counts run time, and the device had nothing
  * to do: 3 to 5 % of what short turns come to. The stamp of the launch says how long that was, where the entity is one

@@ -4,9 +4,9 @@
 /*
  * Entities: what gets one verdict on one device
  *
- * A group on a device; or a client that has an override of its own; or a queue that has. An entity is made with its first queue and
- * goes with its last. Only queues that are not suspended count: while none is left, the entity is taken out of the policy, so that
- * nobody waits for it, and its queues are held.
+ * A group on a device; or a client that has an override of its own; or a queue that has. An entity is made with its
+ * first queue and goes with its last. Only queues that are not suspended count: while none is left, the entity is taken
+ * out of the policy, so that nobody waits for it, and its queues are held.
  *
  * Invariants, restored by entity_update() after every change of a queue:
  *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or
@@ -100,12 +100,14 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                 Entity **ret);
 Entity *entity_free(Entity *e);
 
-/* Moves a queue into this entity (out of the one it is in), or out of any (e NULL). An entity that is left empty is freed. */
+/* Moves a queue into this entity (out of the one it is in), or out of any (e NULL). An entity that is left empty is
+ * freed. */
 void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* What the policy is told: the weight counts among those of its group, where what stands for the group as a whole has the usual one. */
+/* What the policy is told: the weight counts among those of its group, where what stands for the group as a whole has
+ * the usual one. */
 PolicySettings entity_settings(const Entity *e);
 
 /* Whose it is; and that has changed. */

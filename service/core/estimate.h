@@ -4,9 +4,10 @@
 /*
  * How long an entity ran while nobody watched
  *
- * The policy counts what is watched. In between, the time is estimated: an entity is away from estimate_leave() to estimate_return(), and gets the
- * part of that span that it ran of the spans watched before and after it, the mean of both; or what the driver counted. What the policy counted
- * meanwhile (an entity that is believed to be ready throughout) is replaced by that.
+ * The policy counts what is watched. In between, the time is estimated: an entity is away from estimate_leave() to
+ * estimate_return(), and gets the part of that span that it ran of the spans watched before and after it, the mean of
+ * both; or what the driver counted. What the policy counted meanwhile (an entity that is believed to be ready
+ * throughout) is replaced by that.
  *
  * estimate_run() says what there is so far; while the entity is away, by what was seen last. What estimate_tell() said
  * never goes back: a correction downwards, of an estimate or of what was counted, is taken from what comes.

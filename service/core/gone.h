@@ -4,12 +4,13 @@
 /*
  * What ends with a cgroup
  *
- * A suspension does: of a unit with the unit, of a slice with the slice, and not with the last process in it. Settings do where nobody comes back to
- * find them: of a cgroup that is no unit, whose name (a job's number, a container's) is not given again, and of all in a scope. Settings of
- * services and slices are the unit's, and wait for it.
+ * A suspension does: of a unit with the unit, of a slice with the slice, and not with the last process in it. Settings
+ * do where nobody comes back to find them: of a cgroup that is no unit, whose name (a job's number, a container's) is
+ * not given again, and of all in a scope. Settings of services and slices are the unit's, and wait for it.
  *
- * The kernel tells of a cgroup's end (origin.h watches its directory); what went while the service was away is found at the start, by the number that
- * the cgroup had. A cgroup that has never been seen is none that is gone: what was made for it in advance stays.
+ * The kernel tells of a cgroup's end (origin.h watches its directory); what went while the service was away is found at
+ * the start, by the number that the cgroup had. A cgroup that has never been seen is none that is gone: what was made
+ * for it in advance stays.
  */
 
 #include "group.h"

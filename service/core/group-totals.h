@@ -4,9 +4,10 @@
 /*
  * What a group has used, over its end and the service's
  *
- * A group finds the counters of its entry in the table (totals.h) when it is made, and keeps the entry up to date. Units of the system's manager go by their
- * names: their counters go on when the unit is started again, after a reboot, too (systemd begins CPUUsageNSec anew then). Everything else ends with the
- * group, and outlives only the service. What a group used in its life is one record in the journal.
+ * A group finds the counters of its entry in the table (totals.h) when it is made, and keeps the entry up to date.
+ * Units of the system's manager go by their names: their counters go on when the unit is started again, after a reboot,
+ * too (systemd begins CPUUsageNSec anew then). Everything else ends with the group, and outlives only the service. What
+ * a group used in its life is one record in the journal.
  */
 
 #include "group.h"

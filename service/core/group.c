@@ -40,8 +40,9 @@ static Group *group_done(Group *g) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
 
-/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them together. Processes that are in jobs are
- * the cgroup's still: nobody takes its limits off by making jobs of all that is there. */
+/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them
+ * together. Processes that are in jobs are the cgroup's still: nobody takes its limits off by making jobs of all that
+ * is there. */
 static bool group_is_inner(const Group *g) {
         return g->n_clients == 0 && g->n_children > g->n_jobs;
 }
@@ -108,7 +109,8 @@ void group_set_owner(Group *g, uint64_t owner) {
                 entity_party_changed(e);
 }
 
-/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are nested. */
+/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are
+ * nested. */
 static bool group_tree_is_of(const Group *g, uid_t *uid) {
         const Group *below;
         const Client *c;
@@ -302,8 +304,8 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         return 0;
 }
 
-/* The own cgroup of a unit of the system's manager. Users, and containers, call what is below theirs as they like, also by the names of
- * others' units. */
+/* The own cgroup of a unit of the system's manager. Users, and containers, call what is below theirs as they like, also
+ * by the names of others' units. */
 static bool group_is_unit(const Group *g, const char *unit) {
         const char *slash = strrchr(g->name, '/');
 
@@ -503,7 +505,8 @@ static bool group_is_lasting(const Group *g) {
 Group *group_gc(Group *g) {
         if (g->n_clients > 0 || g->job || g->n_children > 0 || g->awaited)
                 return g;
-        /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only, of which he can make none. */
+        /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only,
+         * of which he can make none. */
         if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))
                 return g;
         if (g->kind == GROUP_CGROUP && !settings_is_empty(&g->lowering) && group_is_lasting(g))

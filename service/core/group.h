@@ -4,11 +4,12 @@
 /*
  * Groups: the processes of a cgroup, or of a job, and everything below
  *
- * A group is made by its first client, by the first below it, by settings given to it in advance, or with its job. It goes when nothing
- * is left to remember: no client, nobody below, no override, no suspension, no job.
+ * A group is made by its first client, by the first below it, by settings given to it in advance, or with its job. It
+ * goes when nothing is left to remember: no client, nobody below, no override, no suspension, no job.
  *
- * A group with clients, its own or below, is below the group of the cgroup above, up to "/"; a job is below the cgroup that it was made
- * in. That is the hierarchy in which weights, maxima and minima count (share.h). Without clients a group stands for itself.
+ * A group with clients, its own or below, is below the group of the cgroup above, up to "/"; a job is below the cgroup
+ * that it was made in. That is the hierarchy in which weights, maxima and minima count (share.h). Without clients a
+ * group stands for itself.
  */
 
 #include "entity.h"
@@ -143,7 +144,8 @@ uint64_t group_gpu_time(const Group *g, uint64_t now);
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
-/* What applies last, and only ever lowers: by owners of cgroups, by jobs, and by who owns it. Returns how many layers there are. */
+/* What applies last, and only ever lowers: by owners of cgroups, by jobs, and by who owns it. Returns how many layers
+ * there are. */
 #define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 2U)
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
 size_t group_lower(const Group *g, SettingsResolved *r);

@@ -14,8 +14,8 @@
 
 #define DEPTH_MAX 256U /* of processes that start processes */
 
-/* A parent that ended meanwhile leaves its children to another: then they are nobody's descendants. What a user starts with other rights
- * is not his. */
+/* A parent that ended meanwhile leaves its children to another: then they are nobody's descendants. What a user starts
+ * with other rights is not his. */
 static bool is_descendant(const Peer *peer, const Hold *h) {
         pid_t pid = peer->pid;
 
@@ -60,7 +60,8 @@ void hold_find(Manager *m, const Peer *peer, Settings *ret, Settings *ret_lowers
         }
 }
 
-/* Those that a hold is for have more or less of a claim now. Also when it is gone: a client keeps what another one gives it. */
+/* Those that a hold is for have more or less of a claim now. Also when it is gone: a client keeps what another one
+ * gives it. */
 static void holds_apply(Manager *m) {
         Client *c, *tmp;
 

@@ -4,8 +4,8 @@
 /*
  * Priority holds: a class for a process, for as long as somebody keeps a file descriptor open
  *
- * The service keeps the reading end of a pipe and watches it hang up; the writing end is the hold. A hold is not kept over a restart of
- * the service: its holder sees the pipe break (EPIPE, POLLERR) and takes it again.
+ * The service keeps the reading end of a pipe and watches it hang up; the writing end is the hold. A hold is not kept
+ * over a restart of the service: its holder sees the pipe break (EPIPE, POLLERR) and takes it again.
  */
 
 #include "cgroup/peer.h"
@@ -39,5 +39,6 @@ typedef struct HoldParameters {
 int hold_new(Manager *m, const Peer *peer, const HoldParameters *p, int *ret_fd);
 Hold *hold_free(Hold *h);
 
-/* The settings of the newest hold for a process, and of the newest that only lowers; SETTINGS_NULL when there is none. */
+/* The settings of the newest hold for a process, and of the newest that only lowers; SETTINGS_NULL when there is
+ * none. */
 void hold_find(Manager *m, const Peer *peer, Settings *ret, Settings *ret_lowers);

@@ -4,9 +4,9 @@
 /*
  * Jobs: settings that somebody made for what he starts, for as long as it is there
  *
- * A job of one kind is a group of its own: who knows the token, and has the uid that made the job, may join it. One of the other kind
- * belongs to the group of a cgroup, and joins whoever is in that. A job lives as long as the process that it was made for, or any
- * client of its group: the group is then left to group_gc().
+ * A job of one kind is a group of its own: who knows the token, and has the uid that made the job, may join it. One of
+ * the other kind belongs to the group of a cgroup, and joins whoever is in that. A job lives as long as the process
+ * that it was made for, or any client of its group: the group is then left to group_gc().
  */
 
 #include "group.h"
@@ -49,18 +49,19 @@ Job *job_free(Job *j);
 /* NULL when there is none, or it is somebody else's. */
 Job *job_find(Manager *m, const char *token, uid_t uid);
 
-/* Whether the process is where the job was made. A job is below its cgroup, and a user has processes in many: with a job of one of them he would carry what that
- * one has into the others. The administrator may. */
+/* Whether the process is where the job was made. A job is below its cgroup, and a user has processes in many: with a
+ * job of one of them he would carry what that one has into the others. The administrator may. */
 bool job_takes(const Job *j, const Peer *peer);
 
-/* Of a process that is somewhere else: what the job would have lowered it to is its own wish, below what it wishes itself. */
+/* Of a process that is somewhere else: what the job would have lowered it to is its own wish, below what it wishes
+ * itself. */
 void job_become_wish(const Job *j, Settings *wish);
 
 /* The group that a client belongs to where its process is now: still its job's, or its cgroup's. */
 int job_or_cgroup(Client *c, Group **ret);
 
-/* The job again, after a restart. `pidfd` is opened by number and start time; a process that ended meanwhile leaves a job that lives by
- * its clients. */
+/* The job again, after a restart. `pidfd` is opened by number and start time; a process that ended meanwhile leaves a
+ * job that lives by its clients. */
 typedef struct JobKept {
         uint64_t id;
         const char *token, *group, *cgroup;

@@ -177,7 +177,8 @@ bool ladder_set_held(Entity *e, bool held, uint64_t now) {
 void ladder_ready_while_held(Entity *e) {
         if (e->held_since == 0 || e->choice.level >= LEVEL_DEQUEUE || e->review_at != NSEC_INFINITY)
                 return; /* not held, or taken off already, or its time will come: edges do not put that off */
-        /* A launch that arrives at the gate is counted before it waits there: it is looked at when it has had time to. */
+        /* A launch that arrives at the gate is counted before it waits there: it is looked at when it has had time
+         * to. */
         e->held_since = now_ns();
         e->review_at = e->held_since + LADDER_REVIEW_MIN_NS;
         e->device->review_at = MIN(e->device->review_at, e->review_at);

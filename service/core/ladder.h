@@ -4,17 +4,19 @@
 /*
  * The ladder: how far the hold of an entity reaches, and what came of it
  *
- * When an entity begins to be held, and whenever preemption_patience() says so, preemption_choose() is asked; what it says stands in the slots
- * until the next hold. Between two holds the level stays as it was, so that letting go is ordered the same way as holding.
+ * When an entity begins to be held, and whenever preemption_patience() says so, preemption_choose() is asked; what it
+ * says stands in the slots until the next hold. Between two holds the level stays as it was, so that letting go is
+ * ordered the same way as holding.
  *
- * An order to a driver is a changed verdict, or a changed level of a held slot, with a level above the gate on either side; the slot's
- * `ordered_ns` is written before it, and a datagram tells the client's control thread, which sleeps. All queues of a client that an event
- * changes are one datagram. What the client says its driver took is read when the next order of that slot is given: nobody waits for it. How long
- * it can have been at most is known from when the slot was first seen to be obedient, which is looked at whenever verdicts have been
- * written, and at a few slots at a time: who does not obey keeps nobody from being looked at.
+ * An order to a driver is a changed verdict, or a changed level of a held slot, with a level above the gate on either
+ * side; the slot's `ordered_ns` is written before it, and a datagram tells the client's control thread, which sleeps.
+ * All queues of a client that an event changes are one datagram. What the client says its driver took is read when the
+ * next order of that slot is given: nobody waits for it. How long it can have been at most is known from when the slot
+ * was first seen to be obedient, which is looked at whenever verdicts have been written, and at a few slots at a time:
+ * who does not obey keeps nobody from being looked at.
  *
- * Whoever ignores an order is gated all the same, and keeps its queues on the device; the service can only do without it where it is
- * privileged.
+ * Whoever ignores an order is gated all the same, and keeps its queues on the device; the service can only do without
+ * it where it is privileged.
  */
 
 #include "arbiter.h"
@@ -24,7 +26,8 @@
 /* How many slots are looked at at a time. */
 #define LADDER_LOOKS 8U
 
-/* An order that was not carried out after this time is ignored; so nothing that was carried out can have taken longer. */
+/* An order that was not carried out after this time is ignored; so nothing that was carried out can have taken
+ * longer. */
 #define LADDER_IGNORED_NS (50 * NSEC_PER_MSEC)
 
 /* The setting that counts for an entity on its device, and for its suspended queues. */
@@ -82,8 +85,8 @@ uint64_t ladder_queue_drain(const Queue *q);
 uint64_t ladder_entity_drain(const Entity *e);
 uint64_t ladder_client_drain(const Client *c);
 
-/* What a queue's driver can do, the administrator's word on MES taken in; and whether MES schedules a device of this name ("gfx1100"): who cannot be
- * read counts as such. */
+/* What a queue's driver can do, the administrator's word on MES taken in; and whether MES schedules a device of this
+ * name ("gfx1100"): who cannot be read counts as such. */
 PreemptLevel ladder_queue_max_level(const Queue *q);
 bool ladder_name_has_mes(const char *backend, const char *name);
 

@@ -151,7 +151,8 @@ static Alertness manager_alertness(const Manager *m) {
         return a;
 }
 
-/* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by being busy. */
+/* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by
+ * being busy. */
 int manager_turn(Manager *m, uint64_t timeout_ns) {
         const struct timespec timeout = ns_to_timespec(timeout_ns);
         unsigned n_woke = 0;

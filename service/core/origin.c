@@ -231,7 +231,8 @@ static int add_attr_watch(Origin *o) {
         return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
 }
 
-/* Watched first, read second: nothing gets lost in between. Whether it is another directory than before, of which not every kernel tells. */
+/* Watched first, read second: nothing gets lost in between. Whether it is another directory than before, of which not
+ * every kernel tells. */
 static bool watch_attrs(Origin *o) {
         int r = add_attr_watch(o), former = o->attr_watch;
 
@@ -469,7 +470,8 @@ static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, 
         return n + 1;
 }
 
-/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a group. */
+/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a
+ * group. */
 static const Settings *origin_override(const Origin *o) {
         static const Settings none = SETTINGS_NULL;
         Group *g = NULL;
@@ -480,7 +482,8 @@ static const Settings *origin_override(const Origin *o) {
         return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
 }
 
-/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made there, has no more by that. */
+/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made
+ * there, has no more by that. */
 static const Settings *origin_job(const Origin *o, bool lowers) {
         static const Settings none = SETTINGS_NULL;
         Group *g;
@@ -489,7 +492,8 @@ static const Settings *origin_job(const Origin *o, bool lowers) {
         return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
 }
 
-/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and the slices. */
+/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and
+ * the slices. */
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
         size_t n = 0, levels = 0;

@@ -4,14 +4,15 @@
 /*
  * Parties: among whom is divided what nobody may buy by starting more
  *
- * Turns of the starvation floor (policy/floor.h), and votes on what a device's driver takes (costs.h). A party is a user's slice, user-UID.slice
- * in user.slice, with everything in it, whatever uids that runs under; or any other cgroup at the top of the tree with everything in it:
- * system.slice, a slice of the administrator's, that of an engine. Nobody but root makes either.
+ * Turns of the starvation floor (policy/floor.h), and votes on what a device's driver takes (costs.h). A party is a
+ * user's slice, user-UID.slice in user.slice, with everything in it, whatever uids that runs under; or any other cgroup
+ * at the top of the tree with everything in it: system.slice, a slice of the administrator's, that of an engine. Nobody
+ * but root makes either.
  *
- * What runs outside of the users' slices belongs to a service of the system, an engine or a container, and may be started there for several
- * users: in such a party, groups that are of one user alone (user_of() in user.h) are his, and all others are together; and in a group, clients
- * with settings of their own are their users'. A group that has had clients of several users stays so until its last one leaves: a stranger who comes
- * and goes moves nobody twice.
+ * What runs outside of the users' slices belongs to a service of the system, an engine or a container, and may be
+ * started there for several users: in such a party, groups that are of one user alone (user_of() in user.h) are his,
+ * and all others are together; and in a group, clients with settings of their own are their users'. A group that has
+ * had clients of several users stays so until its last one leaves: a stranger who comes and goes moves nobody twice.
  *
  * Pure.
  */

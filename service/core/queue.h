@@ -4,7 +4,8 @@
 /*
  * Queues: one slot of a client's page
  *
- * The `written` values are the service's own record of what stands in the slot's line 0; a word is written when it differs.
+ * The `written` values are the service's own record of what stands in the slot's line 0; a word is written when it
+ * differs.
  */
 
 #include "common/page.h"

@@ -3,8 +3,8 @@
 /*
  * The record
  *
- * What is added is put together by device and group in a table of its own. Who is named is only chosen when the frame ends, because only then it
- * is known who did most.
+ * What is added is put together by device and group in a table of its own. Who is named is only chosen when the frame
+ * ends, because only then it is known who did most.
  */
 
 #include <limits.h>

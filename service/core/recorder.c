@@ -13,8 +13,8 @@
 
 #define PRIORITY_RECORDER (PRIORITY_CALLS + 10)
 
-/* What has been counted since it was told last, in whole microseconds: the rest is for the next time. An estimate that turned out too high is told
- * no more of until it is right. */
+/* What has been counted since it was told last, in whole microseconds: the rest is for the next time. An estimate that
+ * turned out too high is told no more of until it is right. */
 static uint64_t take_us(uint64_t *told_ns, uint64_t ns) {
         uint64_t us = ns_sub(ns, *told_ns) / NSEC_PER_USEC;
 

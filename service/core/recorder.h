@@ -4,9 +4,10 @@
 /*
  * The recorder: takes the counters of devices and groups down into the record
  *
- * Who runs and who waits changes with events only: between two events everything is counted evenly. So there is no timer that ticks: an event has
- * the counters read, RECORDER_INTERVAL_NS after they were read last, or at once if that is longer ago; and a service to which nothing happens
- * sleeps. Reading is the last that the loop does, in steps between which verdicts are written. An event costs a look at a flag.
+ * Who runs and who waits changes with events only: between two events everything is counted evenly. So there is no
+ * timer that ticks: an event has the counters read, RECORDER_INTERVAL_NS after they were read last, or at once if that
+ * is longer ago; and a service to which nothing happens sleeps. Reading is the last that the loop does, in steps
+ * between which verdicts are written. An event costs a look at a flag.
  *
  * What an entity has counted that goes is added as it goes.
  */

@@ -4,13 +4,14 @@
 /*
  * Shares: a group's node in the policy of a device
  *
- * The nodes of a device mirror the groups that have entities there, and the groups above those, up to POLICY_DEPTH_MAX levels. What lies
- * deeper has no node of its own: it counts as part of its ancestor in the last level, whose limits bind it. A share is made for the
- * first entity in the policy, or share, below it and goes with the last. What it owes then stays with the policy under
- * the group's name, so that whoever leaves, or is started again, finds it: policy/debt.h.
+ * The nodes of a device mirror the groups that have entities there, and the groups above those, up to POLICY_DEPTH_MAX
+ * levels. What lies deeper has no node of its own: it counts as part of its ancestor in the last level, whose limits
+ * bind it. A share is made for the first entity in the policy, or share, below it and goes with the last. What it owes
+ * then stays with the policy under the group's name, so that whoever leaves, or is started again, finds it:
+ * policy/debt.h.
  *
- * A share is limited when a Max= counts for it, its own or one above: then the device is watched even if it is nobody else's, see
- * arbiter.h.
+ * A share is limited when a Max= counts for it, its own or one above: then the device is watched even if it is nobody
+ * else's, see arbiter.h.
  */
 
 #include "device.h"

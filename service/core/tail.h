@@ -4,18 +4,19 @@
 /*
  * Tails: what held queues still have in flight
  *
- * A hold stops launches, and what was launched runs on: until it has ended the device is its own, and the policy charges it
- * (policy/drain.h). A queue has a tail from the store of a hold that found something in flight (by outstanding and waiters, read after it) until the client
- * says that it has drained, or is idle; until its driver has taken it off the device, where the hold reaches that far; or until it may run
- * again. The tail of an entity is over with the last of its queues'. So is that of an entity which the policy holds and we do not: a gang's, or one that nothing
- * holds here.
+ * A hold stops launches, and what was launched runs on: until it has ended the device is its own, and the policy
+ * charges it (policy/drain.h). A queue has a tail from the store of a hold that found something in flight (by
+ * outstanding and waiters, read after it) until the client says that it has drained, or is idle; until its driver has
+ * taken it off the device, where the hold reaches that far; or until it may run again. The tail of an entity is over
+ * with the last of its queues'. So is that of an entity which the policy holds and we do not: a gang's, or one that
+ * nothing holds here.
  *
  * Who is suspended, stopped or frozen with something in flight has a tail from then on, and does not want the device.
  * Of a process that does not run nobody hears when its launches have ended: it is charged for POLICY_TAIL_MAX, since it
  * could be stopped just before any of them ended.
  *
- * A client that says too early that it has drained is charged for less than it used, as one that says that it is idle. One that never says so
- * is charged until the policy's bound.
+ * A client that says too early that it has drained is charged for less than it used, as one that says that it is idle.
+ * One that never says so is charged until the policy's bound.
  */
 
 #include "arbiter.h"

@@ -4,8 +4,8 @@
 /*
  * Tallies: what a group has used of one device, and what runs there of it
  *
- * There is one from the group's first entity on the device on. It goes with the group or with the device. (A group's sum over all devices is in
- * Group.usage, and outlives the devices.)
+ * There is one from the group's first entity on the device on. It goes with the group or with the device. (A group's
+ * sum over all devices is in Group.usage, and outlives the devices.)
  */
 
 #include "entity.h"

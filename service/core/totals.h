@@ -4,11 +4,12 @@
 /*
  * Totals: counters of groups that outlive the service, and of units the boot
  *
- * A table of TOTALS_MAX entries, mapped from a file in the runtime directory, which is memory: what is counted is stored there as it is counted, so that a
- * service that is killed loses nothing of it, and nothing is ever written for its sake. A group of any kind has an entry while it lives. Those of
- * services and slices of the system's manager last: they wait for the unit to come again, go on then, and are copied to a file in the state directory,
- * from which the first start of the next boot takes them. Of the entries that last the one that was used longest ago gives way when there are
- * TOTALS_LASTING_MAX.
+ * A table of TOTALS_MAX entries, mapped from a file in the runtime directory, which is memory: what is counted is
+ * stored there as it is counted, so that a service that is killed loses nothing of it, and nothing is ever written for
+ * its sake. A group of any kind has an entry while it lives. Those of services and slices of the system's manager last:
+ * they wait for the unit to come again, go on then, and are copied to a file in the state directory, from which the
+ * first start of the next boot takes them. Of the entries that last the one that was used longest ago gives way when
+ * there are TOTALS_LASTING_MAX.
  *
  * Both files have one format, and both are read as what anybody may have written: what makes no sense is left out.
  *
@@ -58,7 +59,8 @@ void totals_done(Totals *t);
  * not its own already. -EBADMSG when it is no such table. */
 int totals_adopt(int fd, uint64_t now_s, Totals *ret);
 
-/* Adds what the bytes have. 0; > 0 when something of it makes no sense (`why`), and is left out; -EBADMSG when it is no such file at all (`why`, too). */
+/* Adds what the bytes have. 0; > 0 when something of it makes no sense (`why`), and is left out; -EBADMSG when it is no
+ * such file at all (`why`, too). */
 int totals_load(Totals *t, const void *data, size_t size, uint64_t now_s, char why[static TOTALS_WHY_MAX]);
 
 /* The entries that last, as bytes for totals_load(). */

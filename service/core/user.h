@@ -4,8 +4,9 @@
 /*
  * Users: what each has, for the quotas, and what it costs, for the budgets. Who has several uids is one of them
  *
- * What a client can repeat costs the service time, and the time is counted by user: many clients of one user share what one would have.
- * A user is there while it has anything or owes anything, so that nobody gets rid of a debt by registering anew.
+ * What a client can repeat costs the service time, and the time is counted by user: many clients of one user share what
+ * one would have. A user is there while it has anything or owes anything, so that nobody gets rid of a debt by
+ * registering anew.
  */
 
 #include "common/bucket.h"
@@ -57,7 +58,8 @@ struct User {
         UT_hash_handle hh;
 };
 
-/* As which user a uid counts (subuid.h): what is taken below is taken from that one, and given back to the same, whatever has changed since. */
+/* As which user a uid counts (subuid.h): what is taken below is taken from that one, and given back to the same,
+ * whatever has changed since. */
 uid_t user_of(const Manager *m, uid_t uid);
 
 /* Finds or makes it; NULL: no memory. Who takes nothing from what is returned need not give it back: see user_gc(). */
@@ -78,6 +80,6 @@ int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to,
 /* How many it has. */
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
 
-/* Before a message that users can have written as often as they like: 200 at once, and 5 a second. Beyond that the journal would drop messages, and
- * others' with them. Of any uid: a sub-uid's are its user's. */
+/* Before a message that users can have written as often as they like: 200 at once, and 5 a second. Beyond that the
+ * journal would drop messages, and others' with them. Of any uid: a sub-uid's are its user's. */
 bool user_may_log(Manager *m, uid_t uid);

@@ -14,7 +14,8 @@
 #include "user.h"
 #include "wakes.h"
 
-/* 10,000 looks at a page per second and user, a tenth of a second's at once. An edge costs less than being woken for it. */
+/* 10,000 looks at a page per second and user, a tenth of a second's at once. An edge costs less than being woken for
+ * it. */
 #define WAKES_LOOK_NS (100 * NSEC_PER_USEC)
 #define WAKES_EDGE_NS (5 * NSEC_PER_USEC)
 #define WAKES_ROOM_NS (100 * NSEC_PER_MSEC)

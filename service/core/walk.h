@@ -4,8 +4,8 @@
 /*
  * Walks: over all objects of a kind, with pauses in which objects come and go
  *
- * What is there from the walk's beginning to its end is met once, in the order in which it came; what goes meanwhile is left out if it was
- * not met yet, what comes is met last.
+ * What is there from the walk's beginning to its end is met once, in the order in which it came; what goes meanwhile is
+ * left out if it was not met yet, what comes is met last.
  */
 
 #include "manager.h"

@@ -3,7 +3,8 @@
 /*
  * Halted clients
  *
- * A cgroup is in the table while it has clients. That it was removed is not told to a watch in it: one that is joined is looked at anew.
+ * A cgroup is in the table while it has clients. That it was removed is not told to a watch in it: one that is joined
+ * is looked at anew.
  */
 
 #include <fcntl.h>

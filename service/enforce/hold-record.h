@@ -4,12 +4,13 @@
 /*
  * What is held by privilege, written down: a file for each process that is, or may be, held
  *
- * A pause of CRIU_OP outlives everybody but the kernel. So it is written down before it is made, and struck out after it was undone: who comes
- * later finds whatever is still in force, and perhaps something that is not, which is harmless to undo. The directory is below /run: a
- * pause does not survive the kernel either, and a synced write costs nothing there. The boot id guards against a directory that stays.
+ * A pause of CRIU_OP outlives everybody but the kernel. So it is written down before it is made, and struck out after
+ * it was undone: who comes later finds whatever is still in force, and perhaps something that is not, which is harmless
+ * to undo. The directory is below /run: a pause does not survive the kernel either, and a synced write costs nothing
+ * there. The boot id guards against a directory that stays.
  *
- * A file is written aside, synced and renamed, and the directory is synced: it is there whole or not at all. What cannot be read nevertheless is
- * set aside under a name that ends in ".bad", for people to look at.
+ * A file is written aside, synced and renamed, and the directory is synced: it is there whole or not at all. What
+ * cannot be read nevertheless is set aside under a name that ends in ".bad", for people to look at.
  *
  * Who deals with a process holds its lock, a byte of the directory's lock file, which the kernel drops with its holder.
  */

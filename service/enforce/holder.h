@@ -4,16 +4,17 @@
 /*
  * The holder: a process that holds one other process's GPU queues, for as long as it is told so
  *
- * The service must not wait for the driver, which may take seconds, and must be able to die at any time without anybody staying stopped. So
- * each process that is held by privilege has a holder: a child of the service that does the calls, and that lets go by itself
+ * The service must not wait for the driver, which may take seconds, and must be able to die at any time without anybody
+ * staying stopped. So each process that is held by privilege has a holder: a child of the service that does the calls,
+ * and that lets go by itself
  *   - when it is told to, or told nothing for the length of a lease: the service is stopped, or stuck;
  *   - when the socket to the service ends: it was killed, or went;
  *   - on SIGTERM, which systemd sends to everything in the unit.
- * What the holder does is written down before (hold-record.h). When the holder itself is killed the service has another one undo what it has
- * left; when all are killed at once ExecStopPost= does, or the next start.
+ * What the holder does is written down before (hold-record.h). When the holder itself is killed the service has another
+ * one undo what it has left; when all are killed at once ExecStopPost= does, or the next start.
  *
- * Protocol, over a SOCK_SEQPACKET socket, all in one machine's byte order: requests say what is wanted now, the last one counts; every
- * change and every failure is answered.
+ * Protocol, over a SOCK_SEQPACKET socket, all in one machine's byte order: requests say what is wanted now, the last
+ * one counts; every change and every failure is answered.
  */
 
 #include <stdbool.h>
@@ -52,6 +53,6 @@ typedef struct HolderOptions {
 /* Until there is nothing more to hold and nobody to ask for it. 0: nothing is held. */
 int holder_run(const HolderOptions *o, const KfdTargetSys *sys);
 
-/* Undoes what the records say, or (pid > 0) the record of one process. Records of living holders are theirs, after a moment of waiting. Returns 0
- * when nothing is left, -EAGAIN when there is a living holder, or the first error. */
+/* Undoes what the records say, or (pid > 0) the record of one process. Records of living holders are theirs, after a
+ * moment of waiting. Returns 0 when nothing is left, -EAGAIN when there is a living holder, or the first error. */
 int holder_undo(int dir, pid_t pid, uint64_t start_time, const KfdTargetSys *sys);

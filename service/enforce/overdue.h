@@ -4,10 +4,11 @@
 /*
  * Overdue: a hold that has not taken effect, though its time is up
  *
- * A hold of the gate's level waits for what is in flight, which may be long; and a process may launch past the gate, by a bug, by another way into
- * the driver, or by will. Where the class of the group has Freeze=yes, its entities are looked at while they are held: twice, so that a thread
- * on its way to the gate is no reason. Whose queues were busy at both looks, or have launched between them, FreezeAfter= after the verdict, is
- * overdue until it is let go, and freeze.h does the rest. A hold that has taken effect is looked at again only when its queues become ready.
+ * A hold of the gate's level waits for what is in flight, which may be long; and a process may launch past the gate, by
+ * a bug, by another way into the driver, or by will. Where the class of the group has Freeze=yes, its entities are
+ * looked at while they are held: twice, so that a thread on its way to the gate is no reason. Whose queues were busy at
+ * both looks, or have launched between them, FreezeAfter= after the verdict, is overdue until it is let go, and
+ * freeze.h does the rest. A hold that has taken effect is looked at again only when its queues become ready.
  *
  * Everything that is looked at is the client's own word: who lies has the hold that he has.
  */

@@ -167,8 +167,8 @@ static void choose_all_anew(Manager *m) {
 
 static void undo_start(Privileged *p, pid_t pid, uint64_t start);
 
-/* A holder that lives is one of our own, and looks after itself; but none is at the start, while the holders of a former life may take long to
- * end, and who is killed does not end at once either. */
+/* A holder that lives is one of our own, and looks after itself; but none is at the start, while the holders of a
+ * former life may take long to end, and who is killed does not end at once either. */
 static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userdata) {
         Privileged *p = userdata;
 
@@ -399,7 +399,7 @@ static void pc_ask(PrivilegedClient *pc, bool wanted, uint64_t until_ns) {
         const HolderRequest m = {.wanted = wanted, .until_ns = until_ns};
 
         pc->wanted = wanted;
-        /* A socket that is full belongs to a holder that does not listen: it is let go by its lease, or killed when it does not. */
+        /* A socket that is full belongs to a holder that does not listen: its lease ends, or it is killed. */
         if (pc->socket >= 0)
                 (void) send(pc->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -4,12 +4,14 @@
 /*
  * Holds by privilege: the rung of the ladder for processes that cannot be stopped from inside
  *
- * Off unless PrivilegedPreemption= says otherwise. What is held so is a whole process, with all its queues on all its GPUs; therefore it is
- * held only while every queue of the client has the verdict hold, and lets go as soon as one may run. The gate is closed as for everybody.
+ * Off unless PrivilegedPreemption= says otherwise. What is held so is a whole process, with all its queues on all its
+ * GPUs; therefore it is held only while every queue of the client has the verdict hold, and lets go as soon as one may
+ * run. The gate is closed as for everybody.
  *
- * The calls are made by a process for each client (holder.h): the service asks, and goes on. Which rung is taken is the ladder's decision:
- * it sets Queue.privileged, and may ask whether the rung is there. A failure takes the rung away from the client, for ever when the
- * hardware or the driver has refused, for PRIVILEGED_RETRY_NS otherwise, and has the ladder choose anew.
+ * The calls are made by a process for each client (holder.h): the service asks, and goes on. Which rung is taken is the
+ * ladder's decision: it sets Queue.privileged, and may ask whether the rung is there. A failure takes the rung away
+ * from the client, for ever when the hardware or the driver has refused, for PRIVILEGED_RETRY_NS otherwise, and has the
+ * ladder choose anew.
  *
  * At the start, what a former life has left held is undone first; until that has been done nobody is held so.
  */
@@ -30,7 +32,8 @@ typedef enum PrivilegedState {
 
 const char *privileged_state_to_string(PrivilegedState v);
 
-/* Where it is written down is $RUNTIME_DIRECTORY/holds. Never fails: what cannot be done is said, and makes the rung impossible. */
+/* Where it is written down is $RUNTIME_DIRECTORY/holds. Never fails: what cannot be done is said, and makes the rung
+ * impossible. */
 int privileged_init(Manager *m);
 void privileged_done(Manager *m);
 

@@ -4,8 +4,8 @@
 /*
  * Accounting: how the time of those is counted who are alone on a device
  *
- * While several want a device all their launches are tracked. Who is alone is not watched for the sake of others, and this says how his time is
- * counted then (account.h).
+ * While several want a device all their launches are tracked. Who is alone is not watched for the sake of others, and
+ * this says how his time is counted then (account.h).
  *
  * Pure.
  */

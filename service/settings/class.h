@@ -4,11 +4,11 @@
 /*
  * Classes: named settings, one file each
  *
- * NAME.class in classes.d of /etc/xsched, /run/xsched and /usr/lib/xsched, with drop-ins in NAME.class.d/. A class holds
- * only the keys that its files give. The class "default" always exists, with or without a file.
+ * NAME.class in classes.d of /etc/xsched, /run/xsched and /usr/lib/xsched, with drop-ins in NAME.class.d/. A class
+ * holds only the keys that its files give. The class "default" always exists, with or without a file.
  *
- * [Match] says whose class it is by itself. Of several classes that match, the first by name is taken, and counts as if it had been
- * assigned there: it stands below what the unit itself says, and above what its slices say.
+ * [Match] says whose class it is by itself. Of several classes that match, the first by name is taken, and counts as if
+ * it had been assigned there: it stands below what the unit itself says, and above what its slices say.
  */
 
 #include "common/conf-files.h"
@@ -38,9 +38,9 @@ typedef struct Classes {
 
 #define CLASSES_NULL ((Classes){0})
 
-/* The directories hold classes.d-like content themselves, highest precedence first. `last_good` (may be NULL) is what was in force.
- * Fails with the first error of a file or directory that cannot be read, when there is a last_good to go on with; else only
- * with -ENOMEM. */
+/* The directories hold classes.d-like content themselves, highest precedence first. `last_good` (may be NULL) is what
+ * was in force. Fails with the first error of a file or directory that cannot be read, when there is a last_good to go
+ * on with; else only with -ENOMEM. */
 int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata,
                 Classes *ret);
 void classes_done(Classes *c);

@@ -4,8 +4,9 @@
 /*
  * xsched.conf: what the administrator wants
  *
- * A Config is read as a whole, never changed afterwards, and replaced as a whole by a reload. Reading never makes things worse: a
- * bad line leaves its setting as it was before the reload, and a file that cannot be read leaves everything as it was.
+ * A Config is read as a whole, never changed afterwards, and replaced as a whole by a reload. Reading never makes
+ * things worse: a bad line leaves its setting as it was before the reload, and a file that cannot be read leaves
+ * everything as it was.
  *
  * Not to be confused with the build's own config.h, which service/ includes as <config.h>.
  */
@@ -58,8 +59,8 @@ typedef struct ConfigPaths {
         const char *root;        /* prefix of the installed places, for tests; NULL is none */
 } ConfigPaths;
 
-/* Reads everything. Problems go to `report`; none of them makes it fail, except: -ENOMEM; the file that `paths` names cannot be read; or
- * there is a `last_good` and something cannot be read, so that last_good had better stay. */
+/* Reads everything. Problems go to `report`; none of them makes it fail, except: -ENOMEM; the file that `paths` names
+ * cannot be read; or there is a `last_good` and something cannot be read, so that last_good had better stay. */
 int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata,
                 Config **ret);
 Config *config_free(Config *c); /* NULL is fine; returns NULL */

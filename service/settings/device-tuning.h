@@ -12,7 +12,8 @@
 #include "hal/kfd-privileged.h"
 #include "policy/preemption.h"
 
-/* Where nobody has said how much may be in flight, queues that can be taken off the device may have this much: a hold does not wait for it. */
+/* Where nobody has said how much may be in flight, queues that can be taken off the device may have this much: a hold
+ * does not wait for it. */
 #define DEVICE_THRESHOLD_STOPPABLE 16U
 
 typedef struct DeviceTuning {

@@ -4,8 +4,8 @@
 /*
  * JSON: building what is shown and what is kept, and reading back what was kept
  *
- * Everything returns 0 or a negative errno. json_add() takes the value, also when it fails; a NULL value is -ENOMEM, so that
- * a constructor can stand in the call.
+ * Everything returns 0 or a negative errno. json_add() takes the value, also when it fails; a NULL value is -ENOMEM, so
+ * that a constructor can stand in the call.
  */
 
 #include <json-c/json.h>

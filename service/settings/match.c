@@ -286,7 +286,8 @@ static bool is_known(MatchKey key, const MatchFacts *f) {
         return key == MATCH_USER ? f->uid != MATCH_NO_USER : key != MATCH_EXECUTABLE || f->executable;
 }
 
-/* Whether a key's condition holds; *ret_why is what fits, or the last that excludes and does not. NULL: there is no condition. */
+/* Whether a key's condition holds; *ret_why is what fits, or the last that excludes and does not. NULL: there is no
+ * condition. */
 static bool key_holds(const Match *m, MatchKey key, const MatchFacts *f, const MatchPattern **ret_why) {
         const MatchPattern *fits = NULL, *spares = NULL;
         bool must_fit = false;

@@ -4,16 +4,17 @@
 /*
  * [Match] of a class: whose class it is, by where a process runs and who it is
  *
- * Conditions of several keys must all hold, of the values of one key one is enough. A value that begins with '!' excludes: the
- * condition fails when it fits, and a key with nothing but such values holds for all the rest. What is not there (a process in no container)
- * fits no value. What is unknown (the user, in a group of several users' processes) holds no condition about it.
+ * Conditions of several keys must all hold, of the values of one key one is enough. A value that begins with '!'
+ * excludes: the condition fails when it fits, and a key with nothing but such values holds for all the rest. What is
+ * not there (a process in no container) fits no value. What is unknown (the user, in a group of several users'
+ * processes) holds no condition about it.
  *
- * Where a line of it cannot be taken, the rest of the section would say something else than was meant, and more processes may fit than
- * were meant. So such a section is `broken` as a whole.
+ * Where a line of it cannot be taken, the rest of the section would say something else than was meant, and more
+ * processes may fit than were meant. So such a section is `broken` as a whole.
  *
- * Not everything that can be seen can be believed. What a process runs is its own to choose, and what is called how below a delegated unit
- * (a user's own manager, a container's payload) is its owner's. A class that fits only by such facts may lower, and never raise: who asks
- * says which facts he means.
+ * Not everything that can be seen can be believed. What a process runs is its own to choose, and what is called how
+ * below a delegated unit (a user's own manager, a container's payload) is its owner's. A class that fits only by such
+ * facts may lower, and never raise: who asks says which facts he means.
  */
 
 #include <sys/types.h>
@@ -73,8 +74,8 @@ void match_facts_all(const char *cgroup, uid_t uid, const char *executable, Matc
 /* The keys of the section, for ConfSection; in the order of MatchKey. */
 extern const ConfItem match_items[_MATCH_KEY_MAX];
 
-/* One line of it: `value` is a list of words, "" forgets what the key had. -EINVAL: nothing was taken, and it is broken. `item` NULL: a line
- * that could not be read. */
+/* One line of it: `value` is a list of words, "" forgets what the key had. -EINVAL: nothing was taken, and it is
+ * broken. `item` NULL: a line that could not be read. */
 int match_assign(Match *m, const ConfItem *item, const char *value, const char *file, unsigned line);
 
 /* A pattern of this key. */

@@ -4,12 +4,13 @@
 /*
  * Settings: what a person, a job, a class or a process asks for, and what comes of it
  *
- * A Settings names some of the keys and leaves the others alone: `mask` says which. Settings come in layers, the first layer
- * that names a key wins it (settings_resolve()). A class that is named by a layer stands right below that layer's own keys, and
- * above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the smaller value.
+ * A Settings names some of the keys and leaves the others alone: `mask` says which. Settings come in layers, the first
+ * layer that names a key wins it (settings_resolve()). A class that is named by a layer stands right below that layer's
+ * own keys, and above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the
+ * smaller value.
  *
- * What a group has is its own or comes from the cgroups above; but for Weight, Max, Min and Period: those of a cgroup above count for that
- * one, among its own siblings, and are passed on to nobody.
+ * What a group has is its own or comes from the cgroups above; but for Weight, Max, Min and Period: those of a cgroup
+ * above count for that one, among its own siblings, and are passed on to nobody.
  *
  * Pure: knows neither bus nor configuration. Classes are looked up through a callback.
  */
@@ -173,16 +174,16 @@ typedef struct SettingsResolved {
 /* What holds where nobody says anything. */
 extern const SettingsResolved settings_usual;
 
-/* The settings of a class, or NULL when there is none of that name (the name is then ignored). A class's own SETTINGS_CLASS key is
- * ignored, too: classes do not nest. */
+/* The settings of a class, or NULL when there is none of that name (the name is then ignored). A class's own
+ * SETTINGS_CLASS key is ignored, too: classes do not nest. */
 typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userdata);
 
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata, SettingsResolved *ret);
 
-/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a number counts where it is
- * less than that), a preemption that reaches further, gang, and a class by its values. A period counts where there was neither a maximum
- * nor a minimum. Returns whether anything changed. */
+/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a
+ * number counts where it is less than that), a preemption that reaches further, gang, and a class by its values. A
+ * period counts where there was neither a maximum nor a minimum. Returns whether anything changed. */
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
 
@@ -194,7 +195,8 @@ bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource
 bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
                 settings_class_lookup_t lookup, void *userdata);
 
-/* Whether a is nowhere above b: neither in priority, nor weight, nor threshold (0 counts as unlimited), and can be held no less. */
+/* Whether a is nowhere above b: neither in priority, nor weight, nor threshold (0 counts as unlimited), and can be held
+ * no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
 bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolved *b); /* and of groups */
 
@@ -202,8 +204,8 @@ bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolve
 bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
                 settings_class_lookup_t lookup, void *userdata);
 
-/* Forgets the keys of *s that `by` decides now, itself or by the class that it names. Of a class that *s names, and that says something of
- * them, the rest stays. */
+/* Forgets the keys of *s that `by` decides now, itself or by the class that it names. Of a class that *s names, and
+ * that says something of them, the rest stays. */
 void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata);
 
 /* All that is in force, as settings. */

@@ -4,12 +4,13 @@
 /*
  * Stored settings: those of groups that outlive a reboot
  *
- * One file in the state directory, overrides.json, with a version, read at the start and written anew as a whole with every change
- * (state-file.h). A change is in force when it is on the disk, and not before: what cannot be written has not happened.
+ * One file in the state directory, overrides.json, with a version, read at the start and written anew as a whole with
+ * every change (state-file.h). A change is in force when it is on the disk, and not before: what cannot be written has
+ * not happened.
  *
- * They are kept by name: a unit of the system's manager by the unit's, whatever slice it is in, everything else by its cgroup's path. There need not
- * be such a group: it finds its settings when it appears. A file that makes no sense, as a whole or in part, is kept aside for people to look at,
- * and what of it does make sense holds.
+ * They are kept by name: a unit of the system's manager by the unit's, whatever slice it is in, everything else by its
+ * cgroup's path. There need not be such a group: it finds its settings when it appears. A file that makes no sense, as
+ * a whole or in part, is kept aside for people to look at, and what of it does make sense holds.
  */
 
 #include <uthash.h>
@@ -37,7 +38,8 @@ typedef struct Stored {
 
 #define STORED_NULL ((Stored){0})
 
-/* Reads the file, when there is one. > 0: there was something wrong with it (`why`, with the file's name), and it has been dealt with. */
+/* Reads the file, when there is one. > 0: there was something wrong with it (`why`, with the file's name), and it has
+ * been dealt with. */
 int stored_open(const char *directory, Stored *ret, char why[static STORED_WHY_MAX]);
 void stored_done(Stored *s);
 
@@ -48,8 +50,8 @@ static inline bool stored_is_open(const Stored *s) {
 /* What the name has stored; NULL when there is nothing. */
 const Settings *stored_find(const Stored *s, const char *name);
 
-/* All that the name has from now on; none (empty) forgets it. On failure everything is as before: -E2BIG when there are too many, or what the
- * disk said. */
+/* All that the name has from now on; none (empty) forgets it. On failure everything is as before: -E2BIG when there are
+ * too many, or what the disk said. */
 int stored_set(Stored *s, const char *name, const Settings *settings);
 
 /* Of a group that need not exist: the name that its settings are stored by. Newly allocated. */
@@ -58,7 +60,7 @@ int stored_name(const char *group, char **ret);
 /* A cgroup's path, or a unit. */
 bool stored_name_is_valid(const char *name);
 
-/* The contents of the file. stored_parse() adds to s->entries, and returns 0, > 0 when it had to leave out something (`why`), -EBADMSG when it is no
- * such file at all (`why`, too), or -ENOMEM. */
+/* The contents of the file. stored_parse() adds to s->entries, and returns 0, > 0 when it had to leave out something
+ * (`why`), -EBADMSG when it is no such file at all (`why`, too), or -ENOMEM. */
 int stored_parse(Stored *s, const char *text, size_t size, char why[static STORED_WHY_MAX]);
 int stored_print(const Stored *s, char **ret, size_t *ret_size);

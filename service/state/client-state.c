@@ -3,8 +3,8 @@
 /*
  * Clients over a restart of the service
  *
- * Three kinds of record in the client's journal: {"client": ...}, the last of which holds; {"queue": ...}, the last for each id
- * holds; and {"gone": id}, which ends a queue.
+ * Three kinds of record in the client's journal: {"client": ...}, the last of which holds; {"queue": ...}, the last for
+ * each id holds; and {"gone": id}, which ends a queue.
  */
 
 #include <fcntl.h>

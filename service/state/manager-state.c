@@ -185,7 +185,8 @@ static int restore_job(Manager *m, json_object *o) {
         return job_restore(m, &k, &j);
 }
 
-/* After the jobs: a job's group is there already, and only gets its override back. What was said of a cgroup that is gone is over, or waits for its unit. */
+/* After the jobs: a job's group is there already, and only gets its override back. What was said of a cgroup that is
+ * gone is over, or waits for its unit. */
 static int restore_group(Manager *m, json_object *o) {
         const char *name = json_get_string(o, "name");
         bool suspended = json_get_bool(o, "suspended");

@@ -213,8 +213,8 @@ __attribute__((constructor)) static void client_read_environment(void) {
 
 /* --- fork --- */
 
-/* In the child, which has this one thread. Its page is the parent's, and so are the ends of its sockets: it lets go of both
- * and is as new; the mapping stays, because this may be a signal handler in the middle of a launch. */
+/* In the child, which has this one thread. Its page is the parent's, and so are the ends of its sockets: it lets go of
+ * both and is as new; the mapping stays, because this may be a signal handler in the middle of a launch. */
 static void client_after_fork(void) {
         PROTECT_ERRNO;
 

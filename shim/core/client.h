@@ -5,12 +5,13 @@
  * This process as a client of xschedd: what there is once per process
  *
  * shim/ is the application's side: gate.h (one queue's gate), queue.h (the queues and the public calls), client.h (the
- * process), control.h (the thread that talks to the service), and the layers that intercept runtimes. Rules for all of it: it
- * never aborts, exits, prints, waits for the service on an application's thread, or changes what the application computes;
- * errno stays as it was; every descriptor is close-on-exec; after a fork the child is a new process without a client.
+ * process), control.h (the thread that talks to the service), and the layers that intercept runtimes. Rules for all of
+ * it: it never aborts, exits, prints, waits for the service on an application's thread, or changes what the application
+ * computes; errno stays as it was; every descriptor is close-on-exec; after a fork the child is a new process without a
+ * client.
  *
- * Nothing here is ever torn down: at exit the process may still have threads in the gate or in a driver's callback, and the
- * kernel closes what is open. The library is linked with -z nodelete for the same reason.
+ * Nothing here is ever torn down: at exit the process may still have threads in the gate or in a driver's callback, and
+ * the kernel closes what is open. The library is linked with -z nodelete for the same reason.
  */
 
 #include <stdbool.h>

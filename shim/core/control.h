@@ -4,12 +4,12 @@
 /*
  * The control thread: the only one that talks to the service
  *
- * One per process, started by the first queue, and asleep unless a queue comes or goes, the service has something to say, or a
- * connection is to be tried again. It registers the process and its queues, seats their gates in the page, calls drain(),
- * and opens all gates when the service goes.
+ * One per process, started by the first queue, and asleep unless a queue comes or goes, the service has something to
+ * say, or a connection is to be tried again. It registers the process and its queues, seats their gates in the page,
+ * calls drain(), and opens all gates when the service goes.
  *
- * control.c is the thread and the queues' way through their states; link*.c is the connection: bus, registration, page, lifeline; hold.c
- * brings the queues of backends that can stop submitted work to what the page says.
+ * control.c is the thread and the queues' way through their states; link*.c is the connection: bus, registration, page,
+ * lifeline; hold.c brings the queues of backends that can stop submitted work to what the page says.
  */
 
 #include "shim/core/queue.h"

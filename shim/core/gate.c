@@ -96,9 +96,9 @@ static void gate_drained(Gate *g, PageSlot *s) {
 
 /* What a thread that waits at a gate has to take back should it never return from there. A jump out of a signal handler
  * runs no clean-up, so the record stays behind, and the thread's next wait finds it: its frame lies deeper in the stack
- * than the frame that waits now, so it cannot be one that is still to be returned to. A handler on an alternative stack breaks that
- * reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its record taken
- * counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes without. */
+ * than the frame that waits now, so it cannot be one that is still to be returned to. A handler on an alternative stack
+ * breaks that reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its record
+ * taken counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes without. */
 typedef struct WaitRecord {
         GateSeat *seat; /* NULL: free */
         const void *frame;
@@ -196,7 +196,8 @@ static void gate_end_wait(PageSlot *s, WaitRecord *r) {
         page_slot_end_wait(s);
 }
 
-/* Who can look for completions does, while there are any to come and he sleeps for nothing: not so often that it costs a CPU. */
+/* Who can look for completions does, while there are any to come and he sleeps for nothing: not so often that it costs
+ * a CPU. */
 #define LOOK_MIN_NS (50 * NSEC_PER_USEC)
 #define LOOK_MAX_NS (500 * NSEC_PER_USEC)
 
@@ -221,8 +222,9 @@ static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) 
         uint64_t before = now_ns(), since = 0;
         PageWait why;
 
-        /* A wait that is never returned from, and has no record, leaves `waiters` one too high: the service then wakes nobody, now
-         * and then, and knows too early that nothing is in flight. One too low would leave somebody asleep. */
+        /* A wait that is never returned from, and has no record, leaves `waiters` one too high: the service then wakes
+         * nobody, now and then, and knows too early that nothing is in flight. One too low would leave somebody
+         * asleep. */
         for (uint64_t look; (look = gate_next_look(g, room)),
                         (why = page_slot_wait(seat->header, s, &seat->escape, look)) == PAGE_WAIT_AGAIN &&
                                         !wait_is_taken_back(record, seat, frame);) {
@@ -321,8 +323,8 @@ static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
 void gate_end(Gate *g, uint32_t n) {
         PROTECT_ERRNO;
 
-        /* A second turn only when others ended launches, and the page changed, between our looks at the two seats. The end of
-         * turns is for a caller who still ends launches of a queue that is gone. */
+        /* A second turn only when others ended launches, and the page changed, between our looks at the two seats. The
+         * end of turns is for a caller who still ends launches of a queue that is gone. */
         n = gate_claim(g, n);
         for (unsigned turns = 0; n > 0 && turns < 1000; turns++) {
                 size_t older = atomic_load_explicit(&g->seat, memory_order_seq_cst) == &g->seats[0] ? 1 : 0;

@@ -4,9 +4,9 @@
 /*
  * The gate: what stands in front of one queue's launches, inside the application
  *
- * A gate looks at one slot. Without a service that is a slot of its own in private memory, which is always open, so that
- * a launch never asks whether there is a page; with one it is the queue's slot in the shared page (common/page.h). The
- * control thread moves a gate between the two by gate_attach() and gate_detach() while launches go on.
+ * A gate looks at one slot. Without a service that is a slot of its own in private memory, which is always open, so
+ * that a launch never asks whether there is a page; with one it is the queue's slot in the shared page (common/page.h).
+ * The control thread moves a gate between the two by gate_attach() and gate_detach() while launches go on.
  *
  * Cost. An open gate is gate_begin(): one pointer, four words of the slot, one relaxed add, no call into the kernel and
  * no lock. Everything else is in gate_begin_slow().
@@ -18,30 +18,31 @@
  *   matter, the sums do. A seat's `users` word says how many launches and threads still need it, and a seat with users
  *   is never pointed at another slot; a gate whose two seats both have users is attached later.
  *
- *   The number of launches let through is exact, too, except that a thread which stalls in the fast path while the service is lost
- *   and found twice counts its launch in a slot that nobody reads any more.
+ *   The number of launches let through is exact, too, except that a thread which stalls in the fast path while the
+ *   service is lost and found twice counts its launch in a slot that nobody reads any more.
  *
- *   No memory goes away under a reader. Pages stay mapped for the life of the process (client.h bounds their number), so a
- *   thread that read the slot pointer and then lost the CPU for an hour reads an old page, which says "run".
+ *   No memory goes away under a reader. Pages stay mapped for the life of the process (client.h bounds their number),
+ *   so a thread that read the slot pointer and then lost the CPU for an hour reads an old page, which says "run".
  *
- *   Nobody is left waiting. gate_detach() sets the seat's escape word, writes "run" into the dead page (nobody else writes
- *   it any more) and wakes: a waiter that has not slept yet finds the futex word changed, one that sleeps is woken.
+ *   Nobody is left waiting. gate_detach() sets the seat's escape word, writes "run" into the dead page (nobody else
+ *   writes it any more) and wakes: a waiter that has not slept yet finds the futex word changed, one that sleeps is
+ *   woken.
  *
  *   Work from before the page is known to the page. gate_attach() publishes the seat and then looks at the private
- *   slot's UNTRACKED bit; a first launch sets that bit and then looks at the seat. Both are sequentially consistent, so one
- *   of the two carries the bit over.
+ *   slot's UNTRACKED bit; a first launch sets that bit and then looks at the seat. Both are sequentially consistent, so
+ *   one of the two carries the bit over.
  *
- * A queue that always has a launch to come is never idle. A launch is counted first; then it waits for room among those in flight, then for
- * the verdict. Were it counted only after the wait for room, a queue with room for one would be idle for a moment after each
- * launch, and lose its turn to whoever is ready then.
+ * A queue that always has a launch to come is never idle. A launch is counted first; then it waits for room among those
+ * in flight, then for the verdict. Were it counted only after the wait for room, a queue with room for one would be
+ * idle for a moment after each launch, and lose its turn to whoever is ready then.
  *
- * A thread that leaves a wait without returning from it (siglongjmp() out of a signal handler, asynchronous cancellation)
- * would leave its launch counted for ever. Cancellation unwinds through gate.c and takes the launch back; a jump is noticed
- * at the same thread's next wait, see the records in gate.c.
+ * A thread that leaves a wait without returning from it (siglongjmp() out of a signal handler, asynchronous
+ * cancellation) would leave its launch counted for ever. Cancellation unwinds through gate.c and takes the launch back;
+ * a jump is noticed at the same thread's next wait, see the records in gate.c.
  *
  * Thread safety: gate_begin(), _end(), _complete(), _limit(), _boost(), _read() from any thread and from signal
- * handlers; all other functions from the control thread only. None touches errno, none blocks except gate_begin_slow() in
- * a held queue.
+ * handlers; all other functions from the control thread only. None touches errno, none blocks except gate_begin_slow()
+ * in a held queue.
  */
 
 #include "common/page.h"
@@ -87,26 +88,27 @@ typedef struct GateCounters {
         uint64_t expired;
 } GateCounters;
 
-/* An open gate in fresh memory. `drains`: the owner ends what gate_attach() and gate_adopt() ask for; without, the gate's next
- * completion counts as the end. */
+/* An open gate in fresh memory. `drains`: the owner ends what gate_attach() and gate_adopt() ask for; without, the
+ * gate's next completion counts as the end. */
 void gate_init(Gate *g, bool drains);
 
-/* Open, without a slot, all counters 0: for another queue in the same memory, and for what a fork leaves in the child, whose
- * copies of the parent's queues are nobody's business and must not count in the parent's page. Nobody launches meanwhile. */
+/* Open, without a slot, all counters 0: for another queue in the same memory, and for what a fork leaves in the child,
+ * whose copies of the parent's queues are nobody's business and must not count in the parent's page. Nobody launches
+ * meanwhile. */
 void gate_reset(Gate *g, bool drains);
 
-/* Seats the gate at a slot of a page that stays mapped. `wake`: the page's eventfd. Returns 0; 1 when something has to be
- * drained, as gate_adopt(); -EBUSY while launches from two pages ago have not completed (try again when gate_has_room());
- * -EINVAL for a slot that the page does not have. */
+/* Seats the gate at a slot of a page that stays mapped. `wake`: the page's eventfd. Returns 0; 1 when something has to
+ * be drained, as gate_adopt(); -EBUSY while launches from two pages ago have not completed (try again when
+ * gate_has_room()); -EINVAL for a slot that the page does not have. */
 int gate_attach(Gate *g, const Page *page, uint32_t index, int wake);
 bool gate_has_room(const Gate *g);
 
 /* Opens the gate for good and forgets the slot. Harmless when there is none. */
 void gate_detach(Gate *g);
 
-/* If unwatched launches may be outstanding: counts them as one tracked launch from now on. Returns true when the caller has to
- * have them drained, and to call gate_end(g, 1) when all that was submitted before has completed. Launches that pass unwatched
- * after this call mark the slot anew. */
+/* If unwatched launches may be outstanding: counts them as one tracked launch from now on. Returns true when the caller
+ * has to have them drained, and to call gate_end(g, 1) when all that was submitted before has completed. Launches that
+ * pass unwatched after this call mark the slot anew. */
 bool gate_adopt(Gate *g);
 
 /* The service watches the gate and does not know what is outstanding. */
@@ -130,8 +132,8 @@ typedef enum GateWait {
         GATE_NOWAIT, /* be counted, and pass */
 } GateWait;
 
-/* Returns when there is room for one more launch, see gate_limit(). While the queue is held and has something in flight it is called again and
- * again, for who has to look to know what has completed. */
+/* Returns when there is room for one more launch, see gate_limit(). While the queue is held and has something in flight
+ * it is called again and again, for who has to look to know what has completed. */
 typedef struct GateRoom {
         void (*wait)(void *userdata);
         void *userdata;

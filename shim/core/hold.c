@@ -3,13 +3,14 @@
 /*
  * Holds beyond the gate: what the control thread does for queues whose backend can stop submitted work
  *
- * One rule, looked at anew in every turn: a queue is to be stopped when it has a slot, and that slot says hold, with a level that asks for it,
- * under a lease that has not run out. Whatever is not so is to run. So no event has to be remembered: a nudge, the end of a lease, the
- * loss of the service and the death of a queue are all the same turn.
+ * One rule, looked at anew in every turn: a queue is to be stopped when it has a slot, and that slot says hold, with a
+ * level that asks for it, under a lease that has not run out. Whatever is not so is to run. So no event has to be
+ * remembered: a nudge, the end of a lease, the loss of the service and the death of a queue are all the same turn.
  *
- * No queue stays stopped longer than its lease, because the thread's sleep ends with the lease of any queue that is stopped
- * (hold_next_ns()), and because letting go is tried until it works. A service that comes back after its lease ran out holds
- * again without a nudge: while a slot says hold in vain, the thread looks at the lease at the rate at which it would be renewed.
+ * No queue stays stopped longer than its lease, because the thread's sleep ends with the lease of any queue that is
+ * stopped (hold_next_ns()), and because letting go is tried until it works. A service that comes back after its lease
+ * ran out holds again without a nudge: while a slot says hold in vain, the thread looks at the lease at the rate at
+ * which it would be renewed.
  */
 
 #include "common/macro.h"
@@ -52,7 +53,8 @@ static uint32_t clamp_ns(uint64_t ns) {
         return (uint32_t) MIN(ns, (uint64_t) UINT32_MAX);
 }
 
-/* For the service's estimates. An order that has been overtaken by another says nothing, nor does the end of a lease. */
+/* For the service's estimates. An order that has been overtaken by another says nothing, nor does the end of a
+ * lease. */
 static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t start, uint64_t end) {
         uint64_t ordered = atomic_load_explicit(&s->ordered_ns, memory_order_relaxed);
 
@@ -64,8 +66,8 @@ static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t star
                         memory_order_relaxed);
 }
 
-/* The word that was looked at: it may have changed meanwhile, and then the turn is not over. One that says hold is not applied when it was
- * refused, or its lease has run out. */
+/* The word that was looked at: it may have changed meanwhile, and then the turn is not over. One that says hold is not
+ * applied when it was refused, or its lease has run out. */
 static void hold_tell(PageSlot *s, const XschedQueue *q) {
         atomic_store_explicit(
                         &s->applied, q->held ? q->word : q->word & ~PAGE_VERDICT_HOLD, memory_order_seq_cst);
@@ -83,8 +85,8 @@ static void hold_done(const Control *c, XschedQueue *q, bool held, uint64_t star
         hold_tell(s, q);
 }
 
-/* After either nobody knows what is held: it is let go, until that works. An order to hold that has failed is not tried again; the service has
- * to say something else. */
+/* After either nobody knows what is held: it is let go, until that works. An order to hold that has failed is not tried
+ * again; the service has to say something else. */
 static void hold_failed(XschedQueue *q, bool held) {
         q->apply_due = false;
         q->held = true;

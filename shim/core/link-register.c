@@ -3,8 +3,8 @@
 /*
  * The connection: what the service is told of the process, and what it hands out
  *
- * Application threads may look at what an earlier registration handed out: pages stay mapped, and a new wake descriptor takes the
- * number of the old one.
+ * Application threads may look at what an earlier registration handed out: pages stay mapped, and a new wake descriptor
+ * takes the number of the old one.
  */
 
 #include <fcntl.h>
@@ -129,7 +129,8 @@ static void tell_refused(Control *c, const sd_bus_error *e, int r) {
         link_tell(c, "not taken by the service", text);
 }
 
-/* What another attempt would be told again. All else (a quota, memory) is of the moment, and tried again soon, if ever less often. */
+/* What another attempt would be told again. All else (a quota, memory) is of the moment, and tried again soon, if ever
+ * less often. */
 static bool error_is_lasting(const sd_bus_error *e) {
         static const char *const names[] = {
                         "org.freedesktop.DBus.Error.InvalidArgs",
@@ -160,7 +161,8 @@ static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *u
         }
 
         link_set_state(c, LINK_WAITING);
-        /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the next attempt makes one anew. */
+        /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the
+         * next attempt makes one anew. */
         if (e && streq(strempty(e->name), "org.freedesktop.DBus.Error.AccessDenied")) {
                 tell_refused(c, e, r);
                 c->lost = true;

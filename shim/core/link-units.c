@@ -3,9 +3,10 @@
 /*
  * What the manager of our user says of the units that we are in
  *
- * The service asks the system's manager about units, but a user's is open to the user alone: so we ask, and tell. That only ever lowers, so
- * it is nothing that a process could lie about to its advantage. The manager is asked on its own socket, which is there without a user's bus, and
- * with a deadline for all questions together: one that does not answer must not keep a process from being scheduled.
+ * The service asks the system's manager about units, but a user's is open to the user alone: so we ask, and tell. That
+ * only ever lowers, so it is nothing that a process could lie about to its advantage. The manager is asked on its own
+ * socket, which is there without a user's bus, and with a deadline for all questions together: one that does not answer
+ * must not keep a process from being scheduled.
  */
 
 #include <ctype.h>
@@ -167,7 +168,8 @@ static bool ends_with(const char *s, const char *suffix) {
         return n > k && streq(s + n - k, suffix);
 }
 
-/* The later word counts: files say more than properties, as they do for the system's units. An empty word says that we know of the unit. */
+/* The later word counts: files say more than properties, as they do for the system's units. An empty word says that we
+ * know of the unit. */
 static int tell_unit(Asking *a, const char *unit) {
         a->unit = unit;
         free(a->path);

@@ -3,14 +3,14 @@
 /*
  * The connection to the service: bus, lifeline, and when to try again
  *
- * There is one way down, link_down(), for whatever goes wrong: gates open first, then the descriptors and the connection go, and
- * the next attempt starts from nothing. What must survive is what application threads may still look at: pages stay
- * mapped, and the wake descriptor keeps its number (a new one takes its place by dup3()).
+ * There is one way down, link_down(), for whatever goes wrong: gates open first, then the descriptors and the
+ * connection go, and the next attempt starts from nothing. What must survive is what application threads may still look
+ * at: pages stay mapped, and the wake descriptor keeps its number (a new one takes its place by dup3()).
  *
- * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is not "wrong": verdicts go on from the
- * page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that restarts: it is connected to
- * anew, and the service, which knows the process by its credentials, takes our calls as before. What is true of the service the
- * lifeline says.
+ * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is not "wrong": verdicts go on
+ * from the page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that
+ * restarts: it is connected to anew, and the service, which knows the process by its credentials, takes our calls as
+ * before. What is true of the service the lifeline says.
  */
 
 #include <sys/socket.h>

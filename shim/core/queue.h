@@ -5,8 +5,9 @@
  * Queues of this process, and how they reach the control thread
  *
  * Application threads make and drop queues; the control thread registers, attaches and recycles them. They meet in two
- * lists that are only ever pushed to one by one and taken as a whole, so that no lock is needed (a signal handler may drop the
- * last reference, a fork may happen at any instruction) and none of the usual troubles of lock-free lists exist.
+ * lists that are only ever pushed to one by one and taken as a whole, so that no lock is needed (a signal handler may
+ * drop the last reference, a fork may happen at any instruction) and none of the usual troubles of lock-free lists
+ * exist.
  *
  * The memory of a queue is never given back, only used for the next queue: readers of the counters walk over all queues
  * without asking whether one of them is just going away.
@@ -68,8 +69,8 @@ struct XschedQueue {
         XschedQueue *prev, *next; /* in the list of its state, unless loose */
 };
 
-/* Takes what has been made (linked by new_next), or dropped for the last time (dead_next), since the last call. To find every
- * dead queue among those made, take the dead first. */
+/* Takes what has been made (linked by new_next), or dropped for the last time (dead_next), since the last call. To find
+ * every dead queue among those made, take the dead first. */
 XschedQueue *queue_take_new(void);
 XschedQueue *queue_take_dead(void);
 

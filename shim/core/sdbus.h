@@ -4,9 +4,9 @@
 /*
  * libsystemd's bus, loaded when it is first needed
  *
- * A library that is loaded into every GPU process must not bring others into the application's symbol scope: sd-bus comes by
- * dlopen(RTLD_LOCAL) on the control thread, and what we use of it stands in one table. Only the headers are needed to
- * build. Where libsystemd is missing (a minimal container), the process runs unscheduled.
+ * A library that is loaded into every GPU process must not bring others into the application's symbol scope: sd-bus
+ * comes by dlopen(RTLD_LOCAL) on the control thread, and what we use of it stands in one table. Only the headers are
+ * needed to build. Where libsystemd is missing (a minimal container), the process runs unscheduled.
  */
 
 #include <systemd/sd-bus.h>

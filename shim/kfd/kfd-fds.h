@@ -4,9 +4,10 @@
 /*
  * The KFD layer: which fds are KFD's
  *
- * One byte per fd: its context (kfd-libc.c), or 0. The fds that most processes have are in one table; those above, up to what an int holds,
- * in tables of the same size that come with the first fd of KFD's in their range, and stay. So to look at an fd costs one load, or two, whatever
- * the limit is; looking takes no lock, and is fit for signal handlers. Changes are under kfd_lock().
+ * One byte per fd: its context (kfd-libc.c), or 0. The fds that most processes have are in one table; those above, up
+ * to what an int holds, in tables of the same size that come with the first fd of KFD's in their range, and stay. So to
+ * look at an fd costs one load, or two, whatever the limit is; looking takes no lock, and is fit for signal handlers.
+ * Changes are under kfd_lock().
  */
 
 #include <limits.h>

@@ -3,21 +3,24 @@
 /*
  * Between a program and the HSA runtime: the gate in front of doorbells
  *
- * Every ROCm language launches by storing to a doorbell signal. When the signal belongs to a queue that the kernel has made for this process,
- * the store waits at that queue's gate, and is counted; everything else passes. While nobody contends that is a look at a small table, and at
- * the queue's slot.
+ * Every ROCm language launches by storing to a doorbell signal. When the signal belongs to a queue that the kernel has
+ * made for this process, the store waits at that queue's gate, and is counted; everything else passes. While nobody
+ * contends that is a look at a small table, and at the queue's slot.
  *
- * A queue counts as hooked with the first doorbell that comes this way. One whose doorbells do not (the runtime's own queues, a program that
- * stores to the hardware's doorbell itself, or that has looked up the runtime's functions by dlsym()) is looked at instead: kfd-poll.c.
+ * A queue counts as hooked with the first doorbell that comes this way. One whose doorbells do not (the runtime's own
+ * queues, a program that stores to the hardware's doorbell itself, or that has looked up the runtime's functions by
+ * dlsym()) is looked at instead: kfd-poll.c.
  *
- * The definition behind ours is the loaded runtime's, by its handle: one that came in by dlopen(RTLD_LOCAL) is none of RTLD_NEXT's.
+ * The definition behind ours is the loaded runtime's, by its handle: one that came in by dlopen(RTLD_LOCAL) is none of
+ * RTLD_NEXT's.
  *
- * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word depends on; and the
- * runtime's own thread, in its callbacks, because everybody waits for that. Their launches are counted, and pass.
+ * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word
+ * depends on; and the runtime's own thread, in its callbacks, because everybody waits for that. Their launches are
+ * counted, and pass.
  *
- * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts, by a launch that
- * counts already, so that the queue does not seem idle between two. It ends when nothing moves for a while: what is in flight may wait for
- * what this launch, or a later one of this thread, would signal.
+ * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts,
+ * by a launch that counts already, so that the queue does not seem idle between two. It ends when nothing moves for a
+ * while: what is in flight may wait for what this launch, or a later one of this thread, would signal.
  */
 
 #include <dlfcn.h>
@@ -202,8 +205,8 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
         return --*left > 1 ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* Whether the kernel has put a signal's frame under us. Asked only by who is about to wait; the unwinder of GCC 12 and glibc 2.35 takes no
- * lock. Code without unwind tables ends the search early. */
+/* Whether the kernel has put a signal's frame under us. Asked only by who is about to wait; the unwinder of GCC 12 and
+ * glibc 2.35 takes no lock. Code without unwind tables ends the search early. */
 static bool in_signal_handler(void) {
         unsigned left = FRAMES_MAX;
 

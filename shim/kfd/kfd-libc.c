@@ -3,17 +3,18 @@
 /*
  * Between a program and libc: which fds are /dev/kfd, and the calls on them that are about queues
  *
- * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. Which one an fd belongs to is one
- * byte (kfd-fds.h), so that close() and dup() of everything else cost one load. A context keeps an fd of its own from its first queue on,
- * because the application may close the number that we have seen and go on by another. When the last of the application's fds goes, the
- * context ends: its queues are let go and forgotten, and our fd is closed first, so that nothing lives longer than without us.
+ * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. Which one an
+ * fd belongs to is one byte (kfd-fds.h), so that close() and dup() of everything else cost one load. A context keeps an
+ * fd of its own from its first queue on, because the application may close the number that we have seen and go on by
+ * another. When the last of the application's fds goes, the context ends: its queues are let go and forgotten, and our
+ * fd is closed first, so that nothing lives longer than without us.
  *
- * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by creat(), fopen(), openat2()
- * or a system call of the program's own, or by another name of the device. It is found out with its first call about a queue, and joins the
- * context whose file it is, if there is one.
+ * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by
+ * creat(), fopen(), openat2() or a system call of the program's own, or by another name of the device. It is found out
+ * with its first call about a queue, and joins the context whose file it is, if there is one.
  *
- * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is whatever else stands in front of it. From
- * then on nothing here allocates or locks, but for fds and ioctls of KFD.
+ * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is whatever else
+ * stands in front of it. From then on nothing here allocates or locks, but for fds and ioctls of KFD.
  */
 
 /* Both names of each call are defined below, so neither may be an alias of the other, nor inline. */
@@ -401,8 +402,8 @@ int dup(int fd) {
         return r;
 }
 
-/* The number is taken over in one step, and only if the call succeeds: afterwards is early enough to forget what it was, and a context
- * that ends so has its own fd left to let its queues go by. */
+/* The number is taken over in one step, and only if the call succeeds: afterwards is early enough to forget what it
+ * was, and a context that ends so has its own fd left to let its queues go by. */
 static int copied_to(int from, int to, int r) {
         if (r >= 0 && from != to) {
                 fd_forget(to);

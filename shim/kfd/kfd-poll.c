@@ -3,13 +3,15 @@
 /*
  * Ready and idle, out of the queues' indices
  *
- * The hardware tells nobody when a queue runs dry, so a thread looks: as long as the service watches a queue and something is outstanding
- * there, or, on a queue whose doorbell does not pass us (kfd-hsa.c), as long as the service watches it. Otherwise the thread sleeps until it is
- * kicked. It looks often while something moves, and ever more rarely while nothing does.
+ * The hardware tells nobody when a queue runs dry, so a thread looks: as long as the service watches a queue and
+ * something is outstanding there, or, on a queue whose doorbell does not pass us (kfd-hsa.c), as long as the service
+ * watches it. Otherwise the thread sleeps until it is kicked. It looks often while something moves, and ever more
+ * rarely while nothing does.
  *
- * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets are in the write index
- * before that. So of `pending` launches, read before the indices, no more than `write - read` can be under way: each has at least one
- * packet, and all of them lie below the write index. On a queue that is only looked at, a packet is a launch.
+ * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets
+ * are in the write index before that. So of `pending` launches, read before the indices, no more than `write - read`
+ * can be under way: each has at least one packet, and all of them lie below the write index. On a queue that is only
+ * looked at, a packet is a launch.
  */
 
 #include <pthread.h>
@@ -86,7 +88,8 @@ static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
         t->moved = true;
 }
 
-/* Nobody watches any more: what comes from now on is unknown, and said to be. When somebody watches again meanwhile, that was a launch. */
+/* Nobody watches any more: what comes from now on is unknown, and said to be. When somebody watches again meanwhile,
+ * that was a launch. */
 static void queue_stop_tracking(KfdQueue *q) {
         if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
                 xsched_queue_complete(q->xsched, 1, 0);

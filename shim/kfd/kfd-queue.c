@@ -220,7 +220,8 @@ static bool type_is_scheduled(uint32_t type) {
         return kfd_queue_type_is_compute(type) || holds_sdma();
 }
 
-/* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we can tell. */
+/* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we
+ * can tell. */
 static void queue_schedule(KfdQueue *q, bool saves_waves) {
         bool aql = q->hal.type == KFD_QUEUE_COMPUTE_AQL;
         char label[32];
@@ -311,7 +312,8 @@ void kfd_context_end(unsigned context) {
                 gpu_drop_doorbells(g, context);
 }
 
-/* The records stay where they are: the parent's lists may have been in the middle of a change. The driver's mappings are not inherited. */
+/* The records stay where they are: the parent's lists may have been in the middle of a change. The driver's mappings
+ * are not inherited. */
 void kfd_queues_after_fork(void) {
         (void) pthread_mutex_init(&queues_lock, NULL);
         queues_locked = false;
@@ -411,8 +413,8 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         return r;
 }
 
-/* What the driver has begun it does not take back: after a preemption that timed out the queue is gone all the same, and after other errors of
- * the hardware it is half gone, and not to be touched again. */
+/* What the driver has begun it does not take back: after a preemption that timed out the queue is gone all the same,
+ * and after other errors of the hardware it is half gone, and not to be touched again. */
 static bool is_destroyed(int r) {
         return r >= 0 || errno == ETIME || errno == EIO || errno == ENODEV || errno == EINVAL;
 }

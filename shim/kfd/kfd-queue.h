@@ -4,19 +4,21 @@
 /*
  * The KFD layer: this process's queues on /dev/kfd
  *
- * Five files. kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c keeps a record of every queue, answers the
- * application's own calls about them, and is called by libxsched when a verdict is to be applied; kfd-poll.c finds out from the queues' indices
- * when they are ready and idle; kfd-hsa.c is the gate in front of doorbells.
+ * Five files. kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c
+ * keeps a record of every queue, answers the application's own calls about them, and is called by libxsched when a
+ * verdict is to be applied; kfd-poll.c finds out from the queues' indices when they are ready and idle; kfd-hsa.c is
+ * the gate in front of doorbells.
  *
- * One lock (kfd_lock()) covers records and the calls into the driver about them, so that the kernel's state of a queue and the record never
- * part: the kernel serialises these calls per process anyhow. No launch takes it. A thread that is interrupted under the lock by a signal
- * handler passes its handler's calls on as they are.
+ * One lock (kfd_lock()) covers records and the calls into the driver about them, so that the kernel's state of a queue
+ * and the record never part: the kernel serialises these calls per process anyhow. No launch takes it. A thread that is
+ * interrupted under the lock by a signal handler passes its handler's calls on as they are.
  *
- * A queue that is made while others of its device are held starts held, and follows them: it has no verdict of its own yet. It is let go
- * with the last of them, or by its own first verdict. When the driver fails to, the thread of kfd-poll.c tries again.
+ * A queue that is made while others of its device are held starts held, and follows them: it has no verdict of its own
+ * yet. It is let go with the last of them, or by its own first verdict. When the driver fails to, the thread of
+ * kfd-poll.c tries again.
  *
- * After fork() the child starts from nothing: the kernel does not let it use its parent's queues. In a child of vfork(), which runs in the
- * parent's memory, nothing is recorded.
+ * After fork() the child starts from nothing: the kernel does not let it use its parent's queues. In a child of
+ * vfork(), which runs in the parent's memory, nothing is recorded.
  */
 
 #include <stdatomic.h>

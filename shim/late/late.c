@@ -158,7 +158,8 @@ void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
 
 /* --- the unwinder --- */
 
-/* A thread is being cancelled: libc has loaded the unwinder, and this finds that one, as libc's own functions of these names do. */
+/* A thread is being cancelled: libc has loaded the unwinder, and this finds that one, as libc's own functions of these
+ * names do. */
 static void *unwinder_function(const char *name) {
         return find(dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL), name);
 }

@@ -3,22 +3,25 @@
 /*
  * The in-flight bound: a launch that would be one too many waits until fewer are in flight
  *
- * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound and not per
- * launch, and the device has the other half to work on meanwhile.
+ * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound
+ * and not per launch, and the device has the other half to work on meanwhile.
  *
- * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is not safe (see
- * opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host: a kernel can spin
- * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice as
- * high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and not by n.
+ * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is
+ * not safe (see opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host:
+ * a kernel can spin on memory that the program writes next. So a wait without any progress ends after a second; the
+ * bound is then twice as high until a launch completes, so that a program that needs n launches to get on is delayed by
+ * log n seconds and not by n.
  *
- * The bound is one in time: as many launches as fit the service's budget, by what the kind of the launch and those in flight are known to take
- * (opencl-time.h), and by how long the oldest one has been at it; and the threshold, where that is more, or nothing is known.
+ * The bound is one in time: as many launches as fit the service's budget, by what the kind of the launch and those in
+ * flight are known to take (opencl-time.h), and by how long the oldest one has been at it; and the threshold, where
+ * that is more, or nothing is known.
  *
- * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the mean of
- * those before, the next may be submitted, and the device does not run dry while it is on its way.
+ * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the
+ * mean of those before, the next may be submitted, and the device does not run dry while it is on its way.
  *
- * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls back promptly;
- * another calls back late, from a thread of its driver, and is asked until it is done, after a sleep when that is far off.
+ * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls
+ * back promptly; another calls back late, from a thread of its driver, and is asked until it is done, after a sleep
+ * when that is far off.
  *
  * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate
  * that the sleep came from would stay too high. Therefore sleeps are half as long for some launches after one that was

@@ -7,7 +7,8 @@
 
 #include "shim/opencl/opencl-queue.h"
 
-/* For a launch that found work of its queue tracked: whether it is one too many, or has to look for completions while it is held. */
+/* For a launch that found work of its queue tracked: whether it is one too many, or has to look for completions while
+ * it is held. */
 bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind);
 
 /* How many may be in flight with one of this kind; 0: any number. */

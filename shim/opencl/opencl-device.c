@@ -3,9 +3,9 @@
 /*
  * Names of devices
  *
- * The PCI address where the runtime tells it, by whichever of three vendor extensions; otherwise the names of platform and
- * device, and the position among the devices of that name in the platform's own list, which is the same in every process that
- * sees the same devices.
+ * The PCI address where the runtime tells it, by whichever of three vendor extensions; otherwise the names of platform
+ * and device, and the position among the devices of that name in the platform's own list, which is the same in every
+ * process that sees the same devices.
  */
 
 #include <ctype.h>

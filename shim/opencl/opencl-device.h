@@ -15,5 +15,6 @@ typedef struct OpenclDevice {
         bool is_cpu;
 } OpenclDevice;
 
-/* Never fails: a device that tells nothing is called "opencl:unknown:unknown:0". Sub-devices count as their root device. */
+/* Never fails: a device that tells nothing is called "opencl:unknown:unknown:0". Sub-devices count as their root
+ * device. */
 void opencl_device_describe(cl_device_id device, OpenclDevice *ret);

@@ -3,8 +3,8 @@
 /*
  * The functions that stand in front of the runtime's
  *
- * Nothing changes for the application: what is returned is the runtime's, the arguments go on as they came, and an event that the
- * application did not ask for is ours to release. See opencl-hooks.h for what is gated and what is not.
+ * Nothing changes for the application: what is returned is the runtime's, the arguments go on as they came, and an
+ * event that the application did not ask for is ours to release. See opencl-hooks.h for what is gated and what is not.
  */
 
 #include "common/time-util.h"
@@ -14,7 +14,8 @@
 
 /* --- what makes the device work --- */
 
-/* The body: the arguments as the application gave them, and with the event where we want it; and the kind (opencl_time_kind()). */
+/* The body: the arguments as the application gave them, and with the event where we want it; and the kind
+ * (opencl_time_kind()). */
 #define GATED_LAUNCH(function, arguments, tracked, ...)                                                     \
         OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                          \
         if (likely(!q))                                                                                     \

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The OpenCL functions that we stand in front of, in one list, for whoever needs all of them (no include guard: define the macros,
- * include, and they are undefined again)
+ * The OpenCL functions that we stand in front of, in one list, for whoever needs all of them (no include guard: define
+ * the macros, include, and they are undefined again)
  *
- * GATED (GATED_KERNEL: it has a kernel, and work-items) waits while the queue is held, and is tracked while the queue is watched: everything that makes the device work.
+ * GATED (GATED_KERNEL: it has a kernel, and work-items) waits while the queue is held, and is tracked while the queue
+ * is watched: everything that makes the device work.
  *
  * OBSERVED always passes, and is only looked at for what its wait list says about the commands behind it:
- *  - markers and barriers do no work, and hold nothing up that is not held already. Applications use them to make one queue wait
- *    for another: one that waits at a gate could keep a command that was already let through from ever being finished.
- *  - unmapping gives back what a map (which is gated) lent; kept from it, another queue or the host could wait for ever.
+ *  - markers and barriers do no work, and hold nothing up that is not held already. Applications use them to make one
+ *    queue wait for another: one that waits at a gate could keep a command that was already let through from ever being
+ *    finished.
+ *  - unmapping gives back what a map (which is gated) lent; kept from it, another queue or the host could wait for
+ *    ever.
  *  - freeing SVM releases memory that a held process should rather give back than keep.
  *  - native kernels are functions of the application that run on the host and may wait for anything in it.
  *  - acquiring and releasing graphics objects is a hand-over with another API, whose side would have to wait with us.
  * User events are the application's own and are not looked at.
  *
- * All have the queue first and end in (number of events to wait for, the events, where to put the event); PARAMS and ARGS are
- * what stands between, with a leading comma.
+ * All have the queue first and end in (number of events to wait for, the events, where to put the event); PARAMS and
+ * ARGS are what stands between, with a leading comma.
  */
 
 #ifndef GATED

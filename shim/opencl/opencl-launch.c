@@ -3,12 +3,12 @@
 /*
  * Launches: what happens around the native call, and which launches are safe to wait for
  *
- * Waiting for a launch deadlocks when it needs something that the waiting thread would have to do. A launch is safe when
- * nothing that it waits for is in that case: each event in its wait list is complete, or a safe launch of a queue of ours (which
- * we flush); and, on an in-order queue, when the same holds for all before it. User events, events of unknown queues, native kernels
- * and what passed the gate with a wait list while nobody watched are unsafe. `unsafe_seq` carries this along an in-order
- * queue, and behind barriers along others: what comes later is unsafe until one launch with that number or higher has
- * completed, which proves that the obstacle is gone.
+ * Waiting for a launch deadlocks when it needs something that the waiting thread would have to do. A launch is safe
+ * when nothing that it waits for is in that case: each event in its wait list is complete, or a safe launch of a queue
+ * of ours (which we flush); and, on an in-order queue, when the same holds for all before it. User events, events of
+ * unknown queues, native kernels and what passed the gate with a wait list while nobody watched are unsafe.
+ * `unsafe_seq` carries this along an in-order queue, and behind barriers along others: what comes later is unsafe until
+ * one launch with that number or higher has completed, which proves that the obstacle is gone.
  */
 
 #include "shim/opencl/opencl-launch.h"
@@ -145,8 +145,8 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
                 return;
         }
         bool pinned = opencl_queue_pin(q);
-        /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the service
-         * hears at the same time that it is gone. */
+        /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the
+         * service hears at the same time that it is gone. */
         if (!pinned || q->xq != xq || opencl_marker_enqueue(q->handle, &marker) != CL_SUCCESS ||
                         !opencl_track(q, marker, &t))
                 xsched_queue_drained(xq);

@@ -4,8 +4,9 @@
 /*
  * One launch through the gate, and what is known of it until it has completed
  *
- * A hook does: q = opencl_gate(queue, n_waits, ...); when that is NULL the launch passes as if we were not there. Otherwise it is
- * tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its result.
+ * A hook does: q = opencl_gate(queue, n_waits, ...); when that is NULL the launch passes as if we were not there.
+ * Otherwise it is tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its
+ * result.
  */
 
 #include "shim/opencl/opencl-bound.h"

@@ -4,10 +4,10 @@
 /*
  * The OpenCL runtime below us
  *
- * One table of the functions that our own code calls: the loader's target dispatch when we run as a layer, the functions of the
- * libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue can exist, and
- * does not change while there are any (of several loaders one can end, whose functions lead to the same runtime), so
- * reading it needs no lock and no ordering.
+ * One table of the functions that our own code calls: the loader's target dispatch when we run as a layer, the
+ * functions of the libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue
+ * can exist, and does not change while there are any (of several loaders one can end, whose functions lead to the same
+ * runtime), so reading it needs no lock and no ordering.
  */
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -43,8 +43,8 @@ typedef struct OpenclHook {
 extern _hidden_ const OpenclHook opencl_hooks[];
 extern _hidden_ const size_t opencl_n_hooks;
 
-/* Fills opencl_next from a table with n entries, unless it is filled already, and makes *ret the same table with our hooks in it.
- * *ret may hold more entries than n: the rest is left alone. */
+/* Fills opencl_next from a table with n entries, unless it is filled already, and makes *ret the same table with our
+ * hooks in it. *ret may hold more entries than n: the rest is left alone. */
 void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret);
 
 /* The name of no function. Asked for it by clGetExtensionFunctionAddress(), our hook answers with the name itself. */

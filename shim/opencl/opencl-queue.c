@@ -3,9 +3,10 @@
 /*
  * The registry of command queues
  *
- * Lookups read an open-addressing table without a lock; changes are made under one mutex. A table that is full is replaced by a
- * larger one and never freed (a reader may still be in it): all old ones together are smaller than the newest. Keys stay in
- * a table when their queue goes, which costs little, since runtimes hand out the same addresses again.
+ * Lookups read an open-addressing table without a lock; changes are made under one mutex. A table that is full is
+ * replaced by a larger one and never freed (a reader may still be in it): all old ones together are smaller than the
+ * newest. Keys stay in a table when their queue goes, which costs little, since runtimes hand out the same addresses
+ * again.
  */
 
 #include "shim/late/late.h"
@@ -35,8 +36,9 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle) {
         return opencl_table_find(atomic_load_explicit(&opencl_table, memory_order_acquire), handle);
 }
 
-/* The child has none of the parent's threads: whoever held a lock of ours is gone, and so are the runtime's workers that would
- * call our sentinels. The parent's queues pass unscheduled in the child; queues that it makes are its own. */
+/* The child has none of the parent's threads: whoever held a lock of ours is gone, and so are the runtime's workers
+ * that would call our sentinels. The parent's queues pass unscheduled in the child; queues that it makes are its
+ * own. */
 static void fork_child(void) {
         atomic_store(&opencl_table, &table_empty.table);
         atomic_store(&opencl_n_tracked, 0);

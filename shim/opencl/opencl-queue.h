@@ -4,17 +4,20 @@
 /*
  * One OpenCL command queue as we know it
  *
- * A record is found on every launch, without a lock, by the application's queue handle; a handle that we do not know passes
- * as if we were not there. Records are never given back to malloc(), only reused for later queues: a launch that races
- * with the release of its own queue (which is the application's bug) may meet the wrong record, never freed memory.
+ * A record is found on every launch, without a lock, by the application's queue handle; a handle that we do not know
+ * passes as if we were not there. Records are never given back to malloc(), only reused for later queues: a launch that
+ * races with the release of its own queue (which is the application's bug) may meet the wrong record, never freed
+ * memory.
  *
- * Life. `life` counts: the registry (until the application has released its last reference), each armed sentinel, each pin. The record ends when all are gone. References of the application are counted here, as they are taken
- * and released, because the runtime's own count contains what its commands and events hold. Should the count be wrong (an
- * application can reach the runtime past us), the queue runs unscheduled, or its record is replaced when the runtime hands
- * out the same address again.
+ * Life. `life` counts: the registry (until the application has released its last reference), each armed sentinel, each
+ * pin. The record ends when all are gone. References of the application are counted here, as they are taken and
+ * released, because the runtime's own count contains what its commands and events hold. Should the count be wrong (an
+ * application can reach the runtime past us), the queue runs unscheduled, or its record is replaced when the runtime
+ * hands out the same address again.
  *
- * Handle. Code that runs on its own account (the drain, a sentinel that flushes) pins the handle. A release of the last reference
- * that meets a pin leaves the native release to whoever unpins last, so no reference of ours is ever visible to the application.
+ * Handle. Code that runs on its own account (the drain, a sentinel that flushes) pins the handle. A release of the last
+ * reference that meets a pin leaves the native release to whoever unpins last, so no reference of ours is ever visible
+ * to the application.
  */
 
 #include <pthread.h>
@@ -38,8 +41,8 @@ typedef struct OpenclTracked {
         bool point;           /* not a launch, but a marker that closes a tail */
 } OpenclTracked;
 
-/* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to call
- * (PoCL does when a command fails): then nobody waits for it any more, and its few bytes are given up. */
+/* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to
+ * call (PoCL does when a command fails): then nobody waits for it any more, and its few bytes are given up. */
 typedef struct OpenclSentinel {
         _Atomic(OpenclQueue *)
                         queue; /* taken by who ends it: the callback, or who finds that none will come */
@@ -79,8 +82,8 @@ struct OpenclQueue {
         _Atomic uint32_t pins; /* and OPENCL_QUEUE_DROPPED */
         _Atomic uint32_t life;
 
-        /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No native
-         * function is ever called with the lock held: runtimes call back with locks of their own. */
+        /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No
+         * native function is ever called with the lock held: runtimes call back with locks of their own. */
         pthread_mutex_t lock;
         OpenclTracked *tracked;
         size_t head, n, allocated;
@@ -146,8 +149,8 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle);
 /* The record with a reference, for who does not hold the application's queue: it may be released at any time. */
 OpenclQueue *opencl_queue_get(cl_command_queue handle);
 
-/* The application's references. _released() is called before the native release and returns true when the caller shall not
- * do it: somebody has pinned the handle, and will. */
+/* The application's references. _released() is called before the native release and returns true when the caller shall
+ * not do it: somebody has pinned the handle, and will. */
 void opencl_queue_retained(cl_command_queue handle);
 bool opencl_queue_released(cl_command_queue handle);
 

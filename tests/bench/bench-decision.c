@@ -3,14 +3,14 @@
 /*
  * From the ready edge of a high job to the closed gate of a low one, and back
  *
- * The low job launches without pause and notes the time of each launch that its gate lets through. The high job becomes ready, stays
- * so for a while and becomes idle, again and again. So the last launch of the low job tells when its gate closed, and the
- * first one after the high job's end when it opened. The service's own figure, from the edge to the verdict being written, comes
- * from its DecisionLatency property.
+ * The low job launches without pause and notes the time of each launch that its gate lets through. The high job becomes
+ * ready, stays so for a while and becomes idle, again and again. So the last launch of the low job tells when its gate
+ * closed, and the first one after the high job's end when it opened. The service's own figure, from the edge to the
+ * verdict being written, comes from its DecisionLatency property.
  *
- * The yardstick is what the kernel charges for the same number of hand-overs, without any scheduler in between: one process
- * writes an eventfd, another that waits for it in epoll stores a word and wakes its futex, and the first one, which waited for that,
- * runs again. It is measured in the same run, beside a process that spins as the low job does.
+ * The yardstick is what the kernel charges for the same number of hand-overs, without any scheduler in between: one
+ * process writes an eventfd, another that waits for it in epoll stores a word and wakes its futex, and the first one,
+ * which waited for that, runs again. It is measured in the same run, beside a process that spins as the low job does.
  */
 
 #include <inttypes.h>
@@ -90,8 +90,8 @@ static void high_round(Shared *s, XschedQueue *q, bool counts) {
         /* Without a CPU at the edge, the low job would tell of a gate that closed at once. */
         bool launching = before + HELD_NS > edge, unheld = idle - last < HELD_NS;
 
-        /* On a machine with other work, the service or the low job may get no CPU for longer than a round: that belongs to
-         * the figures, and counts with the length of the round. */
+        /* On a machine with other work, the service or the low job may get no CPU for longer than a round: that belongs
+         * to the figures, and counts with the length of the round. */
         s->n_unheld += unheld;
         s->n_unresumed += resumed == 0;
         if (unheld || launching)

@@ -5,8 +5,9 @@
  *
  *     bench-doorbell LAYER SIMULATOR
  *
- * The program makes a queue on the simulated device, and rings its doorbell through a runtime that does nothing (fake-hsa.c), with the layer
- * and without. Only the ringing is counted. While it rings, every system call of the thread would end it (seccomp's strict mode).
+ * The program makes a queue on the simulated device, and rings its doorbell through a runtime that does nothing
+ * (fake-hsa.c), with the layer and without. Only the ringing is counted. While it rings, every system call of the
+ * thread would end it (seccomp's strict mode).
  */
 
 #include <fcntl.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a preloaded layer costs a program that has nothing to do with a GPU: system calls of /bin/true, counted by ptrace
+ * What a preloaded layer costs a program that has nothing to do with a GPU: system calls of /bin/true, counted by
+ * ptrace
  *
- * bench-exec LIBRARY...: without, with each of them, and with all; fails when one adds more than EXEC_MORE_MAX. What it has to add is what
- * mapping any library takes: open, read, stat, the mappings of code, data and zeroes, close, and the protection of what was relocated.
+ * bench-exec LIBRARY...: without, with each of them, and with all; fails when one adds more than EXEC_MORE_MAX. What it
+ * has to add is what mapping any library takes: open, read, stat, the mappings of code, data and zeroes, close, and the
+ * protection of what was relocated.
  */
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 /*
  * What the gate adds to a launch: instructions (where valgrind is there to count them), and time beside an empty call
  *
- * The one figure that is asserted is the number of instructions of an open launch, because it is the same on every machine. That an
- * open launch makes no system call is a test of its own (test-gate).
+ * The one figure that is asserted is the number of instructions of an open launch, because it is the same on every
+ * machine. That an open launch makes no system call is a test of its own (test-gate).
  */
 
 #include <inttypes.h>

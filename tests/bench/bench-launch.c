@@ -5,13 +5,13 @@
  *
  *     bench-launch [--pairs=N] [--check] LAYER
  *
- * Two workers, one native and one with the layer in force, take turns on the same device: many short turns, so that whatever else
- * the machine does meets both alike. What counts is the ratio of the two in one pair of turns, and of these the
- * median. Inside of xsched-session the layer is attached to the service; in a second run a bystander launches a kernel now and then, so
- * that the queue is watched and every launch tracked.
+ * Two workers, one native and one with the layer in force, take turns on the same device: many short turns, so that
+ * whatever else the machine does meets both alike. What counts is the ratio of the two in one pair of turns, and of
+ * these the median. Inside of xsched-session the layer is attached to the service; in a second run a bystander launches
+ * a kernel now and then, so that the queue is watched and every launch tracked.
  *
- * With --check the run fails when an open gate costs more than 5 % in each of several tries: a median of many pairs, but on a
- * machine that does other things, too.
+ * With --check the run fails when an open gate costs more than 5 % in each of several tries: a median of many pairs,
+ * but on a machine that does other things, too.
  */
 
 #include <fcntl.h>

@@ -3,9 +3,10 @@
 /*
  * What 10,000 edges a second cost the service, with few and with many clients registered
  *
- * A client alone on a device makes no edges that anybody hears of, so the load needs a contended device: one job is always ready,
- * and a driver of higher priority becomes ready and idle 5,000 times a second. The other clients are registered on the same device and
- * idle. With --spread there is no such pair: the cycles come from all clients in turn, which have equal priority.
+ * A client alone on a device makes no edges that anybody hears of, so the load needs a contended device: one job is
+ * always ready, and a driver of higher priority becomes ready and idle 5,000 times a second. The other clients are
+ * registered on the same device and idle. With --spread there is no such pair: the cycles come from all clients in
+ * turn, which have equal priority.
  */
 
 #include <inttypes.h>

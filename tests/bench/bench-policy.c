@@ -3,11 +3,11 @@
 /*
  * What an event costs the tree policy, with 10, 1,000 and 100,000 entities on one device
  *
- * Three loads: `slices`, where all are ready in one tier and the end of each slice is the event; `edges`, where half are
- * ready and random ones become ready and idle; `tiers`, the same over many priorities. Then again below nodes, three and six deep, a
- * fifth of them with a maximum and as many with a minimum. Time is printed as the
- * ratio to 10 entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What is
- * asserted is free of noise: steps of the tree and grants reported per event.
+ * Three loads: `slices`, where all are ready in one tier and the end of each slice is the event; `edges`, where half
+ * are ready and random ones become ready and idle; `tiers`, the same over many priorities. Then again below nodes,
+ * three and six deep, a fifth of them with a maximum and as many with a minimum. Time is printed as the
+ * ratio to 10 entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What
+ * is asserted is free of noise: steps of the tree and grants reported per event.
  */
 
 #include <math.h>
@@ -159,7 +159,8 @@ static Result measure(const Load *load, size_t n) {
         return r;
 }
 
-/* An event is a few walks along a tree of height 1.44 * log2(n) for each level, and a few grants; no event may ever be more. */
+/* An event is a few walks along a tree of height 1.44 * log2(n) for each level, and a few grants; no event may ever be
+ * more. */
 static bool check(const Load *load, size_t n, const Result *r) {
         double walk = log2((double) n), levels = load->depth + 1;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The kernel's own price of a wake-up, one way: from one process writing an eventfd to another one running behind epoll_wait(), and the same of a
- * futex
+ * The kernel's own price of a wake-up, one way: from one process writing an eventfd to another one running behind
+ * epoll_wait(), and the same of a futex
  *
- * It is what every figure of ours that has a wake-up in it is to be compared with: on most machines the larger part is a CPU leaving its sleep.
- * With --cpu-latency=USEC the kernel is asked meanwhile to keep CPUs awake, as CPULatency= does it. --pause-us=N is between two of them: a
- * CPU sleeps the deeper, the longer.
+ * It is what every figure of ours that has a wake-up in it is to be compared with: on most machines the larger part is
+ * a CPU leaving its sleep. With --cpu-latency=USEC the kernel is asked meanwhile to keep CPUs awake, as CPULatency=
+ * does it. --pause-us=N is between two of them: a CPU sleeps the deeper, the longer.
  */
 
 #include <fcntl.h>

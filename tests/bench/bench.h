@@ -4,10 +4,11 @@
 /*
  * What the benchmarks of the service share: the bus, synthetic clients, and what /proc says about a process
  *
- * A benchmark runs inside of xsched-session and starts itself again for each synthetic client, since a process reads its job from
- * the environment when libxsched is loaded. A client is told its role and the descriptor of a shared memory on its command
- * line, says that it is attached through a pipe, and dies with its parent. Figures are ratios or rates of this very run; nothing is
- * ever asserted about an absolute time. Whatever cannot be measured ends the benchmark with a message and exit status 1.
+ * A benchmark runs inside of xsched-session and starts itself again for each synthetic client, since a process reads
+ * its job from the environment when libxsched is loaded. A client is told its role and the descriptor of a shared
+ * memory on its command line, says that it is attached through a pipe, and dies with its parent. Figures are ratios or
+ * rates of this very run; nothing is ever asserted about an absolute time. Whatever cannot be measured ends the
+ * benchmark with a message and exit status 1.
  */
 
 #include <stdatomic.h>
@@ -86,8 +87,8 @@ bool client_plan(int argc, char *argv[], size_t size, ClientPlan *ret);
 /* Makes a queue on the benchmark's device, waits until it is attached, and says so. */
 XschedQueue *client_attach(const ClientPlan *p);
 
-/* Makes the queue ready for good: one launch that the service counts, and that never completes. Needs a second entity on the
- * device: alone, nobody counts. */
+/* Makes the queue ready for good: one launch that the service counts, and that never completes. Needs a second entity
+ * on the device: alone, nobody counts. */
 void client_stay_ready(XschedQueue *q);
 
 /* Returns when the parent closes the clients' lifetime. */

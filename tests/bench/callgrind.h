@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `command` runs something under valgrind --tool=callgrind and lets us read what that says: 2>&1. 0 when it said nothing, or, unless
- * `may_fail`, when it failed. */
+/* `command` runs something under valgrind --tool=callgrind and lets us read what that says: 2>&1. 0 when it said
+ * nothing, or, unless `may_fail`, when it failed. */
 static inline uint64_t callgrind_count(const char *command, bool may_fail) {
         uint64_t count = 0;
         char line[256];

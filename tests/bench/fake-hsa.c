@@ -3,7 +3,8 @@
 /*
  * An HSA runtime that does nothing: libhsa-runtime64.so.1 for bench-doorbell, so that nothing but the layer is counted
  *
- * The queue lies on the ring that the "agent" is the address of: the caller has made it with the kernel's driver before.
+ * The queue lies on the ring that the "agent" is the address of: the caller has made it with the kernel's driver
+ * before.
  */
 
 #include <stdint.h>

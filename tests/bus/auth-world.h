@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Asking polkit, on a bus of its own: a service with two protected methods and a property, its caller, and a polkit that answers as it
- * is told. All three are connections of this process, in one event loop.
+ * Asking polkit, on a bus of its own: a service with two protected methods and a property, its caller, and a polkit
+ * that answers as it is told. All three are connections of this process, in one event loop.
  *
- * The caller's uid is what the test says: sd_bus_creds_get_euid() is wrapped by the linker. So is sd_bus_call_async(), for the time that polkit is
- * given.
+ * The caller's uid is what the test says: sd_bus_creds_get_euid() is wrapped by the linker. So is sd_bus_call_async(),
+ * for the time that polkit is given.
  */
 
 #include <systemd/sd-bus.h>

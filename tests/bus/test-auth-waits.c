@@ -6,11 +6,13 @@
 
 #include "tests/bus/auth-world.h"
 
-/* After this polkit ends a script of its rules, and answers nobody until then; and by default a caller waits for this. */
+/* After this polkit ends a script of its rules, and answers nobody until then; and by default a caller waits for
+ * this. */
 #define POLKIT_SCRIPT_USEC (15 * UINT64_C(1000000))
 #define CALLER_USEC        (25 * UINT64_C(1000000))
 
-/* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are not left with polkit. */
+/* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are
+ * not left with polkit. */
 static void test_open_dialogs(void **state) {
         enum { USERS = 13, EACH = 9, AT_ONCE = 48 };
         World *w = *state;
@@ -39,8 +41,8 @@ static void test_open_dialogs(void **state) {
         run_until_taken_back(w, AT_ONCE);
 }
 
-/* polkit takes its time (somebody looks for his password): other callers are served, answers find their calls, and one user
- * cannot pile up calls without end. */
+/* polkit takes its time (somebody looks for his password): other callers are served, answers find their calls, and one
+ * user cannot pile up calls without end. */
 static void test_many_wait(void **state) {
         World *w = *state;
         enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 4 };
@@ -145,7 +147,8 @@ static void test_no_answer(void **state) {
         assert_string_equal(w->outcome, "AccessDenied;ok;");
 }
 
-/* It is upgraded while a question is open: the next one is asked. Not more than once, and in what is left of the time. */
+/* It is upgraded while a question is open: the next one is asked. Not more than once, and in what is left of the
+ * time. */
 static void test_polkit_restarts(void **state) {
         World *w = *state;
 

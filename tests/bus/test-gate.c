@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate, in front of a service that has forgotten rules, with a polkit that takes its time. The service, its caller and polkit are
- * connections of this process, in one event loop; the caller's uid is what the test says.
+ * The gate, in front of a service that has forgotten rules, with a polkit that takes its time. The service, its caller
+ * and polkit are connections of this process, in one event loop; the caller's uid is what the test says.
  */
 
 #include <stdio.h>

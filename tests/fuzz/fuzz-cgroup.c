@@ -3,8 +3,8 @@
 /*
  * Any path as a cgroup's
  *
- * Directories below a delegated cgroup are named by its owner. What they are taken for is text that ends, from the path; and nobody becomes
- * by a name below somebody's unit what root would have to call him.
+ * Directories below a delegated cgroup are named by its owner. What they are taken for is text that ends, from the
+ * path; and nobody becomes by a name below somebody's unit what root would have to call him.
  */
 
 #include "cgroup/cgroup-path.h"

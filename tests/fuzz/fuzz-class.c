@@ -3,7 +3,8 @@
 /*
  * Any bytes as a class, and as its drop-in
  *
- * What comes of it is within the ranges; a [Match] that lost a line takes nobody, and what was good before stays when it was good.
+ * What comes of it is within the ranges; a [Match] that lost a line takes nobody, and what was good before stays when
+ * it was good.
  */
 
 #include <stdio.h>

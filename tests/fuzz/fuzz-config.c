@@ -3,8 +3,8 @@
 /*
  * Any bytes as xsched.conf
  *
- * Whatever the file holds: it is read, what comes of it is within the ranges that the manual page promises, and reading the same file
- * again, as a reload, changes nothing.
+ * Whatever the file holds: it is read, what comes of it is within the ranges that the manual page promises, and reading
+ * the same file again, as a reload, changes nothing.
  */
 
 #include <fcntl.h>
@@ -38,8 +38,8 @@ static void check_device(const DeviceConfig *d) {
         require(d->tuning.budget_us <= 1000000);
 }
 
-/* But for the two that must fit together: where a file says both a wrong pair and a wrong value, the pair that the first reading fell
- * back to is what the second one has for the wrong value. */
+/* But for the two that must fit together: where a file says both a wrong pair and a wrong value, the pair that the
+ * first reading fell back to is what the second one has for the wrong value. */
 static void check_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         require(a->policy == b->policy && a->tuning.budget_us == b->tuning.budget_us);
         require(a->params.concurrency == b->params.concurrency &&

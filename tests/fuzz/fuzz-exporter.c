@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What strangers send to the exporter, and what users call what they make: the first line as an Accept header, the rest as a label
+ * What strangers send to the exporter, and what users call what they make: the first line as an Accept header, the rest
+ * as a label
  *
- * Whatever comes, one of the formats is the answer, and a label ends where it should: no quote, no end of a line, and no half of a character is
- * in it that is not escaped.
+ * Whatever comes, one of the formats is the answer, and a label ends where it should: no quote, no end of a line, and
+ * no half of a character is in it that is not escaped.
  */
 
 #include <stdio.h>

@@ -3,7 +3,8 @@
 /*
  * Any bytes as KFD's mqds and hqds
  *
- * Nobody promises what stands in debugfs: whatever it is, the readers come to an end, and what they take from it is within its ranges.
+ * Nobody promises what stands in debugfs: whatever it is, the readers come to an end, and what they take from it is
+ * within its ranges.
  */
 
 #include "common/macro.h"

@@ -3,10 +3,11 @@
 /*
  * Any bytes as what a client does: to its page, in any order, and as the settings that it sends
  *
- * A hostile client and an honest one share two devices. The input is a programme for the hostile one: words and bytes written anywhere
- * into its page, wakes, queues that come and go, suspensions, settings of any keys and types, restarts of the service over the page as
- * it then is. After every step the service's own counts must agree, what it wrote for the honest client must stand in that one's page, and
- * the honest client, of higher priority, runs whenever it is ready.
+ * A hostile client and an honest one share two devices. The input is a programme for the hostile one: words and bytes
+ * written anywhere into its page, wakes, queues that come and go, suspensions, settings of any keys and types, restarts
+ * of the service over the page as it then is. After every step the service's own counts must agree, what it wrote for
+ * the honest client must stand in that one's page, and the honest client, of higher priority, runs whenever it is
+ * ready.
  */
 
 #include <fcntl.h>
@@ -323,7 +324,8 @@ static void forget(Kept k) {
         safe_close(k.pidfd);
 }
 
-/* The page says what it says: a client that is taken over has all its queues, one that is not may only fail as a whole. */
+/* The page says what it says: a client that is taken over has all its queues, one that is not may only fail as a
+ * whole. */
 static void restart(Manager *m, Kept k, uint64_t id, bool must) {
         Client *c;
 

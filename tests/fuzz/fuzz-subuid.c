@@ -3,8 +3,8 @@
 /*
  * Any bytes as /etc/subuid
  *
- * What is made of it is what a walk over its lines says for each uid at and beside the ends of ranges: the first line that has it counts. Nobody becomes
- * root, and who is no sub-uid stays who he is.
+ * What is made of it is what a walk over its lines says for each uid at and beside the ends of ranges: the first line
+ * that has it counts. Nobody becomes root, and who is no sub-uid stays who he is.
  */
 
 #include <stdio.h>

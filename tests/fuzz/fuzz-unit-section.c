@@ -3,7 +3,8 @@
 /*
  * Any bytes as the file of a user's unit: what the library finds in it, and what the service takes of that
  *
- * What is found is "Key=Value" in plain text, of nothing but the lines of [X-XSched], and what is taken is within the ranges.
+ * What is found is "Key=Value" in plain text, of nothing but the lines of [X-XSched], and what is taken is within the
+ * ranges.
  */
 
 #include "service/core/user-units.h"

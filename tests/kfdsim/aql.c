@@ -3,8 +3,9 @@
 /*
  * The AQL client: queues, packets and completions over the real libhsakmt
  *
- * It does what a runtime does, and no more: memory, queue and event come from the thunk; packets, indices and doorbells are plain stores.
- * So whoever stands between a runtime and the kernel stands between this and the simulator in the same way.
+ * It does what a runtime does, and no more: memory, queue and event come from the thunk; packets, indices and doorbells
+ * are plain stores. So whoever stands between a runtime and the kernel stands between this and the simulator in the
+ * same way.
  */
 
 #include <errno.h>

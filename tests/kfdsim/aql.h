@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * AQL: packets and signals as the architected queuing language lays them out, the simulator's kernels, and a client that uses them
+ * AQL: packets and signals as the architected queuing language lays them out, the simulator's kernels, and a client
+ * that uses them
  *
- * Layouts follow the HSA platform system architecture specification 1.2 (packets) and amd_hsa_signal.h (signals). A kernel here is a
- * duration and a proof: AqlPacket.dispatch.kernel_object points to an AqlKernel, kernarg to an AqlProof, and reserved2 is the number of
- * the dispatch, from 1. The engine proves each execution; a reader tells lost, doubled, reordered and unfinished ones apart.
+ * Layouts follow the HSA platform system architecture specification 1.2 (packets) and amd_hsa_signal.h (signals). A
+ * kernel here is a duration and a proof: AqlPacket.dispatch.kernel_object points to an AqlKernel, kernarg to an
+ * AqlProof, and reserved2 is the number of the dispatch, from 1. The engine proves each execution; a reader tells lost,
+ * doubled, reordered and unfinished ones apart.
  */
 
 #include <stdbool.h>
@@ -69,8 +71,8 @@ typedef struct AqlKernel {
         uint64_t duration_ns;
 } AqlKernel;
 
-/* Written by the engine, one packet after the other; read by anybody. Entry N % capacity of `seen` counts the executions of dispatch N; the
- * application clears an entry before it uses it again. */
+/* Written by the engine, one packet after the other; read by anybody. Entry N % capacity of `seen` counts the
+ * executions of dispatch N; the application clears an entry before it uses it again. */
 typedef struct AqlProof {
         uint64_t n_executed;
         uint64_t highest;   /* number of a dispatch so far */

@@ -3,8 +3,8 @@
 /*
  * CRIU_OP of the simulated driver: pausing a whole process
  *
- * As the driver has it: each pause evicts the queues once more, but only one is remembered. So two pauses and one UNPAUSE leave the process
- * evicted for ever, and nothing else undoes a pause: not the death of who called it.
+ * As the driver has it: each pause evicts the queues once more, but only one is remembered. So two pauses and one
+ * UNPAUSE leave the process evicted for ever, and nothing else undoes a pause: not the death of who called it.
  */
 
 #include <errno.h>

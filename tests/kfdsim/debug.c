@@ -3,8 +3,8 @@
 /*
  * DBG_TRAP and RUNTIME_ENABLE of the simulated driver
  *
- * A debugger's death resumes everything. The driver learns of it at once; here the engine of the debugged process looks every now and then,
- * as does every call.
+ * A debugger's death resumes everything. The driver learns of it at once; here the engine of the debugged process looks
+ * every now and then, as does every call.
  */
 
 #include <errno.h>

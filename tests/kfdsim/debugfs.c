@@ -3,9 +3,9 @@
 /*
  * mqds and hqds of the simulated driver: what /sys/kernel/debug/kfd would say
  *
- * Written anew whenever one of them is opened. Of a descriptor only the words that xsched reads are there. Queues come the newest first, and
- * the newest is the one whose directory has the highest inode number, as in sysfs; the file system below need not number so, but then the
- * one order is as good as another.
+ * Written anew whenever one of them is opened. Of a descriptor only the words that xsched reads are there. Queues come
+ * the newest first, and the newest is the one whose directory has the highest inode number, as in sysfs; the file
+ * system below need not number so, but then the one order is as good as another.
  */
 
 #include <stdio.h>

@@ -3,8 +3,9 @@
 /*
  * xsched-demo's tenant on a simulated AMD GPU: Debian's own HSA runtime on kfdsim
  *
- * The same tenant as on a real device (tools/demo/tenant.c), over another kind of work: a kernel is an AQL dispatch whose duration is given in
- * nanoseconds (what the demo calls rounds) and that proves its execution (aql.h). Its doorbells are the runtime's, so the KFD layer gates them.
+ * The same tenant as on a real device (tools/demo/tenant.c), over another kind of work: a kernel is an AQL dispatch
+ * whose duration is given in nanoseconds (what the demo calls rounds) and that proves its execution (aql.h). Its
+ * doorbells are the runtime's, so the KFD layer gates them.
  *
  * The program starts itself again with the simulator behind the layer. The world is KFDSIM_DIR's, which the demo makes.
  */
@@ -53,9 +54,10 @@ static const char *const role_table[_ROLE_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(role, Role);
 
-/* XSched's launch configuration, by $XSCHED_DEMO_WINDOW: "16/8" has 16 dispatches in flight at most, and learns of their ends in batches of 8 only: who
- * has filled the window goes on when the batch at its head is done, with a whole batch. Played by the application, because that is where XSched's
- * shim keeps what is not launched yet; what holds it is the gate behind. */
+/* XSched's launch configuration, by $XSCHED_DEMO_WINDOW: "16/8" has 16 dispatches in flight at most, and learns of
+ * their ends in batches of 8 only: who has filled the window goes on when the batch at its head is done, with a whole
+ * batch. Played by the application, because that is where XSched's shim keeps what is not launched yet; what holds it
+ * is the gate behind. */
 static void window_parse(Work *w) {
         const char *text = getenv(WINDOW_VARIABLE);
 

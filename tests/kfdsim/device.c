@@ -137,8 +137,8 @@ static unsigned direction(KfdNr nr) {
         }
 }
 
-/* As the driver does: what the caller leaves out reads as 0, what it has beyond comes back as it was, and the result is copied out whatever
- * the call said. */
+/* As the driver does: what the caller leaves out reads as 0, what it has beyond comes back as it was, and the result is
+ * copied out whatever the call said. */
 static int call_copied(pid_t owner, unsigned long request, void *arg) {
         uint64_t copy[ARGUMENT_MAX / sizeof(uint64_t)];
         KfdNr nr = (KfdNr) _IOC_NR(request);

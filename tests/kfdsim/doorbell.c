@@ -3,8 +3,9 @@
 /*
  * Doorbells: a page of cells per process and GPU
  *
- * The page is a file, mapped by the application where the driver maps doorbells, and by the engine. A cell is memory, which announces
- * nothing: the engine exchanges it with "silent", so that a second ring with the same value is a ring, too.
+ * The page is a file, mapped by the application where the driver maps doorbells, and by the engine. A cell is memory,
+ * which announces nothing: the engine exchanges it with "silent", so that a second ring with the same value is a ring,
+ * too.
  */
 
 #include <errno.h>

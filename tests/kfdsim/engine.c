@@ -3,12 +3,13 @@
 /*
  * The engine: what executes this process's packets on one GPU
  *
- * The memory of a process is its own, so its packets are executed by a thread of its own; what the processes share is the turn (turn.c). While
- * the process has queues the engine looks at their doorbells: every POLL_BUSY_NS as long as something happens, else every POLL_IDLE_NS.
+ * The memory of a process is its own, so its packets are executed by a thread of its own; what the processes share is
+ * the turn (turn.c). While the process has queues the engine looks at their doorbells: every POLL_BUSY_NS as long as
+ * something happens, else every POLL_IDLE_NS.
  *
- * Simulated time follows real time, but lags behind by what the machine's own scheduling costs: a thread that sleeps for 1 ms wakes up later.
- * So a dispatch begins where the one before it ended, not when the engine woke up, and a stretch in which the engine was not on a
- * processor does not count as executed beyond the end of what it was doing.
+ * Simulated time follows real time, but lags behind by what the machine's own scheduling costs: a thread that sleeps
+ * for 1 ms wakes up later. So a dispatch begins where the one before it ended, not when the engine woke up, and a
+ * stretch in which the engine was not on a processor does not count as executed beyond the end of what it was doing.
  */
 
 #include <errno.h>
@@ -94,8 +95,8 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
         return true;
 }
 
-/* Whoever unmaps the queue of a stopped process takes the execution away from it: then what has been done of the packet counts, its end does
- * not come before the queue is mapped again. */
+/* Whoever unmaps the queue of a stopped process takes the execution away from it: then what has been done of the packet
+ * counts, its end does not come before the queue is mapped again. */
 static bool engine_end_packet(const Engine *e, SimQueue *q) {
         uint32_t expected = SIM_EXECUTING;
 

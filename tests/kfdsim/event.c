@@ -3,12 +3,13 @@
 /*
  * Events of the simulated driver: how a runtime sleeps until a signal changes
  *
- * They belong to the process, so they live in its memory: a table and one lock. As in the driver, a call that waits has a waiter on each of
- * its events, and what happens to an event is noted there: an event that resets itself lets all go on who wait for it, not only the first
- * to look; who waits for several need not find them all raised at the same time; and nobody waits for an event that is destroyed.
+ * They belong to the process, so they live in its memory: a table and one lock. As in the driver, a call that waits has
+ * a waiter on each of its events, and what happens to an event is noted there: an event that resets itself lets all go
+ * on who wait for it, not only the first to look; who waits for several need not find them all raised at the same time;
+ * and nobody waits for an event that is destroyed.
  *
- * All who sleep do so on one word, which changes whenever a waiter does: it is read under the lock, so no change is missed. A signal handler
- * does not end a wait, as with SA_RESTART.
+ * All who sleep do so on one word, which changes whenever a waiter does: it is read under the lock, so no change is
+ * missed. A signal handler does not end a wait, as with SA_RESTART.
  */
 
 #include <errno.h>
@@ -75,7 +76,8 @@ static bool is_signal(uint32_t type) {
         return type == KFD_EVENT_SIGNAL || type == KFD_EVENT_DEBUG;
 }
 
-/* Where the slots of signals are, a runtime learns with each of them, or it makes no use of that one's: then nobody is woken. */
+/* Where the slots of signals are, a runtime learns with each of them, or it makes no use of that one's: then nobody is
+ * woken. */
 static int event_create(KfdCreateEvent *a) {
         for (uint32_t i = 1; i < ELEMENTSOF(events); i++)
                 if (!events[i].used) {

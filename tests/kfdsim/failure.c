@@ -3,9 +3,10 @@
 /*
  * Injected failures: which ioctls of this process fail on purpose
  *
- * KFDSIM_FAIL and kfdsim_fail() take entries "NR:ERROR:COUNT[:SKIP[:late]]", several separated by ';'. After SKIP calls of ioctl number NR
- * (0x07 is UPDATE_QUEUE, 0 is any, -1 any that makes, updates or destroys a queue) the next COUNT fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap
- * that the firmware never answers (timeout-ms) and then fails with ETIME. "late" fails after the call has done its work, because after an
+ * KFDSIM_FAIL and kfdsim_fail() take entries "NR:ERROR:COUNT[:SKIP[:late]]", several separated by ';'. After SKIP calls
+ * of ioctl number NR (0x07 is UPDATE_QUEUE, 0 is any, -1 any that makes, updates or destroys a queue) the next COUNT
+ * fail. ERROR is a number (4 EINTR, 5 EIO, 62 ETIME), or "hang": the call takes as long as an unmap that the firmware
+ * never answers (timeout-ms) and then fails with ETIME. "late" fails after the call has done its work, because after an
  * error of the driver either may be so.
  */
 

@@ -4,7 +4,8 @@
 /*
  * Tests on simulated GPUs: each case is a process of its own in a world of its own
  *
- * A case fails by check(), by dying, or by taking too long. Output is TAP. Nothing is skipped but for a simulator that is not there.
+ * A case fails by check(), by dying, or by taking too long. Output is TAP. Nothing is skipped but for a simulator that
+ * is not there.
  */
 
 #include <stdio.h>

@@ -3,11 +3,12 @@
 /*
  * Between a program and libc: paths of KFD are led to the simulated ones, calls on its fds to the simulation
  *
- * An open of /dev/kfd opens a real file, devices/kfd-PID-N in the shared directory, which is unlinked at once. So the kernel keeps the fds:
- * close, dup, fork, exec and passing them on need no care, and whose device an fd is stands in its name, wherever the fd has come to.
+ * An open of /dev/kfd opens a real file, devices/kfd-PID-N in the shared directory, which is unlinked at once. So the
+ * kernel keeps the fds: close, dup, fork, exec and passing them on need no care, and whose device an fd is stands in
+ * its name, wherever the fd has come to.
  *
- * The simulator's own calls come through here, too. They pass: their paths are none of the driver's, and while the world is being made
- * (inside) nothing is taken for simulated, or making it would wait for itself.
+ * The simulator's own calls come through here, too. They pass: their paths are none of the driver's, and while the
+ * world is being made (inside) nothing is taken for simulated, or making it would wait for itself.
  */
 
 /* Both names of each call are defined below, so neither may be an alias of the other. */
@@ -426,8 +427,9 @@ void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset) 
         return mmap(addr, len, prot, flags, fd, offset);
 }
 
-/* libhsakmt opens the device under a semaphore that belongs to the whole machine. Whoever is killed meanwhile, as tenants of tests are, would
- * leave it taken, and nobody could open a simulated or a real device any more: here each process has one of its own. */
+/* libhsakmt opens the device under a semaphore that belongs to the whole machine. Whoever is killed meanwhile, as
+ * tenants of tests are, would leave it taken, and nobody could open a simulated or a real device any more: here each
+ * process has one of its own. */
 static sem_t open_semaphore;
 
 static void open_semaphore_init(void) {

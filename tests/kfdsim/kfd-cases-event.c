@@ -176,8 +176,8 @@ static bool waiters_are_through(const EventWaiter *w, unsigned n) {
         return true;
 }
 
-/* An event that resets itself lets all go on. That a thread sleeps does not say that it is in the driver already: then it did not wait when
- * the event was raised, takes it for itself alone, and all begin again. */
+/* An event that resets itself lets all go on. That a thread sleeps does not say that it is in the driver already: then
+ * it did not wait when the event was raised, takes it for itself alone, and all begin again. */
 static int event_for_many(int fd) {
         EventWaiter w[WAITERS];
         KfdCreateEvent e;

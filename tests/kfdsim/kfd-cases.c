@@ -3,12 +3,14 @@
 /*
  * kfd-cases: what KFD answers to whom, as one table
  *
- * Every rule that hal/kfd, the shim and the simulator rely on and that shows without a GPU is a row here: which errno, which permission,
- * which number comes back. The program runs against whatever answers to /dev/kfd: a real amdgpu driver in the virtual machine (tests/vm),
- * and the simulator under the same name. Both must give the same answers, so that the simulator cannot drift from the kernel.
+ * Every rule that hal/kfd, the shim and the simulator rely on and that shows without a GPU is a row here: which errno,
+ * which permission, which number comes back. The program runs against whatever answers to /dev/kfd: a real amdgpu
+ * driver in the virtual machine (tests/vm), and the simulator under the same name. Both must give the same answers, so
+ * that the simulator cannot drift from the kernel.
  *
- * Output is TAP. "kfd-cases --list" names the cases. Needs root, for the rows that drop privileges. The cases run one after the other, each in a
- * child process of its own: KFD keeps state per process, and what one case leaves behind must not be another's beginning.
+ * Output is TAP. "kfd-cases --list" names the cases. Needs root, for the rows that drop privileges. The cases run one
+ * after the other, each in a child process of its own: KFD keeps state per process, and what one case leaves behind
+ * must not be another's beginning.
  */
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * load-local MODULE [ARGUMENT...]: calls test_main() of a module that is loaded privately, as Python loads its extensions
+ * load-local MODULE [ARGUMENT...]: calls test_main() of a module that is loaded privately, as Python loads its
+ * extensions
  */
 
 #include <dlfcn.h>

@@ -3,8 +3,8 @@
 /*
  * kfdsim-mapped: what the simulated hardware works on, without becoming one of its processes
  *
- * Prints "PID QUEUE GPU MAPPED" for each queue of the world in KFDSIM_DIR, and "gpu GPU MAPS" with the times that queues of a GPU have been
- * unmapped and mapped.
+ * Prints "PID QUEUE GPU MAPPED" for each queue of the world in KFDSIM_DIR, and "gpu GPU MAPS" with the times that
+ * queues of a GPU have been unmapped and mapped.
  */
 
 #include <fcntl.h>

@@ -3,8 +3,9 @@
 /*
  * Memory of the simulated driver: every allocation is host memory at the address that the runtime chose
  *
- * But for memory of the application that the GPU shall see, too: that is where it is, and the GPU has another address for it. Two addresses of
- * private memory cannot be had, so who reads and writes as the GPU does asks for the other one.
+ * But for memory of the application that the GPU shall see, too: that is where it is, and the GPU has another address
+ * for it. Two addresses of private memory cannot be had, so who reads and writes as the GPU does asks for the other
+ * one.
  */
 
 #include <errno.h>

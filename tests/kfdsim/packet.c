@@ -108,7 +108,8 @@ static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_
         }
 }
 
-/* The slot is free before the read index says so, and the signal comes last: who waits for it finds the queue's indices up to date. */
+/* The slot is free before the read index says so, and the signal comes last: who waits for it finds the queue's indices
+ * up to date. */
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns) {
         if (is_sdma(q)) {
                 sim_sdma_retire(q);

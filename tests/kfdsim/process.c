@@ -3,9 +3,10 @@
 /*
  * Processes of the simulated driver: who has opened the device, and what goes when one has died
  *
- * A record lives until its process has ended, as in the driver, and is then removed by whoever next looks for a process; the start time
- * tells a dead process from another with its number. Calls about one process come one after the other (the driver holds the process's
- * lock throughout a call); the world's own lock is held for moments only, so nobody who waits for an engine keeps others from the world.
+ * A record lives until its process has ended, as in the driver, and is then removed by whoever next looks for a
+ * process; the start time tells a dead process from another with its number. Calls about one process come one after the
+ * other (the driver holds the process's lock throughout a call); the world's own lock is held for moments only, so
+ * nobody who waits for an engine keeps others from the world.
  */
 
 #include <errno.h>
@@ -114,8 +115,8 @@ SimProcess *sim_process_get(pid_t pid) {
         return NULL;
 }
 
-/* A cached record is ours as long as it carries our number: nobody removes that of a live process. What this process had before it
- * called exec() is not ours. */
+/* A cached record is ours as long as it carries our number: nobody removes that of a live process. What this process
+ * had before it called exec() is not ours. */
 SimProcess *sim_process_self(void) {
         static SimProcess *self;
         static pid_t self_pid;

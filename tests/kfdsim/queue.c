@@ -3,13 +3,15 @@
 /*
  * Queues of the simulated driver: making, updating, unmapping
  *
- * Whether a queue may execute is one function of its percentage, of what a debugger or a checkpoint did, and of nothing else:
- * queue_may_run(). sim_queues_apply() brings `mapped` there; it is where a call waits for the engine and where the cost of a map is paid.
+ * Whether a queue may execute is one function of its percentage, of what a debugger or a checkpoint did, and of nothing
+ * else: queue_may_run(). sim_queues_apply() brings `mapped` there; it is where a call waits for the engine and where
+ * the cost of a map is paid.
  *
- * The engine's half of the hand-shake: it sets `execution`, and then looks at `mapped`; here `mapped` is cleared, and then `execution` is
- * waited for. Both are sequentially consistent, so no engine executes a queue that has been unmapped. The engine of a process that is
- * stopped by a signal cannot answer: the execution is taken away from it (EXECUTING becomes IDLE), and it finds that out before the
- * packet's end (engine_end_packet()), because that needs EXECUTING.
+ * The engine's half of the hand-shake: it sets `execution`, and then looks at `mapped`; here `mapped` is cleared, and
+ * then `execution` is waited for. Both are sequentially consistent, so no engine executes a queue that has been
+ * unmapped. The engine of a process that is stopped by a signal cannot answer: the execution is taken away from it
+ * (EXECUTING becomes IDLE), and it finds that out before the packet's end (engine_end_packet()), because that needs
+ * EXECUTING.
  */
 
 #include <errno.h>
@@ -131,7 +133,8 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
                                 !atomic_load(&q->mapped))
                         r = queue_wait_stopped(q, p) ?: r;
         }
-        /* Firmware is not asked whether anything is new: an update costs, whatever it changes. Only MES is told of single queues. */
+        /* Firmware is not asked whether anything is new: an update costs, whatever it changes. Only MES is told of
+         * single queues. */
         if (only && only->flags & SIM_QUEUE_UPDATED && !w->gpus[only->gpu].mes)
                 paying |= 1U << only->gpu;
         sim_unlock();

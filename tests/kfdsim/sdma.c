@@ -3,9 +3,10 @@
 /*
  * SDMA: the copies of a runtime
  *
- * A ring of packets of differing length, of which both indices and the doorbell count bytes. Only what ROCr builds of a linear copy is
- * known: wait for a word of memory, take the time, flush, copy, add to the signal or write it, raise the event. A copy takes no simulated time,
- * and has its turn as kernels have. At any other packet the queue stands, as one of the hardware would that was given nonsense.
+ * A ring of packets of differing length, of which both indices and the doorbell count bytes. Only what ROCr builds of a
+ * linear copy is known: wait for a word of memory, take the time, flush, copy, add to the signal or write it, raise the
+ * event. A copy takes no simulated time, and has its turn as kernels have. At any other packet the queue stands, as one
+ * of the hardware would that was given nonsense.
  *
  * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
  */

@@ -4,8 +4,8 @@
 /*
  * The KFD layer in a process with queues, against a service that does what the test says
  *
- * For programs that run with libxsched-kfd.so and libkfdsim.so preloaded, in this order. Each case is a process of its own with an AQL
- * client over the real libhsakmt; what became of every dispatch is asked of the proofs.
+ * For programs that run with libxsched-kfd.so and libkfdsim.so preloaded, in this order. Each case is a process of its
+ * own with an AQL client over the real libhsakmt; what became of every dispatch is asked of the proofs.
  */
 
 #include "aql.h"

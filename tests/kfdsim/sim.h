@@ -4,45 +4,52 @@
 /*
  * kfdsim: a simulated /dev/kfd
  *
- * A library to preload (libkfdsim.so). It answers to /dev/kfd, its topology directory and the render nodes, below the real libhsakmt and
- * above libc, and executes AQL packets. Processes that name the same directory in KFDSIM_DIR share the same GPUs: they take turns on them, hold
- * each other up and see each other's queues, as with a driver.
+ * A library to preload (libkfdsim.so). It answers to /dev/kfd, its topology directory and the render nodes, below the
+ * real libhsakmt and above libc, and executes AQL packets. Processes that name the same directory in KFDSIM_DIR share
+ * the same GPUs: they take turns on them, hold each other up and see each other's queues, as with a driver.
  *
  * What it models
- *   - the ioctls of KFD 1.17 that a runtime needs for queues, memory and events, with their permission rules and error codes; the table in
- *     kfd-cases.c runs here and against a real driver;
+ *   - the ioctls of KFD 1.17 that a runtime needs for queues, memory and events, with their permission rules and error
+ *     codes; the table in kfd-cases.c runs here and against a real driver;
  *   - several GPUs of several generations; AQL rings, kernel dispatch and barrier packets, completion signals;
  *   - a dispatch takes simulated time on the GPU, in real time, and leaves a proof of its execution (aql.h);
- *   - hardware scheduling (HWS): processes with runnable queues share a GPU by round-robin quanta; an UPDATE_QUEUE or the like costs
- *     time, and on HWS GPUs stops everybody's queues on that GPU for that time; on MES GPUs only the process's own;
- *   - context save (CWSR): a running dispatch stops when its queue is unmapped, and goes on where it stopped; with cwsr=0 it ends first;
- *   - SDMA queues, as far as ROCr uses them for linear copies (sdma.c): the copies of HIP arrive, between memory of the host and of a GPU;
+ *   - hardware scheduling (HWS): processes with runnable queues share a GPU by round-robin quanta; an UPDATE_QUEUE or
+ *     the like costs time, and on HWS GPUs stops everybody's queues on that GPU for that time; on MES GPUs only the
+ *     process's own;
+ *   - context save (CWSR): a running dispatch stops when its queue is unmapped, and goes on where it stopped; with
+ *     cwsr=0 it ends first;
+ *   - SDMA queues, as far as ROCr uses them for linear copies (sdma.c): the copies of HIP arrive, between memory of the
+ *     host and of a GPU;
  *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
  *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
  * What it does not model
- *   - instructions: a kernel is a duration and a proof. A real code object "runs" for a default time and does nothing, and that is where HIP on
- *     kfdsim ends: streams, events and copies work; kernels are launched and end, and what they should have computed is not there. That goes for
- *     what runtimes do by kernels of their own, too: hipMemset, copies within a GPU;
- *   - SDMA packets for anything else (rectangles, fills): the queue stands there, which is said once on stderr; a copy takes no time, and has
- *     its turn between kernels, not beside them;
+ *   - instructions: a kernel is a duration and a proof. A real code object "runs" for a default time and does nothing,
+ *     and that is where HIP on kfdsim ends: streams, events and copies work; kernels are launched and end, and what
+ *     they should have computed is not there. That goes for what runtimes do by kernels of their own, too: hipMemset,
+ *     copies within a GPU;
+ *   - SDMA packets for anything else (rectangles, fills): the queue stands there, which is said once on stderr; a copy
+ *     takes no time, and has its turn between kernels, not beside them;
  *   - PM4 queues: they can be made, unmapped and destroyed, and never run;
- *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority is remembered and
- *     has no effect;
+ *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority
+ *     is remembered and has no effect;
  *   - with cwsr=0 an unmap waits for the dispatch of its own queue only, while a real HWS waits for everybody's;
- *   - memory: every allocation is host memory, and every address is the CPU's (but for copies from and to memory that the application has
- *     registered); running out of it, eviction and SVM do not happen; memory that was freed may be freed and mapped again;
- *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process only;
+ *   - memory: every allocation is host memory, and every address is the CPU's (but for copies from and to memory that
+ *     the application has registered); running out of it, eviction and SVM do not happen; memory that was freed may be
+ *     freed and mapped again;
+ *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process
+ *     only;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
  *   - nothing of it says how long anything takes on real hardware.
  *
  * Environment
  *   KFDSIM_DIR   the shared directory, made if missing; mandatory
- *   KFDSIM_GPUS  models, "gfx90a,gfx906,gfx1030,gfx1100" (any, repeated as wanted); read by the process that makes the world; "" is no GPU
- *   KFDSIM_OPTS  comma-separated, likewise: strict (1), cwsr (1), quantum-us (1000), map-us (cost of one unmap and map, 50), timeout-ms (of
- *                an unmap; the driver's 9 s, scaled: 900), api-minor (17)
+ *   KFDSIM_GPUS  models, "gfx90a,gfx906,gfx1030,gfx1100" (any, repeated as wanted); read by the process that makes the
+ *                world; "" is no GPU
+ *   KFDSIM_OPTS  comma-separated, likewise: strict (1), cwsr (1), quantum-us (1000), map-us (cost of one unmap and map,
+ *                50), timeout-ms (of an unmap; the driver's 9 s, scaled: 900), api-minor (17)
  *   KFDSIM_FAIL  which calls of this process fail on purpose: see failure.c
  */
 
@@ -126,8 +133,8 @@ typedef enum SimExecution {
         SIM_RETIRING, /* past the point where an unmap can stop the dispatch */
 } SimExecution;
 
-/* The id of a record whose queue was destroyed: only a queue of the same process on the same GPU takes it again, since that process's
- * engine may still look at it. */
+/* The id of a record whose queue was destroyed: only a queue of the same process on the same GPU takes it again, since
+ * that process's engine may still look at it. */
 #define SIM_QUEUE_GONE UINT32_MAX
 
 typedef struct SimQueue {
@@ -176,7 +183,8 @@ SimProcess *sim_process_find(pid_t pid);
 SimProcess *sim_process_self(void); /* as sim_process_get() of the caller, fast */
 void sim_processes_sweep(void);     /* forgets the dead */
 
-/* One call about a process at a time; both under the lock, which the first gives up while it waits. False: it has died meanwhile. */
+/* One call about a process at a time; both under the lock, which the first gives up while it waits. False: it has died
+ * meanwhile. */
 bool sim_process_enter(SimProcess *p);
 void sim_process_leave(SimProcess *p);
 
@@ -190,7 +198,8 @@ uint32_t sim_gpu_index(const SimGpu *g);
 bool sim_queue_is_of(const SimQueue *q, const SimProcess *p);
 SimQueue *sim_queue_find(const SimProcess *p, uint32_t id);
 
-/* Files below the simulated /sys and /dev: those of the world, and those that come and go with processes and queues (under the lock). */
+/* Files below the simulated /sys and /dev: those of the world, and those that come and go with processes and queues
+ * (under the lock). */
 int sim_file_put(const char *name, const char *format, ...) _printf_(2, 3);
 void sim_tree_remove(const char *name);
 int sim_topology_write(const SimWorld *w);
@@ -233,8 +242,9 @@ int sim_debug_ioctl(KfdDbgTrap *a);
 void sim_debug_sweep(SimProcess *t); /* under the lock: lets go of a process whose debugger has died */
 int sim_runtime_ioctl(SimProcess *p, KfdRuntimeEnable *a);
 
-/* In sim_process_enter(), under the lock, which is given up while it waits. Brings `mapped` of those of the process's queues (or of `only`)
- * to what percentage, flags and pauses say; waits until no engine executes one that is unmapped; models the cost. 0, or -ETIME. */
+/* In sim_process_enter(), under the lock, which is given up while it waits. Brings `mapped` of those of the process's
+ * queues (or of `only`) to what percentage, flags and pauses say; waits until no engine executes one that is unmapped;
+ * models the cost. 0, or -ETIME. */
 int sim_queues_apply(SimProcess *p, SimQueue *only);
 
 /* Doorbells: the mapping for an application (MAP_FAILED on error), and the simulator's own of this process (NULL). */

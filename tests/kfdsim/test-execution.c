@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What simulated GPUs execute: once, in order, for as long as it takes, on each GPU and queue; and what a proof says when not
+ * What simulated GPUs execute: once, in order, for as long as it takes, on each GPU and queue; and what a proof says
+ * when not
  */
 
 #include <dirent.h>

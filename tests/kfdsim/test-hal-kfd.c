@@ -3,7 +3,8 @@
 /*
  * The HAL's conformance suite over the KFD backend, on simulated GPUs
  *
- * Queues and work are the AQL client's. What the backend needs to know of a queue passes this program's own ioctl() on its way to the driver.
+ * Queues and work are the AQL client's. What the backend needs to know of a queue passes this program's own ioctl() on
+ * its way to the driver.
  */
 
 #undef _FILE_OFFSET_BITS
@@ -142,8 +143,9 @@ static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
         return t->n++;
 }
 
-/* Simulated time is real time, and the machine has other things to do: whatever the GPU is to finish in this time is waited for. Queues of one
- * process come one after the other, each until it is empty: a time that is to show progress of all has to be as long as all of them together. */
+/* Simulated time is real time, and the machine has other things to do: whatever the GPU is to finish in this time is
+ * waited for. Queues of one process come one after the other, each until it is empty: a time that is to show progress
+ * of all has to be as long as all of them together. */
 static void run(void *unused, uint64_t ns) {
         struct timespec ts = ns_to_timespec((ns >= LONG_NS ? ns * n_queues : ns) * SCALE);
         uint64_t work = 0;

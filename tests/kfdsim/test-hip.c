@@ -3,8 +3,8 @@
 /*
  * Debian's own HIP on simulated GPUs: it starts, has streams and events, and its copies arrive
  *
- * "test-hip MODEL..." expects these GPUs. What HIP does by kernels of its own (hipMemset, copies within a GPU) has no effect here, for the
- * simulator executes no instructions; it only has to end. TAP.
+ * "test-hip MODEL..." expects these GPUs. What HIP does by kernels of its own (hipMemset, copies within a GPU) has no
+ * effect here, for the simulator executes no instructions; it only has to end. TAP.
  */
 
 #include <hip/hip_runtime_api.h>

@@ -95,7 +95,8 @@ static void case_fds(void) {
         CHECK(scheduler_until(s, client->n_queues == 0));
 }
 
-/* Numbers in several ranges of the table: with a layer whose ranges are of this size, since those of the real one need a raised limit. */
+/* Numbers in several ranges of the table: with a layer whose ranges are of this size, since those of the real one need
+ * a raised limit. */
 static void case_far_fds(void) {
         const int range = (int) strtol(getenv("XSCHED_TEST_FDS") ?: "65536", NULL, 10);
         const int numbers[] = {range - 1, range, 2 * range - 1, 2 * range, 5 * range + 7};
@@ -291,7 +292,8 @@ static void case_ways(void) {
                 use(ways[i]());
 }
 
-/* A file that came back to the process by another number is still the same: queues end with the last fd that is known, and not before. */
+/* A file that came back to the process by another number is still the same: queues end with the last fd that is known,
+ * and not before. */
 static void case_same_file(void) {
         KfdCreateQueue a;
         start(GFX90A);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Eight queues in four processes on two GPUs, and a service that holds and lets go at random: nothing is lost, doubled or out of order
+ * Eight queues in four processes on two GPUs, and a service that holds and lets go at random: nothing is lost, doubled
+ * or out of order
  *
- * The processes are AQL clients under the layer; each checks its own proofs at the end. XSCHED_TEST_SEED replaces the seed,
- * XSCHED_TEST_CYCLES the number of changes.
+ * The processes are AQL clients under the layer; each checks its own proofs at the end. XSCHED_TEST_SEED replaces the
+ * seed, XSCHED_TEST_CYCLES the number of changes.
  */
 
 #include <inttypes.h>

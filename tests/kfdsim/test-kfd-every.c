@@ -3,11 +3,12 @@
 /*
  * Every call into the driver fails once, with every error: an application sees its own calls fail, and nothing else
  *
- * The scenario is a process with queues that are made, held, made while others are held, updated and destroyed while held, let go, and outlive
- * the service. It is run anew for the first call, the second, and so on, until one run had no such call. Whatever fails: what has been
- * launched on a queue that the application has is executed, once and in order.
+ * The scenario is a process with queues that are made, held, made while others are held, updated and destroyed while
+ * held, let go, and outlive the service. It is run anew for the first call, the second, and so on, until one run had no
+ * such call. Whatever fails: what has been launched on a queue that the application has is executed, once and in order.
  *
- *      test-kfd-every [--long]           most errors at each call about queues, and one of them at each call; --long: all at each
+ *      test-kfd-every [--long]           most errors at each call about queues, and one of them at each call; --long:
+ *                                        all at each
  *      test-kfd-every FAILURE            one run, as KFDSIM_FAIL has it
  */
 
@@ -174,7 +175,8 @@ static int run_with(const char *failure) {
         return -EIO;
 }
 
-/* What the driver may answer; each before and after it has done its work, but that both come to the same where nothing can have been done. */
+/* What the driver may answer; each before and after it has done its work, but that both come to the same where nothing
+ * can have been done. */
 static const struct {
         int error;
         const char *how;

@@ -7,7 +7,8 @@
 #include "common/macro.h"
 #include "shim-kfd.h"
 
-/* At each call of a batch, before and after it has done its work: nobody is held then, and the level is known to be lower. */
+/* At each call of a batch, before and after it has done its work: nobody is held then, and the level is known to be
+ * lower. */
 static void fail_hold(const char *error, int skip, const char *how) {
         AqlQueue *q[3];
 
@@ -86,7 +87,8 @@ static void case_fail_release_late(void) {
         fail_release(1, ":late");
 }
 
-/* A hold fails, what was to undo it fails, too, and the service is gone: nobody says anything any more, and the queues run. */
+/* A hold fails, what was to undo it fails, too, and the service is gone: nobody says anything any more, and the queues
+ * run. */
 static void fail_rollback(const char *error, int count, const char *how) {
         start(GFX90A);
         AqlQueue *a = queue(), *b = queue();

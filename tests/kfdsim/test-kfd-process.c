@@ -206,8 +206,8 @@ static void case_exec_held(void) {
 
 /* --- the service --- */
 
-/* A scheduler in a process of its own, which holds whatever comes for as long as it renews the lease: a while after it was stopped, or at once when it
- * is killed, everything runs. */
+/* A scheduler in a process of its own, which holds whatever comes for as long as it renews the lease: a while after it
+ * was stopped, or at once when it is killed, everything runs. */
 static pid_t holder_start(void) {
         pid_t pid = fork();
         CHECK(pid >= 0);

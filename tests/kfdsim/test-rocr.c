@@ -3,8 +3,9 @@
 /*
  * Debian's own ROCr on a simulated GPU: an application of libhsa-runtime64, whose packets are executed
  *
- * "test-rocr GPUS" expects that many GPU agents, and uses a queue on each: barrier packets that wait for a signal of the host, kernel
- * dispatches that prove their execution, completion by waiting blocked (for ever: a wait that nobody ends is a failure) and active. TAP.
+ * "test-rocr GPUS" expects that many GPU agents, and uses a queue on each: barrier packets that wait for a signal of
+ * the host, kernel dispatches that prove their execution, completion by waiting blocked (for ever: a wait that nobody
+ * ends is a failure) and active. TAP.
  */
 
 #include <hsa/hsa.h>

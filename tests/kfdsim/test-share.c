@@ -143,7 +143,8 @@ static void case_fork(void) {
         queue_close_clean(q);
 }
 
-/* exec leaves nothing behind once the new program uses the device: its queues start at number 0, and those of before are gone. */
+/* exec leaves nothing behind once the new program uses the device: its queues start at number 0, and those of before
+ * are gone. */
 static void exec_self(void *userdata) {
         AqlDevice d = device_open(0);
         char self[] = "/proc/self/exe", role[] = "--after-exec", *argv[] = {self, role, NULL};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD layer under Debian's own HIP: the queue of a stream is captured, held in the driver and at the gate, and let go
+ * The KFD layer under Debian's own HIP: the queue of a stream is captured, held in the driver and at the gate, and let
+ * go
  *
  * To be run with libxsched-kfd.so and libkfdsim.so preloaded; the service does what the test says.
  */
@@ -55,7 +56,8 @@ static unsigned n_made(void) {
         return n;
 }
 
-/* HIP makes its queues when it needs them: after a marker those of kernels are there, and none of copies. Each is known some time later. */
+/* HIP makes its queues when it needs them: after a marker those of kernels are there, and none of copies. Each is known
+ * some time later. */
 static void hip_start(void) {
         s = fake_scheduler_new(bus.address);
         fake_scheduler_own(s);
@@ -127,7 +129,8 @@ static void case_captured(void) {
         CHECK_HIP(hipStreamDestroy(stream));
 }
 
-/* Unmapped in the driver, and whoever rings waits, with HIP's lock of the stream: hipEventQuery() would wait, too. Then all goes on. */
+/* Unmapped in the driver, and whoever rings waits, with HIP's lock of the stream: hipEventQuery() would wait, too. Then
+ * all goes on. */
 static void case_held(void) {
         pthread_t thread;
         hip_start();

@@ -3,8 +3,8 @@
 /*
  * The KFD layer under Debian's own HSA runtime: doorbells are found, counted, and wait at the gate
  *
- * A module, loaded privately by load-local together with the runtime that it is linked to. To be run with libxsched-kfd.so and libkfdsim.so
- * preloaded; the service does what the test says.
+ * A module, loaded privately by load-local together with the runtime that it is linked to. To be run with
+ * libxsched-kfd.so and libkfdsim.so preloaded; the service does what the test says.
  */
 
 #include <hsa/hsa.h>
@@ -230,7 +230,8 @@ static void case_gate(void) {
         fake_run(client->f, our_slot);
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)
                 CHECK(pthread_join(threads[i], NULL) == 0);
-        /* The simulator's doorbell is a cell of memory: of stores at the same time it sees the last, which is not always the highest. */
+        /* The simulator's doorbell is a cell of memory: of stores at the same time it sees the last, which is not
+         * always the highest. */
         hsa_signal_store_screlease(
                         queue->doorbell_signal, (int64_t) hsa_queue_load_write_index_relaxed(queue) - 1);
         finish();
@@ -261,7 +262,8 @@ static void on_signal_at_gate(int unused) {
         atomic_store(&handled, true);
 }
 
-/* Recursion: a thread that waits at the gate launches from a handler. That passes, uncounted, and the thread goes on waiting. */
+/* Recursion: a thread that waits at the gate launches from a handler. That passes, uncounted, and the thread goes on
+ * waiting. */
 static void case_handler_at_gate(void) {
         pthread_t thread;
         start();

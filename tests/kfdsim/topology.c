@@ -3,8 +3,8 @@
 /*
  * The topology directory: what /sys/devices/virtual/kfd/kfd/topology says about the simulated GPUs
  *
- * Node 0 is the processor, the GPUs follow, each with an io_link to node 0 and one back. Numbers are plausible for the models, and
- * checked by nobody but libhsakmt.
+ * Node 0 is the processor, the GPUs follow, each with an io_link to node 0 and one back. Numbers are plausible for the
+ * models, and checked by nobody but libhsakmt.
  */
 
 #include <stdio.h>

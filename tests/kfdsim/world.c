@@ -3,8 +3,8 @@
 /*
  * The shared world: making it, finding it
  *
- * The world is a file that every process maps. Whoever finds none makes it under a file lock; the magic is written last. Its mutex is
- * robust: a process that is killed with it leaves it usable.
+ * The world is a file that every process maps. Whoever finds none makes it under a file lock; the magic is written
+ * last. Its mutex is robust: a process that is killed with it leaves it usable.
  */
 
 #include <errno.h>

@@ -5,9 +5,9 @@
  *
  *   attacker [-d DEVICE] [-c CLIENTS] [-q QUEUES] [-n WAITERS] [-l LEVEL] MODE
  *
- * Registers CLIENTS clients with QUEUES queues each on the bus of $XSCHED_BUS_ADDRESS (the system's, if unset) as whoever it is started,
- * prepares its attack, says "ready" and attacks until its standard input ends or it is killed. After "ready" it says nothing, and
- * after the end of the input the one line "N", the number of times it struck.
+ * Registers CLIENTS clients with QUEUES queues each on the bus of $XSCHED_BUS_ADDRESS (the system's, if unset) as
+ * whoever it is started, prepares its attack, says "ready" and attacks until its standard input ends or it is killed.
+ * After "ready" it says nothing, and after the end of the input the one line "N", the number of times it struck.
  *
  *   idle        no attack: the clients are registered, and rest
  *   spin        no attack: keeps a CPU busy, as a yardstick
@@ -15,14 +15,16 @@
  *   wake        a crowd of WAITERS on each client's eventfd, and edges
  *   lifeline    a crowd on each client's end of its lifeline, and edges
  *   futex       a crowd on the verdict word of each client's first queue, and edges
- *   own         a crowd on an eventfd of its own, written all the time: what the kernel makes of it without the service, as a yardstick
- *   leave       processes that register, crowd eventfd and lifeline, hang up, write the eventfd and keep the crowd until they end, one after
- *               the other
+ *   own         a crowd on an eventfd of its own, written all the time: what the kernel makes of it without the
+ *               service, as a yardstick
+ *   leave       processes that register, crowd eventfd and lifeline, hang up, write the eventfd and keep the crowd
+ *               until they end, one after the other
  *   move        processes that are put into two cgroups of its own again and again, with WAITERS others in them
  *   attribute   WAITERS cgroups of its own, with a process that has CLIENTS clients in each, whose attributes change
  *   freeze      WAITERS cgroups of its own, with a process that has CLIENTS clients in each, are frozen and thawed
  *
- * The last three want a cgroup that is delegated to them. A client without a service's answer (cut off, refused) goes on attacking with what it still has.
+ * The last three want a cgroup that is delegated to them. A client without a service's answer (cut off, refused) goes
+ * on attacking with what it still has.
  */
 
 #include <errno.h>
@@ -129,7 +131,8 @@ static int register_client(Target *t) {
 
 /* --- crowds --- */
 
-/* One epoll instance waits for one fd once; copies of it and more instances make the product. Nothing ever wakes the waiters. */
+/* One epoll instance waits for one fd once; copies of it and more instances make the product. Nothing ever wakes the
+ * waiters. */
 static void crowd_fd(int fd) {
         struct epoll_event nothing = {.events = EPOLLPRI | EPOLLET};
         struct rlimit l;
@@ -156,7 +159,8 @@ static void crowd_fd(int fd) {
         free(copies);
 }
 
-/* Without a library: a ring of submissions that nothing completes. Kernels before 6.7, and those that forbid it, know no such waits. */
+/* Without a library: a ring of submissions that nothing completes. Kernels before 6.7, and those that forbid it, know
+ * no such waits. */
 static void crowd_futex(_Atomic uint32_t *word) {
         const unsigned entries = 4096;
 
@@ -236,8 +240,8 @@ static void register_all(void) {
                 fail("calloc", -ENOMEM);
 }
 
-/* The crowd's copies keep the eventfd and our end of the lifeline open; for the service to see the end, the connection of the pair is shut.
- * A process of its own, because only its end takes the crowd away. */
+/* The crowd's copies keep the eventfd and our end of the lifeline open; for the service to see the end, the connection
+ * of the pair is shut. A process of its own, because only its end takes the crowd away. */
 static void leave_and_come(void) {
         pid_t pid = fork();
 
@@ -334,7 +338,8 @@ static void prepare_move(void) {
                 (void) snprintf(movers[i], sizeof(movers[i]), "%d", (int) start_in(procs[i], true));
 }
 
-/* Who is put where he is already is as good as one who comes, and costs less. In turns: two events that are alike are one. */
+/* Who is put where he is already is as good as one who comes, and costs less. In turns: two events that are alike are
+ * one. */
 static void move(void) {
         for (unsigned i = 0; i < 2; i++, n_strikes++)
                 if (write(procs[i], movers[i], strlen(movers[i])) < 0)

@@ -4,8 +4,8 @@
 /*
  * Cases that are processes of their own, each on a bus of its own
  *
- * That is what a client is: one per process, and never torn down. The program calls itself for each case, so that constructors see the
- * case's environment.
+ * That is what a client is: one per process, and never torn down. The program calls itself for each case, so that
+ * constructors see the case's environment.
  */
 
 #include <stddef.h>
@@ -34,5 +34,6 @@ typedef struct BusCase {
 
 extern PrivateBus bus; /* of the running case; XSCHED_BUS_ADDRESS names it, too */
 
-/* main(): all cases, or the one that `wanted` names. `self` are the arguments by which the program is called again, before the name. */
+/* main(): all cases, or the one that `wanted` names. `self` are the arguments by which the program is called again,
+ * before the name. */
 int bus_cases_run(const BusCase *cases, size_t n, const char *const *self, const char *wanted);

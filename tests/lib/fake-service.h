@@ -4,8 +4,8 @@
 /*
  * The service's side of the data plane, without a service: a page, an eventfd, and verdicts at the test's word
  *
- * Both sides of the page are mapped separately, as in two processes, so that an address of one side never works by chance
- * on the other.
+ * Both sides of the page are mapped separately, as in two processes, so that an address of one side never works by
+ * chance on the other.
  */
 
 #include "common/page.h"

@@ -40,7 +40,8 @@ void bench_run_to_end(Bench *b);         /* lets go of all, and waits */
 uint64_t suite_seed(void);
 uint64_t next_random(uint64_t *seed);
 
-/* Random holds and releases of random batches, with work coming in all the time and, where that can be, calls that fail. */
+/* Random holds and releases of random batches, with work coming in all the time and, where that can be, calls that
+ * fail. */
 void bench_random_cycles(Bench *b, unsigned n_cycles, uint64_t seed);
 
 /* hal-suite-process.c: a process of the suite's own, that runs role(), and its shared memory. */

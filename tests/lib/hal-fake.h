@@ -4,10 +4,10 @@
 /*
  * A simulated device in memory
  *
- * Time is simulated: it goes on by fake_device_run() and by the cost of holds and releases, and by nothing else. Each queue
- * is an engine of its own that works through its dispatches in order, one at a time, at full speed; a hold stops it in the
- * middle of a dispatch, a release goes on from there. There is no interference between queues, no memory and no caches:
- * what it is good for is counting, to the nanosecond, what was done when and how often.
+ * Time is simulated: it goes on by fake_device_run() and by the cost of holds and releases, and by nothing else. Each
+ * queue is an engine of its own that works through its dispatches in order, one at a time, at full speed; a hold stops
+ * it in the middle of a dispatch, a release goes on from there. There is no interference between queues, no memory and
+ * no caches: what it is good for is counting, to the nanosecond, what was done when and how often.
  *
  * Thread safety: every function may be called from any thread.
  */
@@ -31,7 +31,8 @@ FakeDevice *fake_device_free(FakeDevice *d);
 
 void fake_device_set_costs(FakeDevice *d, const HalCosts *costs);
 
-/* Of the driver's calls to come, `after` succeed and the next one fails with `error` (negative) and changes nothing. 0: no failure. */
+/* Of the driver's calls to come, `after` succeed and the next one fails with `error` (negative) and changes nothing. 0:
+ * no failure. */
 void fake_device_fail(FakeDevice *d, unsigned after, int error);
 
 void fake_device_run(FakeDevice *d, uint64_t ns);

@@ -3,8 +3,8 @@
 /*
  * The conformance suite of HAL backends: several processes, and processes that end
  *
- * Each is the program called again, so that no runtime comes into it half alive. What they share is what the backend makes them share: the
- * simulated GPUs, the CPU's OpenCL device, or nothing.
+ * Each is the program called again, so that no runtime comes into it half alive. What they share is what the backend
+ * makes them share: the simulated GPUs, the CPU's OpenCL device, or nothing.
  */
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 /*
  * The conformance suite of HAL backends: holds that come from a service, by way of libxsched
  *
- * A worker has the queues, and is libxsched's client; the suite itself is the service. What is held runs again when the service does not renew its
- * lease, as one that is stopped, and when it is gone.
+ * A worker has the queues, and is libxsched's client; the suite itself is the service. What is held runs again when the
+ * service does not renew its lease, as one that is stopped, and when it is gone.
  */
 
 #include <pthread.h>
@@ -28,7 +28,8 @@
 
 /* --- the worker --- */
 
-/* Calls of a backend are serialised, and nothing changes while time passes: the driver's run() waits for what is not held. */
+/* Calls of a backend are serialised, and nothing changes while time passes: the driver's run() waits for what is not
+ * held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int apply(XschedQueue *const *unused, void *const *userdata, uint32_t n, int held) {

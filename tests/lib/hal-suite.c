@@ -384,7 +384,8 @@ static void test_destroy_while_held(void **state) {
         bench_assert_all_done(b);
 }
 
-/* Queues come and go among random holds; each is asked for its accounts before it goes, unless it goes in the middle of its work. */
+/* Queues come and go among random holds; each is asked for its accounts before it goes, unless it goes in the middle of
+ * its work. */
 static void test_random_life(void **state) {
         Bench *b = *state;
         uint64_t seed = suite_seed();
@@ -482,7 +483,8 @@ int hal_suite_main(const HalDriver *const *drivers, int argc, char *argv[]) {
         suite_is_long = argc > 1 && streq(argv[1], "--long");
         for (; *drivers; drivers++) {
                 driver = *drivers;
-                /* Those with processes first: a runtime that this one has started would come into its children half alive. */
+                /* Those with processes first: a runtime that this one has started would come into its children half
+                 * alive. */
                 failed += run_group("processes", suite_process_tests, suite_n_process_tests);
                 failed += run_group("service", suite_service_tests, suite_n_service_tests);
                 failed += run_one_process();

@@ -4,12 +4,13 @@
 /*
  * The conformance suite of HAL backends
  *
- * The same cases for every backend: written against its HalOps, and against a driver that can make devices and queues, submit work, let
- * time pass, and prove what was done. A case that a backend's traits exclude is left out by the traits, never by its name.
+ * The same cases for every backend: written against its HalOps, and against a driver that can make devices and queues,
+ * submit work, let time pass, and prove what was done. A case that a backend's traits exclude is left out by the
+ * traits, never by its name.
  *
- * Three files. hal-suite.c is one process and its queues; hal-suite-process.c several processes on what the backend's device is to them, and
- * processes that fork, exit and are killed while they are held; hal-suite-service.c holds that come from a service, by way of libxsched,
- * and end with it.
+ * Three files. hal-suite.c is one process and its queues; hal-suite-process.c several processes on what the backend's
+ * device is to them, and processes that fork, exit and are killed while they are held; hal-suite-service.c holds that
+ * come from a service, by way of libxsched, and end with it.
  */
 
 #include "hal/hal.h"
@@ -36,6 +37,7 @@ typedef struct HalDriver {
         void (*inject)(void *device, unsigned after, int error);
 } HalDriver;
 
-/* main(): all cases, for each driver of the list, which NULL ends. The suite calls the program again for its processes, with arguments of its own;
- * "--long" is the variant that takes minutes. HAL_SEED replaces the seed of what is random. Returns an exit status. */
+/* main(): all cases, for each driver of the list, which NULL ends. The suite calls the program again for its processes,
+ * with arguments of its own; "--long" is the variant that takes minutes. HAL_SEED replaces the seed of what is random.
+ * Returns an exit status. */
 int hal_suite_main(const HalDriver *const *drivers, int argc, char *argv[]);

@@ -9,7 +9,8 @@
  *   begin Q       one launch on queue Q passes the gate: "tracked" or "untracked", late if the gate is held
  *   complete Q    it has completed
  *   run N         N launches on every queue, each completed at once: "ran"
- *   work          launches on the first queue one after the other from now on, in the background, each one step of a sum: "working"
+ *   work          launches on the first queue one after the other from now on, in the background, each one step of a
+ *                 sum: "working"
  *   stream        as work, but the next launch waits while one runs: "streaming"
  *   progress      steps so far
  *   worked        microseconds that they took, without the waits in between

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often the thread of that name has gone to sleep so far: what it does when it has nothing to do, and between two looks when it polls. 0:
- * there is no such thread. */
+/* How often the thread of that name has gone to sleep so far: what it does when it has nothing to do, and between two
+ * looks when it polls. 0: there is no such thread. */
 uint64_t thread_sleeps(const char *name);
 
 /* Whether it sleeps through a while. */

@@ -6,12 +6,12 @@
  *
  * The models beside this file check the protocol; this checks that the code is that protocol. The sides (threads of
  * a client, its control thread, the service, a clock) run as coroutines on one thread. Every atomic access, futex call
- * and message is a point where another side may go on, and the explorer runs a scenario again and again until every order
- * with at most `preemptions` forced switches has been seen. Each order ends with a check of what must hold then.
+ * and message is a point where another side may go on, and the explorer runs a scenario again and again until every
+ * order with at most `preemptions` forced switches has been seen. Each order ends with a check of what must hold then.
  *
- * The code under test is included, not linked, with <stdatomic.h>'s operations, the futex call and the clock replaced. The
- * operations are executed one by one, which is what sequential consistency is; the weaker orders of page.h are not in
- * question here, they are argued there.
+ * The code under test is included, not linked, with <stdatomic.h>'s operations, the futex call and the clock replaced.
+ * The operations are executed one by one, which is what sequential consistency is; the weaker orders of page.h are not
+ * in question here, they are argued there.
  *
  * A scenario with a deliberate error (named "broken") must be caught: an explorer that sees nothing proves nothing.
  */
@@ -205,7 +205,8 @@ static void run_order(unsigned preemptions) {
                 Side *options[SIDES_MAX];
                 unsigned n = 0;
 
-                /* The one that ran goes on at no cost; another one costs a preemption, unless the one that ran cannot. */
+                /* The one that ran goes on at no cost; another one costs a preemption, unless the one that ran
+                 * cannot. */
                 bool can = last && side_runnable(last);
                 if (can)
                         options[n++] = last;

@@ -4,8 +4,8 @@
 /*
  * What the OpenCL test programs share: a device, three kernels whose order shows in the result, and checks
  *
- * The programs print what they compute and what the runtime tells them, nothing else: the same program run natively and with
- * the layer in force has to print the same.
+ * The programs print what they compute and what the runtime tells them, nothing else: the same program run natively and
+ * with the layer in force has to print the same.
  */
 
 #define CL_TARGET_OPENCL_VERSION 300

@@ -198,7 +198,8 @@ static void native_kernels(void) {
 }
 
 #ifdef cl_khr_command_buffer
-/* PoCL makes a command buffer launchable again in a callback of its event, which can come after clFinish() has returned. */
+/* PoCL makes a command buffer launchable again in a callback of its event, which can come after clFinish() has
+ * returned. */
 static bool is_executable(clGetCommandBufferInfoKHR_fn get_info, cl_command_buffer_khr buffer) {
         cl_command_buffer_state_khr state;
 

@@ -4,7 +4,8 @@
 #include "cl-test.h"
 
 /*
- * The cases of the conformance program: each sets up what it needs, checks what it computed, and prints what the runtime told
+ * The cases of the conformance program: each sets up what it needs, checks what it computed, and prints what the
+ * runtime told
  */
 
 typedef struct Case {

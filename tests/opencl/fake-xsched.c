@@ -11,8 +11,9 @@
  *   flip       starts and stops watching at random times, draining each time
  *   seed=N     for the random times
  *
- * and it writes what it has seen to the file XSCHED_FAKE_REPORT names when the process exits, one "name value" a line: what must add up
- * (no completion without a launch, nothing outstanding at the end, one end for each drain) is checked by whoever reads it.
+ * and it writes what it has seen to the file XSCHED_FAKE_REPORT names when the process exits, one "name value" a line:
+ * what must add up (no completion without a launch, nothing outstanding at the end, one end for each drain) is checked
+ * by whoever reads it.
  */
 
 #include <pthread.h>

@@ -3,9 +3,9 @@
 /*
  * The OpenCL backend: see opencl.h for what a hold means here
  *
- * A hold that comes while a command is on its way lets it through: it was submitted as far as its thread can tell. Nobody is
- * left waiting: release stores the word and then looks for waiters, a waiter announces itself and then looks at the word
- * (both sequentially consistent), and the futex call compares the word once more.
+ * A hold that comes while a command is on its way lets it through: it was submitted as far as its thread can tell.
+ * Nobody is left waiting: release stores the word and then looks for waiters, a waiter announces itself and then looks
+ * at the word (both sequentially consistent), and the futex call compares the word once more.
  */
 
 #include <limits.h>

@@ -3,10 +3,12 @@
 /*
  * A process whose worker may be stuck at the gate while the rest of it lives on
  *
- * One thread launches and waits, for ever. The main thread says "ready" after its first kernel and then obeys, a line each:
+ * One thread launches and waits, for ever. The main thread says "ready" after its first kernel and then obeys, a line
+ * each:
  *
  *   count    prints how many kernels have run
- *   cancel   cancels the worker, which waits at the gate, at once, and says "cancelled" when it has ended so, with what it had pushed for that
+ *   cancel   cancels the worker, which waits at the gate, at once, and says "cancelled" when it has ended so, with what
+ *            it had pushed for that
  *   signal   sends the worker a signal, and says "handled" once its handler has run
  *   fork     forks a child that exits at once, through all exit handlers, and prints its status
  *   exit     returns from main() with status 7

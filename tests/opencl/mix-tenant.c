@@ -6,17 +6,18 @@
  * mix-tenant calibrate USEC...
  *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
  * mix-tenant deep|finish ROUNDS N
- *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO, checks all results,
- *         and says what it did between the two.
+ *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO,
+ *         checks all results, and says what it did between the two.
  *
  *         deep    groups of N launches, four of them in flight: the oldest is waited for, the next is launched
  *         finish  N launches and clFinish(), again and again
  *
- * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed. The host's own count of
- * completions says only when that was, and has to agree in the end. A unit that is under way when the window begins or ends counts by the part of
- * its time that is in the window.
+ * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed.
+ * The host's own count of completions says only when that was, and has to agree in the end. A unit that is under way
+ * when the window begins or ends counts by the part of its time that is in the window.
  *
- * A CPU as the device is the last one: all tenants' kernels share it, as those of one GPU would, and what launches them stays on the others.
+ * A CPU as the device is the last one: all tenants' kernels share it, as those of one GPU would, and what launches them
+ * stays on the others.
  */
 
 #include <dirent.h>

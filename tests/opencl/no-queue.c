@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program that looks at its devices and makes no queue: prints its threads and open files before and after, relative to a run
- * without the layer nothing may differ. It opens and drops the loader several times.
+ * A program that looks at its devices and makes no queue: prints its threads and open files before and after, relative
+ * to a run without the layer nothing may differ. It opens and drops the loader several times.
  */
 
 #include <dirent.h>

@@ -4,8 +4,8 @@
 /*
  * A simulated OpenCL runtime, and a libxsched without a service, for tests of the layer alone
  *
- * Nothing runs by itself: a command completes when the test says so. Everything that the layer could leak, forget or do behind the
- * application's back is counted. All functions but the enqueues scribble over errno.
+ * Nothing runs by itself: a command completes when the test says so. Everything that the layer could leak, forget or do
+ * behind the application's back is counted. All functions but the enqueues scribble over errno.
  *
  * Thread safety: one lock; callbacks are called without it.
  */

@@ -3,11 +3,11 @@
 /*
  * A tenant: always has work for the device, until its standard input ends; says then how many kernels it has run
  *
- * tenant USEC: how long each kernel is. By the clock, where a kernel can read one: how fast the CPU is that runs it, and who else wants that
- * CPU, does not matter then.
+ * tenant USEC: how long each kernel is. By the clock, where a kernel can read one: how fast the CPU is that runs it,
+ * and who else wants that CPU, does not matter then.
  *
- * One thread launches all the time. DEPTH launches are its own bound, where nobody else sets one: the next is made before the oldest is
- * waited for. What is in the buffer in the end says how many kernels ran.
+ * One thread launches all the time. DEPTH launches are its own bound, where nobody else sets one: the next is made
+ * before the oldest is waited for. What is in the buffer in the end says how many kernels ran.
  */
 
 #include <pthread.h>

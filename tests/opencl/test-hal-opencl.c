@@ -3,8 +3,8 @@
 /*
  * The HAL's conformance suite over the OpenCL backend, with real kernels
  *
- * Each queue has a submitter of its own, as an application has a thread: it may stand at the gate while the suite goes on. Every piece
- * of work is one kernel that adds one to an element of its own: the proof that it ran, and how often.
+ * Each queue has a submitter of its own, as an application has a thread: it may stand at the gate while the suite goes
+ * on. Every piece of work is one kernel that adds one to an element of its own: the proof that it ran, and how often.
  */
 
 #include <pthread.h>

@@ -55,7 +55,8 @@ static void test_bound_waits(void **state) {
         release(b.q);
 }
 
-/* No launch here ever completes by itself: a thread that waited would wait for ever, or until it gives up and leaves a trace. */
+/* No launch here ever completes by itself: a thread that waited would wait for ever, or until it gives up and leaves a
+ * trace. */
 static void never_waits(cl_command_queue q, int n) {
         library.limit = 1;
         launches(q, n);

@@ -102,7 +102,8 @@ static void test_failed(void **state) {
         }
 }
 
-/* Elsewhere: a program that waits for each launch is told of its end at once; what it waits for is as long as it took. */
+/* Elsewhere: a program that waits for each launch is told of its end at once; what it waits for is as long as it
+ * took. */
 static void test_synchronous_without_callbacks(void **state) {
         cl_command_queue q;
         OpenclQueue *record = made(&q);
@@ -119,8 +120,8 @@ static void test_synchronous_without_callbacks(void **state) {
         release(q);
 }
 
-/* The bound is one in time: a kind of which nothing is known counts as long, one that is short does not, and one that is long is bounded from
- * its first launch on, whatever the queue's mean is. */
+/* The bound is one in time: a kind of which nothing is known counts as long, one that is short does not, and one that
+ * is long is bounded from its first launch on, whatever the queue's mean is. */
 static void test_bound_by_kind(void **state) {
         sim.is_cpu = true;
         cl_command_queue q;

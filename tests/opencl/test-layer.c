@@ -29,7 +29,8 @@ static void test_layer_info(void **state) {
         assert_int_equal(clGetLayerInfo(0, sizeof(name), name, NULL), CL_INVALID_VALUE);
 }
 
-/* A loader's table may be shorter than ours, or longer; what is not hooked is passed through, and no hook appears from nothing. */
+/* A loader's table may be shorter than ours, or longer; what is not hooked is passed through, and no hook appears from
+ * nothing. */
 static void test_table_lengths(void **state) {
         struct {
                 cl_icd_dispatch known;

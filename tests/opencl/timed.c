@@ -4,10 +4,12 @@
  * How long launches take, by the runtime's own time stamps
  *
  * timed sync|deep USEC...
- *         For each length a kernel that computes for about so long; more of them take turns. The queue has profiling enabled.
+ *         For each length a kernel that computes for about so long; more of them take turns. The queue has profiling
+ *         enabled.
  *
- * Says "ready". Then, for each line "SECONDS" on standard input: launches for so long, says the mean and the median of launches' times on the device,
- * from start to end, in nanoseconds, and the number of launches; checks what was computed at the end.
+ * Says "ready". Then, for each line "SECONDS" on standard input: launches for so long, says the mean and the median of
+ * launches' times on the device, from start to end, in nanoseconds, and the number of launches; checks what was
+ * computed at the end.
  *
  *         sync    a launch, clFinish(), and again
  *         deep    eight launches in flight, and an event for each

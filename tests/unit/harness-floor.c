@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How long a job may be held: the bound of policy/floor.h, from how many there ever were beside it and beside each floor above it
+ * How long a job may be held: the bound of policy/floor.h, from how many there ever were beside it and beside each
+ * floor above it
  */
 
 #include <setjmp.h>

@@ -141,7 +141,8 @@ static bool is_before(uint64_t a, uint64_t a_order, uint64_t b, uint64_t b_order
         return d < 0 || (d == 0 && a_order < b_order);
 }
 
-/* The eligible one with the earliest deadline that could use a place; with `any`, without such, the one that is least early. */
+/* The eligible one with the earliest deadline that could use a place; with `any`, without such, the one that is least
+ * early. */
 static Member *first_waiting(PolicyNode *n, int tier, bool any) {
         Below b = naive_below(n, tier);
         uint64_t v = v_of(n, tier);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the four files of the oracle share: its objects, the fair queues, its nodes, and its floor. A queue is a node in a tier, and nowhere written down: whatever
- * is asked of it is answered by looking at everybody who is in it.
+ * What the four files of the oracle share: its objects, the fair queues, its nodes, and its floor. A queue is a node in
+ * a tier, and nowhere written down: whatever is asked of it is answered by looking at everybody who is in it.
  */
 
 #include "policy/policy.h"
@@ -155,7 +155,8 @@ PolicyNode *naive_first_due(const Policy *p);
 bool naive_begin_turn(Policy *p);
 bool naive_has_turn(const PolicyEntity *e); /* below the node whose turn it is */
 void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
-/* Time that an entity ran (or was kept for), to all nodes that it is in. What it was chosen for also comes off the credit of their guarantees. */
+/* Time that an entity ran (or was kept for), to all nodes that it is in. What it was chosen for also comes off the
+ * credit of their guarantees. */
 void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, bool chosen);
 size_t naive_n_ready(const Policy *p);
 void naive_check_quotas(PolicyEntity *e);

@@ -8,7 +8,8 @@
 
 __extension__ typedef __int128 wide_t;
 
-/* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good ones. */
+/* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good
+ * ones. */
 uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit) {
         uint64_t best = 0, wait = 0;
         wide_t best_gain = 0;

@@ -4,10 +4,10 @@
 /*
  * A simulated device under a policy: discrete events, no clock
  *
- * Workers alternate between a burst of work and a pause; a worker that has work is ready, and its work gets done while it
- * is granted, each at full speed. The same workers can be run on a fluid device, which divides itself among all that are
- * ready in exact proportion to their weights at every instant (no worker more than one slot): the ideal that shares are
- * measured against.
+ * Workers alternate between a burst of work and a pause; a worker that has work is ready, and its work gets done while
+ * it is granted, each at full speed. The same workers can be run on a fluid device, which divides itself among all that
+ * are ready in exact proportion to their weights at every instant (no worker more than one slot): the ideal that shares
+ * are measured against.
  */
 
 #include "policy-harness.h"

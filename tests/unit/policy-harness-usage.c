@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The harness's own accounts: whose time it was, moment by moment, from what it has told the policy and what the policy has granted
+ * The harness's own accounts: whose time it was, moment by moment, from what it has told the policy and what the policy
+ * has granted
  */
 
 #include "policy-harness.h"

@@ -423,7 +423,8 @@ static void note_contention(Harness *h) {
                 h->may_be_contended_ns = h->now_ns;
 }
 
-/* All places of the tier have somebody, for whom one may be kept, and others wanted them shortly before, or the tier was not the highest. */
+/* All places of the tier have somebody, for whom one may be kept, and others wanted them shortly before, or the tier
+ * was not the highest. */
 static bool is_taken(const Harness *h, int tier) {
         size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
                         harness_has(h, false);
@@ -458,8 +459,8 @@ static void check_idle(Harness *h) {
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
 
-        /* One more of them may be granted as the last runner, or as the one lingered for; and as many as there are places, because they
-         * are kept for them. */
+        /* One more of them may be granted as the last runner, or as the one lingered for; and as many as there are
+         * places, because they are kept for them. */
         n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
         CHECK(h,
                         harness_has(h, true) || is_taken(h, highest) ||

@@ -4,9 +4,9 @@
 /*
  * A policy under test, its contract, and its oracle
  *
- * The harness drives the policy and the oracle side by side with the same events and checks after every dispatch that both
- * reported the same grants in the same order and want to be asked again at the same time, and, independently of the
- * oracle, every invariant that policy.h promises. A check that fails names the seed and the step, which are all it
+ * The harness drives the policy and the oracle side by side with the same events and checks after every dispatch that
+ * both reported the same grants in the same order and want to be asked again at the same time, and, independently of
+ * the oracle, every invariant that policy.h promises. A check that fails names the seed and the step, which are all it
  * takes to see it again.
  */
 

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The tree policy once more, as simply as it can be said: an array of entities and one of nodes, looked through from end to end for every
- * question. It is the oracle that the real one is compared with, step by step, down to the order of its callbacks.
+ * The tree policy once more, as simply as it can be said: an array of entities and one of nodes, looked through from
+ * end to end for every question. It is the oracle that the real one is compared with, step by step, down to the order
+ * of its callbacks.
  */
 
 #include "policy/policy.h"

@@ -5,10 +5,10 @@
  * A simulated machine under the real policy: a device that takes launches first come, first served, or in turns of
  * its own between programs; programs that launch, and wait; and a service that hears of it by edges, late
  *
- * Discrete events in virtual time, no clock. What is between a program and the service is as in common/page.h: a slot with `outstanding`,
- * `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them. What the service does with what it finds there is as in
- * service/core/edges.c. The truth (whose launches the device worked on, and for how long) is counted by the device
- * itself.
+ * Discrete events in virtual time, no clock. What is between a program and the service is as in common/page.h: a slot
+ * with `outstanding`, `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them.
+ * What the service does with what it finds there is as in service/core/edges.c. The truth (whose launches the device
+ * worked on, and for how long) is counted by the device itself.
  */
 
 #include "policy/policy.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who is watched for the sake of his own numbers, and when: real pages and the real policy, the time of the looks is the test's
+ * Who is watched for the sake of his own numbers, and when: real pages and the real policy, the time of the looks is
+ * the test's
  */
 
 #include <utlist.h>

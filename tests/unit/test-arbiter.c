@@ -94,7 +94,8 @@ static void settle(Manager *m, Device *d) {
         assert_true(poll_until(has_settled(m, d)));
 }
 
-/* Among neighbours that do nothing, one that pauses is heard at every burst, and one that does not pause is no longer looked at. */
+/* Among neighbours that do nothing, one that pauses is heard at every burst, and one that does not pause is no longer
+ * looked at. */
 static void test_bursts(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
@@ -250,7 +251,8 @@ static void move(Process *p, const char *cgroup) {
         arbiter_flush(p->client->manager);
 }
 
-/* Who changes groups is scheduled as what he is now, and stays who he was: what is used stays with whom it was used in. */
+/* Who changes groups is scheduled as what he is now, and stays who he was: what is used stays with whom it was used
+ * in. */
 static void test_moves(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0), mover = join(m, "/old", -5);

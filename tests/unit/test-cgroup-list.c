@@ -53,7 +53,8 @@ static void test_gone(void **state) {
 }
 
 #if HAVE_LIBCGROUP
-/* Read-only. Where it works it says the same; where it does not, and that is wherever no controller has been handed down, we do. */
+/* Read-only. Where it works it says the same; where it does not, and that is wherever no controller has been handed
+ * down, we do. */
 static void test_library(void **state) {
         _cleanup_free_ char *cgroup = own_cgroup();
         _cleanup_free_ pid_t *pids = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * xsched.conf and classes: precedence of places, what a device gets, and that a reload of something broken loses nothing
+ * xsched.conf and classes: precedence of places, what a device gets, and that a reload of something broken loses
+ * nothing
  *
  * Arguments: the shipped xsched.conf and the shipped classes.d.
  */
@@ -27,7 +28,8 @@ static void test_nothing_is_defaults(void **state) {
         assert_int_equal(c->classes.classes[0].settings.mask, 0);
 }
 
-/* The shipped file says what the defaults are, in comments: taken at its word, it must change nothing and name every key. */
+/* The shipped file says what the defaults are, in comments: taken at its word, it must change nothing and name every
+ * key. */
 static void test_shipped_file(void **state) {
         char line[512], text[16384] = "";
         FILE *f = fopen(shipped_config, "re");

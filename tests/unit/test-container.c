@@ -224,7 +224,8 @@ static void test_innermost(void **state) {
         assert_string_equal(n.slurm_job, "");
 }
 
-/* Deeper than the levels that are told, longer than any buffer, and of one character: nothing is written where it must not. */
+/* Deeper than the levels that are told, longer than any buffer, and of one character: nothing is written where it must
+ * not. */
 static void test_bounds(void **state) {
         char path[8192] = "";
         Container levels[CONTAINER_LEVELS_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is said to the kernel about sleeping CPUs: once for each change, in whole microseconds, and taken back by closing
+ * What is said to the kernel about sleeping CPUs: once for each change, in whole microseconds, and taken back by
+ * closing
  */
 
 #include <fcntl.h>

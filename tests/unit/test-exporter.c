@@ -212,7 +212,8 @@ static void bounds(void **state) {
                 }
 }
 
-/* A user with a thousand groups does not keep out those who come after him; while nobody else wants the places, he has them. */
+/* A user with a thousand groups does not keep out those who come after him; while nobody else wants the places, he has
+ * them. */
 static void users_share(void **state) {
         const size_t n = 1000;
         _cleanup_(snapshot_freep)

@@ -3,7 +3,8 @@
 /*
  * The fd store: what is sent to the service manager, and what is made of what it hands back
  *
- * A datagram socket of our own is $NOTIFY_SOCKET. Collecting happens in a child with the fds from 3 on, as systemd passes them.
+ * A datagram socket of our own is $NOTIFY_SOCKET. Collecting happens in a child with the fds from 3 on, as systemd
+ * passes them.
  */
 
 #include <fcntl.h>
@@ -276,7 +277,8 @@ static int check_one_of_three(StoredFds *s) {
         return s->next_id == 4 ? 0 : 3; /* beyond client 3, too, which was lost */
 }
 
-/* Client 1 lacks its wake, client 2 is whole (and has one fd twice), client 3's page is an eventfd; and names nobody knows. */
+/* Client 1 lacks its wake, client 2 is whole (and has one fd twice), client 3's page is an eventfd; and names nobody
+ * knows. */
 static void test_collect_incomplete(void **state) {
         StoredClient a = make_client(1), b = make_client(2), c = make_client(3);
         const Handed handed[] = {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate under everything at once: many threads launch and complete while verdicts, watches, leases and pages come and go
+ * The gate under everything at once: many threads launch and complete while verdicts, watches, leases and pages come
+ * and go
  *
- * What is checked are the sums at the end: every launch was let through exactly once, every tracked one was completed exactly once on
- * the page that counted it, and the service's last look agrees with the truth. A lost wake-up hangs the test.
+ * What is checked are the sums at the end: every launch was let through exactly once, every tracked one was completed
+ * exactly once on the page that counted it, and the service's last look agrees with the truth. A lost wake-up hangs the
+ * test.
  */
 
 #include <poll.h>
@@ -155,8 +157,8 @@ static void test_conservation(void **state) {
 
         GateCounters c = {};
         gate_read(&x->gate, &c);
-        /* A thread may count a launch in a slot that the gate has left twice since: pages come and go a thousand times faster here
-         * than anywhere else. */
+        /* A thread may count a launch in a slot that the gate has left twice since: pages come and go a thousand times
+         * faster here than anywhere else. */
         for (size_t i = 0; i < 2; i++)
                 for (uint32_t slot = 0; slot <= x->slots[i]; slot++)
                         if (!is_seated(x, i, slot))

@@ -139,8 +139,8 @@ static void *stacked_launcher_main(void *p) {
         return NULL;
 }
 
-/* A handler that launches, on the same held queue, in the middle of a wait: on the thread's own stack, and on another one, below
- * and above it, where the gate cannot tell an interrupted wait from an abandoned one. */
+/* A handler that launches, on the same held queue, in the middle of a wait: on the thread's own stack, and on another
+ * one, below and above it, where the gate cannot tell an interrupted wait from an abandoned one. */
 
 static void test_launch_in_handler(void **state) {
         static uint8_t below[128 * 1024];
@@ -162,7 +162,8 @@ static void test_launch_in_handler(void **state) {
                 assert_int_equal(pthread_kill(l.thread, SIGUSR2), 0);
                 assert_true(poll_until(atomic_load(&handler_passed)));
                 assert_true(sleeps());
-                /* The one that passed is in flight; the interrupted one is there, or has been taken back and comes again. */
+                /* The one that passed is in flight; the interrupted one is there, or has been taken back and comes
+                 * again. */
                 assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 1);
                 assert_true(fake_counted(x->f, 0) == 2 || fake_counted(x->f, 0) == 3);
                 fake_run(x->f, 0);
@@ -247,7 +248,8 @@ static _unused_ void test_cancel_asynchronous(void **state) {
         assert_true(gate_has_room(&x->gate));
 }
 
-/* What a held queue has in flight is over: told once, with the time, by the last completion; and by a wait that finds it so. */
+/* What a held queue has in flight is over: told once, with the time, by the last completion; and by a wait that finds
+ * it so. */
 static void test_drained(void **state) {
         Fixture *x = *state;
         PageSlot *s = fake_slot(x->f, 0);

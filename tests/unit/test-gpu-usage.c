@@ -85,7 +85,8 @@ static void test_kfd(void **state) {
         assert_int_equal(gpu_usage_read(u, pids, 2, &span, &ran), 0);
         assert_true(span >= 2000 && ran >= span / 4 - 2 && ran <= span / 4 + 2);
 
-        /* What the kernel counts exactly goes first, each client once, and never for longer than the time that passed. */
+        /* What the kernel counts exactly goes first, each client once, and never for longer than the time that
+         * passed. */
         put(root, "proc/10/fdinfo/3",
                         "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
         put(root, "proc/10/fdinfo/4",

@@ -205,8 +205,8 @@ static void test_interrupted(void **state) {
         assert_false(device.degraded);
 }
 
-/* Each error at each call of a batch, before and after its work, on the way down and up: all as before, known to be so, and degraded where it
- * cannot get better. */
+/* Each error at each call of a batch, before and after its work, on the way down and up: all as before, known to be so,
+ * and degraded where it cannot get better. */
 static void test_each_error(void **state) {
         static const struct {
                 int error;

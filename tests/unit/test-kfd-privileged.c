@@ -3,8 +3,9 @@
 /*
  * Privileged holds of KFD, over a driver that the test plays: it keeps KFD's books, and fails when it is told to
  *
- * The books: evictions are counted and one pause is remembered; suspended queues and who is enabled; each call must come from the thread that
- * seized. Whatever fails, in whatever order, a target that says RUNNING must have no eviction and no suspended queue.
+ * The books: evictions are counted and one pause is remembered; suspended queues and who is enabled; each call must
+ * come from the thread that seized. Whatever fails, in whatever order, a target that says RUNNING must have no eviction
+ * and no suspended queue.
  */
 
 #include <sys/syscall.h>

@@ -3,8 +3,8 @@
 /*
  * The readers of KFD's sysfs and debugfs, on directories and texts as kernels make them
  *
- * The texts have the form of the kernel's own formats (see hal/kfd-debugfs.h); their numbers are made up, because none were taken from a
- * machine with a GPU.
+ * The texts have the form of the kernel's own formats (see hal/kfd-debugfs.h); their numbers are made up, because none
+ * were taken from a machine with a GPU.
  */
 
 #include <inttypes.h>
@@ -150,7 +150,8 @@ static void mqds_of_one_process(void **state) {
         text_end(&t);
 }
 
-/* A GPU of several partitions has as many dumps for one queue; what they say of the ring is the same, but only the first counts. */
+/* A GPU of several partitions has as many dumps for one queue; what they say of the ring is the same, but only the
+ * first counts. */
 static void mqds_of_partitions(void **state) {
         uint32_t words[MQD_WORDS];
         KfdMqd *m;
@@ -195,7 +196,8 @@ static void mqds_without_the_process(void **state) {
         assert_int_equal(n, 99);
 }
 
-/* What was never seen is passed over: further words in a heading, queues of other kinds, lines of no kind, dumps that are too short. */
+/* What was never seen is passed over: further words in a heading, queues of other kinds, lines of no kind, dumps that
+ * are too short. */
 static void mqds_of_other_kernels(void **state) {
         uint32_t words[MQD_WORDS];
         KfdMqd *m;

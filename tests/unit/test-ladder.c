@@ -390,7 +390,8 @@ static void test_lies(void **state) {
 
 #define LIARS 20U
 
-/* Says of each order that it took for ever; and as much has passed since it was given, as far as the service has looked. */
+/* Says of each order that it took for ever; and as much has passed since it was given, as far as the service has
+ * looked. */
 static void obey_with_lies(Queue *const queues[]) {
         for (unsigned i = 0; i < LIARS; i++) {
                 obey(queues[i], UINT32_MAX, UINT32_MAX);
@@ -447,7 +448,8 @@ static void test_liar(void **state) {
         two_done(&t);
 }
 
-/* How long it can have been at most is known from the first look, not from the next order; and nobody who does not obey is in the way. */
+/* How long it can have been at most is known from the first look, not from the next order; and nobody who does not obey
+ * is in the way. */
 static void test_looks(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         Queue *queues[LIARS];

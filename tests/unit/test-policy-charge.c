@@ -292,7 +292,8 @@ static void launches(Job *j, unsigned n) {
         }
 }
 
-/* A heavy synchronous one keeps the device in its gaps, as its share, and not as what it ran; a long pause ends that. */
+/* A heavy synchronous one keeps the device in its gaps, as its share, and not as what it ran; a long pause ends
+ * that. */
 static void test_kept(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);

@@ -3,8 +3,9 @@
 /*
  * Shares by what the device did, for every mix of kernels and programs, in virtual time
  *
- * What a tenant gets is what it got done, as a part of what it would have done alone in the same time; it is compared with what its weight asks
- * for. What is accounted is compared with what the device worked for it. MIX_VERBOSE=1 prints every row.
+ * What a tenant gets is what it got done, as a part of what it would have done alone in the same time; it is compared
+ * with what its weight asks for. What is accounted is compared with what the device worked for it. MIX_VERBOSE=1 prints
+ * every row.
  */
 
 #include <inttypes.h>
@@ -117,7 +118,8 @@ static void print_rows(const Row *rows, size_t n) {
         print_message("\n");
 }
 
-/* Nobody has less than he asked for; nor more, but where all have: whose gaps the others' work fits into takes nothing from anybody. */
+/* Nobody has less than he asked for; nor more, but where all have: whose gaps the others' work fits into takes nothing
+ * from anybody. */
 static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         bool less = false, more = false, just = false;
 

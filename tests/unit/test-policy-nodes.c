@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Nodes of the tree policy on a simulated device: shares level by level, maxima, minima, and what they mean for each other
+ * Nodes of the tree policy on a simulated device: shares level by level, maxima, minima, and what they mean for each
+ * other
  *
  * What is measured is compared with arithmetic, not with the oracle: that compares step by step (test-policy-random.c).
  */

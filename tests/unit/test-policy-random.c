@@ -32,7 +32,8 @@ typedef struct Scenario {
         bool maxima, minima, tails;
 } Scenario;
 
-/* One draw a statement: initialisers may be evaluated in any order, and a seed must mean the same with every compiler. */
+/* One draw a statement: initialisers may be evaluated in any order, and a seed must mean the same with every
+ * compiler. */
 static PolicyConfig random_config(Random *r) {
         PolicyConfig c = {};
 

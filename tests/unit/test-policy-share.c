@@ -102,9 +102,10 @@ static Worker random_worker(Random *r) {
         return w;
 }
 
-/* Workers sleep and wake: each gets what it would have got on the fluid device. Bursts and pauses follow from what a worker
- * gets, so that the two devices drift apart by more than slices explain: a few by up to 3 % of the device, on average by
- * much less. Who always has work shares with the others of its kind as the weights say, whoever comes and goes. */
+/* Workers sleep and wake: each gets what it would have got on the fluid device. Bursts and pauses follow from what a
+ * worker gets, so that the two devices drift apart by more than slices explain: a few by up to 3 % of the device, on
+ * average by much less. Who always has work shares with the others of its kind as the weights say, whoever comes and
+ * goes. */
 static void test_sleepers(void **state) {
         double sum = 0;
         size_t n = 0, n_pairs = 0;
@@ -171,8 +172,8 @@ static void test_no_hoarding(void **state) {
         assert_in_range(b->usage.run_ns - before, 9 * NSEC_PER_MSEC, 11 * NSEC_PER_MSEC);
 }
 
-/* Nor does leaving and coming back wash away what was had too much: an entity that goes idle just before the end of each of
- * its slices, and is back at once, gets no more than its share. */
+/* Nor does leaving and coming back wash away what was had too much: an entity that goes idle just before the end of
+ * each of its slices, and is back at once, gets no more than its share. */
 static void test_no_washing(void **state) {
         PolicyConfig c = no_floor(1, NSEC_PER_MSEC);
         Device d = {
@@ -262,8 +263,8 @@ static void test_floor(void **state) {
         }
 }
 
-/* A job that launches, waits, and launches again in bursts: after learning, its short gaps do not cost it the device, and
- * the long ones cost the others little. */
+/* A job that launches, waits, and launches again in bursts: after learning, its short gaps do not cost it the device,
+ * and the long ones cost the others little. */
 static void test_linger(void **state) {
         PolicyConfig c = no_floor(1, 5 * NSEC_PER_MSEC);
         _cleanup_(harness_freep)

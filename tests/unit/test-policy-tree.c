@@ -3,8 +3,8 @@
 /*
  * The tree policy, one rule of the contract at a time
  *
- * The harness checks every invariant and compares with the oracle after each dispatch; what stands here is what a reader of
- * policy.h would expect in a particular situation.
+ * The harness checks every invariant and compares with the oracle after each dispatch; what stands here is what a
+ * reader of policy.h would expect in a particular situation.
  */
 
 #include <setjmp.h>
@@ -437,7 +437,8 @@ static void test_time_jumps(void **state) {
         assert_in_range(b->usage.run_ns, 15 * MSEC, 25 * MSEC);
 }
 
-/* The caller comes late, by many slices, at every end of a slice of one of two: what that one ran is charged, and made good. */
+/* The caller comes late, by many slices, at every end of a slice of one of two: what that one ran is charged, and made
+ * good. */
 static void test_late(void **state) {
         PolicyConfig c = config_with_short_slices();
 

@@ -248,8 +248,8 @@ static void case_bus_lost(void) {
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
 }
 
-/* A new bus where the old one was, and the service on it with its clients: nobody registers anew, what is held stays so, and what fell
- * into the gap is made up for. */
+/* A new bus where the old one was, and the service on it with its clients: nobody registers anew, what is held stays
+ * so, and what fell into the gap is made up for. */
 static void case_bus_restart(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *first = attached_queue(s, (XschedQueueInfo){}),

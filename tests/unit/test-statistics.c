@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is counted for monitoring: histograms of decisions and of the way from ready to run, and what groups have used of a device
+ * What is counted for monitoring: histograms of decisions and of the way from ready to run, and what groups have used
+ * of a device
  */
 
 #include <utlist.h>

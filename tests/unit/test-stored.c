@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Stored settings: what was set is there again, whatever happened to the file, and what cannot be written has not happened
+ * Stored settings: what was set is there again, whatever happened to the file, and what cannot be written has not
+ * happened
  */
 
 #include <fcntl.h>

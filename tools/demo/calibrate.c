@@ -3,8 +3,8 @@
 /*
  * Calibration
  *
- * The smallest of several means counts: whatever disturbs a measurement makes it longer. GPUs raise their clock while they work,
- * so the measurements go on for a while before they count.
+ * The smallest of several means counts: whatever disturbs a measurement makes it longer. GPUs raise their clock while
+ * they work, so the measurements go on for a while before they count.
  */
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
 /*
  * A child process and the two pipes to it
  *
- * A child dies with us, whatever ends us: it asks the kernel for a signal at our death, and it ends itself when its standard input
- * closes (tenant.c), which reaches a grandchild, too.
+ * A child dies with us, whatever ends us: it asks the kernel for a signal at our death, and it ends itself when its
+ * standard input closes (tenant.c), which reaches a grandchild, too.
  */
 
 #include <sys/types.h>
@@ -37,10 +37,10 @@ int child_write(Child *c, const char *format, ...) _printf_(2, 3);
 
 typedef int (*child_line_t)(const char *line, void *userdata);
 
-/* Reads what is there, and hands over each whole line. Returns 1, 0 at the end of the output, or what failed, the callback's
- * error included. */
+/* Reads what is there, and hands over each whole line. Returns 1, 0 at the end of the output, or what failed, the
+ * callback's error included. */
 int child_read(Child *c, child_line_t on_line, void *userdata);
 
-/* Waits for the end of a child that has closed its output. Returns its exit status, 128 + the signal that ended it, or a negative
- * errno. */
+/* Waits for the end of a child that has closed its output. Returns its exit status, 128 + the signal that ended it, or
+ * a negative errno. */
 int child_reap(Child *c);

@@ -3,9 +3,9 @@
 /*
  * Phases
  *
- * Everything that happens here is an answer to a line from a tenant: all ready, so the batch jobs begin; each of them has
- * finished a task, so the latency job begins; that has ended, so the batch jobs stop; all have reported, so the phase
- * is over. Time only limits how long we wait for the next line.
+ * Everything that happens here is an answer to a line from a tenant: all ready, so the batch jobs begin; each of them
+ * has finished a task, so the latency job begins; that has ended, so the batch jobs stop; all have reported, so the
+ * phase is over. Time only limits how long we wait for the next line.
  */
 
 #include <inttypes.h>

@@ -3,9 +3,9 @@
 /*
  * The plot: an SVG file of our own making, so that no plotting program is needed
  *
- * Above, each task of the latency job as a dot, one panel a phase, all on one scale; below, the same latencies by percentile,
- * and what the batch jobs got done. There is one set of colours for light and one for dark surroundings; the file paints its
- * own background and needs nothing from outside.
+ * Above, each task of the latency job as a dot, one panel a phase, all on one scale; below, the same latencies by
+ * percentile, and what the batch jobs got done. There is one set of colours for light and one for dark surroundings;
+ * the file paints its own background and needs nothing from outside.
  */
 
 #include <math.h>
@@ -34,7 +34,8 @@ static double scale_at(const Scale *s, double v) {
         return s->from + CLAMP(t, 0.0, 1.0) * (s->to - s->from);
 }
 
-/* The series of round numbers behind `lead`: 1, 2, 5, 10, ... or, where a scale shows less than a decade, a finer one. */
+/* The series of round numbers behind `lead`: 1, 2, 5, 10, ... or, where a scale shows less than a decade, a finer
+ * one. */
 static double lead_next(double lead, bool fine) {
         static const double coarse_leads[] = {1, 2, 5, 10}, fine_leads[] = {1, 1.5, 2, 3, 4, 5, 6, 8, 10};
         const double *leads = fine ? fine_leads : coarse_leads;

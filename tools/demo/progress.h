@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Progress, on the standard error: one line that is written again and again on a terminal, a line now and then elsewhere
+ * Progress, on the standard error: one line that is written again and again on a terminal, a line now and then
+ * elsewhere
  */
 
 #include "tools/demo/phase.h"

@@ -4,9 +4,9 @@
 /*
  * The work of every kernel, and its known answer
  *
- * A kernel applies x -> a x + c (mod 2^32) `rounds` times to each item: a chain of dependent steps that the device cannot
- * shorten, since a and c arrive as arguments. The host can: n applications of an affine map are one affine map, found
- * in log n steps by squaring. So every item of every task is checked, at the cost of one multiplication an item.
+ * A kernel applies x -> a x + c (mod 2^32) `rounds` times to each item: a chain of dependent steps that the device
+ * cannot shorten, since a and c arrive as arguments. The host can: n applications of an affine map are one affine map,
+ * found in log n steps by squaring. So every item of every task is checked, at the cost of one multiplication an item.
  */
 
 #include <stdint.h>

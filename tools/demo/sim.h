@@ -4,8 +4,9 @@
 /*
  * --device=amd-sim: tenants on the simulated AMD GPU of a build tree
  *
- * The simulator is for tests and is never installed, so there is a simulated device where the tree was built with the HSA runtime. What it
- * models, and what not, stands in tests/kfdsim/sim.h; nothing that is measured on it says how fast a real GPU is.
+ * The simulator is for tests and is never installed, so there is a simulated device where the tree was built with the
+ * HSA runtime. What it models, and what not, stands in tests/kfdsim/sim.h; nothing that is measured on it says how fast
+ * a real GPU is.
  */
 
 #include "tools/demo/demo.h"
@@ -16,7 +17,8 @@ static inline bool sim_is_device(const char *device) {
         return streq_ptr(device, SIM_DEVICE);
 }
 
-/* Makes the device, for all children to come; sim_leave() removes it. Returns 0, or a negative errno after saying why. */
+/* Makes the device, for all children to come; sim_leave() removes it. Returns 0, or a negative errno after saying
+ * why. */
 int sim_enter(void);
 void sim_leave(void);
 

@@ -3,9 +3,9 @@
 /*
  * Tenants
  *
- * The latency of a task is the time from its first launch to the return of clFinish(). A period that begins while the task
- * before still runs is skipped and counted, so that an overloaded device shows as skipped periods and long tasks and not as a
- * queue without end. Results are read back and compared after each task, outside of its latency.
+ * The latency of a task is the time from its first launch to the return of clFinish(). A period that begins while the
+ * task before still runs is skipped and counted, so that an overloaded device shows as skipped periods and long tasks
+ * and not as a queue without end. Results are read back and compared after each task, outside of its latency.
  */
 
 #include <dlfcn.h>
@@ -73,8 +73,9 @@ static void listen_line(Tenant *t, const char *line) {
                 (void) sem_post(&t->begin);
 }
 
-/* Ends the process from here when nobody is left to work for, wherever the main thread is. Not by stdio: a thread that waits in
- * fgets() holds the stream's lock, and a driver that calls fflush(NULL) or the like would wait for it for ever. */
+/* Ends the process from here when nobody is left to work for, wherever the main thread is. Not by stdio: a thread that
+ * waits in fgets() holds the stream's lock, and a driver that calls fflush(NULL) or the like would wait for it for
+ * ever. */
 static void *listen_main(void *userdata) {
         Tenant *t = userdata;
         char buffer[256];

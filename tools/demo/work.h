@@ -4,9 +4,9 @@
 /*
  * Work: a device, opened by this process, and checked computations on it
  *
- * A task is n kernels on one in-order queue and a clFinish(). The kernels carry the state of all items from task to task
- * (recurrence.h), count their own runs and fold their launch number into an order word, so that work_check() sees a
- * kernel that was lost, ran twice, ran out of order, computed something else, or was still running.
+ * A task is n kernels on one in-order queue and a clFinish(). The kernels carry the state of all items from task to
+ * task (recurrence.h), count their own runs and fold their launch number into an order word, so that work_check() sees
+ * a kernel that was lost, ran twice, ran out of order, computed something else, or was still running.
  *
  * Where the device is the CPU, the device is one CPU: its worker thread is pinned there, and everybody else is kept off
  * it. Tenants then share that CPU as they would share a GPU, and host threads and the service do not compete with it.

@@ -4,9 +4,9 @@
 /*
  * Collecting: one question to the service for all who ask meanwhile
  *
- * However many scrapes come, the service is asked once at a time, and not again within COLLECT_FRESH_NS. Then the devices that are GPUs are measured: the
- * service starts a child for each of them, at most so many, and not again within COLLECT_MEASURED_NS. Nothing is waited for without a limit, and
- * nothing starts the service.
+ * However many scrapes come, the service is asked once at a time, and not again within COLLECT_FRESH_NS. Then the
+ * devices that are GPUs are measured: the service starts a child for each of them, at most so many, and not again
+ * within COLLECT_MEASURED_NS. Nothing is waited for without a limit, and nothing starts the service.
  */
 
 #include <systemd/sd-event.h>

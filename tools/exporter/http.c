@@ -3,8 +3,8 @@
 /*
  * HTTP, by libmicrohttpd in our own event loop
  *
- * We accept, and hand the socket over: so we know when there are too many, and can shut any of them down, which the library takes for an end by
- * the other side.
+ * We accept, and hand the socket over: so we know when there are too many, and can shut any of them down, which the
+ * library takes for an end by the other side.
  */
 
 #include "tools/exporter/http.h"
@@ -172,7 +172,8 @@ static const char *path_of(const char *url) {
         return host[strcspn(host, "/")] != '\0' ? host + strcspn(host, "/") : "/";
 }
 
-/* With the headers first, whatever the request brings along: an answer then ends it. And once more when a snapshot has come. */
+/* With the headers first, whatever the request brings along: an answer then ends it. And once more when a snapshot has
+ * come. */
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
                 const char *method, const char *version, const char *upload, size_t *upload_size,
                 void **context) {

@@ -4,11 +4,11 @@
 /*
  * HTTP: who may connect, how many at once, and for how long
  *
- * Anybody on the machine may connect to a loopback port. So there are HTTP_CONNECTIONS_MAX connections at most, with HTTP_MEMORY_MAX each, for HTTP_LIFE_NS
- * each, whatever happens on them, and for one request each. Where all are taken a new one takes the place of the oldest
- * that has not asked for a moment, or else that has not read its answer for a while: who asks at once and reads what it
- * is told is not kept out by those who do not. The moment is for who has been let in before its request came, as on a
- * busy machine.
+ * Anybody on the machine may connect to a loopback port. So there are HTTP_CONNECTIONS_MAX connections at most, with
+ * HTTP_MEMORY_MAX each, for HTTP_LIFE_NS each, whatever happens on them, and for one request each. Where all are taken
+ * a new one takes the place of the oldest that has not asked for a moment, or else that has not read its answer for a
+ * while: who asks at once and reads what it is told is not kept out by those who do not. The moment is for who has been
+ * let in before its request came, as on a busy machine.
  */
 
 #include <systemd/sd-event.h>

@@ -3,8 +3,8 @@
 /*
  * Expositions
  *
- * The two formats differ in what a family is called (OpenMetrics leaves _total to the samples), in its UNIT line, in info being a type of
- * its own, and in the end.
+ * The two formats differ in what a family is called (OpenMetrics leaves _total to the samples), in its UNIT line, in
+ * info being a type of its own, and in the end.
  */
 
 #include "tools/exporter/render.h"
@@ -349,7 +349,8 @@ static void group_settings(Out *o, const Selection *s) {
         }
 }
 
-/* No label of the counter: that would be another one whenever it changes, as it does whenever a group is alone on its device or no longer. */
+/* No label of the counter: that would be another one whenever it changes, as it does whenever a group is alone on its
+ * device or no longer. */
 static void group_source(Out *o, const Selection *s) {
         family(o, "xsched_group_run_source", GAUGE, NULL,
                         "How the time is counted in which the device had work of the group.");

@@ -4,12 +4,13 @@
 /*
  * Selections: what of a snapshot gets series of its own
  *
- * Users name devices, and make groups: so many of either have series of their own that all series together stay below a number. Those that have
- * been there longest do, and of the groups of one user no more than a fourth of the places, as long as there are others. What is left out is
- * summed up.
+ * Users name devices, and make groups: so many of either have series of their own that all series together stay below a
+ * number. Those that have been there longest do, and of the groups of one user no more than a fourth of the places, as
+ * long as there are others. What is left out is summed up.
  *
- * A sum over what is left out now would fall whenever one of them ends, or gets series of its own, and for who reads it a counter that falls has begun
- * anew. So what is left out is counted here: what each of them has added since it was seen before. That begins with 0, as the process does.
+ * A sum over what is left out now would fall whenever one of them ends, or gets series of its own, and for who reads it
+ * a counter that falls has begun anew. So what is left out is counted here: what each of them has added since it was
+ * seen before. That begins with 0, as the process does.
  */
 
 #include "tools/exporter/snapshot.h"

@@ -214,7 +214,8 @@ static int parse_string(sd_bus_message *m, char **field) {
 
 static int parse_values(sd_bus_message *m, const Field *fields, void *object);
 
-/* Of the type that its name says. A "u" is stored as wide as the field is: the service's own are 64 bits wide, so that they can be unknown. */
+/* Of the type that its name says. A "u" is stored as wide as the field is: the service's own are 64 bits wide, so that
+ * they can be unknown. */
 static int parse_value(sd_bus_message *m, const Field *f, const Field *table, void *object) {
         void *field = (char *) object + f->offset;
         uint32_t u;

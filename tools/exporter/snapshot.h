@@ -85,7 +85,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Snapshot *, snapshot_free);
 /* An empty one: nobody answered. NULL: no memory. */
 Snapshot *snapshot_new(void);
 
-/* From the answer to ListStatistics. What it does not know is passed over, so that a newer service can say more. 0, or a negative errno. */
+/* From the answer to ListStatistics. What it does not know is passed over, so that a newer service can say more. 0, or
+ * a negative errno. */
 int snapshot_parse(sd_bus_message *m, Snapshot **ret);
 
 /* From the answer to Measure of one of its devices. */

@@ -4,8 +4,8 @@
 /*
  * Queues as KFD tells them, with what xschedd knows of the same: for xsched-queues and `xschedctl list-queues --kernel`
  *
- * The one place where a tool reads something else than the bus: the kernel's own word is what the service's is to be compared with, and it has
- * to be had when the service is not there or the process runs without the shim.
+ * The one place where a tool reads something else than the bus: the kernel's own word is what the service's is to be
+ * compared with, and it has to be had when the service is not there or the process runs without the shim.
  */
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@ typedef struct KernelQueues {
 
 void kernel_queues_done(KernelQueues *q);
 
-/* The queues of these processes; `pids` NULL: of all that have opened KFD. With `hardware`, debugfs is asked for the registers of all GPUs. An
- * exit status. */
+/* The queues of these processes; `pids` NULL: of all that have opened KFD. With `hardware`, debugfs is asked for the
+ * registers of all GPUs. An exit status. */
 int kernel_queues_read(Ctl *c, const pid_t *pids, size_t n, bool hardware, KernelQueues *ret);
 
 /* The table, and where it is from. An exit status. */

@@ -27,9 +27,9 @@ static inline bool child_is_alive(const Child *c) {
 /* "exited with status 1", "was killed by SIGKILL" */
 const char *child_describe_end(const Child *c, char *buf, size_t n);
 
-/* fork(): 0 in the child, 1 in the parent, or a negative errno. The child dies by `death_signal` when we end, and has the signal
- * mask that is given. A daemon also gets a session of its own, no standard input, standard error for standard output, and none
- * of the environment that is meant for us or for the command. */
+/* fork(): 0 in the child, 1 in the parent, or a negative errno. The child dies by `death_signal` when we end, and has
+ * the signal mask that is given. A daemon also gets a session of its own, no standard input, standard error for
+ * standard output, and none of the environment that is meant for us or for the command. */
 int child_fork(Child *c, const sigset_t *mask, int death_signal, bool daemon);
 
 /* Takes note of its end, if it has ended. */

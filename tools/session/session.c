@@ -4,13 +4,13 @@
  * xsched-session: a command with a private bus and an xschedd of its own
  *
  * Three children: dbus-daemon, xschedd and the command. All are watched by pidfd, from one poll loop that also forwards
- * signals to the command. Nothing is waited for by polling: dbus-daemon prints its address when it listens, xschedd sends
- * READY=1.
+ * signals to the command. Nothing is waited for by polling: dbus-daemon prints its address when it listens, xschedd
+ * sends READY=1.
  *
- * Why nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL; the
- * command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper, which outlives
- * everybody: it waits for the hang-up of a socket whose other end only this process has, so the directory goes whatever ends
- * this process, at whatever moment.
+ * Why nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL;
+ * the command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper,
+ * which outlives everybody: it waits for the hang-up of a socket whose other end only this process has, so the
+ * directory goes whatever ends this process, at whatever moment.
  *
  * The daemons run in a session (setsid) of their own: Ctrl-C in a terminal goes to the command, not to the bus that it
  * talks to. The terminal sends it to the command and to this process alike, so signals of the kernel are not forwarded,

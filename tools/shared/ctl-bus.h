@@ -38,8 +38,8 @@ bool error_is_unreachable(const Ctl *c, const sd_bus_error *e, int r);
  * itself. Returns EXIT_FAILURE. */
 int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what);
 
-/* A call of the service: path and interface NULL are the manager's. No automatic start: asking must not start what is asked about.
- * 0 or a negative errno. */
+/* A call of the service: path and interface NULL are the manager's. No automatic start: asking must not start what is
+ * asked about. 0 or a negative errno. */
 int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_message **ret);
 int ctl_call(Ctl *c, sd_bus_message *m, sd_bus_error *e, sd_bus_message **ret_reply);
 

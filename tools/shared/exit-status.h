@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Exit statuses of programs that run a command, as env(1), timeout(1) and others have them: the command's own stay recognisable
+ * Exit statuses of programs that run a command, as env(1), timeout(1) and others have them: the command's own stay
+ * recognisable
  */
 
 enum {

@@ -4,8 +4,8 @@
 /*
  * The service's objects
  *
- * A Snapshot is what one GetManagedObjects call returned: every device, group, client and queue with all properties, as of one
- * moment. Verbs that show several objects read one snapshot, so that what they print fits together.
+ * A Snapshot is what one GetManagedObjects call returned: every device, group, client and queue with all properties, as
+ * of one moment. Verbs that show several objects read one snapshot, so that what they print fits together.
  */
 
 #include "tools/shared/ctl.h"
@@ -43,11 +43,12 @@ int object_fetch(Ctl *c, ObjectKind kind, const char *path, sd_bus_error *e, Obj
 /* The objects, and the manager's own properties. 0 or a negative errno. */
 int snapshot_fetch(Ctl *c, sd_bus_error *e, Snapshot *ret);
 
-/* Leaves what has to do with one of `targets`, each an object's path or "" for every device: the object itself, and of each queue that is
- * its or below it, queue, client, group and device. 0 or a negative errno. */
+/* Leaves what has to do with one of `targets`, each an object's path or "" for every device: the object itself, and of
+ * each queue that is its or below it, queue, client, group and device. 0 or a negative errno. */
 int snapshot_narrow(Snapshot *s, const char *const *targets, size_t n_targets);
 
-/* Has the service measure the device now: its property Metrics is then what came of it. What cannot be measured stays as it is. */
+/* Has the service measure the device now: its property Metrics is then what came of it. What cannot be measured stays
+ * as it is. */
 void object_measure(Ctl *c, Object *device);
 void snapshot_measure(Ctl *c, Snapshot *s); /* all AMD GPUs */
 

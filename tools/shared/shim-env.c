@@ -3,8 +3,8 @@
 /*
  * The shim's environment, and where the parts of xsched lie
  *
- * The layer goes to the front of OPENCL_LAYERS: loaders stack layers in the order of the list, the first one closest to the
- * driver. There the gate sees what really goes to the device, including what other layers add.
+ * The layer goes to the front of OPENCL_LAYERS: loaders stack layers in the order of the list, the first one closest to
+ * the driver. There the gate sees what really goes to the device, including what other layers add.
  */
 
 #include <stdio.h>
@@ -121,8 +121,8 @@ static char *list_without(const char *list, const char *path) {
         return out;
 }
 
-/* Puts `path` into the list `variable`, in front of what is there already and in place of another copy of it: two copies would
- * make one process two clients. */
+/* Puts `path` into the list `variable`, in front of what is there already and in place of another copy of it: two
+ * copies would make one process two clients. */
 static int list_setenv(const char *variable, const char *path) {
         _cleanup_free_ char *rest = NULL, *value = NULL;
 

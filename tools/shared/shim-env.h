@@ -4,8 +4,9 @@
 /*
  * What a program needs in its environment to be scheduled, and where the parts of xsched lie
  *
- * Programs of the build tree find the rest of the build tree by their own place in it, so that everything can be tried without
- * an installation and without a variable that says where it is; installed programs use the paths they were configured with.
+ * Programs of the build tree find the rest of the build tree by their own place in it, so that everything can be tried
+ * without an installation and without a variable that says where it is; installed programs use the paths they were
+ * configured with.
  */
 
 #include <stdbool.h>
@@ -27,18 +28,20 @@ int find_built_classes(char **ret); /* the shipped class files; in a build tree 
 
 int find_kfd_shim(char **ret);
 
-/* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a program of another
- * architecture would say on its standard error that it cannot. */
+/* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a
+ * program of another architecture would say on its standard error that it cannot. */
 bool shim_wants_kfd(void);
 
-/* Puts what is built or installed of the shim into this process's environment, each part in front of what is there already and in
- * place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where shim_wants_kfd(), the KFD shim into
- * LD_PRELOAD. A part that is missing is left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when a path
- * cannot stand in such a list. */
+/* Puts what is built or installed of the shim into this process's environment, each part in front of what is there
+ * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
+ * shim_wants_kfd(), the KFD shim into LD_PRELOAD. A part that is missing is left out: what speaks libxsched itself is
+ * scheduled nevertheless. -EINVAL when a path cannot stand in such a list. */
 int shim_setenv(ShimMode mode);
 
-/* Puts the directory that this program lies in into PATH, in front, unless it is there: the other tools lie beside it. */
+/* Puts the directory that this program lies in into PATH, in front, unless it is there: the other tools lie beside
+ * it. */
 int tools_setenv(void);
 
-/* Is `path`, or another file of the same name, named in a list of this kind? Returns a pointer into the list, or NULL. */
+/* Is `path`, or another file of the same name, named in a list of this kind? Returns a pointer into the list, or
+ * NULL. */
 const char *shim_list_find(const char *list, const char *path);

@@ -17,7 +17,7 @@ size_t terminal_height(void);
 void pager_open(const Ctl *c);
 void pager_close(void);
 
-/* Single keys without echo, a screen of its own and no cursor, until terminal_restore(): which exit() calls, too, so that no
- * way out of the program leaves the terminal changed. 0 or a negative errno. */
+/* Single keys without echo, a screen of its own and no cursor, until terminal_restore(): which exit() calls, too, so
+ * that no way out of the program leaves the terminal changed. 0 or a negative errno. */
 int terminal_take(void);
 void terminal_restore(void);

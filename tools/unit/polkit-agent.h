@@ -4,8 +4,9 @@
 /*
  * Who asks for a password on this terminal
  *
- * polkit asks through an agent. A graphical session has one, a plain terminal does not: pkttyagent(1) is one for the process that started
- * it, as a fallback, so that an agent that is there already is asked instead. Without it, or without polkit, nobody is asked, and the call is refused.
+ * polkit asks through an agent. A graphical session has one, a plain terminal does not: pkttyagent(1) is one for the
+ * process that started it, as a fallback, so that an agent that is there already is asked instead. Without it, or
+ * without polkit, nobody is asked, and the call is refused.
  */
 
 #include <stdbool.h>

@@ -4,9 +4,10 @@
 /*
  * A pseudo terminal for somebody else, shown on the terminal that we run on
  *
- * What is typed goes to the other side byte by byte (the terminal is raw: Ctrl-C is for the program there), what is printed there comes out
- * here, and the size follows. The other end is kept open until pty_forward_finish(): before, while nobody has opened it and after
- * everybody has closed it, reading would fail, and neither is the end. The terminal is as it was on every way out that can be seen to.
+ * What is typed goes to the other side byte by byte (the terminal is raw: Ctrl-C is for the program there), what is
+ * printed there comes out here, and the size follows. The other end is kept open until pty_forward_finish(): before,
+ * while nobody has opened it and after everybody has closed it, reading would fail, and neither is the end. The
+ * terminal is as it was on every way out that can be seen to.
  */
 
 #include <systemd/sd-event.h>
@@ -16,7 +17,8 @@
 
 typedef struct PtyForward PtyForward;
 
-/* The person wants to leave: ^] three times within a second. What runs there loses its terminal, and may take that for a reason to end. */
+/* The person wants to leave: ^] three times within a second. What runs there loses its terminal, and may take that for
+ * a reason to end. */
 typedef void (*pty_forward_left_t)(void *userdata);
 
 /* Both return 0 or a negative errno. SIGWINCH has to be blocked. */

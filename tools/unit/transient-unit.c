@@ -384,7 +384,8 @@ int transient_service_open_main(TransientUnit *u, int *ret) {
         _cleanup_close_ int fd = pidfd_open(pid, 0);
         if (fd < 0)
                 return errno == ESRCH ? 0 : ctl_fail("%s: cannot open its process: %m", u->name);
-        /* The number was nobody else's when it was opened if it is the service's still: systemd has not collected the process then. */
+        /* The number was nobody else's when it was opened if it is the service's still: systemd has not collected the
+         * process then. */
         r = get_main_pid(u, &again);
         if (r != 0)
                 return r;

@@ -4,8 +4,9 @@
 /*
  * A unit that is made by a call, for one command: a scope around this process, or a service that systemd starts
  *
- * What the options ask for becomes properties of the unit, as systemd-run(1) has it; the properties' names and meanings are systemd's. The
- * class and the settings of a service travel as LogExtraFields=, where the scheduler reads them: it needs to be told nothing else.
+ * What the options ask for becomes properties of the unit, as systemd-run(1) has it; the properties' names and meanings
+ * are systemd's. The class and the settings of a service travel as LogExtraFields=, where the scheduler reads them: it
+ * needs to be told nothing else.
  */
 
 #include "tools/unit/pty-forward.h"
@@ -23,20 +24,21 @@ typedef struct TransientUnit {
 
 void transient_unit_done(TransientUnit *u);
 
-/* Opens the bus of the manager that the options name; where they name none, the system's for root and the user's for others. 0, or a
- * negative errno where there is none. Silent. */
+/* Opens the bus of the manager that the options name; where they name none, the system's for root and the user's for
+ * others. 0, or a negative errno where there is none. Silent. */
 int transient_unit_open(Ctl *c, TransientUnit *ret);
 
 /* The unit's name, from the options or made up. An exit status. */
 int transient_unit_set_name(TransientUnit *u, const char *command);
 
-/* Each starts the unit and waits until systemd has done so. `executable` is an absolute path; `pty` may be NULL. An exit status. */
+/* Each starts the unit and waits until systemd has done so. `executable` is an absolute path; `pty` may be NULL. An
+ * exit status. */
 int transient_scope_start(TransientUnit *u, char *argv[]);
 int transient_service_start(TransientUnit *u, const char *executable, char *argv[], const PtyForward *pty);
 
 /* A pidfd of the main process of a service; *ret is left as it is when that has ended already. An exit status. */
 int transient_service_open_main(TransientUnit *u, int *ret);
 
-/* Until the service has ended: its exit status, or 255 when a signal ended it, as systemd-run has it. SIGINT is passed on to what runs in the
- * unit; SIGTERM and SIGHUP stop the unit, the second time without waiting for it. */
+/* Until the service has ended: its exit status, or 255 when a signal ended it, as systemd-run has it. SIGINT is passed
+ * on to what runs in the unit; SIGTERM and SIGHUP stop the unit, the second time without waiting for it. */
 int transient_service_wait(TransientUnit *u, sd_event *event, PtyForward *pty);

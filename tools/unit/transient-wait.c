@@ -3,7 +3,8 @@
 /*
  * Until a transient service has ended
  *
- * The unit stays with systemd after its end for as long as our connection is there (AddRef), so that what came of it can be asked.
+ * The unit stays with systemd after its end for as long as our connection is there (AddRef), so that what came of it
+ * can be asked.
  */
 
 #include <inttypes.h>

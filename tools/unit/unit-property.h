@@ -4,8 +4,9 @@
 /*
  * NAME=VALUE of --property=, as systemd takes it on the bus
  *
- * systemd itself tells which properties a unit of a kind has and of which types, so there is no table of them here. What is a boolean, a
- * number, a size, a time span, a signal, a string, or a list of strings is understood; properties of other types are refused by name.
+ * systemd itself tells which properties a unit of a kind has and of which types, so there is no table of them here.
+ * What is a boolean, a number, a size, a time span, a signal, a string, or a list of strings is understood; properties
+ * of other types are refused by name.
  */
 
 #include <systemd/sd-bus.h>

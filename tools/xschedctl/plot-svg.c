@@ -3,8 +3,9 @@
 /*
  * plot: as SVG
  *
- * Colours are those of Okabe and Ito, which all but everybody can tell apart, and areas have an edge. What is not a group is told by pattern: kept time
- * and the parts of waiting. Numbers have one digit behind the point at most, so that a picture of many bins stays small.
+ * Colours are those of Okabe and Ito, which all but everybody can tell apart, and areas have an edge. What is not a
+ * group is told by pattern: kept time and the parts of waiting. Numbers have one digit behind the point at most, so
+ * that a picture of many bins stays small.
  */
 
 #include <inttypes.h>

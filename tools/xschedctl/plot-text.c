@@ -3,8 +3,8 @@
 /*
  * plot: on a terminal
  *
- * A row for each group, and for what is not a group; how high a column is says how much of that time it was. Waits are drawn as high as the most that
- * there was of any of them.
+ * A row for each group, and for what is not a group; how high a column is says how much of that time it was. Waits are
+ * drawn as high as the most that there was of any of them.
  */
 
 #include <langinfo.h>

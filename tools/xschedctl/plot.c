@@ -121,8 +121,8 @@ double plot_cell_run(const PlotCell *c) {
         return sum;
 }
 
-/* Where several run at once, they share the time that the device was busy. Counters are read one after the other: what comes out a little
- * above the whole is the whole. */
+/* Where several run at once, they share the time that the device was busy. Counters are read one after the other: what
+ * comes out a little above the whole is the whole. */
 static void cell_normalise(PlotCell *c, double busy, double width_us) {
         double run = plot_cell_run(c), whole = busy > 0 ? MIN(busy, width_us) : width_us;
 

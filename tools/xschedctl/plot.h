@@ -4,9 +4,9 @@
 /*
  * plot: the record of the last minutes as a picture
  *
- * What the service returns is a list of samples. A Plot is made of them: time cut into bins of equal width, and for each device what it did in each
- * bin, with the few groups by name that ran most, the same ones on all devices. It is drawn as SVG, or with block characters. All of this is
- * pure: samples in, text out.
+ * What the service returns is a list of samples. A Plot is made of them: time cut into bins of equal width, and for
+ * each device what it did in each bin, with the few groups by name that ran most, the same ones on all devices. It is
+ * drawn as SVG, or with block characters. All of this is pure: samples in, text out.
  */
 
 #include <stdio.h>

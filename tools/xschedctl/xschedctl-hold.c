@@ -3,8 +3,9 @@
 /*
  * hold, list-holds: a class for a command and all that it starts, while it runs
  *
- * The service knows a hold by a file descriptor, which we keep while the command runs, and which the command does not get: a process
- * that it leaves behind would prolong the hold. A service that is started anew has forgotten it: then it is taken again.
+ * The service knows a hold by a file descriptor, which we keep while the command runs, and which the command does not
+ * get: a process that it leaves behind would prolong the hold. A service that is started anew has forgotten it: then it
+ * is taken again.
  */
 
 #include <fcntl.h>

@@ -8,7 +8,8 @@
 #include "tools/shared/object.h"
 #include "tools/shared/table.h"
 
-/* Each makes the table of what the snapshot has of a kind. The caller owns *ret, also on failure. 0 or a negative errno. */
+/* Each makes the table of what the snapshot has of a kind. The caller owns *ret, also on failure. 0 or a negative
+ * errno. */
 int list_devices(const Snapshot *s, Table *ret);
 int list_clients(const Snapshot *s, Table *ret);
 int list_queues(const Snapshot *s, Table *ret);

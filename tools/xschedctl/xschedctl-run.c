@@ -5,11 +5,12 @@
  *
  * Three ways, of which one is taken:
  *
- *   scope     the usual one: systemd puts this process into a unit, and the command takes the process's place. Its parent, its terminal,
- *             its environment, its signals and its exit status are what they would be without us;
+ *   scope     the usual one: systemd puts this process into a unit, and the command takes the process's place. Its
+ *             parent, its terminal, its environment, its signals and its exit status are what they would be without us;
  *   service   when the options ask for it: systemd starts the command, we wait, or not;
- *   job       where there is no systemd to ask, or the scheduler is on a bus of its own: a group that exists for the scheduler only. The
- *             command takes our place, as in a scope, and a token in the environment admits what it starts.
+ *   job       where there is no systemd to ask, or the scheduler is on a bus of its own: a group that exists for the
+ *             scheduler only. The command takes our place, as in a scope, and a token in the environment admits what it
+ *             starts.
  *
  * Without a scheduler the command runs, too, and is told so once: being scheduled must never be what a job depends on.
  */
@@ -81,7 +82,8 @@ static bool has_ended(int pidfd) {
         return poll(&p, 1, 0) > 0;
 }
 
-/* An exit status; 0 also when there is no service, or when the process has ended and needs nothing any more. `ret_token` may be NULL. */
+/* An exit status; 0 also when there is no service, or when the process has ended and needs nothing any more.
+ * `ret_token` may be NULL. */
 static int create_job(Ctl *c, const char *command, int pidfd, uint64_t flags, char **ret_token) {
         const char *token;
         _cleanup_(sd_bus_error_free)
@@ -295,7 +297,8 @@ static int find_executable(const char *command, char **ret) {
         return cannot_run(command);
 }
 
-/* The system's scheduler reads LogExtraFields= of the system's units; not of a user's, who could write there what he likes. */
+/* The system's scheduler reads LogExtraFields= of the system's units; not of a user's, who could write there what he
+ * likes. */
 static int set_for_service(TransientUnit *u, const char *command) {
         _cleanup_close_ int pidfd = -EBADF;
         int r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * status: is the service there, is it well, and what does it schedule; or, of a process, a group, a device: what belongs together
+ * status: is the service there, is it well, and what does it schedule; or, of a process, a group, a device: what
+ * belongs together
  */
 
 #include <inttypes.h>

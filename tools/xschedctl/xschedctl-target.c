@@ -3,8 +3,8 @@
 /*
  * From what a person types to an object
  *
- * A pid is turned into a pidfd here, at once: should the process end meanwhile, the service finds nobody, instead of the
- * next process that got the same number.
+ * A pid is turned into a pidfd here, at once: should the process end meanwhile, the service finds nobody, instead of
+ * the next process that got the same number.
  */
 
 #include <inttypes.h>
@@ -168,7 +168,8 @@ static int find_group(Ctl *c, Target *t, sd_bus_error *error) {
         return ctl_call_failed(c, error, r, t->text);
 }
 
-/* Has systemd say which unit that is: the scheduler knows a unit by its own name only. Where there is no systemd to ask, the name stays. */
+/* Has systemd say which unit that is: the scheduler knows a unit by its own name only. Where there is no systemd to
+ * ask, the name stays. */
 static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;

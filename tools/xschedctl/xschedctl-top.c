@@ -4,8 +4,8 @@
  * top: who uses the devices, refreshing
  *
  * Shares come from the counters of two snapshots and the time between them, so they are true for that time whatever the
- * refresh is. The service accounts time per group; a client's share is the group's, divided by the work that its clients
- * completed (launches times their mean time; launches alone where nothing was timed).
+ * refresh is. The service accounts time per group; a client's share is the group's, divided by the work that its
+ * clients completed (launches times their mean time; launches alone where nothing was timed).
  */
 
 #include <poll.h>

@@ -8,7 +8,8 @@
 #include "tools/shared/object.h"
 #include "tools/shared/table.h"
 
-/* What ListStatistics returns, as a list. A service that has no such method is one without statistics: then *ret is empty. 0 or a negative errno. */
+/* What ListStatistics returns, as a list. A service that has no such method is one without statistics: then *ret is
+ * empty. 0 or a negative errno. */
 int statistics_fetch(Ctl *c, sd_bus_error *e, Value *ret);
 
 /* The devices with statistics, each with the time between the two (`before` NULL: since it was made). */
@@ -20,7 +21,8 @@ typedef struct DeviceUse {
 /* *i from 0. False at the end. */
 bool device_use_next(const Value *now, const Value *before, size_t *i, DeviceUse *ret);
 
-/* Who ran on a device, those that ran most first: "NAME 62%, NAME 12%, others 1%", of `whole_us`; "" where nobody did. Newly allocated; NULL: no memory. */
+/* Who ran on a device, those that ran most first: "NAME 62%, NAME 12%, others 1%", of `whole_us`; "" where nobody did.
+ * Newly allocated; NULL: no memory. */
 char *device_use_runners(const Value *now, const Value *before, const char *device, double whole_us);
 
 /* The same in percent of the time between the two. */
@@ -42,7 +44,8 @@ typedef struct WaitParts {
 
 WaitParts group_wait_parts(const Object *group);
 
-/* "driver", "sampled", ... "" where the service does not say. And a character for a table: "~" for what is estimated, "?" for what is not known. */
+/* "driver", "sampled", ... "" where the service does not say. And a character for a table: "~" for what is estimated,
+ * "?" for what is not known. */
 const char *group_time_source(const Object *group);
 const char *time_source_mark(const char *source, const char *state);
 

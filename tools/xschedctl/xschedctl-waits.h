@@ -8,15 +8,16 @@
 #include "tools/shared/object.h"
 #include "tools/shared/table.h"
 
-/* One of the property Waits, in a sentence without a full stop: "held for 1.2s: /a/b.service runs, with a higher priority". A new string, NULL
- * without memory. */
+/* One of the property Waits, in a sentence without a full stop: "held for 1.2s: /a/b.service runs, with a higher
+ * priority". A new string, NULL without memory. */
 char *wait_describe(const Value *wait);
 
 /* Never NULL. */
 const char *wait_device(const Value *wait);
 const char *wait_reason(const Value *wait);
 
-/* Those of all groups: what is scheduled on its own is in one of them. The caller owns *ret, also on failure. 0 or a negative errno. */
+/* Those of all groups: what is scheduled on its own is in one of them. The caller owns *ret, also on failure. 0 or a
+ * negative errno. */
 int list_waits(const Snapshot *s, Table *ret);
 
 /* Why a process of this machine is no client, as its library says it: a new string; NULL when it does not say. */

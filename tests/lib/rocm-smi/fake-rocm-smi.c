@@ -3,8 +3,8 @@
 /*
  * A test double of rocm_smi_lib: two GPUs that are not there, under the real library's name
  *
- * $FAKE_ROCM_SMI: "init" fails to start, "nothing" knows the GPUs and nothing of them, "noise" prints as the real one does when it is
- * unhappy, "crash" ends the process, "hang" never returns.
+ * $FAKE_ROCM_SMI: "init" fails to start, "nothing" knows the GPUs and nothing of them, "noise" prints as the real one
+ * does when it is unhappy, "crash" ends the process, "hang" never returns.
  */
 
 #include <stdint.h>
