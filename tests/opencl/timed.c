@@ -91,8 +91,11 @@ static void set_rounds(Length *l, double rounds) {
         CHECK_CL(clSetKernelArg(l->kernel, 3, sizeof(l->rounds), &l->rounds));
 }
 
-static void length_make(Length *l, cl_program program, uint64_t usec) {
+/* `text` is how long it shall take, in microseconds; or "Nr", what it shall do: as many rounds as another one does. */
+static void length_make(Length *l, cl_program program, const char *text) {
         const Affine one = AFFINE_STEP;
+        char *end;
+        uint64_t wanted = strtoull(text, &end, 10);
         cl_int r;
 
         l->kernel = clCreateKernel(program, "timed", &r);
@@ -100,9 +103,13 @@ static void length_make(Length *l, cl_program program, uint64_t usec) {
         CHECK_CL(clSetKernelArg(l->kernel, 0, sizeof(buffer), &buffer));
         CHECK_CL(clSetKernelArg(l->kernel, 1, sizeof(one.a), &one.a));
         CHECK_CL(clSetKernelArg(l->kernel, 2, sizeof(one.c), &one.c));
+        if (*end == 'r') {
+                set_rounds(l, (double) wanted);
+                return;
+        }
         set_rounds(l, 2000);
         for (int i = 0; i < REFINE; i++) {
-                double factor = (double) usec * 1000 / (double) median(l);
+                double factor = (double) wanted * 1000 / (double) median(l);
                 set_rounds(l, l->rounds * (factor > 20 ? 20 : factor < 0.05 ? 0.05 : factor));
         }
 }
@@ -160,8 +167,11 @@ int main(int argc, char *argv[]) {
         CHECK_CL(r);
         CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
         for (; n_lengths < argc - 2; n_lengths++)
-                length_make(lengths + n_lengths, program, strtoull(argv[2 + n_lengths], NULL, 10));
-        (void) puts("ready");
+                length_make(lengths + n_lengths, program, argv[2 + n_lengths]);
+        (void) printf("ready");
+        for (int i = 0; i < n_lengths; i++)
+                (void) printf(" %u", lengths[i].rounds);
+        (void) putchar('\n');
         (void) fflush(stdout);
         while (fgets(line, sizeof(line), stdin))
                 run(strcmp(argv[1], "sync") == 0, atof(line));
