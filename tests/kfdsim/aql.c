@@ -268,6 +268,11 @@ void aql_ring(AqlQueue *q) {
                 __atomic_store_n(q->doorbell, q->written - 1, __ATOMIC_RELEASE);
 }
 
+void aql_ring_late(AqlQueue *q) {
+        if (q->written > 1)
+                __atomic_store_n(q->doorbell, q->written - 2, __ATOMIC_RELEASE);
+}
+
 uint64_t aql_queue_backlog(const AqlQueue *q) {
         return q->written - queue_read_index(q);
 }

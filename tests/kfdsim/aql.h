@@ -128,6 +128,7 @@ typedef struct AqlCompletion AqlCompletion;
 int aql_dispatch(AqlQueue *q, uint64_t duration_ns, AqlCompletion *done);
 int aql_barrier(AqlQueue *q, bool any, AqlCompletion *const *dependencies, size_t n, AqlCompletion *done);
 void aql_ring(AqlQueue *q);
+void aql_ring_late(AqlQueue *q); /* as a thread that had no time yet to ring for all but the newest packet */
 
 uint64_t aql_queue_backlog(const AqlQueue *q);            /* packets written and not consumed */
 uint64_t aql_queue_executed(const AqlQueue *q);           /* dispatches */

@@ -45,6 +45,8 @@ void sim_engine_forget(void) {
         memset(started, 0, sizeof(started));
 }
 
+/* A ring says that there is something; how much, the write index says. Of two rings that come before the engine looks,
+ * the cell has the later one, which may be the smaller one: a process rings from several threads. A GPU hears both. */
 static void queue_poll_doorbell(SimQueue *q) {
         _Atomic uint64_t *cells = sim_doorbells(q->gpu);
 
@@ -53,6 +55,8 @@ static void queue_poll_doorbell(SimQueue *q) {
         if (!cells || !atomic_load(&q->mapped) || atomic_load(cells + q->doorbell) == SIM_DOORBELL_SILENT)
                 return;
         sim_queue_ring(q, atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT));
+        if (sim_queue_is_executed(q))
+                sim_packet_look(q);
 }
 
 static void gpu_thaw(SimGpu *g) {

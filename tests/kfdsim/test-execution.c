@@ -34,6 +34,20 @@ static void case_once_in_order(void) {
         queue_close_clean(q);
 }
 
+/* Two threads ring: the smaller number comes last, and takes nothing back. */
+static void case_rings_cross(void) {
+        AqlDevice d = device_open(0);
+        AqlQueue *q = queue_open(&d);
+
+        for (unsigned i = 0; i < 100; i++) {
+                check(aql_dispatch(q, 5000, NULL) == 0 && aql_dispatch(q, 5000, NULL) == 0);
+                aql_ring(q);
+                aql_ring_late(q);
+                check(aql_queue_wait(q, now_ns() + TEST_DEADLINE_NS) == 0);
+        }
+        queue_close_clean(q);
+}
+
 static void case_report(void) {
         AqlDevice d = device_open(0);
         AqlQueue *q = queue_open(&d);
@@ -225,6 +239,7 @@ static void case_create_storm(void) {
 int main(int argc, char *argv[]) {
         static const SimCase cases[] = {
                         {"once-in-order", NULL, NULL, case_once_in_order},
+                        {"rings-cross", NULL, NULL, case_rings_cross},
                         {"report", NULL, NULL, case_report},
                         {"ratio", NULL, NULL, case_ratio},
                         {"queues-share", NULL, NULL, case_queues_share},
