@@ -212,13 +212,13 @@ bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
                  n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         if (opencl_thread.in_callback)
                 return false;
+        PROTECT_ERRNO;
         opencl_tail_close_held(q);
         if (looks_at_gate(q))
                 return true;
         if (n < (limit ?: UNBOUND_LOOK))
                 return false;
 
-        PROTECT_ERRNO;
         opencl_harvest_some(q);
         uint32_t bound = bound_now(q, kind);
         return bound != 0 && atomic_load(&q->n_tracked) >= bound;

@@ -21,7 +21,7 @@ static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *user
                         q->wake = NULL;
                 (void) pthread_mutex_unlock(&q->lock);
                 if (opencl_own_begin()) {
-                        opencl_harvest(q, s->covers);
+                        opencl_harvest(q, status == CL_COMPLETE ? s->covers : 0);
                         opencl_own_end();
                 }
                 opencl_queue_unref(q);

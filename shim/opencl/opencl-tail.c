@@ -101,6 +101,9 @@ static void put_marker(OpenclQueue *q, uint64_t newest) {
                 return;
         if (opencl_marker_enqueue(q->handle, &marker) == CL_SUCCESS)
                 (void) opencl_track(q, marker, &t);
+        else
+                /* Nothing can tell us any more: better idle too early than busy for ever. */
+                opencl_harvest(q, newest);
         opencl_queue_unpin(q);
 }
 

@@ -73,14 +73,20 @@ static bool batch_asks(const Batch *b, const OpenclTracked *t) {
         return t->event && (t->seq > b->known_seq || t->seq == b->idle_seq || t->seq == b->wake_seq);
 }
 
+/* A launch whose wait list has failed fails at once, whatever runs before it, and tells of itself alone. A marker of
+ * ours has no wait list, and it may be the last that can tell. */
+static bool batch_tells_failed(const Batch *b, size_t i) {
+        return b->status[i] == OPENCL_EVENT_FAILED && (b->tracked[i].point || b->tracked[i].drain);
+}
+
 static void batch_query(Batch *b) {
         for (size_t i = 0; i < b->n && !b->stopped; i++) {
                 if (!batch_asks(b, b->tracked + i))
                         continue;
                 b->status[i] = opencl_event_status(b->tracked[i].event);
-                if (b->status[i] != OPENCL_EVENT_PENDING)
+                if (b->status[i] == OPENCL_EVENT_COMPLETE || batch_tells_failed(b, i))
                         b->known_seq = MAX(b->known_seq, b->tracked[i].covers);
-                else if (b->tracked[i].seq > b->known_seq)
+                else if (b->status[i] == OPENCL_EVENT_PENDING && b->tracked[i].seq > b->known_seq)
                         b->stopped = !b->any_order;
         }
         for (size_t i = 0; i < b->n; i++) {
@@ -254,12 +260,17 @@ void opencl_after_wait(OpenclQueue *q, OpenclWait *w, bool tells) {
         opencl_wait_leave(w);
 }
 
+/* What the end of its launch tells of: of nothing, when it has failed. */
+static uint64_t covered(cl_event event, const OpenclTracked *t) {
+        return opencl_event_status(event) == OPENCL_EVENT_COMPLETE ? t->covers : 0;
+}
+
 void opencl_harvest_event(cl_event event, bool waited) {
         _cleanup_(opencl_queue_unrefp)
         OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t = {};
         if (q && opencl_record_find(q, event, &t))
-                harvest(q, t.covers, SIZE_MAX, waited);
+                harvest(q, covered(event, &t), SIZE_MAX, waited);
 }
 
 void opencl_harvest_asked(cl_event event) {
@@ -267,7 +278,7 @@ void opencl_harvest_asked(cl_event event) {
         OpenclQueue *q = opencl_queue_get(opencl_event_queue(event));
         OpenclTracked t = {};
         if (q && atomic_load(&q->tail) && opencl_record_find(q, event, &t))
-                harvest(q, t.covers, SIZE_MAX, true);
+                harvest(q, covered(event, &t), SIZE_MAX, true);
 }
 
 bool opencl_event_is_tracked(cl_event event) {
