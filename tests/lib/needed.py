@@ -23,7 +23,7 @@ def main():
     outputs = {t["id"]: t["filename"] for t in targets}
     tests = [t for t in json.loads(meson("introspect", "--tests", build)) if t["name"] in names]
     needed = {d for t in tests for d in t["depends"]}
-    needed |= {t["id"] for t in targets if t["type"] == "custom" and t["build_by_default"]}
+    needed |= {t["id"] for t in targets if t["build_by_default"] and (t["type"] == "custom" or t["installed"])}
     for f in sorted({f for t in needed for f in outputs[t]}):
         print(os.path.relpath(f, os.path.realpath(build)))
 
