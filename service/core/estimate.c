@@ -53,7 +53,7 @@ void estimate_settle(Estimate *e, uint64_t now, uint64_t counted) {
 
         if (e->away || span < WATCHED_MIN_NS)
                 return;
-        e->part = MIN((double) (counted - e->mark_counted) / (double) span, 1.0);
+        e->part = MIN((double) ns_sub(counted, e->mark_counted) / (double) span, 1.0);
         if (e->unsettled > 0)
                 correct(e, now, counted);
         estimate_mark(e, now, counted);
