@@ -265,6 +265,51 @@ static void test_no_marker(void **state) {
         assert_int_equal(library.completed, 5);
 }
 
+/* The device is lost: not even a marker is taken, and nothing can tell any more. Nobody goes on looking. */
+static void test_lost_device(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 5);
+        rest();
+        sim.fail_next = CL_OUT_OF_RESOURCES;
+        assert_true(library_look(library.last));
+        assert_int_equal(library.completed, 5);
+        assert_int_equal(library.last->outstanding, 0);
+        assert_false(library_look(library.last));
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, 5);
+        release(q);
+}
+
+/* A launch fails with its wait list, while those before it run: whoever hears of it. */
+static void test_failed_tells_of_itself(void **state) {
+        enum { ASKED, WAITED, LOOKED, _HOW_MAX };
+
+        for (int how = 0; how < _HOW_MAX; how++) {
+                cl_command_queue q = waiting_queue(0);
+                cl_event e;
+                cl_int status;
+
+                launches(q, 2);
+                assert_int_equal(launch(q, 0, NULL, &e), CL_SUCCESS);
+                sim_end(2, CL_OUT_OF_RESOURCES);
+                if (how == ASKED)
+                        (void) cl->clGetEventInfo(
+                                        e, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+                else if (how == WAITED)
+                        (void) cl->clWaitForEvents(1, &e);
+                else {
+                        rest();
+                        (void) library_look(library.last);
+                }
+                assert_in_range(library.completed, 0, 1);
+                finish(q);
+                assert_int_equal(library.completed, 3);
+                assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
+                release(q);
+        }
+}
+
 static void test_out_of_order_has_none(void **state) {
         cl_command_queue q = waiting_queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 
@@ -410,6 +455,8 @@ int main(void) {
                         T(test_held),
                         T(test_release_closes),
                         T(test_no_marker),
+                        T(test_lost_device),
+                        T(test_failed_tells_of_itself),
                         T(test_out_of_order_has_none),
                         T(test_two_at_once),
                         T(test_own_events),
