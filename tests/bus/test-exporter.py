@@ -1,89 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter before a real service: what it tells, in both formats, and what scrapers can do to it; and a real Prometheus that scrapes it,
-with the queries of the dashboard."""
+"""xsched-exporter before a real service: what it tells, in both formats, and what scrapers can do to it."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-import urllib.parse
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from exporter import *
 from harness import *
 from scraper import ACCEPT, Metrics, get, scrape
-
-EXPORTER, QUICK = os.environ["XSCHED_EXPORTER"], os.environ["XSCHED_EXPORTER_QUICK"]  # waits less: quick-build.h
-FOLDER = os.environ["PROMETHEUS_FOLDER"]
-DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "opencl:pocl:cpu:0"
-CONNECTIONS_MAX = 32  # HTTP_CONNECTIONS_MAX
-ASKING = 0.25  # HTTP_ASKING_NS, in seconds
-FRESH_NS = 1_000_000_000  # COLLECT_FRESH_NS
-MEASURED = "source=test\\nutilisation=37\\ntemperature_mc=61500\\nvram_total=64000\\nvram_used=5000\\npower_uw=212500000\\n"
-
-
-class ExporterCase(Case):
-    config = "[Scheduler]\nStarveAfter=1h\n"
-    exporter_options = ()
-    exporter_build = QUICK
-
-    def setUp(self):
-        scratch = tempfile.mkdtemp(prefix="xsched-exporter-")
-        self.addCleanup(shutil.rmtree, scratch)
-        self.measures(f"printf '{MEASURED}'", scratch)
-        super().setUp()
-        self.listener = self.listen()
-        self.addCleanup(self.listener.close)
-        self.port = self.listener.getsockname()[1]
-        self.exporter = None
-        self.start()
-
-    def listen(self):
-        return socket.create_server(("127.0.0.1", 0), backlog=1024)
-
-    def measures(self, text, scratch=None):
-        """What the service starts to measure a device."""
-        self.program_path = f"{scratch}/measure" if scratch else self.program_path
-        with open(self.program_path + ".new", "w", encoding="utf-8") as f:
-            f.write(f"#!/bin/sh\n{text}\n")
-        os.chmod(self.program_path + ".new", 0o755)
-        os.rename(self.program_path + ".new", self.program_path)
-        os.environ["XSCHED_METRICS"] = self.program_path
-
-    def start(self, *options):
-        self.exporter = Process([self.exporter_build, f"--bus-address={self.bus.address}", *self.exporter_options, *options], fds=[self.listener.fileno()], names=["http"])
-        self.addCleanup(self.exporter.end)
-
-    def tearDown(self):
-        self.assertFalse(self.exporter.ended() and self.exporter.wait() != 0, "the exporter failed")
-        super().tearDown()
-
-    def scrape(self, accept=None):
-        return scrape(self.port, accept)
-
-    def fresh(self):
-        """Not of a question that was asked before now: it is asked at most so often."""
-        first = self.scrape()
-        seconds = first.value("xsched_exporter_collect_seconds"), first.value("xsched_wakeups_total")
-        return until(lambda: (lambda m: m if (m.value("xsched_exporter_collect_seconds"), m.value("xsched_wakeups_total")) != seconds else None)(self.scrape()),
-                     "a new answer", nap=0.02)
-
-    def promtool(self, text):
-        done = subprocess.run([os.environ["PROMTOOL"], "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
-
-    def load(self):
-        """A high one that has work on both devices, a low one that waits for it on one."""
-        high, slot = self.tenant("high", Priority=10)
-        other = high.queue(OTHER_ID)
-        low, low_slot = self.tenant("low")
-        for s in (slot, low_slot, other):
-            s.edge(1)
-        until(lambda: low_slot.held, "it waits")
-        return high, slot, low, low_slot
 
 
 class Exporter(ExporterCase):
@@ -475,127 +403,6 @@ class Textfile(ExporterCase):
         with open(f"{self.directory}/x.prom", encoding="utf-8") as f:
             self.assertEqual(Metrics(f.read()).value("xsched_up"), 0)
         self.service.start()
-
-
-PROMETHEUS_CONFIG = """
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}}
-rule_files: ['{folder}/xsched.rules.yml']
-scrape_configs:
-  - job_name: xsched
-    static_configs: [{{targets: ['127.0.0.1:{port}']}}]
-"""
-
-
-class Prometheus(ExporterCase):
-    """A real one, over some seconds with work that starts and ends."""
-
-    directory_of_all = listener_of_all = prometheus = web = None
-
-    @classmethod
-    def begin(cls):
-        """Its first scrape is five seconds after its start, whatever its configuration says: it starts before all other tests."""
-        cls.directory_of_all = tempfile.mkdtemp(prefix="xsched-prometheus-")
-        cls.listener_of_all = socket.socket()
-        cls.listener_of_all.bind(("127.0.0.1", 0))  # nobody is let in before the test listens
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            cls.web = s.getsockname()[1]
-        with open(f"{cls.directory_of_all}/prometheus.yml", "w", encoding="utf-8") as f:
-            f.write(PROMETHEUS_CONFIG.format(folder=FOLDER, port=cls.listener_of_all.getsockname()[1]))
-        cls.prometheus = Process([os.environ["PROMETHEUS"], f"--config.file={cls.directory_of_all}/prometheus.yml",
-                                  f"--storage.tsdb.path={cls.directory_of_all}/data", f"--web.listen-address=127.0.0.1:{cls.web}", "--log.level=warn"])
-
-    @classmethod
-    def end(cls):
-        cls.prometheus.end()
-        cls.listener_of_all.close()
-        shutil.rmtree(cls.directory_of_all)
-
-    def listen(self):
-        self.listener_of_all.listen(1024)
-        return self.listener_of_all
-
-    def ask(self, path, **query):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=30) as f:
-                return json.load(f)["data"]
-        except urllib.error.HTTPError as e:
-            raise AssertionError(f"{query}: {e.read().decode()}") from e
-        except OSError:
-            return None  # not up yet
-
-    def query(self, text):
-        data = self.ask("query", query=text)
-        return data["result"] if data else []
-
-    def expand(self, text):
-        for name, value in (("$__rate_interval", "20s"), ("$__range", "1h"), ("$instance", ".*"), ("$device", ".*")):
-            text = text.replace(name, value)
-        self.assertNotIn("$", text)
-        return text
-
-    def dashboard(self):
-        """(where, query) of all of them, those of the variables, too."""
-        with open(f"{FOLDER}/xsched.dashboard.json", encoding="utf-8") as f:
-            d = json.load(f)
-        found = [(f"{p['title']} {t['refId']}", t["expr"]) for p in d["panels"] for t in p["targets"]]
-        for v in d["templating"]["list"]:
-            if v["type"] == "query":
-                series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", v["query"]).groups()
-                found.append((v["name"], f"count by ({label}) ({series})"))
-        return found
-
-    def test_scraped(self):
-        high, slot, low, low_slot = self.load()
-        queries = self.dashboard()
-        self.assertGreater(len(queries), 40)
-        until(lambda: self.query("xsched_up == 1"), "the first scrape", nap=0.1)
-
-        def edges():
-            for s in (slot, slot):
-                s.edge(0 if s.outstanding else 1)
-            low_slot.edge(0 if low_slot.outstanding else 1)
-        missing = dict(queries)
-
-        def answered():
-            """Each has an answer, by and by: rates need two scrapes in which something happened."""
-            edges()
-            for where, q in list(missing.items()):
-                if self.query(self.expand(q)):
-                    del missing[where]
-            return not missing
-        until(answered, f"answers to {missing}", nap=0.05)
-
-        target, = self.ask("targets")["activeTargets"]
-        self.assertEqual((target["health"], target["lastError"]), ("up", ""))
-        rules = [r for g in self.ask("rules")["groups"] for r in g["rules"]]
-        self.assertEqual(len(rules), 7)
-        until(lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]), "the rules to be evaluated", nap=0.1)
-
-        # What it has is what the service says, and knows the types and units that OpenMetrics carries.
-        group = low.get("Group")
-        told = lambda: float(self.query(f'xsched_group_wait_seconds_total{{group="{group}",device="{DEVICE_ID}"}}')[0]["value"][1])
-        before = self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6
-        until(lambda: told() >= before, "the scrape after that", nap=0.1)
-        self.assertLessEqual(told(), self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6)
-        meta = self.ask("metadata", metric="xsched_group_wait_seconds")["xsched_group_wait_seconds"][0]
-        self.assertEqual((meta["type"], meta["unit"]), ("counter", "seconds"))
-        self.assertEqual(self.ask("metadata", metric="xsched_build")["xsched_build"][0]["type"], "info")
-        quantile = float(self.query("histogram_quantile(0.99, sum by (le) (xsched_decision_seconds_bucket))")[0]["value"][1])
-        self.assertGreater(quantile, 0)
-
-        # It goes on when the service goes, and sees that.
-        self.service.kill()
-        until(lambda: self.query("xsched_up == 0"), "it to be seen", nap=0.1)
-        self.assertTrue(self.query('up{job="xsched"} == 1'))
-        until(lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"], "the alert to be pending", nap=0.1)
-        self.service.start()
-        until(lambda: self.query("xsched_up == 1"), "it to be back", nap=0.1)
-
-
-def setUpModule():
-    if len(sys.argv) == 1 or any(a.startswith("Prometheus") for a in sys.argv):
-        Prometheus.begin()
-        unittest.addModuleCleanup(Prometheus.end)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "shim-cases.h"
+#include "tests/lib/threads.h"
 
 /* --- registration --- */
 
@@ -180,8 +181,8 @@ static void case_look(void) {
         for (int i = 7; i < 100; i++) {
                 xsched_queue_look(q);
                 CHECK(poll_until(atomic_load(&looks) == i));
-                if (i % 10 == 0) /* long enough that the control thread sleeps */
-                        CHECK(usleep(3000) == 0);
+                if (i % 10 == 0)
+                        CHECK(poll_until(thread_is_asleep("xsched")));
         }
         fake_client_hang_up(&s->clients[0]);
         CHECK(poll_until(counters().state == XSCHED_STATE_DETACHED));
