@@ -175,6 +175,12 @@ class Plot(unittest.TestCase):
             os.umask(mask)
             self.assertEqual(os.stat(new).st_mode & 0o777, 0o666 & ~mask)
             self.assertEqual(sorted(os.listdir(directory)), ['link', 'new', 'other', 'x.svg'])
+            # What a link names is made, if it is not there yet.
+            os.symlink('made', absent := os.path.join(directory, 'absent'))
+            ctl('plot', '-o', absent)
+            with open(os.path.join(directory, 'made'), encoding='utf-8') as f:
+                self.assertTrue(f.read().rstrip().endswith('</svg>'))
+            self.assertEqual(os.readlink(absent), 'made')
             # What is no file is written to.
             os.mkfifo(fifo := os.path.join(directory, 'fifo'))
             with subprocess.Popen(['cat', fifo], stdout=subprocess.PIPE, text=True) as reader:

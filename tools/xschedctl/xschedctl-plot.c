@@ -214,9 +214,11 @@ static int open_beside(const char *name, const struct stat *former, char tempora
 static int write_file(const char *name, const char *text, size_t size) {
         char target[PATH_MAX], temporary[PATH_MAX];
         struct stat st;
-        bool former = stat(name, &st) >= 0;
+        bool former = stat(name, &st) >= 0, dangling = !former && lstat(name, &st) >= 0;
 
-        if (former && !S_ISREG(st.st_mode))
+        if (former && access(name, W_OK) < 0) /* it could be replaced, but is not to be changed */
+                return negative_errno();
+        if ((former && !S_ISREG(st.st_mode)) || dangling)
                 return write_in_place(name, text, size);
         if (former && !realpath(name, target)) /* what a link points to is replaced, and not the link */
                 return negative_errno();
