@@ -32,7 +32,7 @@ class Prometheus(ExporterCase):
 
     @classmethod
     def begin(cls):
-        """Its first scrape is five seconds after its start, whatever its configuration says: it starts before all other tests."""
+        """Its first scrape is five seconds after its start, whatever its configuration says: it starts before the rest."""
         cls.directory_of_all = tempfile.mkdtemp(prefix="xsched-prometheus-")
         cls.listener_of_all = socket.socket()
         cls.listener_of_all.bind(("127.0.0.1", 0))  # nobody is let in before the test listens
@@ -41,7 +41,8 @@ class Prometheus(ExporterCase):
         with open(f"{cls.directory_of_all}/prometheus.yml", "w", encoding="utf-8") as f:
             f.write(PROMETHEUS_CONFIG.format(folder=FOLDER, port=cls.listener_of_all.getsockname()[1]))
         cls.prometheus = Process([os.environ["PROMETHEUS"], f"--config.file={cls.directory_of_all}/prometheus.yml",
-                                  f"--storage.tsdb.path={cls.directory_of_all}/data", f"--web.listen-address=127.0.0.1:{cls.web}", "--log.level=warn"])
+                                  f"--storage.tsdb.path={cls.directory_of_all}/data",
+                                  f"--web.listen-address=127.0.0.1:{cls.web}", "--log.level=warn"])
 
     @classmethod
     def end(cls):
@@ -54,8 +55,9 @@ class Prometheus(ExporterCase):
         return self.listener_of_all
 
     def ask(self, path, **query):
+        url = f"http://127.0.0.1:{self.web}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=30) as f:
+            with urllib.request.urlopen(url, timeout=30) as f:
                 return json.load(f)["data"]
         except urllib.error.HTTPError as e:
             raise AssertionError(f"{query}: {e.read().decode()}") from e
@@ -108,25 +110,28 @@ class Prometheus(ExporterCase):
         self.assertEqual((target["health"], target["lastError"]), ("up", ""))
         rules = [r for g in self.ask("rules")["groups"] for r in g["rules"]]
         self.assertEqual(len(rules), 7)
-        until(lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]), "the rules to be evaluated", nap=0.1)
+        until(lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]),
+              "the rules to be evaluated", nap=0.1)
 
         # What it has is what the service says, and knows the types and units that OpenMetrics carries.
         group = low.get("Group")
-        told = lambda: float(self.query(f'xsched_group_wait_seconds_total{{group="{group}",device="{DEVICE_ID}"}}')[0]["value"][1])
+        wait = f'xsched_group_wait_seconds_total{{group="{group}",device="{DEVICE_ID}"}}'
+        told = lambda: float(self.query(wait)[0]["value"][1])
         before = self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6
         until(lambda: told() >= before, "the scrape after that", nap=0.1)
         self.assertLessEqual(told(), self.get("WaitUSec", self.call("GetGroup", "s", group), GROUP) / 1e6)
         meta = self.ask("metadata", metric="xsched_group_wait_seconds")["xsched_group_wait_seconds"][0]
         self.assertEqual((meta["type"], meta["unit"]), ("counter", "seconds"))
         self.assertEqual(self.ask("metadata", metric="xsched_build")["xsched_build"][0]["type"], "info")
-        quantile = float(self.query("histogram_quantile(0.99, sum by (le) (xsched_decision_seconds_bucket))")[0]["value"][1])
-        self.assertGreater(quantile, 0)
+        quantile = self.query("histogram_quantile(0.99, sum by (le) (xsched_decision_seconds_bucket))")
+        self.assertGreater(float(quantile[0]["value"][1]), 0)
 
         # It goes on when the service goes, and sees that.
         self.service.kill()
         until(lambda: self.query("xsched_up == 0"), "it to be seen", nap=0.1)
         self.assertTrue(self.query('up{job="xsched"} == 1'))
-        until(lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"], "the alert to be pending", nap=0.1)
+        until(lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"],
+              "the alert to be pending", nap=0.1)
         self.service.start()
         until(lambda: self.query("xsched_up == 1"), "it to be back", nap=0.1)
 
