@@ -32,7 +32,7 @@ class Prometheus(ExporterCase):
 
     @classmethod
     def begin(cls):
-        """Its first scrape is five seconds after its start, whatever its configuration says: it starts before the rest."""
+        """Its first scrape is five seconds after its start, whatever its configuration says: so it starts first."""
         cls.directory_of_all = tempfile.mkdtemp(prefix="xsched-prometheus-")
         cls.listener_of_all = socket.socket()
         cls.listener_of_all.bind(("127.0.0.1", 0))  # nobody is let in before the test listens
