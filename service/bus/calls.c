@@ -28,9 +28,8 @@
 /* Reads get a turn after so much time spent on changes, if there are always some. */
 #define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
 
-/* Of one CPU, a user's changes may take a quarter, and so may its reads, on top of half a second at once. */
-#define CALLS_COST    4U
-#define CALLS_ROOM_NS (CALLS_COST * NSEC_PER_SEC / 2)
+/* On top of its share of a CPU a user may take half a second at once. */
+#define CALLS_ROOM_NS (USER_CPU_COST * NSEC_PER_SEC / 2)
 
 /* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have
  * clients, a user's may be 4 MB a second together, on top of 1 MB at once: the bus then has time for others for all but
@@ -133,13 +132,6 @@ static int message_size(sd_bus_message *message, size_t *ret) {
 static const UserBudget lane_budgets[_CALL_LANE_MAX] = {
                 [LANE_CHANGES] = USER_CHANGES, [LANE_READS] = USER_READS};
 
-static Bucket *user_bucket(const Calls *c, uid_t uid, UserBudget budget) {
-        if (uid == 0 || uid == geteuid())
-                return NULL;
-        User *u = user_get(c->manager, uid);
-        return u ? u->budgets + budget : NULL;
-}
-
 static void note_user(Calls *c, uid_t uid, uint64_t now) {
         if (c->last.uid != uid) {
                 c->last_other = c->last;
@@ -165,13 +157,13 @@ void call_sends(Manager *m, size_t size) {
         if (!c || !c->stepping || size < LONG_ANSWER_SIZE)
                 return;
         uid_t uid = c->stepping->caller->user->uid;
-        Bucket *b = user_bucket(c, uid, USER_ANSWERS);
+        Bucket *b = user_budget(c->manager, uid, USER_ANSWERS);
         if (b && (others_call(c, uid, now) || others_have_clients(m, uid)))
                 bucket_take(b, now, (uint64_t) size * ANSWER_BYTE_NS);
 }
 
 static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t took_ns) {
-        Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]);
+        Bucket *b = user_budget(c->manager, u->uid, lane_budgets[lane]);
 
         note_user(c, u->uid, now);
         u->lanes[lane].credit_ns -= (int64_t) took_ns;
@@ -180,13 +172,13 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
         else
                 c->changes_ns = 0;
         if (b)
-                bucket_take(b, now, took_ns * CALLS_COST);
+                bucket_take(b, now, took_ns * USER_CPU_COST);
 }
 
 /* Until when the user has to wait. */
 static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
-        const Bucket *b = user_bucket(c, u->uid, lane_budgets[lane]),
-                     *answers = user_bucket(c, u->uid, USER_ANSWERS);
+        const Bucket *b = user_budget(c->manager, u->uid, lane_budgets[lane]),
+                     *answers = user_budget(c->manager, u->uid, USER_ANSWERS);
         uint64_t at = b ? bucket_credit_at(b, now, CALLS_ROOM_NS) : now;
 
         return lane == LANE_READS && answers ? MAX(at, bucket_credit_at(answers, now, ANSWERS_ROOM_NS)) : at;

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "audit.h"
+#include "calls.h"
 #include "cgroup/cgroup-attr.h"
 #include "common/bus-flags.h"
 #include "manager-dbus.h"
@@ -293,10 +294,51 @@ int check_hold_priority(sd_bus_message *message, void *userdata, const char *mem
         return r < 0 ? r : auth_check(m->auth, message, &request, error);
 }
 
+/* Until it counts for all that it is for. */
+typedef struct HoldCall {
+        sd_bus_message *message;
+        HoldBegin begin;
+        int fd;
+} HoldCall;
+
+static void hold_call_free(void *userdata) {
+        HoldCall *call = userdata;
+
+        hold_begin_done(&call->begin);
+        sd_bus_message_unref(call->message);
+        safe_close(call->fd);
+        free(call);
+}
+
+static int hold_call_step(void *userdata) {
+        HoldCall *call = userdata;
+
+        if (hold_begin_step(&call->begin))
+                return 1;
+        return MIN(sd_bus_reply_method_return(call->message, "h", call->fd), 0);
+}
+
+static int hold_go_on(Manager *m, sd_bus_message *message, const Peer *peer, const HoldParameters *p) {
+        HoldCall *call = malloc(sizeof(*call));
+        Hold *h;
+
+        if (!call)
+                return -ENOMEM;
+        *call = (HoldCall){.fd = -EBADF};
+        int r = hold_new(m, peer, p, &h, &call->fd);
+        if (r < 0) {
+                free(call);
+                return r;
+        }
+        call->message = sd_bus_message_ref(message);
+        hold_begin(&call->begin, h);
+        const CallWork work = {hold_call_step, hold_call_free, call};
+        return call_go_on(m, message, &work);
+}
+
 BUS_MANAGER_CHANGE(method_hold_priority) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
-        _cleanup_close_ int fd = -EBADF;
         AuthRequest request = {0};
         HoldArguments a = {0};
 
@@ -312,18 +354,18 @@ BUS_MANAGER_CHANGE(method_hold_priority) {
                         .lowers = only_lowers(&request, peer.uid),
                         .descendants = a.flags & HOLD_FLAG_DESCENDANTS,
         };
-        r = hold_new(m, &peer, &p, &fd);
+        r = hold_go_on(m, message, &peer, &p);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         audit_own(m, message, &o, &p.settings, p.lowers);
-        return sd_bus_reply_method_return(message, "h", fd);
+        return r;
 }
 
 static int append_holds(Manager *m, sd_bus_message *reply) {
         const Hold *h;
         int r = 0;
 
-        DL_FOREACH(m->holds, h) {
+        DL_FOREACH(m->holds.all, h) {
                 r = sd_bus_message_append(reply, "(uusssb)", (uint32_t) h->pid, (uint32_t) h->uid,
                                 h->command, h->settings.class, h->reason, (int) h->descendants);
                 if (r < 0)

@@ -235,6 +235,7 @@ Client *client_free(Client *c) {
                 }
         if (c->hh.tbl)
                 observers_client_removed(c);
+        holds_leave(c);
         ladder_forget(c);
         crowd_forget(c);
         wakes_forget(c);
@@ -407,7 +408,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
                 c->units = TAKE_GENERIC(*p->units, (UserUnits){});
         user_units_apply(&c->units, c->peer.uid, g->origin);
         (void) client_forget_wish(c, origin_environment(g->origin));
-        hold_find(m, &c->peer, &c->hold, &c->hold_lowers);
+        holds_join(c);
         client_resolve(c);
         wakes_look(m);
         r = observers_client_made(c);

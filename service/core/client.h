@@ -14,9 +14,11 @@
  * client-state.h makes the client again from the five.
  */
 
+#include "ancestors.h"
 #include "cgroup/peer.h"
 #include "common/page.h"
 #include "group.h"
+#include "hold.h"
 #include "queue.h"
 #include "service/base/journal.h"
 #include "user-units.h"
@@ -68,6 +70,11 @@ struct Client {
         Settings lowering;    /* Client.Set by its owner: only lowers */
         Settings hold;        /* HoldPriority: a class, or empty */
         Settings hold_lowers; /* the same, of a user who may no more than lower */
+        struct {
+                Hold *hold; /* that counts; NULL: none */
+                Client *prev, *next;
+        } held_by[_HOLD_KIND_MAX];
+        Ancestors ancestors; /* as far as read: once there was a hold that asks for them */
         Settings advised; /* names the class whose [Match] fits by what cannot be believed, if one does: only lowers */
         char *advised_detail; /* why */
         Settings bound; /* names the class that the group would have, were all in it this one's user: only lowers */

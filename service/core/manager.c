@@ -70,8 +70,7 @@ static void manager_free_objects(Manager *m) {
         Group *g, *gtmp;
         Device *d, *dtmp;
 
-        while (m->holds)
-                hold_free(m->holds);
+        holds_free(m);
         HASH_ITER(hh, m->clients, c, ctmp)
                 client_free(c);
         HASH_ITER(hh, m->jobs, j, jtmp)

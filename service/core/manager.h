@@ -120,6 +120,15 @@ typedef struct Wakes {
         unsigned n_flooded;
 } Wakes;
 
+/* hold.h */
+typedef struct Holds {
+        Hold *all, *ended;             /* lists: those that are held, and those whose ends are not through */
+        struct HeldProcess *processes; /* uthash, by process */
+        unsigned n_for_descendants;
+        uint64_t next_id;
+        sd_event_source *source; /* on while `ended` is not empty; once there was one */
+} Holds;
+
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})
 
 struct Manager {
@@ -145,8 +154,8 @@ struct Manager {
         struct Origin *origins;     /* uthash, by path; kept alive by the groups */
         User *users;                /* uthash, by uid */
         struct SubuidFile *subuids; /* subuid-file.h; NULL: every uid is a user */
-        Hold *holds;                /* list */
-        struct Freezer *freezers;   /* uthash, by unit; freeze.h */
+        Holds holds;
+        struct Freezer *freezers; /* uthash, by unit; freeze.h */
 
         uint64_t next_client_id;
         uint64_t next_queue_id;

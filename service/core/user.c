@@ -4,10 +4,12 @@
  * Users
  */
 
-#include "user.h"
+#include <unistd.h>
+
 #include "common/time-util.h"
 #include "service/base/log.h"
 #include "service/base/subuid-file.h"
+#include "user.h"
 
 #define LOG_COST_NS (200 * NSEC_PER_MSEC)
 #define LOG_ROOM_NS (200 * LOG_COST_NS)
@@ -121,6 +123,20 @@ unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
         const User *u = user_find(m, uid);
 
         return u ? u->n[what] : 0;
+}
+
+Bucket *user_budget(Manager *m, uid_t uid, UserBudget budget) {
+        if (uid == 0 || uid == geteuid())
+                return NULL;
+        User *u = user_get(m, uid);
+        return u ? u->budgets + budget : NULL;
+}
+
+void user_pay_change(Manager *m, uid_t uid, uint64_t now, uint64_t took_ns) {
+        Bucket *b = user_budget(m, uid, USER_CHANGES);
+
+        if (b)
+                bucket_take(b, now, took_ns * USER_CPU_COST);
 }
 
 bool user_may_log(Manager *m, uid_t uid) {

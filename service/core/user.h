@@ -25,7 +25,7 @@ typedef enum UserCount {
 typedef enum UserBudget {
         USER_EDGES,   /* wakes.c: wake-ups and edges */
         USER_SLOW,    /* crowd.c: system calls that a client can make long */
-        USER_CHANGES, /* calls.c: time spent on calls that change something, */
+        USER_CHANGES, /* calls.c: time spent on calls that change something, and on what follows from them, */
         USER_READS,   /* and on those that only ask, */
         USER_ANSWERS, /* and the length of answers */
         USER_LOG,     /* user_may_log() */
@@ -79,6 +79,13 @@ int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to,
 
 /* How many it has. */
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
+
+/* What is budgeted of somebody's calls; NULL: there is no bound, it is root or the service's own user. */
+Bucket *user_budget(Manager *m, uid_t uid, UserBudget budget);
+
+/* Of one CPU, a user's changes may take a quarter, and so may its reads. A change may go on after its call. */
+#define USER_CPU_COST 4U
+void user_pay_change(Manager *m, uid_t uid, uint64_t now, uint64_t took_ns);
 
 /* Before a message that users can have written as often as they like: 200 at once, and 5 a second. Beyond that the
  * journal would drop messages, and others' with them. Of any uid: a sub-uid's are its user's. */

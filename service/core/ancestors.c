@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Ancestors
+ */
+
+#include "ancestors.h"
+
+#define ROOM_AT_FIRST 8U
+
+void ancestors_done(Ancestors *a) {
+        free(a->list);
+        *a = (Ancestors){};
+}
+
+/* There is room for so many where n is a power of two, or less than the first of them. */
+static int make_room(Ancestors *a) {
+        bool is_full = a->n >= ROOM_AT_FIRST && (a->n & (a->n - 1)) == 0;
+
+        if (a->n > 0 && !is_full)
+                return 0;
+        Ancestor *list = realloc(a->list, sizeof(*list) * MAX(2 * a->n, ROOM_AT_FIRST));
+        if (!list)
+                return -ENOMEM;
+        a->list = list;
+        return 0;
+}
+
+static int read_next(Ancestors *a, const Peer *peer) {
+        const Ancestor *child = a->n > 0 ? a->list + a->n - 1 : NULL;
+        pid_t pid = child ? a->parent : peer->pid, parent;
+        uint64_t start_time;
+
+        int r = process_parent(pid, &parent, &start_time);
+        if (r < 0)
+                return r;
+        /* Nobody is older than his parent: the number is another's by now. */
+        if (child ? start_time > child->start_time : start_time != peer->start_time)
+                return -ESRCH;
+        r = make_room(a);
+        if (r < 0)
+                return r;
+        a->list[a->n++] = (Ancestor){pid, start_time};
+        a->parent = parent;
+        return 0;
+}
+
+bool ancestors_read(Ancestors *a, const Peer *peer) {
+        if (!a->complete)
+                a->complete = read_next(a, peer) < 0 || a->parent <= 1 || a->n >= ANCESTORS_MAX;
+        return !a->complete;
+}
+
+bool ancestors_have(const Ancestors *a, pid_t pid, uint64_t start_time) {
+        for (unsigned i = 0; i < a->n; i++)
+                if (a->list[i].pid == pid && a->list[i].start_time == start_time)
+                        return true;
+        return false;
+}
