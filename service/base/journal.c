@@ -95,22 +95,35 @@ void journal_abort(Journal *j) {
         j->compact_end = 0;
 }
 
-int journal_commit(Journal *j) {
-        uint64_t begin = j->end, end = j->compact_end;
+/* Whole pages before the valid part, without the header's. It is memory only: nothing is lost when it fails. */
+static void give_back(const Journal *j) {
+        uint64_t hole = j->begin & ~UINT64_C(4095);
 
-        j->compact_end = 0;
+        if (hole > 4096)
+                (void) fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
+                                (off_t) hole - 4096);
+}
+
+static int set_valid(Journal *j, uint64_t begin, uint64_t end) {
         int r = write_header(j, begin, end);
         if (r < 0)
                 return r;
         j->begin = begin;
         j->end = end;
         j->base_size = end - begin;
-        /* Whole pages before the valid part, without the header's. It is memory only: nothing is lost when it fails. */
-        uint64_t hole = begin & ~UINT64_C(4095);
-        if (hole > 4096)
-                (void) fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
-                                (off_t) hole - 4096);
+        give_back(j);
         return 0;
+}
+
+int journal_commit(Journal *j) {
+        uint64_t end = j->compact_end;
+
+        j->compact_end = 0;
+        return set_valid(j, j->end, end);
+}
+
+int journal_forget(Journal *j, uint64_t before) {
+        return set_valid(j, before, j->end);
 }
 
 int journal_read(const Journal *j, journal_record_t record, void *userdata) {

@@ -7,7 +7,8 @@
  * Only ever appended to. The first 16 bytes say where the valid records begin and end, and are written after the
  * records themselves: a process that is killed anywhere in between leaves the former state. When most of it is outdated
  * its owner writes everything anew, behind the old records (journal_begin(), journal_append()..., journal_commit()),
- * and the old ones are given back to the kernel. Offsets grow for ever, pages do not.
+ * or, record by record, what is still so of the oldest once more, behind the newest (journal_forget()); the old ones
+ * are given back to the kernel. Offsets grow for ever, pages do not.
  *
  * A record is one line of JSON.
  */
@@ -37,6 +38,9 @@ bool journal_is_bloated(const Journal *j);
 void journal_begin(Journal *j);
 int journal_commit(Journal *j);
 void journal_abort(Journal *j); /* what stood there before still holds */
+
+/* What stands before this offset, which a record's end has been, is outdated. */
+int journal_forget(Journal *j, uint64_t before);
 
 /* Reads all. Lines that are no JSON are passed over. */
 typedef int (*journal_record_t)(json_object *record, void *userdata);

@@ -11,7 +11,7 @@
 #include "device-metrics.h"
 #include "manager-dbus.h"
 #include "service/core/arbiter.h"
-#include "service/state/manager-state.h"
+#include "service/core/observer.h"
 
 #define DEVICE_PREFIX BUS_PATH "/device"
 
@@ -94,19 +94,19 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
 }
 
 /* What one SetPolicy asks for. */
-typedef struct DeviceChange {
+typedef struct PolicyChange {
         DeviceSettings set;
         unsigned forget;
-} DeviceChange;
+} PolicyChange;
 
 static int take_unset_key(void *userdata, const char *key) {
-        DeviceChange *change = userdata;
+        PolicyChange *change = userdata;
         return device_forget_from_string(key, &change->forget);
 }
 
 static int take_device_change(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
-        DeviceChange *change = userdata;
+        PolicyChange *change = userdata;
 
         if (streq(key, "Unset"))
                 return bus_read_unset(message, signature, take_unset_key, change, error);
@@ -128,14 +128,14 @@ static AuditDevice device_now(const Device *d) {
 }
 
 static void audit_changed(
-                const Audit *a, const Device *d, const DeviceChange *change, const AuditDevice *before) {
+                const Audit *a, const Device *d, const PolicyChange *change, const AuditDevice *before) {
         const AuditObject o = {.fields = {.device = d->id}, .name = d->id};
         const AuditDevice after = device_now(d);
 
         audit_device(a, &o, &change->set, change->forget, before, &after);
 }
 
-static int change_one(Device *d, sd_bus_message *message, const DeviceChange *change) {
+static int change_one(Device *d, sd_bus_message *message, const PolicyChange *change) {
         const AuditDevice before = device_now(d);
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
@@ -187,7 +187,7 @@ BUS_CHECK(check_property) {
 }
 
 BUS_SETTER(set_property, Device *d, d->manager) {
-        DeviceChange wanted = {.set = DEVICE_SETTINGS_NULL};
+        PolicyChange wanted = {.set = DEVICE_SETTINGS_NULL};
 
         int r = read_property(value, property, &wanted.set, error);
         if (r < 0)
@@ -202,7 +202,7 @@ BUS_SETTER(set_property, Device *d, d->manager) {
 /* Whether the policy takes the parameters, as they would be after the change, for a device that has `runtime`
  * already. */
 static bool change_fits(
-                Manager *m, const char *id, const DeviceSettings *runtime, const DeviceChange *change) {
+                Manager *m, const char *id, const DeviceSettings *runtime, const PolicyChange *change) {
         DeviceSettings left = *runtime;
         PolicyConfig config;
         DeviceTuning tuning;
@@ -225,7 +225,7 @@ static AuditDevice device_to_come(Manager *m) {
         return d;
 }
 
-static int change_each(Manager *m, const Audit *a, const DeviceChange *change) {
+static int change_each(Manager *m, const Audit *a, const PolicyChange *change) {
         Device *d, *tmp;
         int r = 0;
 
@@ -243,7 +243,7 @@ static int change_each(Manager *m, const Audit *a, const DeviceChange *change) {
 }
 
 /* All of them and those to come, or none. */
-static int change_all(Manager *m, sd_bus_message *message, const DeviceChange *change) {
+static int change_all(Manager *m, sd_bus_message *message, const PolicyChange *change) {
         const AuditObject every = {.fields = {.device = "*"}, .name = "every device"};
         const DeviceSettings none = DEVICE_SETTINGS_NULL, former = m->every_device;
         const AuditDevice before = device_to_come(m);
@@ -266,14 +266,14 @@ static int change_all(Manager *m, sd_bus_message *message, const DeviceChange *c
         audit_begin(m, message, &a);
         audit_device(&a, &every, &change->set, change->forget, &before, &after);
         r = change_each(m, &a, change);
-        manager_state_changed(m);
+        observers_manager_changed(m);
         return r;
 }
 
 /* The device (NULL: every one), and what is to be changed of it. */
-static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, DeviceChange *ret_change,
+static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, PolicyChange *ret_change,
                 sd_bus_error *error) {
-        DeviceChange change = {.set = DEVICE_SETTINGS_NULL};
+        PolicyChange change = {.set = DEVICE_SETTINGS_NULL};
         const char *id, *policy;
         Device *d = NULL;
         uint64_t flags;
@@ -301,7 +301,7 @@ static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, De
 
 int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
-        DeviceChange change = {0};
+        PolicyChange change = {0};
         Device *d = NULL;
 
         int r = read_set_policy(m, message, &d, &change, error);
@@ -309,7 +309,7 @@ int check_set_policy(sd_bus_message *message, void *userdata, const char *member
 }
 
 BUS_MANAGER_CHANGE(method_set_policy) {
-        DeviceChange change = {0};
+        PolicyChange change = {0};
         Device *d = NULL;
 
         int r = read_set_policy(m, message, &d, &change, error);

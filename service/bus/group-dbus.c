@@ -12,9 +12,9 @@
 #include "service/core/arbiter.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
+#include "service/core/observer.h"
 #include "service/core/waits.h"
 #include "service/enforce/freeze.h"
-#include "service/state/manager-state.h"
 #include "spread.h"
 
 #define GROUP_PREFIX BUS_PATH "/group"
@@ -120,8 +120,8 @@ static int group_apply(Group *g, sd_bus_message *message, const Settings *set, b
         else
                 audit_reset(&a, &o, &before, &g->resolved);
         gone_note(g);
+        observers_group_changed(g, GROUP_KEPT);
         group_gc(g);
-        manager_state_changed(m);
         return spread_group(m, name, message);
 }
 

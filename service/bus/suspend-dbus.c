@@ -9,7 +9,7 @@
 #include "cgroup/cgroup-path.h"
 #include "manager-dbus.h"
 #include "service/core/arbiter.h"
-#include "service/state/manager-state.h"
+#include "service/core/observer.h"
 
 int bus_check_resumed(const Group *by, sd_bus_error *error) {
         if (!by)
@@ -32,8 +32,8 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
         const AuditObject o = {.fields = {.group = g->name}, .name = g->name};
         group_set_suspended(g, suspended);
         audit_suspended(m, message, &o, suspended);
+        observers_group_changed(g, GROUP_KEPT);
         group_gc(g);
-        manager_state_changed(m);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
 }
@@ -71,7 +71,7 @@ static int suspend_cgroup(sd_bus_message *message, Manager *m, const char *name,
         const AuditObject o = {.fields = {.group = g->name}, .name = g->name};
         group_set_suspended(g, true);
         audit_suspended(m, message, &o, true);
-        manager_state_changed(m);
+        observers_group_changed(g, GROUP_KEPT);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, NULL);
 }

@@ -72,10 +72,8 @@ static void group_gone(Group *g) {
                 group_settings_changed(g);
         }
         if (resumed || forgotten) {
-                Manager *m = g->manager;
-
+                observers_group_changed(g, GROUP_KEPT);
                 group_gc(g);
-                observers_manager_changed(m);
         }
 }
 

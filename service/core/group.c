@@ -322,10 +322,11 @@ static void group_inherit_unit(Group *g) {
                 return;
         g->override = unit->override;
         unit->override = SETTINGS_NULL;
+        observers_group_changed(g, GROUP_KEPT);
+        observers_group_changed(unit, GROUP_KEPT);
         group_gc(unit);
         group_settings_changed(g);
         groups_below_changed(g->manager, g->name);
-        observers_manager_changed(g->manager);
 }
 
 static unsigned path_depth(const char *path) {
@@ -394,8 +395,6 @@ Group *group_free(Group *g) {
         HASH_DEL(m->groups, g);
         tallies_free_of_group(g);
         m->n_suspended -= g->suspended;
-        if (!settings_is_empty(&g->lowering))
-                observers_manager_changed(m);
         return group_done(g);
 }
 

@@ -35,6 +35,7 @@ struct Group {
         struct Origin *origin; /* of the cgroup; of a job, of the cgroup that it was made in; NULL when there is none */
 
         Settings override;  /* SetGroup, Group.Set: until the next boot */
+        bool written;       /* that, or what else was set for it, for the next service: manager-state.h */
         Settings effective; /* with what is stored for it */
         Settings lowering;  /* SetGroup, Group.Set by the user whose processes are all in it: only lowers */
         uid_t lowering_uid; /* by whom: it counts while that is so */

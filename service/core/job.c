@@ -12,10 +12,12 @@
 #include <sys/random.h>
 
 #include "arbiter.h"
+#include "common/time-util.h"
 #include "job.h"
 #include "observer.h"
 #include "service/settings/config.h"
 #include "user.h"
+#include "walk.h"
 
 bool job_name_is_valid(const char *name) {
         static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@+-";
@@ -51,23 +53,35 @@ static void job_leave(Group *g) {
         (void) group_gc(g);
 }
 
+/* It is a change like its beginning, which was a call. */
+static void pay_end(const Job *j, uint64_t began) {
+        uint64_t now = now_ns();
+
+        if (!j->manager->stopping)
+                user_pay_change(j->manager, j->user, now, now - began);
+}
+
 Job *job_free(Job *j) {
         if (!j)
                 return NULL;
 
         Manager *m = j->manager;
+        uint64_t began = now_ns();
         sd_event_source_disable_unref(j->pidfd_source);
         safe_close(j->pidfd);
-        bool listed = j->hh.tbl;
-        if (listed) {
+        if (j->hh.tbl) {
+                walks_forget(m, WALK_JOBS, j);
                 HASH_DEL(m->jobs, j);
-                user_give(m, j->user, USER_JOBS);
         }
+        if (j->announced)
+                observers_job_gone(j);
         if (j->group)
                 job_leave(j->group);
+        if (j->announced)
+                pay_end(j, began);
+        if (j->counted)
+                user_give(m, j->user, USER_JOBS);
         free(j);
-        if (listed)
-                observers_manager_changed(m);
         return NULL;
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Job *, job_free);
@@ -115,6 +129,7 @@ static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, unsig
         int r = user_take(m, j->user, USER_JOBS, limit);
         if (r < 0)
                 return r;
+        j->counted = true;
         HASH_ADD_STR(m->jobs, token, j);
         *ret = TAKE_PTR(j);
         return 0;
@@ -157,6 +172,11 @@ static int job_begin(Job *j, int fd) {
         return 0;
 }
 
+static void job_announce(Job *j) {
+        j->announced = true;
+        observers_job_added(j);
+}
+
 int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret) {
         _cleanup_(job_freep)
         Job *j = NULL;
@@ -176,7 +196,7 @@ int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret) {
         if (r < 0)
                 return r;
         m->next_job_id++;
-        observers_manager_changed(m);
+        job_announce(j);
         *ret = TAKE_PTR(j);
         return 0;
 }
@@ -255,6 +275,7 @@ int job_restore(Manager *m, const JobKept *k, Job **ret) {
                         return r;
                 TAKE_FD(peer.pidfd);
         }
+        job_announce(j);
         *ret = TAKE_PTR(j);
         return 0;
 }

@@ -9,6 +9,7 @@
  * that it was made for, or any client of its group: the group is then left to group_gc().
  */
 
+#include "cgroup/peer.h"
 #include "group.h"
 
 #define JOB_TOKEN_SIZE 33U /* 128 bits in hexadecimal, and the zero */
@@ -19,7 +20,9 @@ struct Job {
         uint64_t id;
         char token[JOB_TOKEN_SIZE];
         uid_t uid;
-        uid_t user; /* whose quota it is in */
+        uid_t user;     /* whose quota it is in, */
+        bool counted;   /* when it is */
+        bool announced; /* observers know of it */
         Group *group;
         Settings settings;
         bool lowers; /* the settings only lower what the group would have without them */

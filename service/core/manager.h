@@ -213,10 +213,12 @@ struct Manager {
         uint64_t totals_store_at;
         struct TotalsCopy *totals_copy; /* on its way to the disk */
 
-        Stored stored;  /* settings that outlive a reboot */
-        Journal state;  /* manager-state.h */
-        bool restoring; /* from the former service's state */
-        bool stopping;  /* nothing is announced or written down any more */
+        Stored stored; /* settings that outlive a reboot */
+        Journal state; /* manager-state.h */
+        struct StateCleaning
+                        *state_cleaning; /* manager-state.h; owned; while what is outdated is gone through */
+        bool restoring;                  /* from the former service's state */
+        bool stopping;                   /* nothing is announced or written down any more */
 };
 
 /* Takes the configuration. The loop is made here. What stands above the objects is attached next, in this order, by who

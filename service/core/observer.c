@@ -5,6 +5,7 @@
 #include "client.h"
 #include "device.h"
 #include "group.h"
+#include "job.h"
 #include "observer.h"
 #include "queue.h"
 
@@ -135,6 +136,14 @@ void observers_device_preempted(Device *d, const Entity *e, const Entity *by) {
 
 void observers_turn_ended(Manager *m) {
         TELL(m, turn_ended, m);
+}
+
+void observers_job_added(Job *j) {
+        TELL(j->manager, job_added, j);
+}
+
+void observers_job_gone(Job *j) {
+        TELL(j->manager, job_gone, j);
 }
 
 void observers_manager_changed(Manager *m) {

@@ -40,6 +40,7 @@ typedef enum GroupChange {
         GROUP_JOINED = 1 << 4,  /* a client has come */
         GROUP_LEFT = 1 << 5,    /* a client has gone */
         GROUP_SETTLED = 1 << 6, /* its settings, and those of all that is in it */
+        GROUP_KEPT = 1 << 7,    /* what of it has to survive a restart: what was set for it */
 } GroupChange;
 
 typedef enum DeviceChange {
@@ -85,8 +86,12 @@ typedef struct ObserverOps {
 
         /* All verdicts of this turn of the loop are written. */
         void (*turn_ended)(Manager *m, void *userdata);
-        /* Something that is nobody's but the manager's has to survive a restart, and has changed: settings of groups
-         * and devices, jobs, the next numbers. */
+        void (*job_added)(Job *j, void *userdata);
+        /* It is in no table. */
+        void (*job_gone)(Job *j, void *userdata);
+
+        /* Something that is nobody's but the manager's has to survive a restart, and has changed: settings of devices,
+         * the next numbers. */
         void (*manager_changed)(Manager *m, void *userdata);
         void (*degraded_changed)(Manager *m, void *userdata);
         /* The end: first all objects are still there, then all are gone. */
@@ -122,6 +127,8 @@ void observers_device_removed(Device *d);
 void observers_device_changed(Device *d, unsigned changes);
 void observers_device_preempted(Device *d, const Entity *e, const Entity *by);
 void observers_turn_ended(Manager *m);
+void observers_job_added(Job *j);
+void observers_job_gone(Job *j);
 void observers_manager_changed(Manager *m);
 void observers_degraded_changed(Manager *m);
 void observers_manager_closing(Manager *m);

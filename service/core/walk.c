@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "job.h"
 #include "walk.h"
 
 static void *first(const Manager *m, WalkTable table) {
@@ -17,6 +18,8 @@ static void *first(const Manager *m, WalkTable table) {
                 return m->groups;
         case WALK_CLIENTS:
                 return m->clients;
+        case WALK_JOBS:
+                return m->jobs;
         default:
                 return m->queues;
         }
@@ -30,6 +33,8 @@ static void *after(WalkTable table, const void *object) {
                 return ((const Group *) object)->hh.next;
         case WALK_CLIENTS:
                 return ((const Client *) object)->hh.next;
+        case WALK_JOBS:
+                return ((const Job *) object)->hh.next;
         default:
                 return ((const Queue *) object)->hh.next;
         }

@@ -15,6 +15,7 @@ typedef enum WalkTable {
         WALK_GROUPS,
         WALK_CLIENTS,
         WALK_QUEUES,
+        WALK_JOBS,
         _WALK_TABLE_MAX,
 } WalkTable;
 

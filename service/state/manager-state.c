@@ -9,8 +9,13 @@
 #include "service/core/arbiter.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
+#include "service/core/walk.h"
 #include "service/settings/json-util.h"
 #include "service/settings/stored.h"
+
+/* Of what is written anew with each change: so many records, found among so many objects. */
+#define CLEAN_WRITES 2U
+#define CLEAN_LOOKS  32U
 
 /* --- writing --- */
 
@@ -70,56 +75,85 @@ static int fill_devices(Manager *m, json_object *array) {
         return 0;
 }
 
-static int fill_groups(Manager *m, json_object *array) {
-        Group *g, *tmp;
-        json_object *o;
-
-        HASH_ITER(hh, m->groups, g, tmp) {
-                if (settings_is_empty(&g->override) && settings_is_empty(&g->lowering) && !g->suspended)
-                        continue;
-                JSON_TRY(json_append_object(array, &o));
-                JSON_TRY(fill_group(g, o));
-        }
-        return 0;
-}
-
-static int fill_jobs(Manager *m, json_object *array) {
-        Job *j, *tmp;
-        json_object *o;
-
-        HASH_ITER(hh, m->jobs, j, tmp) {
-                JSON_TRY(json_append_object(array, &o));
-                JSON_TRY(fill_job(j, o));
-        }
-        return 0;
-}
-
-static int fill(Manager *m, json_object *o) {
-        json_object *devices = json_object_new_array(), *groups = NULL, *jobs = NULL, *all = NULL;
+static int fill_manager(Manager *m, json_object *o) {
+        json_object *devices = json_object_new_array(), *all = NULL;
 
         JSON_TRY(json_add_u64(o, "next_client_id", MAX(m->next_client_id, m->client_ids_end)));
         JSON_TRY(json_add_u64(o, "next_queue_id", MAX(m->next_queue_id, m->queue_ids_end)));
         JSON_TRY(json_add_u64(o, "next_job_id", m->next_job_id));
         JSON_TRY(json_add(o, "devices", devices));
         JSON_TRY(fill_devices(m, devices));
-        JSON_TRY(json_add(o, "groups", groups = json_object_new_array()));
-        JSON_TRY(fill_groups(m, groups));
-        JSON_TRY(json_add(o, "jobs", jobs = json_object_new_array()));
-        JSON_TRY(fill_jobs(m, jobs));
         JSON_TRY(json_add(o, "all_devices", all = json_object_new_object()));
         return fill_device_settings(&m->every_device, all);
 }
 
-static int write_state(Manager *m) {
+static int append_manager(Manager *m) {
         _cleanup_json_ json_object *o = json_object_new_object();
 
         if (!o)
                 return -ENOMEM;
-        int r = fill(m, o);
-        if (r < 0)
-                return r;
+        JSON_TRY(fill_manager(m, o));
+        return journal_append(&m->state, o);
+}
+
+static int append_job(Job *j) {
+        _cleanup_json_ json_object *record = json_object_new_object();
+        json_object *o = json_object_new_object();
+
+        if (!record) {
+                json_object_put(o);
+                return -ENOMEM;
+        }
+        JSON_TRY(json_add(record, "job", o));
+        JSON_TRY(fill_job(j, o));
+        return journal_append(&j->manager->state, record);
+}
+
+static int append_group(Group *g) {
+        _cleanup_json_ json_object *record = json_object_new_object();
+        json_object *o = json_object_new_object();
+
+        if (!record) {
+                json_object_put(o);
+                return -ENOMEM;
+        }
+        JSON_TRY(json_add(record, "group", o));
+        JSON_TRY(fill_group(g, o));
+        return journal_append(&g->manager->state, record);
+}
+
+/* `kind`: "job_gone", with its token, or "group_gone", with its name. */
+static int append_gone(Manager *m, const char *kind, const char *name) {
+        _cleanup_json_ json_object *record = json_object_new_object();
+
+        if (!record)
+                return -ENOMEM;
+        JSON_TRY(json_add_string(record, kind, name));
+        return journal_append(&m->state, record);
+}
+
+static bool has_settings(const Group *g) {
+        return !settings_is_empty(&g->override) || !settings_is_empty(&g->lowering) || g->suspended;
+}
+
+static int write_all(Manager *m) {
+        Group *g, *gtmp;
+        Job *j, *jtmp;
+
+        JSON_TRY(append_manager(m));
+        HASH_ITER(hh, m->jobs, j, jtmp)
+                JSON_TRY(append_job(j));
+        HASH_ITER(hh, m->groups, g, gtmp) {
+                g->written = has_settings(g);
+                if (g->written)
+                        JSON_TRY(append_group(g));
+        }
+        return 0;
+}
+
+static int write_anew(Manager *m) {
         journal_begin(&m->state);
-        r = journal_append(&m->state, o);
+        int r = write_all(m);
         if (r < 0) {
                 journal_abort(&m->state);
                 return r;
@@ -127,17 +161,136 @@ static int write_state(Manager *m) {
         return journal_commit(&m->state);
 }
 
-void manager_state_changed(Manager *m) {
-        if (m->state.fd < 0 || m->stopping || m->restoring)
+/* --- what is outdated --- */
+
+typedef struct StateCleaning {
+        Walk walk;   /* over what is written once more; */
+        uint64_t to; /* then what stands before this is outdated */
+} StateCleaning;
+
+static void cleaning_end(Manager *m) {
+        if (!m->state_cleaning)
                 return;
-        int r = write_state(m);
-        if (r < 0)
-                log_warning_errno(r, "What was set now would not survive a restart: %m");
+        walk_end(&m->state_cleaning->walk);
+        free(TAKE_PTR(m->state_cleaning));
+}
+
+static int cleaning_begin(Manager *m) {
+        StateCleaning *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return -ENOMEM;
+        m->state_cleaning = c;
+        c->to = m->state.end;
+        walk_begin(&c->walk, m, WALK_JOBS);
+        return append_manager(m);
+}
+
+/* The next object. Returns > 0 when there was one, and whether it was written in *ret_written. */
+static int clean_next(Walk *walk, bool *ret_written) {
+        void *object = walk_next(walk);
+        bool written = true;
+        int r = 0;
+
+        if (!object)
+                return 0;
+        if (walk->table == WALK_JOBS)
+                r = append_job(object);
+        else {
+                written = ((const Group *) object)->written;
+                if (written)
+                        r = append_group(object);
+        }
+        *ret_written = written;
+        return r < 0 ? r : 1;
+}
+
+/* All are through. Returns > 0 when there are objects of another kind. */
+static int clean_next_table(Manager *m) {
+        StateCleaning *c = m->state_cleaning;
+        uint64_t to = c->to;
+
+        if (c->walk.table == WALK_JOBS) {
+                walk_end(&c->walk);
+                walk_begin(&c->walk, m, WALK_GROUPS);
+                return 1;
+        }
+        cleaning_end(m);
+        return journal_forget(&m->state, to);
+}
+
+/* Nobody's change waits for all to be written anew: each takes some of it. */
+static int clean(Manager *m) {
+        unsigned writes = CLEAN_WRITES, looks = CLEAN_LOOKS;
+        bool written = false;
+        int r = 1;
+
+        if (!m->state_cleaning) {
+                if (!journal_is_bloated(&m->state))
+                        return 0;
+                r = cleaning_begin(m);
+        }
+        while (r >= 0 && m->state_cleaning && writes > 0 && looks-- > 0) {
+                r = clean_next(&m->state_cleaning->walk, &written);
+                if (r == 0)
+                        r = clean_next_table(m);
+                else if (r > 0)
+                        writes -= written;
+        }
+        return r;
+}
+
+static bool is_open(const Manager *m) {
+        return m->state.fd >= 0 && !m->stopping && !m->restoring;
+}
+
+static void written(Manager *m, int r) {
+        if (r >= 0)
+                r = clean(m);
+        if (r >= 0)
+                return;
+        /* What has failed may be missing behind it. */
+        cleaning_end(m);
+        log_warning_errno(r, "What was set now would not survive a restart: %m");
+}
+
+void manager_state_changed(Manager *m) {
+        if (is_open(m))
+                written(m, append_manager(m));
+}
+
+void manager_state_job(Job *j) {
+        if (is_open(j->manager))
+                written(j->manager, append_job(j));
+}
+
+void manager_state_job_gone(Job *j) {
+        if (is_open(j->manager))
+                written(j->manager, append_gone(j->manager, "job_gone", j->token));
+}
+
+void manager_state_group(Group *g) {
+        if (!is_open(g->manager))
+                return;
+        if (!has_settings(g)) {
+                manager_state_group_gone(g);
+                return;
+        }
+        g->written = true;
+        written(g->manager, append_group(g));
+}
+
+void manager_state_group_gone(Group *g) {
+        if (!is_open(g->manager) || !g->written)
+                return;
+        g->written = false;
+        written(g->manager, append_gone(g->manager, "group_gone", g->name));
 }
 
 void manager_state_close(Manager *m) {
         m->client_ids_end = m->queue_ids_end = 0;
         manager_state_changed(m);
+        cleaning_end(m);
 }
 
 /* --- reading --- */
@@ -226,38 +379,120 @@ static int restore_group(Manager *m, json_object *o) {
         return 0;
 }
 
-static int restore_each(
-                Manager *m, json_object *o, const char *key, int (*restore)(Manager *m, json_object *o)) {
-        json_object *array;
+static int restore_each(Manager *m, json_object *table, int (*restore)(Manager *m, json_object *o)) {
         int first = 0;
 
-        if (!json_object_object_get_ex(o, key, &array) || !json_object_is_type(array, json_type_array))
-                return 0;
-        for (size_t i = 0; i < json_object_array_length(array); i++) {
-                int r = restore(m, json_object_array_get_idx(array, i));
+        json_object_object_foreach(table, key, o) {
+                (void) key;
+                int r = restore(m, o);
                 if (r < 0 && first == 0)
                         first = r;
         }
         return first;
 }
 
-static int restore_record(json_object *o, void *userdata) {
-        Manager *m = userdata;
+static int restore_devices(Manager *m, json_object *o) {
+        json_object *array;
+        int first = 0;
+
+        if (!json_object_object_get_ex(o, "devices", &array) || !json_object_is_type(array, json_type_array))
+                return 0;
+        for (size_t i = 0; i < json_object_array_length(array); i++) {
+                int r = restore_device(m, json_object_array_get_idx(array, i));
+                if (r < 0 && first == 0)
+                        first = r;
+        }
+        return first;
+}
+
+/* What was written last of each. */
+typedef struct Former {
+        Manager *manager;
+        json_object *last;          /* the manager's own record */
+        json_object *jobs, *groups; /* by token, by name */
+} Former;
+
+static int keep_last(json_object *table, const char *key, json_object *o) {
+        return json_object_object_add(table, key, json_object_get(o)) < 0 ? -ENOMEM : 0;
+}
+
+/* As they were written once: all in one. */
+static int read_array(json_object *record, const char *name, const char *key, json_object *table) {
+        json_object *array;
+
+        if (!json_object_object_get_ex(record, name, &array) || !json_object_is_type(array, json_type_array))
+                return 0;
+        for (size_t i = 0; i < json_object_array_length(array); i++) {
+                json_object *o = json_object_array_get_idx(array, i);
+                JSON_TRY(keep_last(table, json_get_string(o, key), o));
+        }
+        return 0;
+}
+
+static int read_manager(Former *f, json_object *record) {
+        Manager *m = f->manager;
+
+        m->next_job_id = MAX(m->next_job_id, json_get_u64(record, "next_job_id"));
+        json_object_put(f->last);
+        f->last = json_object_get(record);
+        JSON_TRY(read_array(record, "jobs", "token", f->jobs));
+        return read_array(record, "groups", "name", f->groups);
+}
+
+static int read_record(json_object *record, void *userdata) {
+        Former *f = userdata;
+        Manager *m = f->manager;
+        json_object *o;
+
+        if (json_object_object_get_ex(record, "job", &o)) {
+                m->next_job_id = MAX(m->next_job_id, json_get_u64(o, "id") + 1);
+                return keep_last(f->jobs, json_get_string(o, "token"), o);
+        }
+        if (json_object_object_get_ex(record, "group", &o))
+                return keep_last(f->groups, json_get_string(o, "name"), o);
+        if (json_object_object_get_ex(record, "job_gone", &o))
+                json_object_object_del(f->jobs, json_object_get_string(o));
+        else if (json_object_object_get_ex(record, "group_gone", &o))
+                json_object_object_del(f->groups, json_object_get_string(o));
+        else
+                return read_manager(f, record);
+        return 0;
+}
+
+/* Numbers that were written down ahead are given back by who ends well. */
+static int restore_manager(Manager *m, json_object *o) {
         json_object *all;
-        int failed = 0;
 
         m->next_client_id = MAX(m->next_client_id, json_get_u64(o, "next_client_id"));
         m->next_queue_id = MAX(m->next_queue_id, json_get_u64(o, "next_queue_id"));
-        m->next_job_id = MAX(m->next_job_id, json_get_u64(o, "next_job_id"));
         if (json_object_object_get_ex(o, "all_devices", &all))
                 read_device_settings(all, &m->every_device);
+        return restore_devices(m, o);
+}
 
-        failed += restore_each(m, o, "devices", restore_device) < 0;
-        failed += restore_each(m, o, "jobs", restore_job) < 0;
-        failed += restore_each(m, o, "groups", restore_group) < 0;
+static void restore_former(Former *f) {
+        Manager *m = f->manager;
+        int failed = 0;
+
+        if (f->last)
+                failed += restore_manager(m, f->last) < 0;
+        failed += restore_each(m, f->jobs, restore_job) < 0;
+        failed += restore_each(m, f->groups, restore_group) < 0;
         if (failed > 0)
                 log_warning("Not everything that was set before the restart could be set again");
-        return 0;
+}
+
+static int read_former(Manager *m, const Journal *journal) {
+        _cleanup_json_ json_object *jobs = json_object_new_object(), *groups = json_object_new_object();
+        Former f = {.manager = m, .jobs = jobs, .groups = groups};
+
+        if (!jobs || !groups)
+                return -ENOMEM;
+        int r = journal_read(journal, read_record, &f);
+        if (r >= 0)
+                restore_former(&f);
+        json_object_put(f.last);
+        return r;
 }
 
 static int restore_from(Manager *m, int fd) {
@@ -267,7 +502,7 @@ static int restore_from(Manager *m, int fd) {
         if (r < 0)
                 return r;
         m->restoring = true;
-        r = journal_read(&former, restore_record, m);
+        r = read_former(m, &former);
         m->restoring = false;
         return r;
 }
@@ -281,5 +516,5 @@ int manager_state_open(Manager *m, int fd) {
                 if (r < 0)
                         log_warning_errno(r, "What was set before the restart cannot be read: %m");
         }
-        return write_state(m);
+        return write_anew(m);
 }

@@ -27,6 +27,23 @@ static void on_queue_gone(Queue *q, void *userdata) {
         queue_write_gone(q);
 }
 
+static void on_group_changed(Group *g, unsigned changes, void *userdata) {
+        if (changes & GROUP_KEPT)
+                manager_state_group(g);
+}
+
+static void on_group_removed(Group *g, void *userdata) {
+        manager_state_group_gone(g);
+}
+
+static void on_job_added(Job *j, void *userdata) {
+        manager_state_job(j);
+}
+
+static void on_job_gone(Job *j, void *userdata) {
+        manager_state_job_gone(j);
+}
+
 static void on_manager_changed(Manager *m, void *userdata) {
         manager_state_changed(m);
 }
@@ -40,6 +57,10 @@ static const ObserverOps state_ops = {
                 .client_changed = on_client_changed,
                 .queue_added = on_queue_added,
                 .queue_gone = on_queue_gone,
+                .group_changed = on_group_changed,
+                .group_removed = on_group_removed,
+                .job_added = on_job_added,
+                .job_gone = on_job_gone,
                 .manager_changed = on_manager_changed,
                 .manager_closing = on_manager_closing,
 };
