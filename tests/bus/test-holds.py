@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Priority holds of a user with many holds, many clients and many processes: what one costs, and who waits for it. Times
-are compared with those of the same run."""
+"""Priority holds of a user with many holds, many clients and many processes: what one costs, and who waits for it.
+Times are compared with those of the same run."""
 
 import os
 import sys
@@ -26,8 +26,8 @@ def median(times):
 
 
 class Line:
-    """Another user's line of processes, each started by the one before. The last but one has clients; the last takes holds
-    for what itself starts, which are for none of those, and does what it is told."""
+    """Another user's line of processes, each started by the one before. The last but one has clients; the last takes
+    holds for what itself starts, which are for none of those, and does what it is told."""
 
     def __init__(self, address):
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
