@@ -95,10 +95,11 @@ class Why(Case):
             return next((i["detail"] for i in json.loads(done.stdout) if i["check"] == "registered" and re.search(words, i["detail"])), None)
 
         until(look, words)
-        for verb in ("explain", "status", "show"):
-            done = subprocess.run(["xschedctl", verb, pid], capture_output=True, text=True, check=False)
-            self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, words)
+        cgroup = show("alone", "ControlGroup")
+        for verb, what in ((v, w) for v in ("explain", "status", "show") for w in (pid, "alone", "alone.service", cgroup)):
+            done = subprocess.run(["xschedctl", verb, what], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1, (verb, what, done.stdout))
+            self.assertRegex(done.stderr, ("" if what == pid else f"process {pid}: ") + words, (verb, what))
 
     def test_refused_by_the_bus(self):
         run("useradd", "--create-home", "eve")

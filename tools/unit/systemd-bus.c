@@ -146,3 +146,29 @@ int systemd_unit_id(sd_bus *bus, const char *unit, sd_bus_error *e, char **ret) 
         *ret = TAKE_PTR(id);
         return 0;
 }
+
+int systemd_unit_processes(sd_bus *bus, const char *unit, sd_bus_error *e, uint32_t **ret, size_t *ret_n) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        _cleanup_free_ uint32_t *pids = NULL;
+        const char *cgroup, *command;
+        uint32_t pid;
+        size_t n = 0;
+
+        int r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "GetUnitProcesses", e,
+                        &reply, "s", unit);
+        if (r >= 0)
+                r = sd_bus_message_enter_container(reply, 'a', "(sus)");
+        while (r >= 0 && (r = sd_bus_message_read(reply, "(sus)", &cgroup, &pid, &command)) > 0) {
+                uint32_t *more = realloc(pids, (n + 1) * sizeof(*pids));
+                if (!more)
+                        return -ENOMEM;
+                pids = more;
+                pids[n++] = pid;
+        }
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(pids);
+        *ret_n = n;
+        return 0;
+}

@@ -29,6 +29,9 @@ int systemd_append_bytes(sd_bus_message *m, const char *name, const char *value)
 /* The cgroup that a unit has now; "" when it has none. 0 or a negative errno. */
 int systemd_unit_cgroup(sd_bus *bus, const char *unit, sd_bus_error *e, char **ret);
 
+/* The processes in a unit's cgroup and below. 0 or a negative errno. */
+int systemd_unit_processes(sd_bus *bus, const char *unit, sd_bus_error *e, uint32_t **ret, size_t *ret_n);
+
 /* The unit's own name, where `unit` may be an alias of it. -ENOENT when systemd has no such unit; else 0 or a negative
  * errno. */
 int systemd_unit_id(sd_bus *bus, const char *unit, sd_bus_error *e, char **ret);

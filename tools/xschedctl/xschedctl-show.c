@@ -156,9 +156,7 @@ static int fetch_settings(Ctl *c, const Target *t, Object *ret) {
                 *ret = object;
                 return 0;
         }
-        return r != 0 ? r
-                      : ctl_fail("%s: no such group: nothing that is scheduled runs there, and it has no settings",
-                                        t->text);
+        return r != 0 ? r : target_group_failed(c, t, NULL);
 }
 
 static int fetch_target(Ctl *c, const char *text, Objects *o) {

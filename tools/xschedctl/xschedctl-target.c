@@ -214,6 +214,51 @@ static int check_path(Ctl *c, const Target *t, TargetFlags flags) {
         return unit.name ? resolve_unit(c, &unit, flags) : 0;
 }
 
+/* What the first process of the unit that says anything of it says. NULL: none does. */
+static char *why_unit_unregistered(sd_bus *bus, const char *unit) {
+        _cleanup_(sd_bus_error_free)
+        sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ uint32_t *pids = NULL;
+        size_t n = 0;
+
+        if (systemd_unit_processes(bus, unit, &error, &pids, &n) < 0)
+                return NULL;
+        for (size_t i = 0; i < n; i++) {
+                _cleanup_free_ char *why = NULL;
+                char pid[16], *text;
+
+                (void) snprintf(pid, sizeof(pid), "%" PRIu32, pids[i]);
+                why = why_unregistered(pid);
+                if (why)
+                        return asprintf(&text, "process %s: %s", pid, why) < 0 ? NULL : text;
+        }
+        return NULL;
+}
+
+/* The processes of another machine are none that we could look at. */
+static char *why_no_group(Ctl *c, const Target *t) {
+        _cleanup_(sd_bus_flush_close_unrefp)
+        sd_bus *bus = NULL;
+        const char *unit = t->name;
+
+        if (c->host || c->machine || systemd_open(c, c->user_bus, &bus) < 0)
+                return NULL;
+        if (unit[0] == '/')
+                unit = c->user_bus ? strrchr(unit, '/') + 1 : unit_of_path(unit);
+        return unit ? why_unit_unregistered(bus, unit) : NULL;
+}
+
+int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e) {
+        _cleanup_free_ char *why = why_no_group(c, t);
+
+        if (why)
+                return ctl_fail("%s: no such group: nothing that is scheduled runs there: %s", t->text, why);
+        if (e)
+                return ctl_call_failed(c, e, sd_bus_error_get_errno(e), t->text);
+        return ctl_fail("%s: no such group: nothing that is scheduled runs there, and it has no settings",
+                        t->text);
+}
+
 static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -238,7 +283,7 @@ static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {
                 return r;
         if (flags & TARGET_MAY_BE_NEW)
                 return check_path(c, t, flags);
-        return ctl_call_failed(c, &error, sd_bus_error_get_errno(&error), t->text);
+        return target_group_failed(c, t, &error);
 }
 
 int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret) {

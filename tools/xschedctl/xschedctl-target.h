@@ -23,6 +23,10 @@ typedef struct Target {
 /* Tells why a process is no client; with its id, also what its library says of that. Returns EXIT_FAILURE. */
 int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid);
 
+/* Tells why a group is none; where processes of its unit say why they are not registered, that, too. Returns
+ * EXIT_FAILURE. */
+int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e);
+
 void target_done(Target *t);
 
 typedef enum TargetFlags {
