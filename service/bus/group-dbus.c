@@ -6,6 +6,7 @@
 
 #include "group-dbus.h"
 #include "audit.h"
+#include "cgroup/unit-alias.h"
 #include "common/bus-flags.h"
 #include "manager-dbus.h"
 #include "service/core/account.h"
@@ -338,15 +339,38 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
         return group_apply(g, message, s, false);
 }
 
-static int read_set_group(Manager *m, sd_bus_message *message, const char **ret_name, uint64_t *ret_flags,
+/* A unit by its own name, also where an alias is given: settings are kept by that, whether it runs or not. */
+static int read_name(sd_bus_message *message, char **ret) {
+        const char *name;
+        char *own = NULL;
+
+        int r = sd_bus_message_read(message, "s", &name);
+        if (r >= 0)
+                r = unit_alias("", name, &own);
+        if (r == 0)
+                own = strdup(name);
+        if (r < 0 || !own)
+                return r < 0 ? r : -ENOMEM;
+        *ret = own;
+        return 0;
+}
+
+static int read_set_group(Manager *m, sd_bus_message *message, char **ret_name, uint64_t *ret_flags,
                 Settings *ret, sd_bus_error *error) {
-        int r = sd_bus_message_read(message, "s", ret_name);
-        return r < 0 ? r : bus_read_set(m, message, SET_FLAG_PERSISTENT, ret_flags, ret, error);
+        _cleanup_free_ char *name = NULL;
+
+        int r = read_name(message, &name);
+        if (r >= 0)
+                r = bus_read_set(m, message, SET_FLAG_PERSISTENT, ret_flags, ret, error);
+        if (r < 0)
+                return r;
+        *ret_name = TAKE_PTR(name);
+        return r;
 }
 
 int check_set_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
-        const char *name;
+        _cleanup_free_ char *name = NULL;
         uint64_t flags;
         Settings s;
 
@@ -365,7 +389,7 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
 }
 
 BUS_MANAGER_CHANGE(method_set_group) {
-        const char *name;
+        _cleanup_free_ char *name = NULL;
         uint64_t flags;
         Settings s;
 
@@ -383,10 +407,9 @@ BUS_MANAGER_CHANGE(method_set_group) {
 /* The group, or (NULL) the name of one that only has something stored. */
 static int read_reset_group(
                 Manager *m, sd_bus_message *message, Group **ret, char **ret_key, sd_bus_error *error) {
-        _cleanup_free_ char *key = NULL;
-        const char *name;
+        _cleanup_free_ char *key = NULL, *name = NULL;
 
-        int r = sd_bus_message_read(message, "s", &name);
+        int r = read_name(message, &name);
         if (r < 0)
                 return r;
         *ret = group_find(m, name);

@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "cgroup/cgroup-path.h"
+#include "cgroup/unit-alias.h"
 #include "gone.h"
 #include "group-totals.h"
 #include "job.h"
@@ -368,7 +369,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
         return 0;
 }
 
-Group *group_find(Manager *m, const char *name) {
+static Group *find_by_name(Manager *m, const char *name) {
         Group *g, *tmp;
 
         if (streq(name, "-.slice"))
@@ -382,6 +383,13 @@ Group *group_find(Manager *m, const char *name) {
                 if (streq(g->unit, name) && group_is_unit(g, name))
                         return g;
         return NULL;
+}
+
+Group *group_find(Manager *m, const char *name) {
+        _cleanup_free_ char *own = NULL;
+        Group *g = find_by_name(m, name);
+
+        return !g && unit_alias("", name, &own) > 0 ? find_by_name(m, own) : g;
 }
 
 Group *group_free(Group *g) {
