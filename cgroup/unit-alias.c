@@ -41,8 +41,8 @@ static const char *unit_suffix(const char *name) {
         return NULL;
 }
 
-/* What the file of this name is a link to: > 0 and its name in buf, of the same kind of unit; 0 where it is another kind
- * of file, -ENOENT where there is none. */
+/* What the file of this name is a link to: > 0 and its name in buf, of the same kind of unit; 0 where it is another
+ * kind of file, -ENOENT where there is none. */
 static int read_link(const char *root, const char *name, char buf[static NAME_MAX + 1]) {
         const char *suffix = unit_suffix(name);
         char path[PATH_MAX], target[PATH_MAX];

@@ -4,8 +4,8 @@
 /*
  * Aliases: the other names of a unit, by which systemd lets itself be called
  *
- * One is a link of that name in a directory of units, to a file of another name. It is read from there, and not asked of
- * systemd, which may be busy.
+ * One is a link of that name in a directory of units, to a file of another name. It is read from there, and not asked
+ * of systemd, which may be busy.
  */
 
 /* Below `root`, of the system's manager. Returns > 0 and the unit's own name (newly allocated) where `name` is an

@@ -96,7 +96,8 @@ class Why(Case):
 
         until(look, words)
         cgroup = show("alone", "ControlGroup")
-        for verb, what in ((v, w) for v in ("explain", "status", "show") for w in (pid, "alone", "alone.service", cgroup)):
+        names = (pid, "alone", "alone.service", cgroup)
+        for verb, what in ((v, n) for v in ("explain", "status", "show") for n in names):
             done = subprocess.run(["xschedctl", verb, what], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1, (verb, what, done.stdout))
             self.assertRegex(done.stderr, ("" if what == pid else f"process {pid}: ") + words, (verb, what))
