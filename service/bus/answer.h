@@ -30,7 +30,7 @@ typedef struct AnswerOps {
         int (*object)(Answer *a, WalkTable table, void *object);
         int (*end)(Answer *a);
 
-        WalkTable tables[_WALK_TABLE_MAX]; /* in this order */
+        WalkTable tables[_WALK_ON_BUS_MAX]; /* in this order */
         size_t n_tables;
 } AnswerOps;
 

@@ -182,7 +182,7 @@ static int print_object(Answer *a, json_object *o) {
 }
 
 static int describe_table(Answer *a, WalkTable table) {
-        static const char *const keys[_WALK_TABLE_MAX] = {
+        static const char *const keys[_WALK_ON_BUS_MAX] = {
                         [WALK_DEVICES] = "devices",
                         [WALK_GROUPS] = "groups",
                         [WALK_CLIENTS] = "clients",

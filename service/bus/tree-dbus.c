@@ -18,7 +18,7 @@ typedef struct Branch {
         const sd_bus_vtable *(*vtable)(void);
 } Branch;
 
-static const Branch branches[_WALK_TABLE_MAX] = {
+static const Branch branches[_WALK_ON_BUS_MAX] = {
                 [WALK_DEVICES] = {"device", BUS_INTERFACE ".Device", device_vtable_get},
                 [WALK_GROUPS] = {"group", BUS_INTERFACE ".Group", group_vtable_get},
                 [WALK_CLIENTS] = {"client", BUS_INTERFACE ".Client", client_vtable_get},
@@ -178,14 +178,14 @@ static int print_end(Answer *a) {
 static int answer_nodes(Manager *m, sd_bus_message *message, WalkTable table) {
 #define NODES(t)                                                                                            \
         { .begin = print_begin, .object = print_node, .end = print_end, .tables = {t}, .n_tables = 1 }
-        static const AnswerOps ops[_WALK_TABLE_MAX] = {
+        static const AnswerOps ops[_WALK_ON_BUS_MAX] = {
                         [WALK_DEVICES] = NODES(WALK_DEVICES),
                         [WALK_GROUPS] = NODES(WALK_GROUPS),
                         [WALK_CLIENTS] = NODES(WALK_CLIENTS),
                         [WALK_QUEUES] = NODES(WALK_QUEUES),
         };
 #undef NODES
-        static const char *const prefixes[_WALK_TABLE_MAX] = {
+        static const char *const prefixes[_WALK_ON_BUS_MAX] = {
                         [WALK_DEVICES] = BUS_PATH "/device",
                         [WALK_GROUPS] = BUS_PATH "/group",
                         [WALK_CLIENTS] = BUS_PATH "/client",
@@ -205,7 +205,7 @@ int tree_answer(Manager *m, sd_bus_message *message) {
         if (!sd_bus_message_is_method_call(message, "org.freedesktop.DBus.Introspectable", "Introspect"))
                 return 0;
         const char *below = startswith(path, BUS_PATH "/");
-        for (WalkTable t = 0; below && t < _WALK_TABLE_MAX; t++)
+        for (WalkTable t = 0; below && t < _WALK_ON_BUS_MAX; t++)
                 if (streq(below, branches[t].name))
                         return answer_nodes(m, message, t);
         return 0;

@@ -15,7 +15,9 @@ typedef enum WalkTable {
         WALK_GROUPS,
         WALK_CLIENTS,
         WALK_QUEUES,
-        WALK_JOBS,
+        _WALK_ON_BUS_MAX, /* those before are of objects of the bus */
+
+        WALK_JOBS = _WALK_ON_BUS_MAX,
         _WALK_TABLE_MAX,
 } WalkTable;
 
