@@ -78,7 +78,10 @@ typedef struct XschedQueueInfo {
  * or -EINVAL (a mandatory member is missing), -ENOMEM. One reference is the caller's. */
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret);
 XschedQueue *xsched_queue_ref(XschedQueue *q);
-XschedQueue *xsched_queue_unref(XschedQueue *q); /* returns NULL; accepts NULL */
+
+/* Returns NULL; accepts NULL. What was launched and has not been said to be complete by the last one counts as running
+ * on, for at most a second. */
+XschedQueue *xsched_queue_unref(XschedQueue *q);
 
 /* The gate, in front of one launch: returns at once while nobody contends (no system call, no lock), waits while the
  * queue is held. Returns an XschedBegin. The number in flight is bounded by the caller through xsched_queue_limit(). */

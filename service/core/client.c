@@ -26,6 +26,7 @@
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/settings/config.h"
+#include "tail.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -261,8 +262,10 @@ Client *client_free(Client *c) {
         closer_take(TAKE_FD(c->peer.pidfd));
 
         wakes_look(m);
-        if (c->group)
+        if (c->group) {
+                remnants_forget_client(c);
                 client_leave(c);
+        }
         wakes_look(m);
         peer_done(&c->peer);
         free(c->path);
@@ -494,6 +497,7 @@ int client_moved(Client *c) {
                 for (uint32_t i = 0; i < c->n_slots; i++)
                         if (c->slots[i])
                                 entity_take_queue(NULL, c->slots[i]);
+                remnants_forget_client(c);
                 g->awaited = true;    /* it may be there only as what the former one is below */
                 m->wakes.busy = true; /* it is in none meanwhile */
                 client_leave(c);

@@ -286,10 +286,12 @@ void entity_take_queue(Entity *e, Queue *q) {
                 entity_update_queue(q);
                 arbiter_touch(e->device);
         }
-        if (old && old->n_queues == 0)
-                entity_free(old);
-        else if (old)
+        if (old && entity_gc(old))
                 entity_update(old, now_ns());
+}
+
+Entity *entity_gc(Entity *e) {
+        return e->n_queues > 0 || e->remnants ? e : entity_free(e);
 }
 
 void entity_configure(Entity *e, const PolicySettings *settings) {
@@ -354,16 +356,11 @@ Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c)
 }
 
 const char *entity_name(const Entity *e, char *buf, size_t size) {
-        switch (e->kind) {
-        case ENTITY_CLIENT:
+        if (e->kind == ENTITY_CLIENT && e->client)
                 (void) snprintf(buf, size, "client %" PRIu64, e->client->id);
-                break;
-        case ENTITY_QUEUE:
-                (void) snprintf(buf, size, "queue %" PRIu64, e->queues ? e->queues->id : 0);
-                break;
-        default:
+        else if (e->kind == ENTITY_QUEUE && e->queues)
+                (void) snprintf(buf, size, "queue %" PRIu64, e->queues->id);
+        else
                 (void) snprintf(buf, size, "%s", e->group->name);
-                break;
-        }
         return buf;
 }

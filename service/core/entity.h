@@ -5,8 +5,9 @@
  * Entities: what gets one verdict on one device
  *
  * A group on a device; or a client that has an override of its own; or a queue that has. An entity is made with its
- * first queue and goes with its last. Only queues that are not suspended count: while none is left, the entity is taken
- * out of the policy, so that nobody waits for it, and its queues are held.
+ * first queue, and goes with its last and with what those have left in flight (tail.h). Only queues that are not
+ * suspended count: while none is left, the entity is taken out of the policy, so that nobody waits for it, and its
+ * queues are held.
  *
  * Invariants, restored by entity_update() after every change of a queue:
  *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or
@@ -39,7 +40,7 @@ struct Entity {
         Device *device;
         EntityKind kind;
         Group *group;   /* always */
-        Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE */
+        Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE; NULL: it is gone, and something of it runs on */
 
         Queue *queues; /* list, by entity_prev/entity_next */
         unsigned n_queues, n_active, n_ready;
@@ -62,9 +63,10 @@ struct Entity {
         Entity *changed_next;
 
         /* tail.h */
-        unsigned n_tails;      /* of its queues */
-        bool tail_awaited;     /* the policy is to be told when there are none */
-        uint64_t tail_look_at; /* NSEC_INFINITY: not */
+        unsigned n_tails;         /* of its queues, and its remnants */
+        struct Remnant *remnants; /* list */
+        bool tail_awaited;        /* the policy is to be told when there are none */
+        uint64_t tail_look_at;    /* NSEC_INFINITY: not */
         uint64_t tail_look_ns;
         uint64_t tail_until; /* of an entity that was stopped: then there are none in any case; NSEC_INFINITY */
 
@@ -123,6 +125,9 @@ void entity_update_queue_at(Queue *q, uint64_t at);
 
 /* Nothing of it runs on: it leaves the policy, unless it is active. */
 void entity_tails_ended(Entity *e);
+
+/* Frees it when nothing is left of it. Returns NULL then, else e. */
+Entity *entity_gc(Entity *e);
 
 /* Run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);

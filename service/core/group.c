@@ -461,7 +461,7 @@ int group_attach(Group *g) {
 static Group *group_detach(Group *g) {
         Group *parent = g->parent;
 
-        if (!parent || g->n_clients > 0 || g->n_children > 0 || g->awaited)
+        if (!parent || g->n_clients > 0 || g->n_children > 0 || g->awaited || g->entities)
                 return NULL;
         uint64_t run_ns = group_gpu_time(g, now_ns());
         parent->gone_run_ns += run_ns - g->told_run_ns;
@@ -510,7 +510,7 @@ static bool group_is_lasting(const Group *g) {
 }
 
 Group *group_gc(Group *g) {
-        if (g->n_clients > 0 || g->job || g->n_children > 0 || g->awaited)
+        if (g->n_clients > 0 || g->job || g->n_children > 0 || g->awaited || g->entities)
                 return g;
         /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only,
          * of which he can make none. */

@@ -5,7 +5,8 @@
  * Groups: the processes of a cgroup, or of a job, and everything below
  *
  * A group is made by its first client, by the first below it, by settings given to it in advance, or with its job. It
- * goes when nothing is left to remember: no client, nobody below, no override, no suspension, no job.
+ * goes when nothing is left to remember: no client, nobody below, no override, no suspension, no job, and nothing of it
+ * runs on (tail.h).
  *
  * A group with clients, its own or below, is below the group of the cgroup above, up to "/"; a job is below the cgroup
  * that it was made in. That is the hierarchy in which weights, maxima and minima count (share.h). Without clients a

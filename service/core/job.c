@@ -87,7 +87,7 @@ Job *job_free(Job *j) {
 DEFINE_TRIVIAL_CLEANUP_FUNC(Job *, job_free);
 
 void job_gc(Job *j) {
-        if (j->pidfd < 0 && j->group->n_clients == 0)
+        if (j->pidfd < 0 && j->group->n_clients == 0 && !j->group->entities)
                 job_free(j);
 }
 

@@ -6,7 +6,8 @@
  *
  * A job of one kind is a group of its own: who knows the token, and has the uid that made the job, may join it. One of
  * the other kind belongs to the group of a cgroup, and joins whoever is in that. A job lives as long as the process
- * that it was made for, or any client of its group: the group is then left to group_gc().
+ * that it was made for, or any client of its group, or what those have left in flight: the group is then left to
+ * group_gc().
  */
 
 #include "cgroup/peer.h"
@@ -77,5 +78,5 @@ typedef struct JobKept {
 
 int job_restore(Manager *m, const JobKept *k, Job **ret);
 
-/* Ends the job when its process is gone and its group has no clients. */
+/* Ends the job when its process is gone, its group has no clients, and nothing of those runs on. */
 void job_gc(Job *j);

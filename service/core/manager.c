@@ -23,6 +23,7 @@
 #include "service/base/notify.h"
 #include "service/base/subuid-file.h"
 #include "service/settings/config.h"
+#include "tail.h"
 #include "user.h"
 #include "wakes.h"
 
@@ -73,6 +74,7 @@ static void manager_free_objects(Manager *m) {
         holds_free(m);
         HASH_ITER(hh, m->clients, c, ctmp)
                 client_free(c);
+        remnants_free(m);
         HASH_ITER(hh, m->jobs, j, jtmp)
                 job_free(j);
         HASH_ITER(hh, m->groups, g, gtmp)

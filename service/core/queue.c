@@ -13,6 +13,7 @@
 #include "ladder.h"
 #include "observer.h"
 #include "service/settings/config.h"
+#include "tail.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -257,6 +258,7 @@ Queue *queue_free(Queue *q) {
         Client *c = q->client;
         Manager *m = q->manager;
         q->wait_counts = false; /* what ends now ends by this */
+        bool remains = q->hh.tbl && remnant_begin(q);
         observers_queue_removed(q);
         if (q->stalled)
                 q->device->n_stalled--;
@@ -277,7 +279,8 @@ Queue *queue_free(Queue *q) {
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
                 m->devices_left |= q->device->n_queues == 0;
-                user_give(m, c->user->uid, USER_QUEUES);
+                if (!remains)
+                        user_give(m, c->user->uid, USER_QUEUES);
         }
         ladder_queue_gone(q);
         free(q->path);

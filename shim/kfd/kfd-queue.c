@@ -283,6 +283,17 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
                 queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
 }
 
+/* The driver has taken it off the device, with all that was in flight. */
+static void queue_end_launches(KfdQueue *q) {
+        uint32_t n = atomic_exchange(&q->pending, 0);
+
+        if (n > 0)
+                xsched_queue_complete(q->xsched, n, 0);
+        if (q->draining)
+                xsched_queue_drained(q->xsched);
+        q->draining = false;
+}
+
 static void queue_remove(KfdQueue *q) {
         KfdQueue **link = &queues;
 
@@ -293,9 +304,10 @@ static void queue_remove(KfdQueue *q) {
         kfd_hsa_forget(q);
         if (!kfd_release_followers())
                 kfd_poll_kick();
-        if (q->xsched)
+        if (q->xsched) {
+                queue_end_launches(q);
                 xsched_queue_unref(q->xsched); /* which frees it in the end */
-        else
+        } else
                 free(q);
 }
 

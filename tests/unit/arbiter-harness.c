@@ -55,9 +55,17 @@ Process join(Manager *m, const char *cgroup, int priority) {
         return join_as(m, cgroup, priority, getuid());
 }
 
+void release(Queue *q) {
+        atomic_store(&q->page_slot->outstanding, 0);
+        queue_free(q);
+}
+
 void leave(Process *p) {
         Manager *m = p->client->manager;
 
+        for (uint32_t i = 0; i < p->client->n_slots; i++)
+                if (p->client->slots[i])
+                        atomic_store(&p->client->slots[i]->page_slot->outstanding, 0);
         client_free(p->client);
         client_fds_done(&p->fds);
         arbiter_flush(m);
@@ -139,7 +147,7 @@ void check(Manager *m) {
                         assert_int_equal(e->n_queues, queues);
                         assert_int_equal(e->n_active, active);
                         assert_int_equal(e->n_ready, ready);
-                        assert_true(queues > 0);
+                        assert_true(queues > 0 || e->remnants);
                         assert_true(e->policy ? active > 0 || e->n_tails > 0 : active == 0);
                         assert_int_equal(e->told_ready, ready > 0);
                         n_entities++;

@@ -18,7 +18,9 @@ Manager *manager_make_accounting(Accounting accounting);
 /* A client in a cgroup of our choice; the process behind it is this one. */
 Process join(Manager *m, const char *cgroup, int priority);
 Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);
+/* The process, or the queue, goes, and what it has launched is over. */
 void leave(Process *p);
+void release(Queue *q);
 Queue *queue(Process *p, const char *device, int hint);
 /* What a shim does around one launch. */
 void begin(Queue *q);

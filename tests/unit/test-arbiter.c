@@ -321,7 +321,7 @@ static void test_slots_are_used_again_late(void **state) {
         Queue *first = queue(&a, "d", 0);
         uint32_t slot = first->slot;
 
-        queue_free(first);
+        release(first);
         Queue *second = queue(&a, "d", 0);
         assert_int_not_equal(second->slot, slot);
         for (unsigned i = 0; i < 100; i++)
@@ -424,7 +424,7 @@ static void test_devices_are_a_users(void **state) {
         assert_int_equal(queue_new(a.client, &p, &more), -EDQUOT);
         assert_null(device_find(m, "d3"));
         assert_int_equal(a.client->n_queues, 3);
-        queue_free(q[1]);
+        release(q[1]);
         assert_int_equal(queue_new(a.client, &p, &more), 0);
         assert_null(device_find(m, "d1"));
         assert_int_equal(user_count(m, a.client->peer.uid, USER_DEVICES), 3);
@@ -457,7 +457,7 @@ static void test_random(void **state) {
                 switch (random() % 13) {
                 case 0:
                         if (q[i])
-                                q[i] = queue_free(q[i]);
+                                release(TAKE_PTR(q[i]));
                         else {
                                 (void) snprintf(device, sizeof(device), "d%ld", random() % 3);
                                 q[i] = queue(&p[n], device, random() % 4 == 0 ? -1 : 0);

@@ -93,7 +93,7 @@ static void test_together(void **state) {
                 group_settings_changed(g.p.client->group);
                 arbiter_flush(m);
                 assert_true(pair_held(&g));
-                queue_free(g.q[device]);
+                release(g.q[device]);
                 arbiter_flush(m);
                 assert_false(held(g.q[1 - device]));
 
