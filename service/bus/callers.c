@@ -12,9 +12,13 @@
 
 #define DRIVER "org.freedesktop.DBus"
 
-/* Callers whose user is not known yet, and what one of them may have waiting. */
+/* Callers whose user is not known yet, and what one of them may have waiting: no more than one call may be long. For
+ * all of them there is as much as a user has, and in any case so much for each: nobody fills what another's first call
+ * needs. */
 #define UNKNOWN_MAX        4096U
 #define UNKNOWN_QUEUED_MAX 64U
+#define UNKNOWN_SIZE_MAX   CALL_SIZE_MAX
+#define UNKNOWN_SURE_SIZE  (4U << 10)
 
 /* All that waits of a user. */
 #define USER_SIZE_MAX (8U << 20)
@@ -63,6 +67,25 @@ static void user_unlist(Calls *c, CallUser *u, CallLane lane) {
         l->listed = false;
         l->credit_ns = MIN(l->credit_ns, 0); /* a debt is kept, a credit is for the turn */
         DL_DELETE2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+}
+
+/* --- those who are not known yet --- */
+
+/* What a caller has waiting beyond what each may have. */
+static size_t unknown_excess(size_t size) {
+        return size > UNKNOWN_SURE_SIZE ? size - UNKNOWN_SURE_SIZE : 0;
+}
+
+static void unknown_resize(Caller *k, size_t size) {
+        k->calls->unknown_size -= unknown_excess(k->size);
+        k->calls->unknown_size += unknown_excess(size);
+}
+
+static bool unknown_has_room(const Caller *k, size_t size) {
+        size_t others = k->calls->unknown_size - unknown_excess(k->size);
+
+        return k->n_queued < UNKNOWN_QUEUED_MAX && k->size + size <= UNKNOWN_SIZE_MAX &&
+                        others + unknown_excess(k->size + size) <= USER_SIZE_MAX;
 }
 
 /* --- callers --- */
@@ -132,10 +155,10 @@ static void caller_know(Caller *k, CallUser *u) {
         k->calls->n_unknown--;
         k->user = u;
         call_user_ref(u);
+        k->calls->unknown_size -= unknown_excess(k->size);
         for (Call *call = k->queue; call; call = call->next) {
                 u->n_waiting[call->lane]++;
                 u->size += call->size;
-                k->calls->unknown_size -= call->size;
         }
         caller_list(k);
 }
@@ -192,7 +215,7 @@ static bool has_room(const Caller *k, CallLane lane, size_t size) {
         const CallUser *u = k->user;
 
         if (!u)
-                return k->n_queued < UNKNOWN_QUEUED_MAX && k->calls->unknown_size + size <= USER_SIZE_MAX;
+                return unknown_has_room(k, size);
         return u->n_waiting[lane] < (lane == LANE_READS ? CALLS_READS_MAX : CALLS_CHANGES_MAX) &&
                         u->size + size <= USER_SIZE_MAX;
 }
@@ -212,7 +235,8 @@ int caller_add(Caller *k, sd_bus_message *message, CallLane lane, size_t size) {
                 k->user->n_waiting[lane]++;
                 k->user->size += size;
         } else
-                k->calls->unknown_size += size;
+                unknown_resize(k, k->size + size);
+        k->size += size;
         caller_list(k);
         return 0;
 }
@@ -234,7 +258,8 @@ void call_free(Call *call) {
                 k->user->n_waiting[call->lane]--;
                 k->user->size -= call->size;
         } else
-                c->unknown_size -= call->size;
+                unknown_resize(k, k->size - call->size);
+        k->size -= call->size;
         sd_bus_message_unref(call->message);
         free(call);
         if (k->queue)

@@ -39,6 +39,7 @@ struct Caller {
         Credentials credentials;
         Call *queue; /* list: the first is the next to be dispatched, or is being made */
         unsigned n_queued;
+        size_t size; /* of what waits */
         bool listed; /* with its user, in the lane of its first call */
         CallLane lane;
         Caller *lane_prev, *lane_next;
@@ -71,8 +72,8 @@ struct Calls {
         Caller *callers;                                    /* uthash, by name */
         Caller *idle;                                       /* list, the longest idle first */
         unsigned n_idle, n_unknown;
-        size_t unknown_size;             /* of what callers wait with whose users are not known */
-        CallUser *users;                 /* uthash, by uid */
+        size_t unknown_size; /* of what callers wait with whose users are not known, beyond a little each */
+        CallUser *users;     /* uthash, by uid */
         CallUser *lanes[_CALL_LANE_MAX]; /* lists: users with something to do there, the next first */
 
         sd_event_source *turn;  /* dispatches */

@@ -236,6 +236,28 @@ class Fairness(Case):
     def test_verdicts_beside_the_tree(self):
         self.check_verdicts(interface=OBJECT_MANAGER, member="GetManagedObjects")
 
+    def test_first_calls_beside_first_calls(self):
+        """Who has called for the first time, at once with all the others' first and longest calls, is answered."""
+        def attack(a):
+            connections = [a.connect() for _ in range(4)]
+            a.done()
+            for c, length in zip(connections, [60000] * 3 + [100]):
+                for _ in range(60):
+                    c.send(NAME, PATH, MANAGER, "GetGroup", "s", "x" * length)
+                c.bus("GetId")  # the bus has passed it on
+
+        a = self.attacker(attack)
+        a.step()
+        late = self.connect()
+        self.service.freeze()
+        a.step()
+        serials = [late.send(NAME, PATH, MANAGER, "ListDevices")]
+        serials.append(late.send(NAME, PATH, MANAGER, "RegisterClient", "ta{sv}", 0, {}))
+        late.bus("GetId")
+        self.service.thaw()
+        for s in serials:
+            late.reply(s)
+
     def test_registrations_beside_registrations(self):
         """Nor is one that comes after many that change something."""
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -182,6 +183,44 @@ class InstallPackages(Scratch):
         self.assertEqual(self.install("libjson-c-dev", f"--gone={gone}")[0].returncode, 1)
         self.assertEqual(gone.read_text(encoding="utf-8"), "")
         self.assertEqual(self.install("spin")[0].returncode, 1)
+
+
+class Configured(Scratch):
+    """The build directory was set up when packages of tests were still missing, as ./demo does."""
+
+    def setUp(self):
+        super().setUp()
+        (self.top / "tools").mkdir()
+        (self.top / "tests/lib").mkdir(parents=True)
+        shutil.copy(SOURCE / "check", self.top / "check")
+        self.copy_program("tools/install-packages", 'echo installs >>"$LOG"; touch "$TOP/package"')
+        self.copy_program("tests/lib/summary.py", "true")
+        # As meson does it: without the option, a directory that is set up stays as it is.
+        self.program("meson", """
+[ "$1" = setup ] || exit 0
+shift
+if [ "$1" = --reconfigure ]; then shift; elif [ -e "$1/build.ninja" ]; then exit 0; fi
+mkdir -p "$1"
+touch "$1/build.ninja"
+if [ -e "$TOP/package" ]; then echo found; else echo missing; fi >>"$LOG"
+""")
+        self.program("ninja", 'echo builds >>"$LOG"')
+
+    def copy_program(self, name, text):
+        (self.top / name).write_text("#!/bin/sh\n" + text + "\n", encoding="utf-8")
+        (self.top / name).chmod(0o755)
+
+    def check(self, *argv):
+        done = self.run_with(*argv, LOG=str(self.top / "log"), TOP=str(self.top), BUILD_DIR=str(self.top / "build"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return (self.top / "log").read_text(encoding="utf-8").split()
+
+    def test_what_came_since_is_found(self):
+        self.assertEqual(self.check("meson", "setup", self.top / "build"), ["missing"])
+        self.assertEqual(self.check(self.top / "check"), ["missing", "installs", "found", "builds"])
+
+    def test_for_the_first_time(self):
+        self.assertEqual(self.check(self.top / "check"), ["installs", "found", "builds"])
 
 
 if __name__ == "__main__":
