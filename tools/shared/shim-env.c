@@ -15,9 +15,11 @@
 #include "config.h"
 #include "tools/shared/shim-env.h"
 
-#define LAYER_NAME    "libxsched-opencl.so"
-#define KFD_SHIM_NAME "libxsched-kfd.so"
-#define KFD_DEVICE    "/dev/kfd"
+#define LAYER_NAME      "libxsched-opencl.so"
+#define KFD_SHIM_NAME   "libxsched-kfd.so"
+#define KFD_DEVICE      "/dev/kfd"
+#define CUDA_LAYER_NAME "libxsched-cuda.so"
+#define CUDA_DEVICE     "/dev/nvidiactl"
 
 static const char *const shim_mode_table[_SHIM_MODE_MAX] = {
                 [SHIM_LAYER] = "layer",
@@ -180,8 +182,27 @@ bool shim_wants_kfd(void) {
         return access(KFD_DEVICE, F_OK) == 0;
 }
 
+int find_cuda_layer(char **ret) {
+        return find_file("shim/" CUDA_LAYER_NAME, XSCHED_PKGLIBDIR "/" CUDA_LAYER_NAME, ret);
+}
+
+bool shim_wants_cuda(void) {
+        return access(CUDA_DEVICE, F_OK) == 0;
+}
+
+/* What is not there is left out. */
+static int preload(int (*find)(char **ret)) {
+        _cleanup_free_ char *path = NULL;
+        int r;
+
+        r = find(&path);
+        if (r >= 0)
+                r = list_setenv("LD_PRELOAD", path);
+        return r == -ENOENT ? 0 : r;
+}
+
 int shim_setenv(ShimMode mode) {
-        _cleanup_free_ char *layer = NULL, *kfd = NULL;
+        _cleanup_free_ char *layer = NULL;
         int r;
 
         if (mode == SHIM_NONE)
@@ -191,10 +212,8 @@ int shim_setenv(ShimMode mode) {
                 r = list_setenv(mode == SHIM_PRELOAD ? "LD_PRELOAD" : "OPENCL_LAYERS", layer);
         if (r < 0 && r != -ENOENT)
                 return r;
-        if (!shim_wants_kfd())
-                return 0;
-        r = find_kfd_shim(&kfd);
-        if (r >= 0)
-                r = list_setenv("LD_PRELOAD", kfd);
-        return r == -ENOENT ? 0 : r;
+        r = shim_wants_kfd() ? preload(find_kfd_shim) : 0;
+        if (r >= 0 && shim_wants_cuda())
+                r = preload(find_cuda_layer);
+        return r < 0 ? r : 0;
 }

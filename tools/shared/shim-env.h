@@ -32,10 +32,15 @@ int find_kfd_shim(char **ret);
  * program of another architecture would say on its standard error that it cannot. */
 bool shim_wants_kfd(void);
 
+/* The same of CUDA, and NVIDIA's driver. */
+int find_cuda_layer(char **ret);
+bool shim_wants_cuda(void);
+
 /* Puts what is built or installed of the shim into this process's environment, each part in front of what is there
  * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
- * shim_wants_kfd(), the KFD shim into LD_PRELOAD. A part that is missing is left out: what speaks libxsched itself is
- * scheduled nevertheless. -EINVAL when a path cannot stand in such a list. */
+ * shim_wants_kfd(), the KFD shim into LD_PRELOAD; where shim_wants_cuda(), the CUDA layer. A part that is missing is
+ * left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when a path cannot stand in such a list.
+ * */
 int shim_setenv(ShimMode mode);
 
 /* Puts the directory that this program lies in into PATH, in front, unless it is there: the other tools lie beside

@@ -30,6 +30,7 @@
 
 #define SHIM_NAME   "libxsched-opencl.so"
 #define KFD_NAME    "libxsched-kfd.so"
+#define CUDA_NAME   "libxsched-cuda.so"
 #define LOADER_NAME "libOpenCL.so.1"
 #define TRY_SECONDS 30
 #define MARK        "/memfd:" OPENCL_MARK
@@ -262,19 +263,19 @@ static void check_shim_file(Check *k, const char *shim) {
                 check_add(k, "shim", CHECK_OK, "%s can be loaded", report.text);
 }
 
-/* Where there is an AMD GPU: is the shim for its queues preloaded? */
-static void check_kfd(Check *k) {
+/* Where there is a GPU of this vendor: is what is for its queues preloaded? */
+static void check_preload(Check *k, const char *vendor, const char *name) {
         _cleanup_free_ char *preload = NULL, *shim = NULL;
         LibraryReport report;
 
-        if (!shim_wants_kfd() || get_variable(k, "LD_PRELOAD", &preload) < 0)
+        if (get_variable(k, "LD_PRELOAD", &preload) < 0)
                 return;
-        shim = list_entry(preload, KFD_NAME);
+        shim = list_entry(preload, name);
         if (!shim)
-                check_add(k, "amd", k->pid ? CHECK_WARNING : CHECK_FAILED,
-                                "LD_PRELOAD does not name " KFD_NAME ": start programs by xschedctl run");
+                check_add(k, vendor, k->pid ? CHECK_WARNING : CHECK_FAILED,
+                                "LD_PRELOAD does not name %s: start programs by xschedctl run", name);
         else if (try_library(shim, &report))
-                check_add(k, "amd", report.failed ? CHECK_FAILED : CHECK_OK,
+                check_add(k, vendor, report.failed ? CHECK_FAILED : CHECK_OK,
                                 report.failed ? "%s" : "%s can be loaded", report.text);
 }
 
@@ -329,6 +330,20 @@ static void check_in_force(Check *k, const char *maps, const char *shim, const c
                 check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
+/* Without the layer in front of it nothing of libcuda is seen. */
+static void check_cuda(Check *k, const char *maps) {
+        _cleanup_free_ char *driver = find_mapped(maps, "libcuda.so"), *layer = find_mapped(maps, CUDA_NAME);
+
+        if (!driver)
+                return;
+        if (layer)
+                check_add(k, "cuda", CHECK_OK, "%s is in front of %s", layer, driver);
+        else
+                check_add(k, "cuda", CHECK_FAILED,
+                                "has loaded %s without " CUDA_NAME ": what it launches is not scheduled",
+                                driver);
+}
+
 static void check_mapped(Check *k, bool preload) {
         _cleanup_free_ char *maps = NULL, *shim = NULL, *library = NULL, *loader = NULL;
         size_t size;
@@ -352,6 +367,7 @@ static void check_mapped(Check *k, bool preload) {
                                 loader ? "" : ": it has not used OpenCL, either");
         if (loader && check_has_layers(k, loader, preload || shim))
                 check_add(k, "loader", CHECK_OK, "%s has layers", loader);
+        check_cuda(k, maps);
 }
 
 static bool check_service(Check *k, Snapshot *s) {
@@ -489,7 +505,10 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         }
         shim = check_environment(&k, &preload);
         check_shim_file(&k, shim);
-        check_kfd(&k);
+        if (shim_wants_kfd())
+                check_preload(&k, "amd", KFD_NAME);
+        if (shim_wants_cuda())
+                check_preload(&k, "nvidia", CUDA_NAME);
         if (k.pid)
                 check_mapped(&k, preload);
         else

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The in-flight bound
+ *
+ * A GPU does not tell us when a launch is over; who waits asks, and sleeps before where that is far off.
+ */
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "common/time-util.h"
+#include "shim/cuda/cuda-bound.h"
+#include "shim/cuda/cuda-track.h"
+
+#define GIVE_UP_NS     (1 * NSEC_PER_SEC)
+#define GRACE_MAX      16U
+#define SLEEP_MAX_NS   (2 * NSEC_PER_MSEC)
+#define SLEEP_MIN_NS   (300 * NSEC_PER_USEC)
+#define SPINS_PER_LOOK 32U
+#define UNBOUND_LOOK   64U /* unbounded queues are looked at when this many are in flight */
+
+uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
+        uint64_t each = cuda_kind_expected(&q->kinds, kind);
+        uint64_t flying = atomic_load_explicit(&q->flying_ns, memory_order_relaxed);
+        uint32_t n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
+        XschedQueue *xq = q->xq;
+
+        if (each != 0 && n > 0) {
+                uint64_t elapsed =
+                                ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
+                each = MAX(each, flying / n);
+                /* It takes longer than all that is in flight should: it is not what we think it is. */
+                if (elapsed > 2 * flying)
+                        each = MAX(each, elapsed / n);
+        }
+        uint64_t limit = xq ? (uint64_t) xsched_queue_limit_for(xq, each) << atomic_load(&q->grace) : 0;
+        return (uint32_t) MIN(limit, (uint64_t) INT32_MAX);
+}
+
+/* What is left of the oldest `n` of those in flight, as far as is known. */
+static uint64_t time_left(CudaQueue *q, uint32_t n) {
+        uint32_t all = MAX(atomic_load(&q->in_flight), 1U);
+        return ns_sub(atomic_load(&q->flying_ns) / all * n, ns_sub(now_ns(), atomic_load(&q->since_ns)));
+}
+
+/* Half of it at a time: who sleeps too long leaves the device idle. */
+static void wait_a_little(CudaQueue *q, uint32_t n) {
+        uint64_t left = time_left(q, n);
+
+        if (left >= SLEEP_MIN_NS) {
+                struct timespec ts = ns_to_timespec(MIN(left / 2, SLEEP_MAX_NS));
+                (void) nanosleep(&ts, NULL);
+                return;
+        }
+        for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#else
+                (void) sched_yield();
+#endif
+        }
+}
+
+static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
+        uint64_t start = now_ns(), progress_at = start, lead = xsched_queue_lead(q->xq);
+        uint32_t keep = limit / 2, before = atomic_load(&q->in_flight);
+
+        cuda_track_close_tail(q);
+        for (;;) {
+                cuda_track_harvest(q);
+                uint32_t n = atomic_load(&q->in_flight);
+                uint64_t now = now_ns();
+                if (n < before)
+                        progress_at = now;
+                before = n;
+                /* The device is about to be done with the oldest: the next may be on its way meanwhile. */
+                if (n <= keep || (n == keep + 1 && lead > 0 && time_left(q, 1) < lead))
+                        return;
+                if (now - progress_at >= GIVE_UP_NS) {
+                        atomic_store(&q->grace, MIN(atomic_load(&q->grace) + 1, GRACE_MAX));
+                        return;
+                }
+                wait_a_little(q, n - keep);
+        }
+}
+
+typedef struct BoundWait {
+        CudaQueue *queue;
+        uint64_t kind;
+} BoundWait;
+
+static void bound_wait(void *userdata) {
+        PROTECT_ERRNO;
+        const BoundWait *w = userdata;
+        CudaQueue *q = w->queue;
+        uint32_t limit = cuda_bound_limit(q, w->kind);
+
+        if (limit != 0 && atomic_load(&q->in_flight) >= limit)
+                bound_wait_slow(q, limit);
+        else
+                cuda_track_harvest(q);
+}
+
+int cuda_bound_begin(CudaQueue *q, uint64_t kind) {
+        BoundWait w = {.queue = q, .kind = kind};
+
+        return xsched_queue_begin_bounded(q->xq, bound_wait, &w);
+}
+
+bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind) {
+        uint32_t limit = cuda_bound_limit(q, kind),
+                 n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
+
+        if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
+                return true;
+        if (n < (limit ?: UNBOUND_LOOK))
+                return false;
+        cuda_track_harvest(q);
+        limit = cuda_bound_limit(q, kind);
+        return limit != 0 && atomic_load(&q->in_flight) >= limit;
+}

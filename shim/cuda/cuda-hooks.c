@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The layer's functions in front of libcuda's
+ *
+ * Each has libcuda's own name, so that a program that is linked with libcuda finds it first, and a second, hidden one
+ * for who asks by dlsym() or cuGetProcAddress(): cuda-next.h.
+ */
+
+#include <stdatomic.h>
+
+#include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-track.h"
+
+/* PARAMS and ARGS with their brackets. */
+#define HOOK(name, PARAMS)                                                                                  \
+        CudaResult name PARAMS;                                                                             \
+        _hidden_ CudaResult cuda_hook_##name PARAMS __attribute__((alias(#name)));                          \
+        _public_                                                                                            \
+        CudaResult name PARAMS
+
+#define NEXT(name, TYPES, ...) CUDA_CALL(name, CudaResult(*) TYPES, __VA_ARGS__)
+
+/* --- look-ups --- */
+
+/* Ours by a name that nobody can put another function in front of. */
+#define HOOKED(name)
+#define COUNTED(name) extern _hidden_ char cuda_hook_##name[];
+#define HELPER(name)
+#include "shim/cuda/cuda-entries.h"
+#undef HOOKED
+#undef COUNTED
+#undef HELPER
+static void *hook_of(CudaEntry e);
+
+/* What the application is to get in place of `address`, which is what `caller` was given. */
+static void *replace(void *address, const void *caller) {
+        return hook_of(cuda_entry_at(address, caller)) ?: address;
+}
+
+/* For cuda-thunk.S. All names of libcuda begin so; of other libraries' the address tells. */
+_hidden_ void *cuda_dlsym(void *handle, const char *name);
+
+void *cuda_dlsym(void *handle, const char *name) {
+        CudaDlsym f = cuda_real_dlsym();
+        void *address = f ? f(handle, name) : NULL;
+
+        if (!address || name[0] != 'c' || name[1] != 'u')
+                return address;
+        return replace(address, __builtin_return_address(0));
+}
+
+typedef CudaResult (*ProcAddress)(const char *name, void **ret, int version, uint64_t flags);
+typedef CudaResult (*ProcAddressV2)(
+                const char *name, void **ret, int version, uint64_t flags, void *ret_status);
+
+HOOK(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flags)) {
+        CudaResult r = CUDA_CALL(cuGetProcAddress, ProcAddress, name, ret, version, flags);
+
+        if (r == CUDA_RESULT_SUCCESS && ret)
+                *ret = replace(*ret, __builtin_return_address(0));
+        return r;
+}
+
+HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t flags, void *ret_status)) {
+        CudaResult r = CUDA_CALL(cuGetProcAddress_v2, ProcAddressV2, name, ret, version, flags, ret_status);
+
+        if (r == CUDA_RESULT_SUCCESS && ret)
+                *ret = replace(*ret, __builtin_return_address(0));
+        return r;
+}
+
+/* --- launches --- */
+
+#define GATED(name, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                           \
+        const CudaWork w = {                                                                                \
+                        .entry = CUDA_##name,                                                               \
+                        .per_thread = PER_THREAD,                                                           \
+                        .stream = STREAM,                                                                   \
+                        .what = WHAT,                                                                       \
+                        .blocks = BLOCKS,                                                                   \
+        };                                                                                                  \
+        CudaLaunch l;                                                                                       \
+        cuda_launch_begin(&w, &l);                                                                          \
+        CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                      \
+        cuda_launch_end(&l, r);                                                                             \
+        return r
+
+#define DIMENSIONS                                                                                          \
+        unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared
+#define BLOCKS       ((uint64_t) gx * gy * gz)
+#define KERNEL_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **, void **)
+#define KERNEL_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params, extra
+
+HOOK(cuLaunchKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra)) {
+        GATED(cuLaunchKernel, stream, false, f, BLOCKS, KERNEL_TYPES, KERNEL_ARGS);
+}
+
+HOOK(cuLaunchKernel_ptsz, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra)) {
+        GATED(cuLaunchKernel_ptsz, stream, true, f, BLOCKS, KERNEL_TYPES, KERNEL_ARGS);
+}
+
+#define COOPERATIVE_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **)
+#define COOPERATIVE_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params
+
+HOOK(cuLaunchCooperativeKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params)) {
+        GATED(cuLaunchCooperativeKernel, stream, false, f, BLOCKS, COOPERATIVE_TYPES, COOPERATIVE_ARGS);
+}
+
+HOOK(cuLaunchCooperativeKernel_ptsz, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params)) {
+        GATED(cuLaunchCooperativeKernel_ptsz, stream, true, f, BLOCKS, COOPERATIVE_TYPES, COOPERATIVE_ARGS);
+}
+
+#define CONFIG_TYPES  (const CudaLaunchConfig *, CudaFunction, void **, void **)
+#define CONFIG_STREAM (c ? c->stream : NULL)
+#define CONFIG_BLOCKS (c ? (uint64_t) c->grid[0] * c->grid[1] * c->grid[2] : 0)
+
+HOOK(cuLaunchKernelEx, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra)) {
+        GATED(cuLaunchKernelEx, CONFIG_STREAM, false, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra);
+}
+
+HOOK(cuLaunchKernelEx_ptsz, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra)) {
+        GATED(cuLaunchKernelEx_ptsz, CONFIG_STREAM, true, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params,
+                        extra);
+}
+
+HOOK(cuGraphLaunch, (CudaGraph graph, CudaStream stream)) {
+        GATED(cuGraphLaunch, stream, false, graph, 0, (CudaGraph, CudaStream), graph, stream);
+}
+
+HOOK(cuGraphLaunch_ptsz, (CudaGraph graph, CudaStream stream)) {
+        GATED(cuGraphLaunch_ptsz, stream, true, graph, 0, (CudaGraph, CudaStream), graph, stream);
+}
+
+HOOK(cuLaunch, (CudaFunction f)) {
+        GATED(cuLaunch, NULL, false, f, 1, (CudaFunction), f);
+}
+
+HOOK(cuLaunchGrid, (CudaFunction f, int width, int height)) {
+        GATED(cuLaunchGrid, NULL, false, f, 1, (CudaFunction, int, int), f, width, height);
+}
+
+HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream stream)) {
+        GATED(cuLaunchGridAsync, stream, false, f, 1, (CudaFunction, int, int, CudaStream), f, width, height,
+                        stream);
+}
+
+#define DEVICES_MAX 64U
+
+/* One kernel on several devices, whose parts wait for each other: once the first may go, all go. */
+HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n, unsigned flags)) {
+        CudaLaunch l[DEVICES_MAX];
+        unsigned n_gated = list ? MIN(n, DEVICES_MAX) : 0;
+
+        for (unsigned i = 0; i < n_gated; i++) {
+                const CudaWork w = {
+                                .entry = CUDA_cuLaunchCooperativeKernelMultiDevice,
+                                .stream = list[i].stream,
+                                .what = list[i].function,
+                                .blocks = (uint64_t) list[i].grid[0] * list[i].grid[1] * list[i].grid[2],
+                };
+                (i == 0 ? cuda_launch_begin : cuda_launch_begin_nowait)(&w, &l[i]);
+        }
+        CudaResult r = NEXT(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams *, unsigned, unsigned),
+                        list, n, flags);
+        for (unsigned i = 0; i < n_gated; i++)
+                cuda_launch_end(&l[i], r);
+        return r;
+}
+
+/* --- waits --- */
+
+#define WAITS_FOR_STREAM(name, PER_THREAD)                                                                  \
+        HOOK(name, (CudaStream stream)) {                                                                   \
+                CudaWait w;                                                                                 \
+                cuda_count(CUDA_##name);                                                                    \
+                cuda_wait_begin(stream, PER_THREAD, &w);                                                    \
+                CudaResult r = NEXT(name, (CudaStream), stream);                                            \
+                cuda_wait_end(&w, r);                                                                       \
+                return r;                                                                                   \
+        }
+WAITS_FOR_STREAM(cuStreamSynchronize, false)
+WAITS_FOR_STREAM(cuStreamSynchronize_ptsz, true)
+
+HOOK(cuCtxSynchronize, (void) ) {
+        cuda_count(CUDA_cuCtxSynchronize);
+        CudaResult r = CUDA_CALL(cuCtxSynchronize, CudaResult(*)(void));
+        cuda_track_waited_all();
+        return r;
+}
+
+HOOK(cuCtxSynchronize_v2, (CudaContext context)) {
+        cuda_count(CUDA_cuCtxSynchronize_v2);
+        CudaResult r = NEXT(cuCtxSynchronize_v2, (CudaContext), context);
+        cuda_track_waited_all();
+        return r;
+}
+
+HOOK(cuEventSynchronize, (CudaEvent event)) {
+        cuda_count(CUDA_cuEventSynchronize);
+        CudaResult r = NEXT(cuEventSynchronize, (CudaEvent), event);
+        cuda_track_waited_all();
+        return r;
+}
+
+/* --- ends of streams, contexts and devices: first we let go of them --- */
+
+#define DESTROYS(name, type, drop)                                                                          \
+        HOOK(name, (type what)) {                                                                           \
+                drop(what);                                                                                 \
+                return NEXT(name, (type), what);                                                            \
+        }
+DESTROYS(cuStreamDestroy, CudaStream, cuda_track_drop_stream)
+DESTROYS(cuStreamDestroy_v2, CudaStream, cuda_track_drop_stream)
+DESTROYS(cuCtxDestroy, CudaContext, cuda_track_drop_context)
+DESTROYS(cuCtxDestroy_v2, CudaContext, cuda_track_drop_context)
+DESTROYS(cuDevicePrimaryCtxRelease, CudaDevice, cuda_track_drop_device)
+DESTROYS(cuDevicePrimaryCtxRelease_v2, CudaDevice, cuda_track_drop_device)
+DESTROYS(cuDevicePrimaryCtxReset, CudaDevice, cuda_track_drop_device)
+DESTROYS(cuDevicePrimaryCtxReset_v2, CudaDevice, cuda_track_drop_device)
+
+/* Which streams are a green context's is not known: all are let go, and known again at their next launch. */
+HOOK(cuGreenCtxDestroy, (void *green)) {
+        cuda_track_drop_all();
+        return NEXT(cuGreenCtxDestroy, (void *), green);
+}
+
+/* --- captures --- */
+
+static void wait_for_asker(CudaQueue *q) {
+        (void) pthread_mutex_lock(&q->lock);
+        (void) pthread_mutex_unlock(&q->lock);
+}
+
+/* Before: nobody asks a stream from now on, and nobody is still asking. */
+static void capture_begins(void) {
+        if (atomic_fetch_add(&cuda_n_captures, 1) == 0)
+                cuda_queue_each(wait_for_asker);
+}
+
+static void capture_begun(CudaResult r) {
+        if (r != CUDA_RESULT_SUCCESS)
+                (void) atomic_fetch_sub(&cuda_n_captures, 1);
+}
+
+/* CUDA_ERROR_STREAM_CAPTURE_*: all but the last (wrong thread) say that it is over. */
+static void capture_ended(CudaResult r) {
+        uint32_t n = atomic_load(&cuda_n_captures);
+
+        if (r != CUDA_RESULT_SUCCESS && (r < 900 || r >= 908))
+                return;
+        while (n > 0 && !atomic_compare_exchange_weak(&cuda_n_captures, &n, n - 1))
+                ;
+}
+
+#define BEGINS_CAPTURE(name, PARAMS, TYPES, ...)                                                            \
+        HOOK(name, PARAMS) {                                                                                \
+                capture_begins();                                                                           \
+                CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                              \
+                capture_begun(r);                                                                           \
+                return r;                                                                                   \
+        }
+#define GRAPH_PARAMS                                                                                        \
+        (CudaStream stream, CudaGraph graph, const void *dependencies, const void *data, size_t n, int mode)
+#define GRAPH_TYPES (CudaStream, CudaGraph, const void *, const void *, size_t, int)
+BEGINS_CAPTURE(cuStreamBeginCapture, (CudaStream stream), (CudaStream), stream)
+BEGINS_CAPTURE(cuStreamBeginCapture_ptsz, (CudaStream stream), (CudaStream), stream)
+BEGINS_CAPTURE(cuStreamBeginCapture_v2, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
+BEGINS_CAPTURE(cuStreamBeginCapture_v2_ptsz, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
+BEGINS_CAPTURE(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n,
+                mode)
+BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies,
+                data, n, mode)
+
+#define ENDS_CAPTURE(name)                                                                                  \
+        HOOK(name, (CudaStream stream, CudaGraph * ret)) {                                                  \
+                CudaResult r = NEXT(name, (CudaStream, CudaGraph *), stream, ret);                          \
+                capture_ended(r);                                                                           \
+                return r;                                                                                   \
+        }
+ENDS_CAPTURE(cuStreamEndCapture)
+ENDS_CAPTURE(cuStreamEndCapture_ptsz)
+
+/* --- what stands in front of what --- */
+
+static void *hook_of(CudaEntry e) {
+        static void *const hooks[_CUDA_ENTRY_MAX] = {
+#define HOOKED(name)  [CUDA_##name] = (void *) cuda_hook_##name,
+#define COUNTED(name) [CUDA_##name] = cuda_hook_##name,
+#define HELPER(name)
+#include "shim/cuda/cuda-entries.h"
+        };
+
+        return e < _CUDA_ENTRY_MAX ? hooks[e] : NULL;
+}
+
+/* For tests and tools: how often a function was called; UINT64_MAX: it is none that is counted. */
+_public_
+uint64_t xsched_cuda_count(const char *name);
+
+_public_
+uint64_t xsched_cuda_count(const char *name) {
+        CudaEntry e = cuda_entry_named(name);
+
+        return hook_of(e) ? atomic_load_explicit(&cuda_counts[e], memory_order_relaxed) : UINT64_MAX;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Finding libcuda
+ */
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "shim/cuda/cuda-next.h"
+
+#define KNOWN_SIZE 1024U /* a power of two, several times the number of entries */
+
+static const char *const names[_CUDA_ENTRY_MAX] = {
+#define HOOKED(name)  [CUDA_##name] = #name,
+#define COUNTED(name) [CUDA_##name] = #name,
+#define HELPER(name)  [CUDA_##name] = #name,
+#include "shim/cuda/cuda-entries.h"
+#undef HOOKED
+#undef COUNTED
+#undef HELPER
+                [CUDA_dlsym] = "dlsym",
+};
+
+_Static_assert(_CUDA_ENTRY_MAX < KNOWN_SIZE / 2, "half of the table is free");
+
+_Atomic uint64_t cuda_counts[_CUDA_ENTRY_MAX];
+
+typedef struct Known {
+        const void *address;
+        CudaEntry entry;
+} Known;
+
+static Known known[KNOWN_SIZE]; /* constant once `found` */
+static uintptr_t library_begin, library_end;
+static _Atomic bool found;
+static pthread_mutex_t find_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* By version: dlsym() alone would be ours. glibc 2.34 moved it from libdl to libc under a new one. */
+CudaDlsym cuda_real_dlsym(void) {
+        static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
+        static _Atomic(CudaDlsym) real;
+        CudaDlsym f = atomic_load_explicit(&real, memory_order_acquire);
+
+        for (size_t i = 0; !f && i < ELEMENTSOF(versions); i++)
+                f = (CudaDlsym) (uintptr_t) dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+        atomic_store_explicit(&real, f, memory_order_release);
+        return f;
+}
+
+static CudaResult no_function(void) {
+        return CUDA_RESULT_NO_SYMBOL;
+}
+
+static void *no_dlsym(void *handle, const char *name) {
+        return NULL;
+}
+
+/* --- the library --- */
+
+static size_t known_slot(const void *address) {
+        uintptr_t a = (uintptr_t) address;
+        size_t i = (a >> 4 ^ a >> 13) & (KNOWN_SIZE - 1);
+
+        while (known[i].address && known[i].address != address)
+                i = (i + 1) & (KNOWN_SIZE - 1);
+        return i;
+}
+
+static int note_range(struct dl_phdr_info *info, size_t size, void *userdata) {
+        uintptr_t inside = *(uintptr_t *) userdata, begin = UINTPTR_MAX, end = 0;
+
+        for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+                if (info->dlpi_phdr[i].p_type != PT_LOAD)
+                        continue;
+                uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+                begin = MIN(begin, at);
+                end = MAX(end, at + info->dlpi_phdr[i].p_memsz);
+        }
+        if (inside < begin || inside >= end)
+                return 0;
+        library_begin = begin;
+        library_end = end;
+        return 1;
+}
+
+static void note_entry(CudaEntry e, CudaDlsym lookup, void *library) {
+        void *address = lookup(library, names[e]);
+
+        CudaAny next = (CudaAny) (uintptr_t) (address ?: (void *) (uintptr_t) no_function);
+        __atomic_store_n(&cuda_next[e], next, __ATOMIC_RELAXED);
+        if (!address)
+                return;
+        Known *k = &known[known_slot(address)];
+        if (!k->address)
+                *k = (Known){.address = address, .entry = e};
+}
+
+/* A reference to libcuda is kept for ever: our functions lead there. */
+static void find_under_lock(void) {
+        CudaDlsym lookup = cuda_real_dlsym();
+        void *library = lookup ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+
+        if (!library)
+                return;
+        for (CudaEntry e = 0; e < CUDA_dlsym; e++)
+                note_entry(e, lookup, library);
+        uintptr_t inside = (uintptr_t) cuda_next[CUDA_cuLaunchKernel];
+        (void) dl_iterate_phdr(note_range, &inside);
+        atomic_store_explicit(&found, true, memory_order_release);
+}
+
+static bool find(void) {
+        if (likely(atomic_load_explicit(&found, memory_order_acquire)))
+                return true;
+
+        PROTECT_ERRNO;
+        (void) pthread_mutex_lock(&find_lock);
+        if (!atomic_load_explicit(&found, memory_order_acquire)) {
+                find_under_lock();
+                /* What we have asked in vain is no error of the application's. */
+                (void) dlerror();
+        }
+        (void) pthread_mutex_unlock(&find_lock);
+        return atomic_load_explicit(&found, memory_order_acquire);
+}
+
+CudaEntry cuda_entry_at(const void *address, const void *caller) {
+        if (!address || !find())
+                return _CUDA_ENTRY_MAX;
+
+        /* libcuda asks itself. */
+        uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
+        if (at < library_begin || at >= library_end || (from >= library_begin && from < library_end))
+                return _CUDA_ENTRY_MAX;
+        const Known *k = &known[known_slot(address)];
+        return k->address ? k->entry : _CUDA_ENTRY_MAX;
+}
+
+CudaEntry cuda_entry_named(const char *name) {
+        for (CudaEntry e = 0; e < CUDA_dlsym; e++)
+                if (streq(names[e], name))
+                        return e;
+        return _CUDA_ENTRY_MAX;
+}
+
+/* For cuda-cells.S. */
+_hidden_ CudaAny cuda_find_lazily(uint64_t entry);
+
+CudaAny cuda_find_lazily(uint64_t entry) {
+        if (entry == CUDA_dlsym) {
+                CudaDlsym f = cuda_real_dlsym();
+                if (!f)
+                        return (CudaAny) (uintptr_t) no_dlsym;
+                __atomic_store_n(&cuda_next[CUDA_dlsym], (CudaAny) (uintptr_t) f, __ATOMIC_RELAXED);
+                return (CudaAny) (uintptr_t) f;
+        }
+        return find() ? cuda_next[entry] : (CudaAny) (uintptr_t) no_function;
+}

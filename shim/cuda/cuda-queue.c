@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The registry of streams
+ */
+
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "common/time-util.h"
+#include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-queue.h"
+#include "shim/late/late.h"
+
+#define TABLE_MIN   64U
+#define END_WAIT_NS (100 * NSEC_PER_MSEC)
+
+typedef struct TableEntry {
+        _Atomic uint64_t key; /* 0: never used */
+        _Atomic(CudaQueue *) queue;
+} TableEntry;
+
+/* Replaced by a larger one when it is full, and never freed: a reader may still be in it. */
+typedef struct Table {
+        size_t mask, n_keys;
+        TableEntry entries[];
+} Table;
+
+static union {
+        Table table;
+        char room[sizeof(Table) + sizeof(TableEntry)];
+} table_empty;
+
+static _Atomic(Table *) table = &table_empty.table;
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static CudaQueue *free_queues, *all_queues;
+static void (*last_look)(CudaQueue *q);
+static _Atomic bool ended;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+_Atomic uint32_t cuda_n_captures;
+
+bool cuda_has_ended(void) {
+        return atomic_load(&ended);
+}
+
+/* The child can use nothing of CUDA that the parent has made; and whoever held a lock of ours is gone. */
+static void fork_child(void) {
+        atomic_store(&table, &table_empty.table);
+        atomic_store(&cuda_n_captures, 0);
+        registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+        free_queues = all_queues = NULL;
+}
+
+/* Registered after libcuda was initialised, and so called before its own. Each queue is asked once more. From then on
+ * nobody asks; who is asking just now holds the lock of a queue, and a driver that does not answer must not keep the
+ * process from ending. */
+static void process_ends(void) {
+        struct timespec until = ns_to_timespec(now_ns() + END_WAIT_NS);
+
+        for (CudaQueue *q = all_queues; q; q = q->all_next)
+                last_look(q);
+        atomic_store(&ended, true);
+        for (CudaQueue *q = all_queues; q; q = q->all_next)
+                if (pthread_mutex_clocklock(&q->lock, CLOCK_MONOTONIC, &until) == 0)
+                        (void) pthread_mutex_unlock(&q->lock);
+}
+
+static void register_once(void) {
+        (void) pthread_atfork(NULL, NULL, fork_child);
+        (void) atexit(process_ends);
+}
+
+/* --- the table --- */
+
+static size_t table_hash(const Table *t, uint64_t key) {
+        return (size_t) (key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & t->mask;
+}
+
+static TableEntry *table_slot(Table *t, uint64_t key) {
+        for (size_t i = table_hash(t, key);; i = (i + 1) & t->mask) {
+                uint64_t k = atomic_load_explicit(&t->entries[i].key, memory_order_acquire);
+                if (k == 0 || k == key)
+                        return t->entries + i;
+        }
+}
+
+static CudaQueue *table_find(uint64_t key) {
+        Table *t = atomic_load_explicit(&table, memory_order_acquire);
+        return atomic_load_explicit(&table_slot(t, key)->queue, memory_order_acquire);
+}
+
+/* A reader that finds the key finds the queue. */
+static void table_put(Table *t, uint64_t key, CudaQueue *q) {
+        TableEntry *e = table_slot(t, key);
+        bool fresh = atomic_load(&e->key) == 0;
+
+        atomic_store_explicit(&e->queue, q, memory_order_release);
+        atomic_store_explicit(&e->key, key, memory_order_release);
+        t->n_keys += fresh;
+}
+
+/* Room for one more key, with at least half of the table free. */
+static Table *table_with_room(void) {
+        Table *old = atomic_load(&table);
+        if (old->mask > 0 && (old->n_keys + 1) * 2 <= old->mask + 1)
+                return old;
+
+        size_t live = 0, size = TABLE_MIN;
+        for (size_t i = 0; i <= old->mask; i++)
+                live += atomic_load(&old->entries[i].queue) != NULL;
+        while (size < (live + 1) * 4)
+                size *= 2;
+        Table *t = calloc(1, sizeof(Table) + size * sizeof(TableEntry));
+        if (!t)
+                return NULL;
+        t->mask = size - 1;
+        for (size_t i = 0; i <= old->mask; i++) {
+                CudaQueue *q = atomic_load(&old->entries[i].queue);
+                if (q)
+                        table_put(t, atomic_load(&old->entries[i].key), q);
+        }
+        atomic_store_explicit(&table, t, memory_order_release);
+        return t;
+}
+
+/* --- queues --- */
+
+/* The same for every process that sees the device, and the same as OpenCL's layer says. */
+static bool device_describe(
+                CudaDevice device, char *ret_id, size_t id_size, char *ret_name, size_t name_size) {
+        char pci[32] = "";
+
+        if (CUDA_CALL(cuDeviceGetPCIBusId, CudaResult(*)(char *, int, CudaDevice), pci, sizeof(pci) - 1,
+                            device) != CUDA_RESULT_SUCCESS)
+                return false;
+        for (char *p = pci; *p; p++)
+                *p = (char) tolower((unsigned char) *p);
+        (void) snprintf(ret_id, id_size, "pci:%s", pci);
+        if (CUDA_CALL(cuDeviceGetName, CudaResult(*)(char *, int, CudaDevice), ret_name, (int) name_size,
+                            device) != CUDA_RESULT_SUCCESS)
+                ret_name[0] = '\0';
+        ret_name[name_size - 1] = '\0';
+        return true;
+}
+
+static CudaQueue *queue_alloc(void) {
+        CudaQueue *q = free_queues;
+        if (q) {
+                free_queues = q->next_free;
+                return q;
+        }
+        q = calloc(1, sizeof(CudaQueue));
+        if (!q)
+                return NULL;
+        (void) pthread_mutex_init(&q->lock, NULL);
+        q->all_next = all_queues;
+        all_queues = q;
+        return q;
+}
+
+static void queue_reset(CudaQueue *q) {
+        q->xq = NULL;
+        q->gone = q->lost = false;
+        q->seq = q->done_seq = q->marked_seq = q->drain_seq = q->unmarked_ns = 0;
+        q->head = q->n_marks = q->n_drains = q->n_spare = q->to_sample = 0;
+        memset(q->timed, 0, sizeof(q->timed));
+        memset(&q->kinds, 0, sizeof(q->kinds));
+        atomic_store(&q->in_flight, 0);
+        atomic_store(&q->flying_ns, 0);
+        atomic_store(&q->since_ns, 0);
+        atomic_store(&q->grace, 0);
+}
+
+static bool queue_register(CudaQueue *q, const CudaQueueOps *ops) {
+        char id[64], name[128];
+
+        if (CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), &q->device) != CUDA_RESULT_SUCCESS ||
+                        !device_describe(q->device, id, sizeof(id), name, sizeof(name)))
+                return false;
+        const XschedQueueInfo info = {
+                        .size = sizeof(info),
+                        .device = id,
+                        .device_name = name,
+                        .backend = "cuda",
+                        .label = q->own_default     ? "per-thread"
+                                        : q->stream ? "stream"
+                                                    : "default",
+                        /* What the per-thread streams of others are doing nobody can ask. */
+                        .drain = q->own_default ? NULL : ops->drain,
+                        .look = ops->look,
+                        .userdata = q,
+        };
+        return xsched_queue_new(&info, &q->xq) >= 0;
+}
+
+/* Under the lock of the registry. */
+static CudaQueue *queue_add(uint64_t key, CudaStream stream, CudaContext context, bool own_default,
+                const CudaQueueOps *ops) {
+        Table *t = table_with_room();
+        CudaQueue *q = t ? queue_alloc() : NULL;
+
+        if (!q)
+                return NULL;
+        queue_reset(q);
+        q->key = key;
+        q->stream = stream;
+        q->context = context;
+        q->own_default = own_default;
+        if (!queue_register(q, ops)) {
+                q->next_free = free_queues;
+                free_queues = q;
+                return NULL;
+        }
+        table_put(t, key, q);
+        return q;
+}
+
+static _noinline_ CudaQueue *queue_first_launch(
+                uint64_t key, CudaStream stream, bool own_default, const CudaQueueOps *ops) {
+        PROTECT_ERRNO;
+        const char *off = getenv("XSCHED_DISABLE");
+        CudaContext context = NULL;
+
+        if ((off && streq(off, "1")) || cuda_has_ended())
+                return NULL;
+        if (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context) != CUDA_RESULT_SUCCESS ||
+                        !context)
+                return NULL;
+        late_load();
+        (void) pthread_once(&once, register_once);
+        (void) pthread_mutex_lock(&registry_lock);
+        last_look = ops->last_look;
+        CudaQueue *q = table_find(key) ?: queue_add(key, stream, context, own_default, ops);
+        (void) pthread_mutex_unlock(&registry_lock);
+        return q;
+}
+
+/* No handle of a stream is odd. Returns 0 when there is no context. */
+static uint64_t stream_key(CudaStream stream, bool per_thread, bool *ret_own_default) {
+        uint64_t key = (uintptr_t) stream;
+        CudaContext context = NULL;
+
+        *ret_own_default = key == CUDA_STREAM_PER_THREAD || (key == 0 && per_thread);
+        if (likely(key > CUDA_STREAM_PER_THREAD))
+                return key;
+        if (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context) != CUDA_RESULT_SUCCESS ||
+                        !context)
+                return 0;
+        return (uintptr_t) context + (*ret_own_default ? 3 : 1);
+}
+
+CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread) {
+        bool own_default;
+        uint64_t key = stream_key(stream, per_thread, &own_default);
+
+        return key != 0 ? table_find(key) : NULL;
+}
+
+CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
+        bool own_default;
+        uint64_t key = stream_key(stream, per_thread, &own_default);
+        CudaQueue *q = likely(key != 0) ? table_find(key) : NULL;
+
+        if (likely(q) || key == 0)
+                return q;
+        return queue_first_launch(key, key & 1 ? NULL : stream, own_default, ops);
+}
+
+void cuda_queue_each(void (*f)(CudaQueue *q)) {
+        Table *t = atomic_load_explicit(&table, memory_order_acquire);
+
+        for (size_t i = 0; i <= t->mask; i++) {
+                CudaQueue *q = atomic_load_explicit(&t->entries[i].queue, memory_order_acquire);
+                if (q)
+                        f(q);
+        }
+}
+
+/* --- ends --- */
+
+static bool queue_matches(const CudaQueue *q, CudaContext context, CudaDevice device) {
+        return (!context || q->context == context) && (device < 0 || q->device == device);
+}
+
+void cuda_queue_free(CudaQueue *q) {
+        (void) pthread_mutex_lock(&registry_lock);
+        q->next_free = free_queues;
+        free_queues = q;
+        (void) pthread_mutex_unlock(&registry_lock);
+}
+
+CudaQueue *cuda_queue_take(CudaStream stream) {
+        uint64_t key = (uintptr_t) stream;
+
+        if (key <= CUDA_STREAM_PER_THREAD)
+                return NULL;
+        (void) pthread_mutex_lock(&registry_lock);
+        TableEntry *e = table_slot(atomic_load(&table), key);
+        CudaQueue *q = atomic_exchange(&e->queue, NULL);
+        (void) pthread_mutex_unlock(&registry_lock);
+        return q;
+}
+
+void cuda_queue_take_all(CudaContext context, CudaDevice device, void (*f)(CudaQueue *q)) {
+        (void) pthread_mutex_lock(&registry_lock);
+        Table *t = atomic_load(&table);
+        for (size_t i = 0; i <= t->mask; i++) {
+                CudaQueue *q = atomic_load(&t->entries[i].queue);
+                if (q && queue_matches(q, context, device))
+                        atomic_store(&t->entries[i].queue, NULL);
+        }
+        CudaQueue *first = all_queues;
+        (void) pthread_mutex_unlock(&registry_lock);
+
+        for (CudaQueue *q = first; q; q = q->all_next)
+                if (queue_matches(q, context, device))
+                        f(q);
+}

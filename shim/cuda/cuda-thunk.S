@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Counting thunks, and dlsym()
+ *
+ * A thunk touches no register and no stack: whatever the arguments are, the function behind it finds them, and its
+ * caller sees no frame of ours.
+ */
+
+        .text
+
+        .set index, 0
+
+        .macro skipped
+        .set index, index + 1
+        .endm
+
+        .macro counted name
+        .globl  \name
+        .type   \name, @function
+        .hidden cuda_hook_\name
+        .globl  cuda_hook_\name
+        .type   cuda_hook_\name, @function
+        .p2align 4
+\name:
+cuda_hook_\name:
+        endbr64
+        lock incq cuda_counts + 8 * index(%rip)
+        jmp     *cuda_next + 8 * index(%rip)
+        .size   \name, . - \name
+        .size   cuda_hook_\name, . - cuda_hook_\name
+        .set index, index + 1
+        .endm
+
+#define HOOKED(name)  skipped;
+#define COUNTED(name) counted name;
+#define HELPER(name)  skipped;
+#include "shim/cuda/cuda-entries.h"
+
+        /* Who asks by RTLD_NEXT or RTLD_DEFAULT is known by his return address, so he gets the real one, which is in
+         * the last cell. With RTLD_DEFAULT our symbols come first anyway. */
+        .globl  dlsym
+        .type   dlsym, @function
+        .p2align 4
+dlsym:
+        endbr64
+        leaq    1(%rdi), %rax
+        cmpq    $1, %rax
+        jbe     1f
+        jmp     cuda_dlsym
+1:      jmp     *cuda_next + 8 * index(%rip)
+        .size   dlsym, . - dlsym
+
+        .section .note.GNU-stack, "", @progbits

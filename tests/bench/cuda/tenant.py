@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A tenant that uses PyTorch, as anybody's does: it knows nothing of xsched.
+
+tenant.py proof            what was launched, phase by phase, as torch.profiler counts it and as the layer does
+tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS" or "graph SECONDS"
+tenant.py gemm|resnet50    training; reads "run SECONDS"
+
+The last two say "ready" when they have warmed up, and answer each line by one of JSON.
+"""
+
+import ctypes
+import json
+import sys
+import time
+
+import torch
+from torch import nn
+
+PERIOD = 0.025
+LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
+LAUNCHES += tuple(f"{name}_ptsz" for name in LAUNCHES)
+
+
+class Block(nn.Module):
+    def __init__(self, n_in, n, stride, bottleneck):
+        super().__init__()
+        n_out = n * 4 if bottleneck else n
+        convolve = lambda a, b, k, s=1: nn.Sequential(nn.Conv2d(a, b, k, s, k // 2, bias=False), nn.BatchNorm2d(b))
+        if bottleneck:
+            self.body = nn.Sequential(convolve(n_in, n, 1), nn.ReLU(), convolve(n, n, 3, stride), nn.ReLU(),
+                                      convolve(n, n_out, 1))
+        else:
+            self.body = nn.Sequential(convolve(n_in, n, 3, stride), nn.ReLU(), convolve(n, n, 3))
+        self.short = nn.Identity() if stride == 1 and n_in == n_out else convolve(n_in, n_out, 1, stride)
+
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.short(x))
+
+
+def resnet(counts, bottleneck):
+    n_in, layers = 64, [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    for i, count in enumerate(counts):
+        for k in range(count):
+            layers.append(Block(n_in, 64 << i, 2 if i > 0 and k == 0 else 1, bottleneck))
+            n_in = (64 << i) * (4 if bottleneck else 1)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 1000)).cuda()
+
+
+def library():
+    try:
+        f = ctypes.CDLL(None).xsched_cuda_count
+    except AttributeError:
+        return None
+    f.restype = ctypes.c_uint64
+    f.argtypes = [ctypes.c_char_p]
+    return f
+
+
+# --- proof ---
+
+def phases():
+    model = resnet((2, 2, 2, 2), False).eval()
+    x = torch.randn(1, 3, 224, 224, device="cuda")
+    a = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
+    own = torch.cuda.Stream()
+
+    def eager():
+        with torch.no_grad():
+            for _ in range(10):
+                model(x)
+
+    def on_stream():
+        with torch.cuda.stream(own):
+            eager()
+
+    def matmul():
+        for _ in range(50):
+            torch.matmul(a, a)
+
+    def training():
+        m = resnet((2, 2, 2, 2), False)
+        o = torch.optim.SGD(m.parameters(), lr=0.01)
+        for _ in range(3):
+            o.zero_grad()
+            m(x.expand(8, -1, -1, -1)).square().mean().backward()
+            o.step()
+
+    def compiled():
+        f = torch.compile(lambda t: torch.relu(t * 2 + 1).sum(dim=0))
+        for _ in range(5):
+            f(a)
+
+    return {"eager": eager, "stream": on_stream, "matmul": matmul, "training": training, "compiled": compiled}, model, x
+
+
+def proof():
+    from torch.profiler import ProfilerActivity, profile
+    count = library()
+    launched = lambda: sum(count(n.encode()) for n in LAUNCHES) if count else -1
+    table, model, x = phases()
+    result = {}
+    for name, f in table.items():
+        f()  # what happens once
+        torch.cuda.synchronize()
+        before = launched()
+        with profile(activities=[ProfilerActivity.CUDA]) as p:
+            f()
+            torch.cuda.synchronize()
+        kernels = sum(1 for e in p.events() if e.device_type == torch.autograd.DeviceType.CUDA and
+                      not e.name.startswith(("Mem", "Context")))
+        result[name] = {"profiler": kernels, "layer": launched() - before}
+    with torch.no_grad():
+        graph = torch.cuda.CUDAGraph()
+        before, graphs = launched(), count(b"cuGraphLaunch") if count else -1
+        with torch.cuda.graph(graph):
+            model(x)
+        captured = launched() - before
+        for _ in range(10):
+            graph.replay()
+        torch.cuda.synchronize()
+        result["graph"] = {"captured and counted": captured,
+                           "launches": count(b"cuGraphLaunch") - graphs if count else -1}
+    print(json.dumps(result))
+
+
+# --- tenants ---
+
+def serve(handlers):
+    print("ready", flush=True)
+    for line in sys.stdin:
+        how, seconds = line.split()
+        print(json.dumps(handlers[how](float(seconds))), flush=True)
+
+
+def latency():
+    model = resnet((2, 2, 2, 2), False).eval()
+    x = torch.randn(1, 3, 224, 224, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        for _ in range(20):
+            model(x)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            out = model(x)
+
+    def measure(f, seconds):
+        took, end, due = [], time.monotonic() + seconds, time.monotonic()
+        while due < end:
+            time.sleep(max(0, due - time.monotonic()))
+            began = time.monotonic()
+            f()
+            torch.cuda.synchronize()
+            took.append(time.monotonic() - began)
+            due = max(due + PERIOD, time.monotonic())
+        took.sort()
+        at = lambda q: round(took[min(len(took) - 1, int(q * len(took)))] * 1000, 3)
+        return {"n": len(took), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1)}
+
+    def eager():
+        with torch.no_grad():
+            model(x)
+
+    for f in (eager, graph.replay):
+        measure(f, 1)
+    serve({"eager": lambda s: measure(eager, s), "graph": lambda s: measure(graph.replay, s)})
+
+
+def train(kind):
+    if kind == "gemm":
+        model = nn.Linear(8192, 28672, bias=False, device="cuda", dtype=torch.bfloat16)
+        x = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    else:
+        model = resnet((3, 4, 6, 3), True)
+        x = torch.randn(128, 3, 224, 224, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+    def step():
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    def run(seconds):
+        n, began = 0, time.monotonic()
+        while time.monotonic() < began + seconds:
+            for _ in range(2):
+                step()
+            torch.cuda.synchronize()
+            n += 2
+        return {"rate": n / (time.monotonic() - began)}
+
+    run(1)
+    serve({"run": run})
+
+
+if __name__ == "__main__":
+    torch.backends.cudnn.benchmark = False
+    {"proof": proof, "latency": latency}.get(sys.argv[1], lambda: train(sys.argv[1]))()

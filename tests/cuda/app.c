@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A program that uses CUDA in all the ways that programs do, and prints what came of it
+ *
+ * app linked|dlsym|proc [CASE...]: how it finds the launching functions: as symbols that it is linked with, by
+ * dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
+ * layer. The file that TEST_COUNTERS names gets how many launches there were by libcuda's own count, and how many the
+ * layer counted.
+ *
+ * app time USEC: launches and waits until its standard input ends; says then how many kernels it has run. app deep
+ * USEC: the same without waiting but for every hundredth.
+ */
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake-cuda.h"
+
+#define N 16U
+
+#define CHECK(x)                                                                                            \
+        do {                                                                                                \
+                if (!(x)) {                                                                                 \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                             \
+                        _exit(1);                                                                           \
+                }                                                                                           \
+        } while (0)
+
+static struct {
+        typeof(&cuLaunchKernel) kernel, kernel_ptsz;
+        typeof(&cuLaunchKernelEx) kernel_ex;
+        typeof(&cuLaunchCooperativeKernelMultiDevice) multi;
+        typeof(&cuGraphLaunch) graph;
+        typeof(&cuStreamSynchronize) wait;
+        typeof(&cuMemcpyDtoHAsync_v2) copy;
+} cu;
+
+static void *triple;
+static struct Context *context;
+
+static void find_functions(const char *how) {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW), *f;
+        int status;
+
+        CHECK(library);
+        if (strcmp(how, "linked") == 0) {
+                cu.kernel = cuLaunchKernel;
+                cu.kernel_ptsz = cuLaunchKernel_ptsz;
+                cu.kernel_ex = cuLaunchKernelEx;
+                cu.multi = cuLaunchCooperativeKernelMultiDevice;
+                cu.graph = cuGraphLaunch;
+                cu.wait = cuStreamSynchronize;
+                cu.copy = cuMemcpyDtoHAsync_v2;
+                return;
+        }
+#define FIND(member, name, plain, flags)                                                                    \
+        if (strcmp(how, "dlsym") == 0)                                                                      \
+                f = dlsym(library, name);                                                                   \
+        else                                                                                                \
+                CHECK(cuGetProcAddress_v2(plain, &f, 12000, flags, &status) == 0 && status == 0);           \
+        CHECK(f);                                                                                           \
+        CHECK(!dlerror());                                                                                  \
+        cu.member = (typeof(cu.member)) (uintptr_t) f
+        FIND(kernel, "cuLaunchKernel", "cuLaunchKernel", 0);
+        FIND(kernel_ptsz, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
+        FIND(kernel_ex, "cuLaunchKernelEx", "cuLaunchKernelEx", 0);
+        FIND(multi, "cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", 0);
+        FIND(graph, "cuGraphLaunch", "cuGraphLaunch", 0);
+        FIND(wait, "cuStreamSynchronize", "cuStreamSynchronize", 0);
+        FIND(copy, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync", 0);
+}
+
+static uint64_t memory(void) {
+        uint64_t p;
+        CHECK(cuMemAlloc_v2(&p, N * sizeof(int)) == 0);
+        return p;
+}
+
+static int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns) {
+        int *a = (int *) (uintptr_t) p;
+        unsigned n = N;
+        void *params[] = {&a, &k, &n, &ns};
+        return cu.kernel(triple, 1, 1, 1, N, 1, 1, 0, s, params, NULL);
+}
+
+static unsigned sum(uint64_t p, FakeStream s) {
+        int a[N];
+        unsigned sum = 0;
+        CHECK(cu.copy(a, p, sizeof(a), s) == 0);
+        CHECK(cu.wait(s) == 0);
+        for (unsigned i = 0; i < N; i++)
+                sum = sum * 31 + (unsigned) a[i];
+        return sum;
+}
+
+static FakeStream stream(void) {
+        struct Stream *s;
+        CHECK(cuStreamCreate(&s, 1) == 0);
+        return s;
+}
+
+/* --- cases --- */
+
+static void case_streams(void) {
+        FakeStream s[3] = {stream(), stream(), stream()};
+        uint64_t p[3] = {memory(), memory(), memory()};
+
+        for (int k = 0; k < 200; k++)
+                for (int i = 0; i < 3; i++) {
+                        CHECK(launch_on(s[i], p[i], k + i, k % 50 == 0 ? 200000 : 0) == 0);
+                        if (k % 40 == i)
+                                CHECK(cu.wait(s[i]) == 0);
+                }
+        for (int i = 0; i < 3; i++)
+                printf("streams %d %08x\n", i, sum(p[i], s[i]));
+        for (int i = 0; i < 3; i++)
+                CHECK(cuStreamDestroy_v2(s[i]) == 0);
+}
+
+static void case_defaults(void) {
+        uint64_t p = memory();
+        struct Context *other;
+        int *a = (int *) (uintptr_t) p, k = 7;
+        unsigned n = N;
+        uint64_t ns = 0;
+        void *params[] = {&a, &k, &n, &ns};
+        FakeLaunchConfig config = {.grid = {1, 1, 1}, .block = {N, 1, 1}};
+
+        for (int i = 0; i < 100; i++)
+                CHECK(launch_on(i % 2 ? NULL : (FakeStream) (uintptr_t) 1, p, i, 0) == 0);
+        CHECK(cu.kernel_ex(&config, triple, params, NULL) == 0);
+        CHECK(cuCtxSynchronize() == 0);
+        printf("default %08x\n", sum(p, NULL));
+
+        for (int i = 0; i < 50; i++)
+                CHECK(cu.kernel_ptsz(triple, 1, 1, 1, N, 1, 1, 0, NULL, params, NULL) == 0);
+        CHECK(cuStreamSynchronize_ptsz(NULL) == 0);
+        CHECK(launch_on((FakeStream) (uintptr_t) 2, p, 1, 0) == 0);
+        CHECK(cuStreamSynchronize_ptsz(NULL) == 0);
+        printf("per thread %08x\n", sum(p, NULL));
+
+        /* Another context, whose default stream is another one, and which goes with work on it. */
+        CHECK(cuCtxCreate_v2(&other, 0, 1) == 0);
+        for (int i = 0; i < 20; i++)
+                CHECK(launch_on(NULL, p, i, 0) == 0);
+        FakeStream s = stream();
+        CHECK(launch_on(s, memory(), 1, 1000000) == 0);
+        printf("other context %08x\n", sum(p, NULL));
+        CHECK(cuCtxDestroy_v2(other) == 0);
+        CHECK(cuCtxSetCurrent(NULL) == 0);
+        printf("no context %d\n", launch_on(NULL, p, 1, 0));
+        CHECK(cuCtxSetCurrent(context) == 0);
+}
+
+static void *thread_main(void *userdata) {
+        uint64_t p = memory();
+        FakeStream s = userdata;
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int i = 0; i < 300; i++)
+                CHECK(launch_on(s, p, i, 0) == 0);
+        return (void *) (uintptr_t) p;
+}
+
+static void case_threads(void) {
+        pthread_t t[4];
+        void *p;
+        FakeStream s[4] = {stream(), stream(), (FakeStream) (uintptr_t) 2, (FakeStream) (uintptr_t) 2};
+
+        for (int i = 0; i < 4; i++)
+                CHECK(pthread_create(&t[i], NULL, thread_main, s[i]) == 0);
+        for (int i = 0; i < 4; i++) {
+                CHECK(pthread_join(t[i], &p) == 0);
+                if (i < 2)
+                        printf("thread %d %08x\n", i, sum((uintptr_t) p, s[i]));
+        }
+}
+
+/* In global mode: whoever asks at the wrong moment spoils it. */
+static void case_captures(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+
+        for (int round = 0; round < 20; round++) {
+                struct Graph *g, *run;
+                CHECK(launch_on(beside, q, round, 300000) == 0);
+                CHECK(launch_on(s, p, round, 100000) == 0);
+                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
+                for (int i = 0; i < 10; i++) {
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                        CHECK(launch_on(beside, q, i, 0) == 0);
+                        usleep(100); /* what looks has the time to look */
+                }
+                CHECK(cuStreamEndCapture(s, &g) == 0);
+                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
+                for (int i = 0; i < 5; i++)
+                        CHECK(cu.graph(run, s) == 0);
+        }
+        printf("captured %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
+static void case_errors(void) {
+        FakeStream s = stream();
+        uint64_t p = memory(), ns = 0;
+        int *a = (int *) (uintptr_t) p, k = 1;
+        unsigned n = N;
+        void *params[] = {&a, &k, &n, &ns}, *nothing = NULL;
+        int status = 0;
+
+        for (int i = 0; i < 20; i++)
+                printf("no function %d\n", cu.kernel(NULL, 1, 1, 1, N, 1, 1, 0, s, params, NULL));
+        printf("good %d %08x\n", launch_on(s, p, 1, 0), sum(p, s));
+        printf("no name %d %d", cuGetProcAddress_v2("cuNothing", &nothing, 12000, 0, &status), status);
+        printf(" %d\n", nothing == NULL);
+
+        /* As two devices would. */
+        FakeLaunchParams list[2] = {
+                        {.function = triple, .stream = s, .params = params},
+                        {.function = triple, .stream = stream(), .params = params},
+        };
+        printf("several %d\n", cu.multi(list, 2, 0));
+        CHECK(cuCtxSynchronize() == 0);
+}
+
+static void case_destroy(void) {
+        uint64_t p = memory();
+
+        for (int i = 0; i < 100; i++) {
+                FakeStream s = stream();
+                for (int k = 0; k < 5; k++)
+                        CHECK(launch_on(s, p, i + k, 0) == 0);
+                CHECK(cuStreamDestroy_v2(s) == 0);
+        }
+        printf("destroyed %08x\n", sum(p, NULL));
+}
+
+static void host_function(void *userdata) {
+        (*(int *) userdata)++;
+}
+
+static void case_others(void) {
+        FakeStream s = stream();
+        struct Event *e;
+        uint64_t p = memory();
+        int called = 0, a[N] = {3, 1, 4};
+
+        CHECK(cuEventCreate(&e, 0) == 0);
+        CHECK(cuMemcpyHtoDAsync_v2(p, a, sizeof(a), s) == 0);
+        for (int i = 0; i < 30; i++) {
+                CHECK(launch_on(s, p, i, 0) == 0);
+                CHECK(cuLaunchHostFunc(s, host_function, &called) == 0);
+                CHECK(cuEventRecord(e, s) == 0);
+        }
+        CHECK(cuEventSynchronize(e) == 0);
+        printf("host functions %d query %d\n", called, cuEventQuery(e));
+        CHECK(cuStreamWaitEvent(s, e, 0) == 0);
+        printf("others %08x\n", sum(p, s));
+        CHECK(cuMemsetD8Async(p, 1, sizeof(a), s) == 0);
+        printf("set %08x\n", sum(p, s));
+        CHECK(cuMemcpyDtoH_v2(a, p, sizeof(a)) == 0);
+        CHECK(cuEventDestroy_v2(e) == 0);
+}
+
+static void case_fork(void) {
+        int status;
+
+        fflush(stdout);
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+                exit(7);
+        CHECK(waitpid(pid, &status, 0) == pid);
+        printf("forked %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+static const struct {
+        const char *name;
+        void (*f)(void);
+} cases[] = {
+                {"streams", case_streams},
+                {"defaults", case_defaults},
+                {"threads", case_threads},
+                {"captures", case_captures},
+                {"errors", case_errors},
+                {"destroy", case_destroy},
+                {"others", case_others},
+                {"fork", case_fork},
+};
+
+static void report(void) {
+        static const char *const launches[] = {
+                        "cuGraphLaunch",
+                        "cuLaunchCooperativeKernelMultiDevice",
+                        "cuLaunchKernel",
+                        "cuLaunchKernelEx",
+                        "cuLaunchKernel_ptsz",
+        };
+        const char *path = getenv("TEST_COUNTERS");
+        uint64_t (*count)(const char *) =
+                        (uint64_t(*)(const char *))(uintptr_t) dlsym(RTLD_DEFAULT, "xsched_cuda_count");
+        FILE *f = path ? fopen(path, "we") : NULL;
+
+        if (!f)
+                return;
+        fprintf(f, "launches %lu\ncaptured %lu\n", fake_cuda_launches(), fake_cuda_captured());
+        uint64_t n = 0;
+        for (size_t i = 0; count && i < sizeof(launches) / sizeof(launches[0]); i++)
+                n += count(launches[i]);
+        fprintf(f, "layer %d\ncounted %lu\n", count != NULL, n);
+        if (count)
+                fprintf(f, "copies %lu\nhosts %lu\nnothing %d\n", count("cuMemcpyDtoHAsync_v2"),
+                                count("cuLaunchHostFunc"), count("cuNothing") == UINT64_MAX);
+        fclose(f);
+}
+
+static void work(uint64_t ns, int every) {
+        FakeStream s = stream();
+        uint64_t p = memory();
+        unsigned long n = 0;
+
+        puts("ready");
+        fflush(stdout);
+        for (struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN}; poll(&input, 1, 0) == 0;) {
+                CHECK(launch_on(s, p, 1, ns) == 0);
+                if (++n % (unsigned long) every == 0)
+                        CHECK(cu.wait(s) == 0);
+        }
+        CHECK(cu.wait(s) == 0);
+        printf("%lu\n", n);
+}
+
+int main(int argc, char **argv) {
+        bool works = argc == 3 && (strcmp(argv[1], "time") == 0 || strcmp(argv[1], "deep") == 0);
+
+        CHECK(argc >= 2);
+        CHECK(cuInit(0) == 0);
+        CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0);
+        CHECK(cuCtxSetCurrent(context) == 0);
+        CHECK(cuModuleGetFunction(&triple, NULL, "triple") == 0);
+        find_functions(works ? "proc" : argv[1]);
+        if (works) {
+                work(strtoull(argv[2], NULL, 10) * 1000, strcmp(argv[1], "time") == 0 ? 1 : 100);
+                return 0;
+        }
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                bool wanted = argc == 2;
+                for (int k = 2; k < argc; k++)
+                        wanted = wanted || strcmp(argv[k], cases[i].name) == 0;
+                if (wanted)
+                        cases[i].f();
+        }
+        report();
+        return 0;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A libcuda.so.1 of our own: streams, events, captures and graphs that behave as the driver's, and no GPU
+ *
+ * A stream is a thread that does what was submitted, in order. Kernels are C functions that take the time that they
+ * are told to, and compute. What the driver forbids is refused as by the driver 580 on an H200: asking while somebody
+ * captures in global mode, asking a stream that is being captured (which spoils the capture), asking without a
+ * context. Not as there: the legacy default stream does not wait for others. Whoever calls after the process began to
+ * end is told so, on the standard error, and the process ends with status 99.
+ */
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake-device.h"
+
+#define API __attribute__((visibility("default")))
+
+static Context primaries[2];
+static _Thread_local int capture_mode; /* 0: global, 2: relaxed */
+static int n_global_captures;
+static atomic_bool initialised, ended;
+
+static void enter(void) {
+        if (!ended)
+                return;
+        static const char text[] = "libcuda was called after its end\n";
+        (void) !write(STDERR_FILENO, text, sizeof(text) - 1);
+        _exit(99);
+}
+
+#define ENTER enter()
+
+/* --- init, contexts, memory --- */
+
+static void end(void) {
+        ended = true;
+}
+
+API int cuInit(unsigned flags) {
+        ENTER;
+        if (!atomic_exchange(&initialised, true))
+                atexit(end);
+        return SUCCESS;
+}
+
+API int cuDeviceGetPCIBusId(char *ret, int n, int device) {
+        ENTER;
+        snprintf(ret, (size_t) n, "0000:%02X:00.0", 0xA0U + (unsigned) device);
+        return SUCCESS;
+}
+
+API int cuDeviceGetName(char *ret, int n, int device) {
+        ENTER;
+        snprintf(ret, (size_t) n, "Fake GPU %d", device);
+        return SUCCESS;
+}
+
+API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
+        ENTER;
+        primaries[device].device = device;
+        *ret = &primaries[device];
+        return SUCCESS;
+}
+
+API int cuCtxCreate_v2(Context **ret, unsigned flags, int device) {
+        ENTER;
+        *ret = fake_current = calloc(1, sizeof(Context));
+        fake_current->device = device;
+        return SUCCESS;
+}
+
+API int cuCtxSetCurrent(Context *c) {
+        ENTER;
+        fake_current = c;
+        return SUCCESS;
+}
+
+API int cuCtxGetCurrent(Context **ret) {
+        ENTER;
+        *ret = fake_current;
+        return SUCCESS;
+}
+
+static _Thread_local Context *pushed[8];
+static _Thread_local unsigned n_pushed;
+
+API int cuCtxPushCurrent_v2(Context *c) {
+        ENTER;
+        pushed[n_pushed++] = fake_current;
+        fake_current = c;
+        return SUCCESS;
+}
+
+API int cuCtxPopCurrent_v2(Context **ret) {
+        ENTER;
+        *ret = fake_current;
+        fake_current = pushed[--n_pushed];
+        return SUCCESS;
+}
+
+API int cuCtxGetDevice(int *ret) {
+        ENTER;
+        if (!fake_current)
+                return INVALID_CONTEXT;
+        *ret = fake_current->device;
+        return SUCCESS;
+}
+
+API int cuCtxDestroy_v2(Context *c) {
+        ENTER;
+        if (c->has_legacy)
+                fake_stream_end(&c->legacy);
+        for (Stream *s = c->streams, *next; s; s = next) {
+                next = s->next;
+                fake_stream_end(s);
+                memset(s, 0xEE, sizeof(*s));
+                free(s);
+        }
+        if (fake_current == c)
+                fake_current = NULL;
+        memset(c, 0xEE, sizeof(*c));
+        free(c);
+        return SUCCESS;
+}
+
+API int cuCtxSynchronize(void) {
+        ENTER;
+        if (!fake_current)
+                return INVALID_CONTEXT;
+        if (fake_current->has_legacy)
+                fake_stream_wait(&fake_current->legacy);
+        pthread_mutex_lock(&fake_lock);
+        for (Stream *s = fake_current->streams; s; s = s->next)
+                while (s->done < s->submitted)
+                        pthread_cond_wait(&fake_changed, &fake_lock);
+        pthread_mutex_unlock(&fake_lock);
+        return SUCCESS;
+}
+
+API int cuMemAlloc_v2(uint64_t *ret, size_t size) {
+        ENTER;
+        *ret = (uintptr_t) calloc(1, size);
+        return SUCCESS;
+}
+
+API int cuMemFree_v2(uint64_t p) {
+        ENTER;
+        free((void *) (uintptr_t) p);
+        return SUCCESS;
+}
+
+API int cuModuleGetFunction(void **ret, void *module, const char *name) {
+        ENTER;
+        *ret = strcmp(name, "triple") == 0 ? (void *) (uintptr_t) 0x1000 : NULL;
+        return *ret ? SUCCESS : NOT_FOUND;
+}
+
+/* --- streams and events --- */
+
+API int cuStreamCreate(Stream **ret, unsigned flags) {
+        ENTER;
+        if (!fake_current)
+                return INVALID_CONTEXT;
+        Stream *s = calloc(1, sizeof(*s));
+        fake_stream_start(s, fake_current);
+        pthread_mutex_lock(&fake_lock);
+        s->next = fake_current->streams;
+        fake_current->streams = s;
+        pthread_mutex_unlock(&fake_lock);
+        *ret = s;
+        return SUCCESS;
+}
+
+/* What was submitted is done all the same. Its memory is not what it was: who asks it now is found out. */
+API int cuStreamDestroy_v2(Stream *s) {
+        ENTER;
+        pthread_mutex_lock(&fake_lock);
+        for (Stream **p = &s->context->streams; *p; p = &(*p)->next)
+                if (*p == s) {
+                        *p = s->next;
+                        break;
+                }
+        pthread_mutex_unlock(&fake_lock);
+        fake_stream_end(s);
+        memset(s, 0xEE, sizeof(*s));
+        free(s);
+        return SUCCESS;
+}
+
+API int cuStreamSynchronize(FakeStream handle) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        if (!s)
+                return INVALID_CONTEXT;
+        if (s->capture)
+                return CAPTURE_UNSUPPORTED;
+        fake_stream_wait(s);
+        return SUCCESS;
+}
+
+API int cuStreamSynchronize_ptsz(FakeStream handle) {
+        return cuStreamSynchronize(handle ? handle : (FakeStream) (uintptr_t) 2);
+}
+
+/* With the lock. */
+static bool may_ask(void) {
+        return capture_mode == 2 || n_global_captures == 0;
+}
+
+API int cuStreamQuery(FakeStream handle) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        if (!s)
+                return INVALID_CONTEXT;
+        pthread_mutex_lock(&fake_lock);
+        int r = s->done == s->submitted ? SUCCESS : NOT_READY;
+        if (s->capture) {
+                s->spoiled = true;
+                r = CAPTURE_UNSUPPORTED;
+        } else if (!may_ask())
+                r = CAPTURE_UNSUPPORTED;
+        pthread_mutex_unlock(&fake_lock);
+        return r;
+}
+
+API int cuStreamWaitEvent(FakeStream handle, Event *e, unsigned flags) {
+        ENTER;
+        return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_WAIT, .event = e});
+}
+
+API int cuEventCreate(Event **ret, unsigned flags) {
+        ENTER;
+        *ret = calloc(1, sizeof(Event));
+        (*ret)->timed = !(flags & 2);
+        return SUCCESS;
+}
+
+/* The stream may be on its way to it. */
+API int cuEventDestroy_v2(Event *e) {
+        ENTER;
+        pthread_mutex_lock(&fake_lock);
+        e->doomed = e->reached < e->recorded;
+        if (!e->doomed)
+                free(e);
+        pthread_mutex_unlock(&fake_lock);
+        return SUCCESS;
+}
+
+API int cuEventRecord(Event *e, FakeStream handle) {
+        ENTER;
+        return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_RECORD, .event = e});
+}
+
+API int cuEventQuery(Event *e) {
+        ENTER;
+        pthread_mutex_lock(&fake_lock);
+        int r = e->captured || !may_ask()           ? CAPTURE_UNSUPPORTED
+                        : e->reached == e->recorded ? SUCCESS
+                                                    : NOT_READY;
+        pthread_mutex_unlock(&fake_lock);
+        return r;
+}
+
+API int cuEventSynchronize(Event *e) {
+        ENTER;
+        pthread_mutex_lock(&fake_lock);
+        uint64_t until = e->recorded;
+        while (e->reached < until)
+                pthread_cond_wait(&fake_changed, &fake_lock);
+        pthread_mutex_unlock(&fake_lock);
+        return SUCCESS;
+}
+
+API int cuEventElapsedTime(float *ret, Event *from, Event *to) {
+        ENTER;
+        if (!from->timed || !to->timed)
+                return INVALID_HANDLE;
+        pthread_mutex_lock(&fake_lock);
+        bool ready = from->reached == from->recorded && to->reached == to->recorded;
+        *ret = (float) (to->at_ns - from->at_ns) / 1e6F;
+        pthread_mutex_unlock(&fake_lock);
+        return ready ? SUCCESS : NOT_READY;
+}
+
+/* --- work --- */
+
+static int launch(Stream *s, void *f, void **params) {
+        if (f != (void *) (uintptr_t) 0x1000)
+                return INVALID_HANDLE;
+        return fake_submit(s,
+                        (Op){
+                                        .kind = OP_KERNEL,
+                                        .a = *(int **) params[0],
+                                        .k = *(int *) params[1],
+                                        .n = *(unsigned *) params[2],
+                                        .ns = *(uint64_t *) params[3],
+                        });
+}
+
+API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, FakeStream stream, void **params, void **extra) {
+        ENTER;
+        return launch(fake_stream_of(stream, false), f, params);
+}
+
+API int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                unsigned bz, unsigned shared, FakeStream stream, void **params, void **extra) {
+        ENTER;
+        return launch(fake_stream_of(stream, true), f, params);
+}
+
+API int cuLaunchKernelEx(const FakeLaunchConfig *config, void *f, void **params, void **extra) {
+        ENTER;
+        return launch(fake_stream_of(config->stream, false), f, params);
+}
+
+API int cuLaunchCooperativeKernelMultiDevice(FakeLaunchParams *list, unsigned n, unsigned flags) {
+        ENTER;
+        for (unsigned i = 0; i < n; i++) {
+                int r = launch(fake_stream_of(list[i].stream, false), list[i].function, list[i].params);
+                if (r != SUCCESS)
+                        return r;
+        }
+        return SUCCESS;
+}
+
+API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, FakeStream stream) {
+        ENTER;
+        return fake_submit(fake_stream_of(stream, false),
+                        (Op){.kind = OP_COPY, .to = (void *) (uintptr_t) to, .from = from, .size = size});
+}
+
+API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, FakeStream stream) {
+        ENTER;
+        return fake_submit(fake_stream_of(stream, false),
+                        (Op){.kind = OP_COPY, .to = to, .from = (void *) (uintptr_t) from, .size = size});
+}
+
+API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
+        int r = cuMemcpyDtoHAsync_v2(to, from, size, NULL);
+        return r == SUCCESS ? cuStreamSynchronize(NULL) : r;
+}
+
+API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, FakeStream stream) {
+        ENTER;
+        return fake_submit(fake_stream_of(stream, false),
+                        (Op){.kind = OP_SET, .to = (void *) (uintptr_t) to, .k = value, .size = size});
+}
+
+API int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata) {
+        ENTER;
+        return fake_submit(fake_stream_of(stream, false),
+                        (Op){.kind = OP_HOST, .host = f, .userdata = userdata});
+}
+
+/* --- captures --- */
+
+API int cuThreadExchangeStreamCaptureMode(int *mode) {
+        ENTER;
+        int was = capture_mode;
+        capture_mode = *mode;
+        *mode = was;
+        return SUCCESS;
+}
+
+API int cuStreamIsCapturing(FakeStream handle, int *ret) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        if (!s)
+                return INVALID_CONTEXT;
+        pthread_mutex_lock(&fake_lock);
+        *ret = s->capture != NULL;
+        pthread_mutex_unlock(&fake_lock);
+        return SUCCESS;
+}
+
+/* In global mode; other modes are not known here. */
+API int cuStreamBeginCapture_v2(Stream *s, int mode) {
+        ENTER;
+        Graph *g = calloc(1, sizeof(*g));
+        g->last = &g->first;
+        pthread_mutex_lock(&fake_lock);
+        s->capture = g;
+        s->spoiled = false;
+        n_global_captures++;
+        pthread_mutex_unlock(&fake_lock);
+        return SUCCESS;
+}
+
+API int cuStreamEndCapture(Stream *s, Graph **ret) {
+        ENTER;
+        pthread_mutex_lock(&fake_lock);
+        *ret = s->spoiled ? NULL : s->capture;
+        int r = s->spoiled ? CAPTURE_INVALIDATED : SUCCESS;
+        s->capture = NULL;
+        s->spoiled = false;
+        n_global_captures--;
+        pthread_mutex_unlock(&fake_lock);
+        return r;
+}
+
+API int cuGraphInstantiateWithFlags(Graph **ret, Graph *g, uint64_t flags) {
+        ENTER;
+        *ret = g;
+        return SUCCESS;
+}
+
+API int cuGraphLaunch(Graph *g, FakeStream handle) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        for (const Op *op = g->first; op; op = op->next) {
+                int r = fake_submit(s, *op);
+                if (r != SUCCESS)
+                        return r;
+                if (op->kind == OP_KERNEL)
+                        atomic_fetch_sub(&fake_n_launches, 1);
+        }
+        atomic_fetch_add(&fake_n_launches, 1);
+        return SUCCESS;
+}
+
+/* --- look-ups --- */
+
+API int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status) {
+        ENTER;
+        static const char *const suffixes[][3] = {{"_v2", "", NULL}, {"_ptsz", "_v2", ""}};
+        void *self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        char full[128];
+
+        *ret = NULL;
+        for (unsigned i = 0; i < 3 && !*ret && suffixes[flags == 2][i]; i++) {
+                snprintf(full, sizeof(full), "%s%s", name, suffixes[flags == 2][i]);
+                *ret = dlsym(self, full);
+        }
+        dlclose(self);
+        if (ret_status)
+                *ret_status = *ret ? 0 : 1;
+        return *ret ? SUCCESS : NOT_FOUND;
+}
+
+API int cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags) {
+        return cuGetProcAddress_v2(name, ret, version, flags, NULL);
+}
+
+/* --- for the tests --- */
+
+API unsigned long fake_cuda_launches(void) {
+        return fake_n_launches;
+}
+
+API unsigned long fake_cuda_captured(void) {
+        return fake_n_captured;
+}

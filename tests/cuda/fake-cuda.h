@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Of the driver's interface: what fake-cuda.c and its programs share
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct Context;
+struct Event;
+struct Graph;
+typedef struct Stream *FakeStream;
+
+typedef struct FakeLaunchConfig {
+        unsigned grid[3], block[3], shared;
+        FakeStream stream;
+        void *attributes;
+        unsigned n_attributes;
+} FakeLaunchConfig;
+
+typedef struct FakeLaunchParams {
+        void *function;
+        unsigned grid[3], block[3], shared;
+        FakeStream stream;
+        void **params;
+} FakeLaunchParams;
+
+int cuInit(unsigned flags);
+int cuDevicePrimaryCtxRetain(struct Context **ret, int device);
+int cuCtxCreate_v2(struct Context **ret, unsigned flags, int device);
+int cuCtxSetCurrent(struct Context *c);
+int cuCtxGetCurrent(struct Context **ret);
+int cuCtxPushCurrent_v2(struct Context *c);
+int cuCtxPopCurrent_v2(struct Context **ret);
+int cuCtxGetDevice(int *ret);
+int cuCtxDestroy_v2(struct Context *c);
+int cuCtxSynchronize(void);
+int cuDeviceGetPCIBusId(char *ret, int n, int device);
+int cuDeviceGetName(char *ret, int n, int device);
+int cuMemAlloc_v2(uint64_t *ret, size_t size);
+int cuMemFree_v2(uint64_t p);
+int cuModuleGetFunction(void **ret, void *module, const char *name);
+int cuStreamCreate(struct Stream **ret, unsigned flags);
+int cuStreamDestroy_v2(struct Stream *s);
+int cuStreamSynchronize(FakeStream handle);
+int cuStreamSynchronize_ptsz(FakeStream handle);
+int cuStreamQuery(FakeStream handle);
+int cuStreamWaitEvent(FakeStream handle, struct Event *e, unsigned flags);
+int cuStreamIsCapturing(FakeStream handle, int *ret);
+int cuStreamBeginCapture_v2(struct Stream *s, int mode);
+int cuStreamEndCapture(struct Stream *s, struct Graph **ret);
+int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuEventCreate(struct Event **ret, unsigned flags);
+int cuEventDestroy_v2(struct Event *e);
+int cuEventRecord(struct Event *e, FakeStream handle);
+int cuEventQuery(struct Event *e);
+int cuEventSynchronize(struct Event *e);
+int cuEventElapsedTime(float *ret, struct Event *from, struct Event *to);
+int cuGraphInstantiateWithFlags(struct Graph **ret, struct Graph *g, uint64_t flags);
+int cuGraphLaunch(struct Graph *g, FakeStream handle);
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, FakeStream stream, void **params, void **extra);
+int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                unsigned bz, unsigned shared, FakeStream stream, void **params, void **extra);
+int cuLaunchKernelEx(const FakeLaunchConfig *config, void *f, void **params, void **extra);
+int cuLaunchCooperativeKernelMultiDevice(FakeLaunchParams *list, unsigned n, unsigned flags);
+int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata);
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, FakeStream stream);
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, FakeStream stream);
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size);
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, FakeStream stream);
+int cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags);
+int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status);
+
+/* What went to the device: a graph counts once; and what was captured. */
+unsigned long fake_cuda_launches(void);
+unsigned long fake_cuda_captured(void);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The device behind fake-cuda.c: streams that do what was submitted, in order
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fake-cuda.h"
+
+enum {
+        SUCCESS = 0,
+        INVALID_VALUE = 1,
+        NOT_INITIALIZED = 3,
+        INVALID_CONTEXT = 201,
+        INVALID_HANDLE = 400,
+        NOT_FOUND = 500,
+        NOT_READY = 600,
+        CAPTURE_UNSUPPORTED = 900,
+        CAPTURE_INVALIDATED = 901,
+};
+
+typedef enum OpKind {
+        OP_KERNEL,
+        OP_RECORD,
+        OP_WAIT,
+        OP_COPY,
+        OP_SET,
+        OP_HOST,
+} OpKind;
+
+typedef struct Event Event;
+
+typedef struct Op {
+        struct Op *next;
+        OpKind kind;
+        int *a;
+        int k;
+        unsigned n;
+        uint64_t ns;
+        Event *event;
+        uint64_t generation;
+        void *to;
+        const void *from;
+        size_t size;
+        void (*host)(void *);
+        void *userdata;
+} Op;
+
+struct Event {
+        uint64_t recorded, reached;
+        uint64_t at_ns;
+        bool timed, captured, doomed;
+};
+
+typedef struct Graph {
+        Op *first, **last;
+} Graph;
+
+typedef struct Stream {
+        pthread_t thread;
+        struct Context *context;
+        Op *first, **last;
+        uint64_t submitted, done;
+        bool ending;
+        Graph *capture;
+        bool spoiled;
+        struct Stream *next;
+} Stream;
+
+typedef struct Context {
+        int device;
+        Stream legacy;
+        bool has_legacy;
+        Stream *streams;
+} Context;
+
+extern pthread_mutex_t fake_lock; /* of all that is in the structures above */
+extern pthread_cond_t fake_changed;
+extern _Thread_local Context *fake_current;
+extern _Atomic unsigned long fake_n_launches, fake_n_captured;
+
+void fake_stream_start(Stream *s, Context *c);
+void fake_stream_end(Stream *s); /* once it has done all */
+void fake_stream_wait(Stream *s);
+
+/* NULL: there is no context. */
+Stream *fake_stream_of(FakeStream handle, bool per_thread);
+
+/* A result of the driver's. */
+int fake_submit(Stream *s, Op what);

@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The CUDA layer changes nothing that a program can see, misses no launch, and holds a program to what the service says
+
+There is no GPU here: libcuda is tests/cuda/fake-cuda.c. The environment says where things are: XSCHED_LAYER,
+CUDA_APP, FAKE_CUDA_DIR (also of a libxsched that does the worst it may), LIBXSCHED and XSCHEDD.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+APP, FAKES = os.environ["CUDA_APP"], os.environ["FAKE_CUDA_DIR"]
+LAYER, LIBRARY = os.environ["XSCHED_LAYER"], os.path.dirname(os.environ["LIBXSCHED"])
+WAYS = ("linked", "dlsym", "proc")
+
+
+def environment(*preload, libraries=(), **more):
+    ours = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("XSCHED_") and k not in ours}
+    env["LD_LIBRARY_PATH"] = ":".join((*libraries, FAKES))
+    if preload:
+        env["LD_PRELOAD"] = ":".join(preload)
+    return {**env, **more}
+
+
+def numbers(path):
+    with open(path, encoding="utf-8") as f:
+        return {name: int(value) for name, value in (line.split(" ", 1) for line in f) if name != "queue"}
+
+
+class Changes(unittest.TestCase):
+    """Nothing."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="xsched-cuda-")
+        self.addCleanup(folder.cleanup)
+        self.counters, self.report = (os.path.join(folder.name, n) for n in ("counters", "report"))
+
+    def run_app(self, env, *arguments):
+        p = subprocess.run([APP, *arguments], env={**env, "TEST_COUNTERS": self.counters}, text=True, timeout=DEADLINE,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual((p.returncode, p.stderr), (0, ""), p.stdout)
+        return p.stdout, numbers(self.counters)
+
+    def native(self, *arguments):
+        output, n = self.run_app(environment(), *arguments)
+        self.assertEqual((n["layer"], n["counted"]), (0, 0))
+        return output, n
+
+    def counted(self, n, native):
+        """Each launch that went to the device, and no other."""
+        self.assertEqual(n["layer"], 1)
+        self.assertEqual((n["launches"], n["captured"]), (native["launches"], native["captured"]))
+        self.assertGreater(n["captured"], 100)
+        # The driver's count lacks what failed: twenty without a function, one without a context.
+        self.assertEqual(n["counted"], n["launches"] + 20 + 1)
+        self.assertGreater(n["hosts"], 0)
+        self.assertGreater(n["copies"], 0)
+        self.assertEqual(n["nothing"], 1)
+
+    def test_without_a_service(self):
+        for how in WAYS:
+            with self.subTest(how):
+                native = self.native(how)
+                env = environment(LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS="unix:path=/nonexistent")
+                output, n = self.run_app(env, how)
+                self.assertEqual(output, native[0])
+                self.counted(n, native[1])
+
+    def test_without_libxsched(self):
+        native = self.native("linked")
+        # An empty folder beside the layer: it is looked for there, too.
+        with tempfile.TemporaryDirectory(prefix="xsched-cuda-") as alone:
+            layer = os.path.join(alone, os.path.basename(LAYER))
+            with open(LAYER, "rb") as from_, open(layer, "wb") as to:
+                to.write(from_.read())
+            output, n = self.run_app(environment(layer), "linked")
+        self.assertEqual(output, native[0])
+        self.counted(n, native[1])
+
+    def test_disabled(self):
+        native = self.native("proc")
+        output, _ = self.run_app(environment(LAYER, libraries=[LIBRARY], XSCHED_DISABLE="1"), "proc")
+        self.assertEqual(output, native[0])
+
+    def hostile(self, how, words):
+        native = self.native(how)
+        env = environment(LAYER, libraries=[FAKES], XSCHED_FAKE=words, XSCHED_FAKE_REPORT=self.report)
+        output, n = self.run_app(env, how)
+        self.assertEqual(output, native[0], words)
+        self.counted(n, native[1])
+        r = numbers(self.report)
+        self.assertEqual((r["excess"], r["outstanding"]), (0, 0), f"{words}: {r}")
+        self.assertEqual(r["completed"], r["tracked"], f"{words}: {r}")
+        self.assertEqual(r["drains"], r["drained"], f"{words}: {r}")
+        return r
+
+    def test_every_launch_tracked(self):
+        r = self.hostile("proc", "track")
+        self.assertEqual(r["tracked"], r["launches"])
+        self.assertGreater(r["device_ns"], 0)
+
+    def test_bounds(self):
+        for limit in (1, 2, 5, 40):
+            with self.subTest(limit):
+                r = self.hostile("dlsym", f"track,limit={limit}")
+                self.assertGreater(r["tracked"], 0)
+
+    def test_held_and_let_go(self):
+        for seed in range(1, 4):
+            with self.subTest(seed):
+                r = self.hostile("linked", f"track,hold,limit=3,seed={seed}")
+                self.assertGreater(r["waited"], 0)
+
+    def test_watched_now_and_then(self):
+        for seed in range(1, 4):
+            with self.subTest(seed):
+                self.hostile("proc", f"flip,hold,limit=4,seed={seed}")
+
+    def test_no_cuda_no_cost(self):
+        """A program without CUDA: nothing is loaded, and dlsym() is what it was."""
+        script = ("import ctypes; c = ctypes.CDLL(None); assert c.getpid; print(hasattr(c, 'cuda_nothing'), "
+                  "'libxsched.so' in open('/proc/self/maps').read())")
+        p = subprocess.run([sys.executable, "-c", script], env=environment(LAYER), text=True, timeout=DEADLINE,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(p.stdout, "False False\n")
+
+
+class Scheduled(Case):
+    """By a real service."""
+
+    def start(self, how, usec, **more):
+        env = environment(LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS=self.bus.address, **more)
+        p = subprocess.Popen([APP, how, str(usec)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.stop, p)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        return p
+
+    def stop(self, p):
+        if p.poll() is not None:
+            return 0
+        n = int(p.communicate(timeout=DEADLINE)[0])
+        self.assertEqual(p.returncode, 0)
+        return n
+
+    def queue_of(self, p):
+        found = []
+
+        def look():
+            state = json.loads(self.call("Describe"))
+            clients = [c["id"] for c in state["clients"] if c["pid"] == p.pid]
+            found[:] = [q for q in state["queues"] if q["client"] in clients]
+            return bool(found)
+
+        until(look, "its queue is registered")
+        return found[0]
+
+    def launches(self, queue):
+        return self.get("Submitted", f"{PATH}/queue/{queue['id']}", QUEUE)
+
+    def test_registered_suspended_and_resumed(self):
+        p = self.start("deep", 500)
+        queue = self.queue_of(p)
+        self.assertEqual((queue["backend"], queue["device"]), ("cuda", "pci:0000:a0:00.0"))
+        client = f"{PATH}/client/{queue['client']}"
+        until(lambda: self.launches(queue) > 10, "it launches")
+
+        self.c.call(NAME, client, CLIENT, "Suspend")
+        until(lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE) == "suspended", "it is suspended")
+        before = self.launches(queue)
+        # Each question is answered: a launch a millisecond would show.
+        for _ in range(300):
+            self.assertLessEqual(self.launches(queue), before + 1)
+        self.c.call(NAME, client, CLIENT, "Resume")
+        until(lambda: self.launches(queue) > before + 10, "it launches again")
+        self.assertGreater(self.stop(p), before)
+
+    def test_shares(self):
+        """Two that never wait for the device long have it 3:1, by what they did."""
+        programs = [self.start("deep", 2000), self.start("deep", 2000)]
+        queues = [self.queue_of(p) for p in programs]
+        client = f"{PATH}/client/{queues[1]['client']}"
+        self.c.call(NAME, client, CLIENT, "Set", "ta{sv}", 0, {"Weight": ("u", 33)})
+        until(lambda: self.launches(queues[0]) > 50, "launches")
+        first = [self.launches(q) for q in queues]
+        until(lambda: self.launches(queues[0]) > first[0] + 900, "launches")
+        did = [self.launches(q) - n for q, n in zip(queues, first)]
+        self.assertAlmostEqual(did[0] / sum(did), 0.75, delta=0.05)
+
+
+if __name__ == "__main__":
+    main()
