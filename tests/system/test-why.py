@@ -117,7 +117,12 @@ class Why(Case):
         run("xschedctl", "reload")
         first = self.client()
         pid = self.start()
-        self.check_is_told(pid, r"not taken by the service: org\.xsched\.Scheduler\.Error\.QuotaExceeded: \S")
+        words = r"not taken by the service: org\.xsched\.Scheduler\.Error\.QuotaExceeded: \S"
+        self.check_is_told(pid, words)
+        # A unit with settings is a group, with nobody in it.
+        run("xschedctl", "set", "--runtime", "alone.service", "weight=5")
+        self.addCleanup(run, "xschedctl", "reset", "alone.service")
+        self.assertRegex(run("xschedctl", "explain", "alone"), rf"Waits +- *unregistered process {pid}: {words}")
         self.assertEqual(first.ask("run 1"), "ran")
 
     def test_nothing_is_left_of_it(self):

@@ -220,7 +220,8 @@ int verb_show(Ctl *c, int argc, char *argv[]) {
 
 /* --- explain --- */
 
-static int call_explain(Ctl *c, const char *who, Object *ret_object, Value *ret) {
+/* `ret_why`: of a group in which nobody is registered, why not. */
+static int call_explain(Ctl *c, const char *who, Object *ret_object, char **ret_why, Value *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
@@ -239,7 +240,11 @@ static int call_explain(Ctl *c, const char *who, Object *ret_object, Value *ret)
                 r = ctl_call_method(c, NULL, NULL, "ExplainObject", &error, &reply, "o", t.path);
         if (r >= 0)
                 r = value_read(reply, ret);
-        return r < 0 ? ctl_call_failed(c, &error, r, who) : 0;
+        if (r < 0)
+                return ctl_call_failed(c, &error, r, who);
+        if (t.kind == OBJECT_GROUP && object_get_uint(ret_object, "NClients") == 0)
+                *ret_why = target_unregistered(c, &t);
+        return 0;
 }
 
 enum { EXPLAIN_SETTING, EXPLAIN_VALUE, EXPLAIN_SOURCE, EXPLAIN_DETAIL, EXPLAIN_TEXT };
@@ -263,21 +268,29 @@ static int add_link(Table *t, const Value *link, size_t winner) {
         return overruled;
 }
 
+static int add_wait(Table *t, const char *device, const char *reason, const char *why) {
+        _cleanup_free_ char *text = NULL;
+        Value *cells = why ? table_add(t, TABLE_NO_PARENT) : NULL;
+
+        if (!cells || asprintf(&text, "Waits: %s", why) < 0)
+                return -ENOMEM;
+        cells[EXPLAIN_SETTING] = value_string("Waits");
+        cells[EXPLAIN_VALUE] = value_string(device);
+        cells[EXPLAIN_SOURCE] = value_string(reason);
+        cells[EXPLAIN_DETAIL] = value_string(why);
+        cells[EXPLAIN_TEXT] = value_string(text);
+        return 0;
+}
+
 /* Ahead of what it has: why it has nothing of it just now. */
 static int add_waits(Table *t, const Value *waits) {
-        for (size_t i = 0; i < waits->n_items; i++) {
-                _cleanup_free_ char *why = wait_describe(waits->items + i), *text = NULL;
-                Value *cells = why ? table_add(t, TABLE_NO_PARENT) : NULL;
+        int r = 0;
 
-                if (!cells || asprintf(&text, "Waits: %s", why) < 0)
-                        return -ENOMEM;
-                cells[EXPLAIN_SETTING] = value_string("Waits");
-                cells[EXPLAIN_VALUE] = value_string(wait_device(waits->items + i));
-                cells[EXPLAIN_SOURCE] = value_string(wait_reason(waits->items + i));
-                cells[EXPLAIN_DETAIL] = value_string(why);
-                cells[EXPLAIN_TEXT] = value_string(text);
+        for (size_t i = 0; i < waits->n_items && r >= 0; i++) {
+                _cleanup_free_ char *why = wait_describe(waits->items + i);
+                r = add_wait(t, wait_device(waits->items + i), wait_reason(waits->items + i), why);
         }
-        return 0;
+        return r;
 }
 
 int verb_explain(Ctl *c, int argc, char *argv[]) {
@@ -295,13 +308,15 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
         Value chain = {};
         _cleanup_(object_done)
         Object object = {};
+        _cleanup_free_ char *why = NULL;
         size_t winner = SIZE_MAX;
         int r;
 
-        r = call_explain(c, argv[0], &object, &chain);
+        r = call_explain(c, argv[0], &object, &why, &chain);
         if (r != 0)
                 return r;
-        if (add_waits(&t, object_get(&object, "Waits")) < 0)
+        if (add_waits(&t, object_get(&object, "Waits")) < 0 ||
+                        (why && add_wait(&t, "", "unregistered", why) < 0))
                 return ctl_fail("out of memory");
         /* What counts stands first, and that which it overrules stands below it. */
         for (size_t i = 0; i < chain.n_items; i++) {

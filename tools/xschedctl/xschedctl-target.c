@@ -236,7 +236,7 @@ static char *why_unit_unregistered(sd_bus *bus, const char *unit) {
 }
 
 /* The processes of another machine are none that we could look at. */
-static char *why_no_group(Ctl *c, const Target *t) {
+char *target_unregistered(Ctl *c, const Target *t) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *bus = NULL;
         const char *unit = t->name;
@@ -249,7 +249,7 @@ static char *why_no_group(Ctl *c, const Target *t) {
 }
 
 int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e) {
-        _cleanup_free_ char *why = why_no_group(c, t);
+        _cleanup_free_ char *why = target_unregistered(c, t);
 
         if (why)
                 return ctl_fail("%s: no such group: nothing that is scheduled runs there: %s", t->text, why);

@@ -27,6 +27,10 @@ int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char 
  * EXIT_FAILURE. */
 int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e);
 
+/* Of a group: "process PID: " and what the first process of its unit that is not registered says of that. NULL: none
+ * does. */
+char *target_unregistered(Ctl *c, const Target *t);
+
 void target_done(Target *t);
 
 typedef enum TargetFlags {
