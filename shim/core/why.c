@@ -27,19 +27,24 @@ static void make_plain(char *s) {
                         *s = '?';
 }
 
+static void *map_named(const char *name) {
+        _cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, 1) < 0)
+                return NULL;
+        void *p = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE, fd, 0);
+        return p == MAP_FAILED ? NULL : p;
+}
+
+/* Who looks finds one of them at any time. */
 void why_set(const char *what, const char *detail) {
         char name[NAME_SIZE], text[NAME_SIZE - sizeof(WHY_PREFIX) - sizeof(WHY_END)];
 
         (void) snprintf(text, sizeof(text), "%s%s%s", what, isempty(detail) ? "" : ": ", strempty(detail));
         make_plain(text);
         (void) snprintf(name, sizeof(name), WHY_PREFIX "%s" WHY_END, text);
+        void *p = map_named(name);
         why_clear();
-
-        _cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC);
-        if (fd < 0 || ftruncate(fd, 1) < 0)
-                return;
-        void *p = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED)
+        if (!p)
                 return;
         (void) madvise(p, 1, MADV_DONTFORK);
         page = p;

@@ -127,7 +127,7 @@ int list_waits(const Snapshot *s, Table *ret) {
 /* How the library of the first version of the page says that it does not know this one. */
 #define WHY_OF_PAGE_1 "not taken by the service: Protocol error"
 
-char *why_unregistered(const char *pid) {
+static char *find_why(const char *pid) {
         char path[64], line[4096], *why = NULL;
         FILE *f;
 
@@ -145,6 +145,13 @@ char *why_unregistered(const char *pid) {
                 }
         }
         (void) fclose(f);
+        return why;
+}
+
+char *why_unregistered(const char *pid) {
+        /* A look that takes long misses what is put elsewhere meanwhile, each time the library has tried again. */
+        char *why = find_why(pid) ?: find_why(pid);
+
         if (why && streq(why, WHY_OF_PAGE_1)) {
                 char *other = strdup("not taken by the service: " WHY_OTHER_PAGE);
                 free(why);
