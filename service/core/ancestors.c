@@ -17,7 +17,7 @@ void ancestors_done(Ancestors *a) {
 static int make_room(Ancestors *a) {
         bool is_full = a->n >= ROOM_AT_FIRST && (a->n & (a->n - 1)) == 0;
 
-        if (a->n > 0 && !is_full)
+        if (a->list && !is_full)
                 return 0;
         Ancestor *list = realloc(a->list, sizeof(*list) * MAX(2 * a->n, ROOM_AT_FIRST));
         if (!list)

@@ -17,24 +17,22 @@
 /* A step: beyond this no further object is begun. */
 #define STEP_NS (30 * NSEC_PER_USEC)
 
-typedef struct ProcessKey {
-        uint64_t start_time;
-        uint64_t pid; /* no wider than needed, but without a gap */
-} ProcessKey;
+#define PID_BITS 22U /* PID_MAX_LIMIT */
 
 /* A process that there are holds for. */
 typedef struct HeldProcess {
-        ProcessKey key;
+        uint64_t key;
         Hold *holds; /* list: the newest first */
         UT_hash_handle hh;
 } HeldProcess;
 
-static ProcessKey process_key(pid_t pid, uint64_t start_time) {
-        return (ProcessKey){.start_time = start_time, .pid = (uint64_t) pid};
+/* Clock ticks since the system was started leave room for it. */
+static uint64_t process_key(pid_t pid, uint64_t start_time) {
+        return start_time << PID_BITS | (uint64_t) pid;
 }
 
 static HeldProcess *held_process_find(const Manager *m, pid_t pid, uint64_t start_time) {
-        const ProcessKey key = process_key(pid, start_time);
+        const uint64_t key = process_key(pid, start_time);
         HeldProcess *p;
 
         HASH_FIND(hh, m->holds.processes, &key, sizeof(key), p);
