@@ -11,10 +11,12 @@
 #include <pthread.h>
 
 #include "tests/kfdsim/shim-kfd.h"
+#include "tests/lib/threads.h"
 
 #define SLOTS_MAX 16U
 #define COPY_SIZE ((size_t) 1 << 20)
 #define CYCLES    10
+#define MARKER    "marker"
 
 #define CHECK_HIP(call) CHECK((call) == hipSuccess)
 
@@ -110,6 +112,7 @@ static uint64_t n_waiting(void) {
 }
 
 static void *mark_thread(void *e) {
+        CHECK(pthread_setname_np(pthread_self(), MARKER) == 0);
         mark(e);
         return NULL;
 }
@@ -141,7 +144,7 @@ static void case_held(void) {
                 hold_all(n);
                 CHECK(n_unmapped() == n);
                 CHECK(pthread_create(&thread, NULL, mark_thread, e) == 0);
-                CHECK(poll_until(n_waiting() == 1));
+                CHECK(poll_until(n_waiting() == 1 && threads_asleep(MARKER) == 1));
                 run_all(n);
                 CHECK(pthread_join(thread, NULL) == 0);
                 CHECK_HIP(hipEventSynchronize(e));

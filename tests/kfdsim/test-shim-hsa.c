@@ -118,7 +118,10 @@ static void watch(void) {
 
 /* --- cases --- */
 
+#define LAUNCHER "launcher"
+
 static void *dispatch_thread(void *unused) {
+        CHECK(pthread_setname_np(pthread_self(), LAUNCHER) == 0);
         dispatch();
         return NULL;
 }
@@ -225,7 +228,8 @@ static void case_gate(void) {
         hold();
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)
                 CHECK(pthread_create(threads + i, NULL, dispatch_thread, NULL) == 0);
-        CHECK(poll_until(atomic_load(&slot()->waiters) == ELEMENTSOF(threads)));
+        CHECK(poll_until(atomic_load(&slot()->waiters) == ELEMENTSOF(threads) &&
+                        threads_asleep(LAUNCHER) == ELEMENTSOF(threads)));
         CHECK(proof->n_executed == 1);
         fake_run(client->f, our_slot);
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)

@@ -15,8 +15,13 @@
 
 #define WHILE_NS 30000000L
 
-static uint64_t read_sleeps(FILE *f, const char *name) {
-        char line[256];
+typedef struct Seen {
+        uint64_t n_sleeps;
+        unsigned n_asleep;
+} Seen;
+
+static void thread_see(FILE *f, const char *name, Seen *seen) {
+        char line[256], state = 0;
         uint64_t n = 0;
         bool is_it = false;
 
@@ -25,14 +30,16 @@ static uint64_t read_sleeps(FILE *f, const char *name) {
                 line[strcspn(line, "\n")] = 0;
                 if (value)
                         is_it = streq(value, name);
+                (void) sscanf(line, "State: %c", &state);
                 (void) sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &n);
         }
-        return is_it ? n : 0;
+        seen->n_sleeps += is_it ? n : 0;
+        seen->n_asleep += is_it && state == 'S';
 }
 
-uint64_t thread_sleeps(const char *name) {
+static Seen threads_see(const char *name) {
         char path[300];
-        uint64_t n = 0;
+        Seen seen = {0};
         DIR *d = opendir("/proc/self/task");
 
         for (const struct dirent *e; d && (e = readdir(d));) {
@@ -40,12 +47,20 @@ uint64_t thread_sleeps(const char *name) {
                 FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
                 if (!f)
                         continue;
-                n += read_sleeps(f, name);
+                thread_see(f, name, &seen);
                 (void) fclose(f);
         }
         if (d)
                 (void) closedir(d);
-        return n;
+        return seen;
+}
+
+uint64_t thread_sleeps(const char *name) {
+        return threads_see(name).n_sleeps;
+}
+
+unsigned threads_asleep(const char *name) {
+        return threads_see(name).n_asleep;
 }
 
 bool thread_is_asleep(const char *name) {

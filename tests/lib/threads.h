@@ -12,5 +12,8 @@
  * looks when it polls. 0: there is no such thread. */
 uint64_t thread_sleeps(const char *name);
 
+/* How many threads of that name sleep in this very moment. */
+unsigned threads_asleep(const char *name);
+
 /* Whether it sleeps through a while. */
 bool thread_is_asleep(const char *name);
