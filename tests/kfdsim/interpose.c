@@ -460,6 +460,7 @@ static void in_child(void) {
         sim_doorbells_forget();
         sim_event_forget();
         sim_memory_forget();
+        sim_render_forget();
         sim_failure_forget();
 }
 

@@ -31,6 +31,7 @@ enum {
 #define POLL_EQUAL      3U
 #define POLL_MEMORY     (1U << 31)
 #define COPY_COUNT      0x3fffffU
+#define COPY_COUNT_LONG 0x3fffffffU
 #define TRAP_CONTEXT    0xfffffffU
 #define WORDS_MAX       8U
 
@@ -110,10 +111,18 @@ bool sim_sdma_is_ready(const SimQueue *q) {
         return (p.words[0] >> 28 & 7) != POLL_EQUAL || value == p.words[3];
 }
 
-static void packet_execute(const Packet *p) {
+/* Counted from 0. How many bits of the field the engine reads: ROCr knows it by the ISA, too. */
+static size_t copy_size(const Packet *p, const SimGpu *g) {
+        uint32_t v = g->gfx_target_version;
+        bool is_long = v >= 100300 || (v >= 90010 && v < 100000);
+
+        return (size_t) (p->words[1] & (is_long ? COPY_COUNT_LONG : COPY_COUNT)) + 1;
+}
+
+static void packet_execute(const Packet *p, const SimGpu *g) {
         switch (p->words[0] & 0xff) {
-        case OP_COPY: /* counted from 0 */
-                memmove(address(p, 5), address(p, 3), (size_t) (p->words[1] & COPY_COUNT) + 1);
+        case OP_COPY:
+                memmove(address(p, 5), address(p, 3), copy_size(p, g));
                 break;
         case OP_FENCE:
                 __atomic_store_n((uint32_t *) address(p, 1), p->words[3], __ATOMIC_RELEASE);
@@ -138,5 +147,5 @@ void sim_sdma_retire(SimQueue *q) {
 
         __atomic_fetch_add(
                         (uint64_t *) (uintptr_t) q->read_pointer, p.n * sizeof(uint32_t), __ATOMIC_ACQ_REL);
-        packet_execute(&p);
+        packet_execute(&p, sim_world()->gpus + q->gpu);
 }

@@ -28,7 +28,7 @@
  *   - instructions: a kernel is a duration and a proof. A real code object "runs" for a default time and does nothing,
  *     and that is where HIP on kfdsim ends: streams, events and copies work; kernels are launched and end, and what
  *     they should have computed is not there. That goes for what runtimes do by kernels of their own, too: hipMemset,
- *     copies within a GPU;
+ *     copies within a GPU, and from HIP 6.0 on small copies ($GPU_FORCE_BLIT_COPY_SIZE=0 has them made by SDMA);
  *   - SDMA packets for anything else (rectangles, fills): the queue stands there, which is said once on stderr; a copy
  *     takes no time, and has its turn between kernels, not beside them;
  *   - PM4 queues: they can be made, unmapped and destroyed, and never run;
@@ -222,6 +222,7 @@ void sim_memory_forget(void);
 
 /* Which GPU's render node an fd is; -ENODEV: none. */
 int sim_render_number(int fd);
+void sim_render_forget(void);
 
 /* Injected failures: what is to happen to this call of that number. */
 typedef struct SimFailure {

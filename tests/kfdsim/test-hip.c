@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Debian's own HIP on simulated GPUs: it starts, has streams and events, and its copies arrive
+ * Debian's own HIP on simulated GPUs: it starts, has streams and events, calls the host in order, and its copies arrive
  *
  * "test-hip MODEL..." expects these GPUs. What HIP does by kernels of its own (hipMemset, copies within a GPU) has no
  * effect here, for the simulator executes no instructions; it only has to end. TAP.
@@ -14,7 +14,8 @@
 
 #define SMALL   256U
 #define LARGE   ((size_t) 5 << 20) /* several SDMA packets, and several turns of HIP's own staging buffer */
-#define PATTERN 251U               /* a prime, so that no block of a copy looks like another */
+#define N_CALLS 20U
+#define PATTERN 251U /* a prime, so that no block of a copy looks like another */
 
 static unsigned n_tests, n_failed;
 
@@ -88,6 +89,59 @@ static void test_events(hipStream_t stream, int device) {
                         device);
 }
 
+/* What the host has been called for so far. Each call is to find what was before it in its stream, and no more. */
+typedef struct Calls {
+        unsigned n;
+        bool in_order;
+} Calls;
+
+typedef struct Call {
+        Calls *calls;
+        unsigned number;
+} Call;
+
+static void on_call(void *userdata) {
+        const Call *c = userdata;
+
+        c->calls->in_order &= c->calls->n == c->number;
+        c->calls->n++;
+}
+
+static void on_stream_call(hipStream_t stream, hipError_t status, void *userdata) {
+        on_call(userdata);
+}
+
+/* Debian 12's HIP declares hipLaunchHostFunc(), and lacks it. */
+#pragma weak hipLaunchHostFunc
+
+static bool call_host(hipStream_t stream, Call *c) {
+        if (hipLaunchHostFunc && c->number % 2 == 0)
+                return hipLaunchHostFunc(stream, on_call, c) == hipSuccess;
+        return hipStreamAddCallback(stream, on_stream_call, c, 0) == hipSuccess;
+}
+
+/* Between two streams, one of which waits for the other in the middle. */
+static void test_host_calls(hipStream_t stream, int device) {
+        hipStream_t other = NULL;
+        hipEvent_t middle = NULL;
+        Calls calls = {.in_order = true};
+        Call call[N_CALLS];
+
+        bool ok = hipStreamCreate(&other) == hipSuccess &&
+                        hipEventCreateWithFlags(&middle, hipEventDisableTiming) == hipSuccess;
+        for (unsigned i = 0; ok && i < N_CALLS; i++) {
+                call[i] = (Call){.calls = &calls, .number = i};
+                if (i == N_CALLS / 2)
+                        ok = hipEventRecord(middle, stream) == hipSuccess &&
+                                        hipStreamWaitEvent(other, middle, 0) == hipSuccess;
+                ok = ok && call_host(i < N_CALLS / 2 ? stream : other, call + i);
+        }
+        ok = ok && hipStreamSynchronize(other) == hipSuccess && hipStreamSynchronize(stream) == hipSuccess;
+        check(ok && calls.n == N_CALLS && calls.in_order, "calls of the host, in order", device);
+        check(hipEventDestroy(middle) == hipSuccess && hipStreamDestroy(other) == hipSuccess,
+                        "a stream and an event more", device);
+}
+
 /* By a kernel: it ends. */
 static void test_fill(hipStream_t stream, int device) {
         void *gpu = NULL;
@@ -108,6 +162,7 @@ static void test_device(int device, const char *model) {
                 return;
         test_events(stream, device);
         test_copies(stream, device);
+        test_host_calls(stream, device);
         test_fill(stream, device);
         check(hipDeviceSynchronize() == hipSuccess, "hipDeviceSynchronize", device);
         check(hipStreamDestroy(stream) == hipSuccess, "hipStreamDestroy", device);
