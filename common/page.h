@@ -38,6 +38,11 @@
  *                (wakes.h), or looking by itself, exchange the words with 0 (seq_cst), then load outstanding of each
  *                slot named. A bit set after the exchange has its eventfd write still to come. The bits only save the
  *                service from looking at every slot.
+ *   quick        A queue whose edges come faster than anybody can act on them tells none: watch is PAGE_WATCH_COUNTED
+ *                while it is taken to be ready, and the service looks by itself, now and then. Taken to be idle it
+ *                is watched for the ready edge; to be held, for all. Where bits come in, the service loads outstanding
+ *                after it has stored them, as ever: so the hand-shakes are those above. A client needs to know nothing
+ *                of it.
  *   untracked    The fast path reads `watch == 0` first and sets UNTRACKED afterwards; in between the service may have
  *                begun to watch, looked, and seen nothing. So whoever sets the bit loads watch once more (seq_cst, the
  *                same hand-shake), and when somebody watches by now counts its launch instead and takes the bit back:
@@ -106,6 +111,8 @@
 #define PAGE_WATCH_READY   UINT32_C(1)
 #define PAGE_WATCH_IDLE    UINT32_C(2)
 #define PAGE_WATCH_DRAINED UINT32_C(4) /* told only while the verdict is hold */
+#define PAGE_WATCH_ALL     (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
+#define PAGE_WATCH_COUNTED UINT32_C(8) /* none: launches are counted, and the service looks by itself */
 
 /* PageSlot.outstanding: this bit says "work may be outstanding that nobody counts". It is set by the first launch
  * that found the gate open and unwatched, and stays until the client has drained the queue under watch. */

@@ -49,6 +49,10 @@ BUS_GETTER(get_state) {
         return sd_bus_message_append(reply, "s", queue_state_to_string(queue_state(userdata)));
 }
 
+BUS_GETTER(get_watched) {
+        return sd_bus_message_append(reply, "s", queue_watched(userdata));
+}
+
 BUS_GETTER(get_suspended) {
         return sd_bus_message_append(reply, "b", (int) queue_is_suspended(userdata));
 }
@@ -243,6 +247,7 @@ static const sd_bus_vtable queue_vtable[] = {
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
+                SD_BUS_PROPERTY("Watched", "s", get_watched, 0, 0),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Backlog", "u", get_backlog, 0, 0),
                 SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),

@@ -14,6 +14,7 @@
 #include "group-totals.h"
 #include "ladder.h"
 #include "observer.h"
+#include "quick.h"
 #include "recorder.h"
 #include "tail.h"
 
@@ -22,7 +23,7 @@
 
 typedef struct SlotWords {
         Verdict verdict;
-        uint32_t threshold, budget_us, lead_us, watch, level;
+        uint32_t threshold, budget_us, lead_us, level;
 } SlotWords;
 
 bool arbiter_grants_in_force(const Device *d) {
@@ -33,7 +34,7 @@ static bool entity_is_scheduled(const Entity *e) {
         return e->policy && ladder_setting(e) != PREEMPTION_OFF;
 }
 
-static bool entity_is_held(const Entity *e) {
+bool arbiter_holds(const Entity *e) {
         return entity_is_scheduled(e) && gang_entity_verdict(e) == VERDICT_HOLD;
 }
 
@@ -57,30 +58,9 @@ static uint32_t queue_threshold(const Queue *q) {
         return e->settings.threshold_lowers ? MIN(threshold, e->settings.threshold) : threshold;
 }
 
-static uint32_t wanted_watch(const Queue *q) {
-        const Entity *e = q->entity;
-
-        /* What waits while it is suspended is counted as well. */
-        if (queue_is_suspended(q))
-                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
-        if (!e || !e->policy || !q->counted_active)
-                return 0;
-        switch (e->device->state) {
-        case DEVICE_ALONE:
-                return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
-        case DEVICE_SOLE:
-                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
-                                !account_watches(&e->device->account))
-                        return 0;
-                _fallthrough_;
-        default:
-                return PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED;
-        }
-}
-
 static SlotWords wanted_words(const Queue *q) {
         const Entity *e = q->entity;
-        SlotWords w = {.verdict = VERDICT_RUN, .watch = wanted_watch(q)};
+        SlotWords w = {.verdict = VERDICT_RUN};
 
         if (queue_is_suspended(q))
                 w.verdict = VERDICT_HOLD;
@@ -113,7 +93,7 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
 }
 
 static void entity_note_held(Entity *e) {
-        bool held = entity_is_held(e);
+        bool held = arbiter_holds(e);
         uint64_t now = now_ns();
 
         if (ladder_set_held(e, held, now))
@@ -121,25 +101,6 @@ static void entity_note_held(Entity *e) {
 }
 
 /* --- words --- */
-
-static void sync_watch(Queue *q) {
-        uint32_t watch = wanted_watch(q);
-
-        /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
-        if (q->device->state == DEVICE_ALONE && watch == 0)
-                arbiter_queue_ready(q, false, now_ns());
-        if (watch == q->written.watch)
-                return;
-        q->written.watch = watch;
-        uint32_t outstanding = page_slot_set_watch(q->page_slot, watch);
-        if (watch == 0)
-                return;
-        if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
-                client_notify(q->client);
-        q->seen_ns = now_ns();
-        edge_mark(q, q->seen_ns);
-        arbiter_queue_ready(q, outstanding != 0, q->seen_ns);
-}
 
 static void write_level(Queue *q, uint32_t level, bool is_order) {
         if (is_order) {
@@ -216,7 +177,7 @@ static void sync_words(Queue *q, const SlotWords *w) {
 /* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due
  * decides whether it may go, not the way there. */
 void arbiter_sync_queue(Queue *q) {
-        sync_watch(q);
+        edge_sync_watch(q);
         if (q->entity)
                 entity_note_held(q->entity);
         SlotWords w = wanted_words(q);
@@ -230,9 +191,7 @@ void arbiter_sync_queue(Queue *q) {
 void arbiter_release_queue(Queue *q) {
         const SlotWords open = {.verdict = VERDICT_RUN, .level = q->written.level};
 
-        if (q->written.watch != 0)
-                (void) page_slot_set_watch(q->page_slot, 0);
-        q->written.watch = 0;
+        edge_end_watch(q);
         sync_words(q, &open);
 }
 
@@ -250,7 +209,7 @@ static void write_entity(Entity *e, Verdict only) {
                 SlotWords w = wanted_words(q);
                 if (w.verdict != only)
                         continue;
-                sync_watch(q);
+                edge_sync_watch(q);
                 sync_words(q, &w);
         }
 }
@@ -379,7 +338,7 @@ static void device_settle(Device *d, uint64_t now) {
                         Queue *q;
                         DL_FOREACH2(d->entities, e, device_next)
                                 DL_FOREACH2(e->queues, q, entity_next)
-                                        sync_watch(q);
+                                        edge_sync_watch(q);
                 }
                 if (d->state == before)
                         break;
@@ -508,6 +467,7 @@ static void device_turn(Device *d) {
         uint64_t now = now_ns();
 
         device_check_stalls(d, now);
+        quick_look(d);
         device_settle(d, now);
 
         now = now_ns();
@@ -588,6 +548,8 @@ unsigned arbiter_client_woke(Client *c) {
                                 continue;
                         n++;
                         edge_look(q);
+                        if (quick_heard(q))
+                                edge_sync_watch(q);
                 }
         }
         c->n_edges += n;

@@ -11,7 +11,7 @@
  * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which
  * are watched.
  *   ALONE      one entity. Nothing is watched but for its own sake (account.h), nothing is held.
- *   CONTENDED  all are watched (ready and idle edges), the policy's grants are in force.
+ *   CONTENDED  all are watched (ready and idle edges; quick.h looks at some), the policy's grants are in force.
  *   QUIET      nobody was ready for ARBITER_SETTLE_NS: all may run, because whoever comes first cannot take the device
  *              from anybody. No lease has to be renewed: the service sleeps.
  *   SOLE       one entity was the only ready one for ARBITER_SETTLE_NS: it is not watched and its launches cost
@@ -58,6 +58,9 @@ unsigned arbiter_client_woke(Client *c);
 
 /* Whether the policy decides there, and not everybody may run. */
 bool arbiter_grants_in_force(const Device *d);
+
+/* Whether its words are to say hold. */
+bool arbiter_holds(const Entity *e);
 
 /* What is to stand in the slots of an entity may be something else now. */
 void arbiter_entity_changed(Entity *e);

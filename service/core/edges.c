@@ -7,6 +7,7 @@
 #include "edges.h"
 #include "client.h"
 #include "decision.h"
+#include "quick.h"
 #include "tail.h"
 
 typedef struct Stamps {
@@ -100,6 +101,11 @@ static void tell_run(const Queue *q, uint64_t from, uint64_t until, uint64_t now
         q->device->ops->entity_idle(q->entity->policy, edge_time(q, until, now));
 }
 
+static bool is_by_itself(const Queue *q) {
+        return q->entity->n_queues == 1 ||
+                        (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
+}
+
 /* It was idle, and ready again, between the mark and what is told next: of that it has run for so long in all, wherever
  * that was. What comes last stays where it was, so that its pauses are learned, if only as sums. */
 static void look_between(
@@ -107,7 +113,7 @@ static void look_between(
         const Entity *e = q->entity;
         uint64_t end = ready ? s->launched : s->drained;
 
-        if (!e || !e->policy || e->n_queues != 1 || q->holds || e->told_ready != q->ready ||
+        if (!e || !e->policy || !is_by_itself(q) || q->holds || e->told_ready != q->ready ||
                         s->ready <= mark || s->launched < s->ready || s->drained <= mark || end > now ||
                         ready != (s->launched > s->drained))
                 return;
@@ -129,21 +135,29 @@ static void look_between(
         arbiter_touch(q->device);
 }
 
-void edge_look(Queue *q) {
-        if (q->written.watch == 0 && q->device->state != DEVICE_SOLE)
-                return; /* it is looked at when the watch begins */
+/* It became ready, and that was neither told nor stamped: it was taken to be ready. */
+static Stamps stamps_between(const Queue *q, const Stamps *s) {
+        Stamps between = *s;
 
+        if (q->quick.is && q->ready)
+                between.ready = MAX(s->ready, s->launched);
+        return between;
+}
+
+static bool is_unwatched(const Queue *q) {
+        return q->written.watch == 0 && q->device->state != DEVICE_SOLE;
+}
+
+static void look(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
-        const Stamps s = read_stamps(q);
+        const Stamps s = read_stamps(q), between = stamps_between(q, &s);
         uint64_t now = now_ns(), at = edge_time(q, s.drained, now), mark = q->mark_ns;
         uint64_t flight = take_flight(q, s.launched, now);
         bool ready = outstanding != 0;
 
-        if (q->own || q->boosted)
-                queue_look_boost(q, ready);
         arbiter_queue_goes_on(q);
         note_handover(q, &s, ready, now);
-        look_between(q, &s, ready, mark, flight, now);
+        look_between(q, &between, ready, mark, flight, now);
         if (ready && !q->ready) {
                 at = edge_time(q, s.ready, now);
                 decision_note_edge(q);
@@ -152,4 +166,93 @@ void edge_look(Queue *q) {
                 arbiter_queue_ready(q, ready, at);
         tail_look(q, edge_time(q, s.drained, now));
         q->seen_ns = now;
+}
+
+static void find(Queue *q) {
+        if (!is_unwatched(q))
+                look(q);
+}
+
+void edge_look(Queue *q) {
+        if (is_unwatched(q))
+                return; /* it is looked at when the watch begins */
+        if (q->own || q->boosted)
+                queue_look_boost(q,
+                                atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst) != 0);
+        look(q);
+}
+
+/* --- which of them a slot tells --- */
+
+static uint32_t wanted_watch(const Queue *q) {
+        const Entity *e = q->entity;
+
+        /* What waits while it is suspended is counted as well. */
+        if (queue_is_suspended(q))
+                return PAGE_WATCH_ALL;
+        if (!e || !e->policy || !q->counted_active)
+                return 0;
+        switch (e->device->state) {
+        case DEVICE_ALONE:
+                return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
+        case DEVICE_SOLE:
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
+                                !account_watches(&e->device->account))
+                        return 0;
+                return PAGE_WATCH_ALL;
+        case DEVICE_CONTENDED:
+                /* Of who has just been let go the first launch is waited for (edges.h). */
+                if (!q->quick.is || q->holds || q->given_ns != 0 || arbiter_holds(e) || !quick_takes(q))
+                        return PAGE_WATCH_ALL;
+                return q->ready ? PAGE_WATCH_COUNTED : PAGE_WATCH_READY;
+        default:
+                return PAGE_WATCH_ALL;
+        }
+}
+
+static void write_watch(Queue *q, uint32_t watch) {
+        q->written.watch = watch;
+        uint32_t outstanding = page_slot_set_watch(q->page_slot, watch);
+        if (watch == PAGE_WATCH_COUNTED)
+                quick_begin(q);
+        else
+                quick_end(q);
+        if (watch != 0 && outstanding & PAGE_OUTSTANDING_UNTRACKED)
+                client_notify(q->client);
+}
+
+/* It was not watched, so nothing is known of it. */
+static void begin_to_watch(Queue *q) {
+        uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
+
+        q->seen_ns = now_ns();
+        edge_mark(q, q->seen_ns);
+        arbiter_queue_ready(q, outstanding != 0, q->seen_ns);
+}
+
+void edge_sync_watch(Queue *q) {
+        uint32_t watch = wanted_watch(q);
+
+        /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
+        if (q->device->state == DEVICE_ALONE && watch == 0)
+                arbiter_queue_ready(q, false, now_ns());
+        /* What a look brings to light may ask for other flags: of a quick queue, when it became idle, or ready. It ends
+         * with one that is looked at by time, or at the third. */
+        for (unsigned i = 0; i < 3 && watch != q->written.watch; i++) {
+                uint32_t before = q->written.watch;
+
+                write_watch(q, watch);
+                if (watch == 0)
+                        return;
+                if (before == 0 || !q->quick.is)
+                        begin_to_watch(q);
+                else if (watch & ~before & ~PAGE_WATCH_COUNTED)
+                        find(q);
+                watch = wanted_watch(q);
+        }
+}
+
+void edge_end_watch(Queue *q) {
+        if (q->written.watch != 0)
+                write_watch(q, 0);
 }

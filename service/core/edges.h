@@ -39,3 +39,11 @@ void edge_verdict(Queue *q, bool run, uint64_t now);
 
 /* Looks at the slot, which was named as dirty. */
 void edge_look(Queue *q);
+
+/* Writes which edges the slot tells, where that is to be another: it follows from the state of the device (arbiter.h),
+ * from whether the queue is quick (quick.h), and from whether it is to be held. What begins to be watched is looked at
+ * then: the hand-shakes of common/page.h. */
+void edge_sync_watch(Queue *q);
+
+/* The slot is about to be given back: it tells none. */
+void edge_end_watch(Queue *q);

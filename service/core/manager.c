@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "crowd.h"
+#include "edges.h"
 #include "follow.h"
 #include "gone.h"
 #include "group-totals.h"
@@ -30,6 +31,8 @@
 /* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
 #define IDS_AHEAD 256U
 
+static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch, .flush = arbiter_flush};
+
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
         Manager *m = calloc(1, sizeof(*m));
@@ -49,6 +52,8 @@ int manager_new(Config *config, Manager **ret) {
         if (r < 0)
                 return r;
         r = wakes_init(m);
+        if (r >= 0)
+                r = quick_init(m, &quick_ops);
         if (r >= 0)
                 r = lease_init(m);
         if (r >= 0)
@@ -100,6 +105,7 @@ Manager *manager_free(Manager *m) {
         sd_bus_flush_close_unref(m->bus);
         closer_finish();
         wakes_done(m);
+        quick_done(m);
         observers_free(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);

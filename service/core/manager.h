@@ -131,6 +131,16 @@ typedef struct Holds {
 
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})
 
+/* quick.h */
+typedef struct Quick {
+        const struct QuickOps *ops;
+        Queue *queues; /* list: those that are looked at */
+        unsigned n;
+        uint64_t looked_at;
+        uint64_t timer_at; /* NSEC_INFINITY: off */
+        sd_event_source *timer;
+} Quick;
+
 struct Manager {
         sd_event *event;
         sd_bus *bus;
@@ -171,6 +181,7 @@ struct Manager {
         Privileged *privileged;               /* privileged.h; NULL: cannot be */
         Client *holding;                      /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
+        Quick quick;
         Keep keep;
         Client *condemned;  /* list: crowd_flush() disconnects them */
         Client *to_be_told; /* list: ladder_flush() notifies them */
@@ -192,6 +203,7 @@ struct Manager {
         unsigned n_gangs;     /* entities that are members of gangs */
 
         uint64_t n_edges;
+        uint64_t n_looks; /* at quick queues */
         uint64_t n_verdicts;
         uint64_t n_wakeups;
         uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */

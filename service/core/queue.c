@@ -37,6 +37,12 @@ bool queue_is_suspended(const Queue *q) {
         return q->suspended || q->client->suspended || client_suspended_by(q->client);
 }
 
+const char *queue_watched(const Queue *q) {
+        if (q->written.watch == 0)
+                return "no";
+        return q->quick.is && q->written.watch != PAGE_WATCH_ALL ? "looks" : "edges";
+}
+
 QueueState queue_state(const Queue *q) {
         if (queue_is_suspended(q))
                 return QUEUE_SUSPENDED;

@@ -10,6 +10,7 @@
 
 #include "common/page.h"
 #include "device.h"
+#include "quick.h"
 #include "service/settings/settings.h"
 
 typedef enum QueueState {
@@ -55,6 +56,7 @@ struct Queue {
         struct {
                 uint32_t threshold, budget_us, lead_us, watch, level;
         } written;
+        QuickQueue quick;
         uint64_t seen_ns;            /* when the slot was last looked at */
         uint64_t mark_ns, flight_ns; /* edges.h: of the last mark, and what the client had counted then */
         uint64_t given_ns,
@@ -121,6 +123,9 @@ void queue_sync(Queue *q);
 bool queue_is_suspended(const Queue *q);
 
 QueueState queue_state(const Queue *q);
+
+/* "no"; "edges": it tells them; "looks": it is quick. */
+const char *queue_watched(const Queue *q);
 
 /* After `ready` or the verdict changed. */
 void queue_note_wait(Queue *q);

@@ -55,6 +55,8 @@ struct User {
         User *flooded_prev, *flooded_next;
         bool log_is_full; /* and that was said */
 
+        unsigned n_quick; /* quick.h: queues that are looked at */
+
         UT_hash_handle hh;
 };
 

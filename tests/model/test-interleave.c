@@ -181,6 +181,39 @@ static void service_watches_again(void) {
         service_watches();
 }
 
+/* Quick: nothing is told, and the service looks. */
+static uint32_t service_looks(void) {
+        (void) page_slot_set_watch(&w.slot, PAGE_WATCH_COUNTED);
+        w.watching = true;
+        return atomic_load_explicit(&w.slot.outstanding, memory_order_seq_cst);
+}
+
+/* To be held it is watched for everything. */
+static void service_looks_then_watches(void) {
+        service_watch();
+        service_believe(service_looks());
+        service_watches();
+}
+
+/* Found idle it is watched for the ready edge alone. */
+static void service_looks_while_ready(void) {
+        uint32_t outstanding = service_looks();
+
+        if (outstanding == 0)
+                outstanding = page_slot_set_watch(&w.slot, PAGE_WATCH_READY);
+        service_believe(outstanding);
+        service_serve();
+}
+
+static void service_looks_while_ready_broken(void) {
+        uint32_t outstanding = service_looks();
+
+        if (outstanding == 0)
+                (void) page_slot_set_watch(&w.slot, PAGE_WATCH_READY);
+        service_believe(outstanding);
+        service_serve();
+}
+
 /* --- what must hold at the end --- */
 
 static void check_passed(void) {
@@ -267,6 +300,14 @@ static const Scenario scenarios[] = {
           { client_launches, client_launch_stays, service_watches, client_control }, NULL, check_busy, 2 },
         { "watched, not watched, watched",
           { client_launches_twice, service_watches_again, client_control }, NULL, check_idle, 3 },
+        { "quick, then to be held: a launch that stays",
+          { client_launch_stays, service_looks_then_watches }, NULL, check_busy, ALL },
+        { "quick, then to be held: two that complete",
+          { client_launches_twice, service_looks_then_watches, client_control }, NULL, check_idle, 2 },
+        { "quick, and taken to be idle: a launch that stays",
+          { client_launch_stays, service_looks_while_ready }, NULL, check_busy, ALL },
+        { "broken: the ready edge is watched, and not looked for again",
+          { client_launch_stays, service_looks_while_ready_broken }, NULL, check_busy, ALL, true },
         { "broken: the bit set and not looked at again",
           { client_launches_broken, client_counted_launch, service_watches, client_control }, NULL, check_idle, 2, true },
 };

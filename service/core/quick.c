@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Quick queues
+ */
+
+#include <utlist.h>
+
+#include "client.h"
+#include "quick.h"
+#include "user.h"
+
+static uint64_t submitted(const Queue *q) {
+        return atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed);
+}
+
+/* What others of its entity do says nothing about its pauses. */
+static bool is_by_itself(const Queue *q) {
+        return q->entity && q->entity->n_ready == (unsigned) q->counted_ready;
+}
+
+/* --- its pace --- */
+
+static void pace_begin(QuickQueue *k, const Queue *q, uint64_t now) {
+        k->since_ns = now;
+        k->submitted = submitted(q);
+}
+
+static void note_edge(Queue *q, uint64_t now) {
+        QuickQueue *k = &q->quick;
+        bool fast = ns_sub(now, k->heard_ns) <= QUICK_EDGE_NS;
+
+        k->heard_ns = now;
+        k->n_edges = fast ? k->n_edges + 1 : k->n_edges / 2;
+        if (k->n_edges < QUICK_EDGES || !is_by_itself(q))
+                return;
+        k->is = true;
+        k->n_slow = 0;
+}
+
+/* As often as something came of looking. */
+static void note_look(Queue *q, uint64_t now) {
+        QuickQueue *k = &q->quick;
+        bool slow = (submitted(q) - k->submitted) * QUICK_SLOW_NS < ns_sub(now, k->since_ns);
+
+        k->n_slow = slow ? k->n_slow + 1 : k->n_slow - MIN(k->n_slow, 1U);
+        pace_begin(k, q, now);
+        if (k->n_slow < QUICK_SLOW && is_by_itself(q))
+                return;
+        k->is = false;
+        k->n_edges = 0;
+}
+
+bool quick_heard(Queue *q) {
+        uint64_t now = now_ns();
+
+        if (q->quick.is)
+                pace_begin(&q->quick, q, now);
+        else
+                note_edge(q, now);
+        return q->quick.is;
+}
+
+bool quick_takes(const Queue *q) {
+        return q->quick.looked ||
+                        (q->manager->quick.n < QUICK_MAX && q->client->user->n_quick < QUICK_USER_MAX);
+}
+
+/* --- looking --- */
+
+static void arm(Manager *m) {
+        uint64_t at = NSEC_INFINITY;
+        const Queue *q;
+
+        DL_FOREACH2(m->quick.queues, q, quick.next) {
+                bool others = q->device->n_ready > 1;
+                uint64_t after = q->quick.pauses ? QUICK_PAUSE_NS : others ? QUICK_LOOK_NS : QUICK_REST_NS;
+                at = MIN(at, m->quick.looked_at + after);
+        }
+        if (at >= m->quick.timer_at)
+                return;
+        m->quick.timer_at = at;
+        (void) sd_event_source_set_time(m->quick.timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_enabled(m->quick.timer, SD_EVENT_ONESHOT);
+}
+
+/* A pause may be over before anybody could act on it. */
+static bool begins_to_pause(Queue *q, uint64_t now) {
+        const PageSlot *s = q->page_slot;
+        bool idle = atomic_load_explicit(&s->outstanding, memory_order_seq_cst) == 0;
+        uint64_t drained = atomic_load_explicit(&s->drained_ns, memory_order_relaxed);
+
+        q->quick.pauses = idle && !q->quick.pauses && ns_sub(now, drained) < QUICK_PAUSE_NS;
+        return q->quick.pauses;
+}
+
+/* Those that are looked at no more leave the list. */
+static void look_at_all(Manager *m, uint64_t now) {
+        m->quick.looked_at = now;
+        for (unsigned n = m->quick.n; n > 0 && m->quick.queues; n--) {
+                Queue *q = m->quick.queues;
+
+                DL_DELETE2(m->quick.queues, q, quick.prev, quick.next);
+                DL_APPEND2(m->quick.queues, q, quick.prev, quick.next);
+                m->n_looks++;
+                if (begins_to_pause(q, now))
+                        continue;
+                m->quick.ops->look(q);
+                note_look(q, now);
+                m->quick.ops->sync_watch(q);
+        }
+}
+
+void quick_look(Device *d) {
+        Manager *m = d->manager;
+        uint64_t now = now_ns();
+
+        if (m->quick.n == 0 || d->n_ready <= 1)
+                return;
+        if (now - m->quick.looked_at >= QUICK_LOOK_NS)
+                look_at_all(m, now);
+        arm(m);
+}
+
+void quick_turn(Manager *m) {
+        m->quick.timer_at = NSEC_INFINITY;
+        look_at_all(m, now_ns());
+        m->quick.ops->flush(m);
+        arm(m);
+}
+
+static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        quick_turn(userdata);
+        return 0;
+}
+
+/* --- the list --- */
+
+void quick_begin(Queue *q) {
+        Manager *m = q->manager;
+
+        if (q->quick.looked)
+                return;
+        q->quick.looked = true;
+        q->quick.pauses = false;
+        pace_begin(&q->quick, q, now_ns());
+        if (m->quick.n++ == 0)
+                m->quick.looked_at = q->quick.since_ns;
+        q->client->user->n_quick++;
+        DL_APPEND2(m->quick.queues, q, quick.prev, quick.next);
+        arm(m);
+}
+
+void quick_end(Queue *q) {
+        Manager *m = q->manager;
+
+        if (!q->quick.looked)
+                return;
+        q->quick.looked = false;
+        m->quick.n--;
+        q->client->user->n_quick--;
+        DL_DELETE2(m->quick.queues, q, quick.prev, quick.next);
+}
+
+int quick_init(Manager *m, const QuickOps *ops) {
+        m->quick.ops = ops;
+        m->quick.timer_at = NSEC_INFINITY;
+        int r = sd_event_add_time(m->event, &m->quick.timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, m);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_description(m->quick.timer, "quick");
+        (void) sd_event_source_set_priority(m->quick.timer, PRIORITY_EDGES);
+        return sd_event_source_set_enabled(m->quick.timer, SD_EVENT_OFF);
+}
+
+void quick_done(Manager *m) {
+        m->quick.timer = sd_event_source_disable_unref(m->quick.timer);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Quick queues: who need not tell his edges, what others hear of him, and when he has to tell them again
+ */
+
+#include <sys/eventfd.h>
+
+#include "service/core/edges.h"
+#include "service/core/user.h"
+#include "shim/core/gate.h"
+#include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
+
+#define LAUNCH_NS (10 * NSEC_PER_USEC)
+#define PAUSE_NS  (5 * NSEC_PER_USEC)
+
+/* One who launches by a gate, as a shim does, and one who does not. */
+typedef struct Pair {
+        Manager *m;
+        Process a, b;
+        Queue *q, *other;
+        Gate *g;
+        uint64_t ran_ns; /* what its launches took */
+} Pair;
+
+/* Takes what was said, as the service's loop does. Returns whether anything was. */
+static bool hear(Process *p, Queue *q) {
+        eventfd_t n = 0;
+        bool any = eventfd_read(p->client->wake, &n) == 0;
+
+        if (any)
+                (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+        check(q->manager);
+        return any;
+}
+
+static Pair pair_of(int priority) {
+        Pair p = {.m = manager_make()};
+
+        p.a = join(p.m, "/a", priority);
+        p.b = join(p.m, "/b", 0);
+        p.q = queue(&p.a, "d", 0);
+        p.other = queue(&p.b, "d", 0);
+        p.g = aligned_alloc(_Alignof(Gate), sizeof(Gate));
+        assert_non_null(p.g);
+        gate_init(p.g, true);
+        assert_int_equal(gate_attach(p.g, &p.a.client->page, p.q->slot, p.a.fds.wake), 0);
+        return p;
+}
+
+static void pair_done(Pair *p) {
+        gate_detach(p->g);
+        free(p->g);
+        check(p->m);
+        leave(&p->a);
+        leave(&p->b);
+        assert_null(p->m->quick.queues);
+        assert_int_equal(p->m->quick.n, 0);
+        assert_int_equal(p->m->users->n_quick, 0);
+        manager_free(p->m);
+}
+
+static void submit(Pair *p) {
+        assert_int_equal(gate_begin(p->g, GATE_NOWAIT), 1);
+        own_clock_pass(LAUNCH_NS);
+        p->ran_ns += LAUNCH_NS;
+}
+
+static void launch(Pair *p) {
+        submit(p);
+        gate_complete(p->g, 1, LAUNCH_NS);
+}
+
+/* Launches that are waited for, with a pause after each; all that is said is heard. Returns how often anything was. */
+static unsigned launches(Pair *p, unsigned n, uint64_t pause_ns) {
+        unsigned heard = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                submit(p);
+                heard += hear(&p->a, p->q);
+                gate_complete(p->g, 1, LAUNCH_NS);
+                heard += hear(&p->a, p->q);
+                own_clock_pass(pause_ns);
+        }
+        return heard;
+}
+
+static void become_quick(Pair *p) {
+        (void) launches(p, 2 * QUICK_EDGES, PAUSE_NS);
+        assert_true(p->q->quick.is && p->q->quick.looked);
+        assert_int_equal(watch(p->q), PAGE_WATCH_COUNTED);
+        assert_string_equal(queue_watched(p->q), "looks");
+}
+
+/* As the timer has it. */
+static void time_to_look(Manager *m) {
+        assert_true(m->quick.n > 0 && m->quick.timer_at != NSEC_INFINITY);
+        own_clock_pass(ns_sub(m->quick.timer_at, now_ns()));
+        uint64_t usec;
+        int enabled;
+        assert_int_equal(sd_event_source_get_enabled(m->quick.timer, &enabled), 1);
+        assert_int_equal(sd_event_source_get_time(m->quick.timer, &usec), 0);
+        assert_int_equal(usec, DIV_ROUND_UP(m->quick.timer_at, NSEC_PER_USEC));
+        quick_turn(m);
+        check(m);
+}
+
+static uint64_t run_ns(const Queue *q) {
+        PolicyUsage u;
+
+        entity_usage(q->entity, now_ns(), &u);
+        return u.run_ns;
+}
+
+/* It tells nothing, and is charged for what its launches took. */
+static void test_tells_nothing(void **state) {
+        Pair p = pair_of(10);
+
+        /* It wants the device, and has nothing in flight. */
+        atomic_store(&p.other->page_slot->waiters, 1);
+        begin(p.other);
+        become_quick(&p);
+        time_to_look(p.m);
+
+        uint64_t before = run_ns(p.q);
+        p.ran_ns = 0;
+        unsigned looks = 0;
+        for (unsigned i = 0; i < 500; i++) {
+                assert_int_equal(launches(&p, 1, PAUSE_NS), watch(p.q) & PAGE_WATCH_READY ? 1 : 0);
+                if (!p.q->quick.looked || now_ns() < p.m->quick.timer_at)
+                        continue;
+                time_to_look(p.m);
+                looks++;
+        }
+        assert_true(looks > 500 * LAUNCH_NS / QUICK_LOOK_NS / 2);
+        assert_true(p.q->quick.is);
+
+        /* The gate and the clock take some of it, too. */
+        uint64_t told = run_ns(p.q) - before;
+        assert_in_range(told, p.ran_ns - p.ran_ns / 50, p.ran_ns + p.ran_ns / 5);
+        pair_done(&p);
+}
+
+/* Its end is heard of by a look, which counts when the pause did not just begin; then it tells when it is ready
+ * again. */
+static void test_idle(void **state) {
+        Pair p = pair_of(10);
+
+        atomic_store(&p.other->page_slot->waiters, 1);
+        begin(p.other);
+        become_quick(&p);
+        assert_true(held(p.other));
+        launch(&p);
+        assert_false(hear(&p.a, p.q));
+        uint64_t ended = now_ns();
+        while (p.q->quick.looked) {
+                assert_true(held(p.other));
+                time_to_look(p.m);
+                assert_true(now_ns() - ended <= QUICK_LOOK_NS + QUICK_PAUSE_NS + 10 * NSEC_PER_USEC);
+        }
+        assert_false(p.q->ready);
+        assert_int_equal(watch(p.q), PAGE_WATCH_READY);
+        assert_true(p.q->quick.is);
+        assert_string_equal(queue_watched(p.q), "looks");
+
+        submit(&p);
+        assert_true(hear(&p.a, p.q));
+        assert_true(p.q->ready);
+        assert_int_equal(watch(p.q), PAGE_WATCH_COUNTED);
+        gate_complete(p.g, 1, LAUNCH_NS);
+        pair_done(&p);
+}
+
+/* A pause that began just before the look. */
+static void test_pause(void **state) {
+        Pair p = pair_of(10);
+
+        atomic_store(&p.other->page_slot->waiters, 1);
+        begin(p.other);
+        become_quick(&p);
+        do
+                (void) launches(&p, 1, 0);
+        while (now_ns() < p.m->quick.timer_at);
+        launch(&p);
+        time_to_look(p.m);
+        assert_true(p.q->ready && p.q->quick.pauses);
+        assert_true(p.m->quick.timer_at - p.m->quick.looked_at <= QUICK_PAUSE_NS);
+
+        submit(&p);
+        assert_false(hear(&p.a, p.q));
+        time_to_look(p.m);
+        assert_true(p.q->ready && !p.q->quick.pauses);
+        gate_complete(p.g, 1, LAUNCH_NS);
+        pair_done(&p);
+}
+
+/* Who comes while it has not been looked at for long has it looked at: nobody waits for one that is idle. */
+static void test_other_comes(void **state) {
+        Pair p = pair_of(10);
+
+        begin(p.other);
+        finish(p.other);
+        become_quick(&p);
+        assert_true(p.m->quick.timer_at - p.m->quick.looked_at > QUICK_LOOK_NS);
+        launch(&p);
+        own_clock_pass(QUICK_LOOK_NS + QUICK_PAUSE_NS);
+        begin(p.other);
+        assert_false(p.q->ready);
+        check(p.m);
+        finish(p.other);
+        pair_done(&p);
+}
+
+/* Who is to be held is watched for everything first; and what it did not tell is known then. */
+static void test_held(void **state) {
+        Pair p = pair_of(-10);
+
+        begin(p.other);
+        finish(p.other);
+        become_quick(&p);
+        submit(&p);
+        assert_false(hear(&p.a, p.q));
+        begin(p.other);
+        assert_true(held(p.q) && p.q->tail);
+        assert_int_equal(watch(p.q), PAGE_WATCH_ALL);
+        check(p.m);
+        gate_complete(p.g, 1, LAUNCH_NS);
+        assert_true(hear(&p.a, p.q));
+        assert_false(p.q->tail);
+        finish(p.other);
+
+        /* It goes on as it was, as soon as it runs and has been heard of. */
+        own_clock_pass(5 * NSEC_PER_MSEC);
+        assert_true(p.q->quick.is);
+        (void) launches(&p, 2, PAUSE_NS);
+        assert_false(held(p.q));
+        assert_int_equal(watch(p.q), PAGE_WATCH_COUNTED);
+        pair_done(&p);
+}
+
+/* It launches now and then, and tells that again. */
+static void test_slow(void **state) {
+        Pair p = pair_of(10);
+        unsigned n = 0;
+
+        atomic_store(&p.other->page_slot->waiters, 1);
+        begin(p.other);
+        become_quick(&p);
+        for (; p.q->quick.is && n < 10; n++) {
+                (void) launches(&p, 1, 0);
+                while (p.q->quick.looked)
+                        time_to_look(p.m);
+                own_clock_pass(5 * NSEC_PER_MSEC);
+        }
+        assert_true(n >= QUICK_SLOW && n < 2 * QUICK_SLOW);
+        assert_int_equal(watch(p.q), PAGE_WATCH_ALL);
+        assert_string_equal(queue_watched(p.q), "edges");
+        (void) launches(&p, 3 * QUICK_EDGES, 10 * QUICK_EDGE_NS);
+        assert_false(p.q->quick.is);
+        pair_done(&p);
+}
+
+/* Nobody else is there any more: nobody looks. */
+static void test_alone(void **state) {
+        Pair p = pair_of(0);
+        Process c = join(p.m, "/c", 0);
+        Queue *third = queue(&c, "d", 0);
+
+        atomic_store(&third->page_slot->waiters, 1);
+        become_quick(&p);
+        leave(&p.b);
+        assert_true(p.q->quick.looked);
+        leave(&c);
+        assert_false(p.q->quick.looked);
+        assert_int_equal(watch(p.q), 0);
+        p.b = join(p.m, "/b", 0);
+        pair_done(&p);
+}
+
+/* Two queues of one entity: what one does is no pause of the other's. */
+static void test_two_of_one(void **state) {
+        Pair p = pair_of(10);
+        Queue *second = queue(&p.a, "d", 0);
+
+        atomic_store(&p.other->page_slot->waiters, 1);
+        begin(p.other);
+        become_quick(&p);
+        begin(second);
+        while (p.q->quick.looked)
+                time_to_look(p.m);
+        assert_false(p.q->quick.is);
+        (void) launches(&p, 2 * QUICK_EDGES, PAUSE_NS);
+        assert_false(p.q->quick.is);
+        finish(second);
+        become_quick(&p);
+        pair_done(&p);
+}
+
+/* Of one user's not more than so many are looked at. */
+static void test_bound(void **state) {
+        Pair p = pair_of(0);
+        Process processes[QUICK_USER_MAX + 4];
+        Queue *q[ELEMENTSOF(processes)];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < ELEMENTSOF(processes); i++) {
+                char cgroup[16];
+
+                (void) snprintf(cgroup, sizeof(cgroup), "/g%u", i);
+                processes[i] = join(p.m, cgroup, 0);
+                q[i] = queue(&processes[i], "d", 0);
+                q[i]->quick.is = true;
+        }
+        for (unsigned i = 0; i < ELEMENTSOF(processes); i++)
+                begin(q[i]);
+        check(p.m);
+        for (unsigned i = 0; i < ELEMENTSOF(processes); i++)
+                edge_sync_watch(q[i]);
+        for (unsigned i = 0; i < ELEMENTSOF(processes); i++)
+                n += q[i]->quick.looked;
+        assert_true(n > 0 && n <= QUICK_USER_MAX);
+        assert_int_equal(p.m->quick.n, n);
+        check(p.m);
+        for (unsigned i = 0; i < ELEMENTSOF(processes); i++)
+                leave(&processes[i]);
+        pair_done(&p);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_tells_nothing),
+                        cmocka_unit_test(test_idle),
+                        cmocka_unit_test(test_pause),
+                        cmocka_unit_test(test_other_comes),
+                        cmocka_unit_test(test_held),
+                        cmocka_unit_test(test_slow),
+                        cmocka_unit_test(test_alone),
+                        cmocka_unit_test(test_two_of_one),
+                        cmocka_unit_test(test_bound),
+        };
+
+        return cmocka_run_group_tests_name("quick", tests, NULL, NULL);
+}
