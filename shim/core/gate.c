@@ -8,6 +8,7 @@
 
 #include <sys/syscall.h>
 
+#include "common/futex.h"
 #include "shim/core/gate.h"
 
 #define SEAT_PIN (UINT64_C(1) << 32)
@@ -245,6 +246,26 @@ static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) 
 
 /* --- launches --- */
 
+static bool (*_Atomic has_others_beside)(void);
+
+void gate_set_beside(bool (*has_others)(void)) {
+        atomic_store_explicit(&has_others_beside, has_others, memory_order_release);
+}
+
+/* The control thread is about to register the queue. It wakes nobody here: whoever waits looks, as those who wait for
+ * completions do. */
+static _noinline_ void gate_await_seat(Gate *g) {
+        bool (*has_others)(void) = atomic_load_explicit(&has_others_beside, memory_order_acquire);
+        const struct timespec look = ns_to_timespec(LOOK_MIN_NS);
+        uint64_t end = now_ns() + GATE_SEAT_NS;
+        _Atomic uint32_t never = 0;
+
+        if (never_wait || !has_others || !has_others())
+                return;
+        while (!atomic_load_explicit(&g->seat, memory_order_seq_cst) && now_ns() < end)
+                (void) futex(&never, FUTEX_WAIT_PRIVATE, 0, &look, 0);
+}
+
 /* A launch while there is no page. Returns false when there is one now. */
 static bool gate_begin_private(Gate *g) {
         PageSlot *s = &g->private_slot;
@@ -267,12 +288,16 @@ static unsigned seat_begin(Gate *g, GateSeat *seat) {
 
 int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
         PROTECT_ERRNO;
+        bool waited = false;
 
         for (;;) {
                 GateSeat *seat = gate_pin(g);
                 if (!seat) {
-                        if (gate_begin_private(g))
+                        if (wait == GATE_WAIT && !waited)
+                                gate_await_seat(g);
+                        else if (gate_begin_private(g))
                                 return 0;
+                        waited = true;
                         continue;
                 }
 

@@ -32,6 +32,9 @@
  *   slot's UNTRACKED bit; a first launch sets that bit and then looks at the seat. Both are sequentially consistent, so
  *   one of the two carries the bit over.
  *
+ * Nobody passes a hold by making queues. A queue that is not registered yet has an open gate; while another queue of
+ * the process has others beside it, its first launch waits until it is, for GATE_SEAT_NS at most.
+ *
  * A queue that always has a launch to come is never idle. A launch is counted first; then it waits for room among those
  * in flight, then for the verdict. Were it counted only after the wait for room, a queue with room for one would be
  * idle for a moment after each launch, and lose its turn to whoever is ready then.
@@ -124,8 +127,20 @@ static inline bool gate_is_watched(const Gate *g) {
         return atomic_load_explicit(&s->watch, memory_order_seq_cst) != 0;
 }
 
+/* Others are on the device, too: the service wants to hear when a hold has taken effect. */
+static inline bool gate_has_others(const Gate *g) {
+        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        return atomic_load_explicit(&s->watch, memory_order_relaxed) & PAGE_WATCH_DRAINED;
+}
+
 /* Whether a launch would wait now. */
 bool gate_is_held(const Gate *g);
+
+/* How long a first launch waits for a page: many times longer than a registration takes, also on a busy machine. */
+#define GATE_SEAT_NS (50 * NSEC_PER_MSEC)
+
+/* Whether another queue of the process has others beside it: asked before the first launch of one without a page. */
+void gate_set_beside(bool (*has_others)(void));
 
 typedef enum GateWait {
         GATE_WAIT,   /* as long as the queue is held */

@@ -189,6 +189,15 @@ static int queue_alloc(XschedQueue **ret) {
         return 0;
 }
 
+/* As they are now: queues are never given back to malloc(). */
+static bool any_has_others(void) {
+        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
+                        q = q->all_next)
+                if (gate_has_others(&q->gate))
+                        return true;
+        return false;
+}
+
 _public_
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
         PROTECT_ERRNO;
@@ -201,6 +210,7 @@ int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
         if (isempty(known.device) || isempty(known.backend))
                 return -EINVAL;
 
+        gate_set_beside(any_has_others);
         client_before_queue();
         XschedQueue *q = queue_pop_free();
         if (!q) {

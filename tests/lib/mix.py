@@ -35,8 +35,9 @@ class Kind(collections.namedtuple("Kind", "usec pattern")):
         return f"{length} {self.pattern}"
 
     def arguments(self, rounds):
-        together = {"deep": GROUP_USEC, "burst": BURST_USEC, "sync": 0}[self.pattern] // self.usec
-        return ["deep" if self.pattern == "deep" else "finish", str(rounds), str(max(together, 1))]
+        together = {"deep": GROUP_USEC, "burst": BURST_USEC}.get(self.pattern, 0) // self.usec
+        program = self.pattern if self.pattern in ("deep", "churn") else "finish"
+        return [program, str(rounds), str(max(together, 1))]
 
 
 KINDS = [Kind(usec, pattern) for usec in LENGTHS for pattern in PATTERNS]

@@ -5,12 +5,13 @@
  *
  * mix-tenant calibrate USEC...
  *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
- * mix-tenant deep|finish ROUNDS N
+ * mix-tenant deep|finish|churn ROUNDS N
  *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO,
  *         checks all results, and says what it did between the two.
  *
  *         deep    groups of N launches, four of them in flight: the oldest is waited for, the next is launched
  *         finish  N launches and clFinish(), again and again
+ *         churn   N launches to a queue of their own, which is released at once; two such queues have work at any time
  *
  * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed.
  * The host's own count of completions says only when that was, and has to agree in the end. A unit that is under way
@@ -165,14 +166,18 @@ static void tenant_close(Tenant *tenant) {
         test_close();
 }
 
-static void launch(Tenant *tenant, cl_event *event) {
+static void launch_after(Tenant *tenant, const cl_event *after, cl_event *event) {
         cl_uint number = tenant->n_launches++;
 
         CHECK_CL(clSetKernelArg(tenant->kernel, 5, sizeof(number), &number));
         CHECK_CL(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 1, NULL, &tenant->n_items,
-                        &tenant->local, 0, NULL, event));
+                        &tenant->local, after ? 1 : 0, after, event));
         tenant->order = recurrence_order(tenant->order, number);
         tenant->n_rounds += tenant->rounds;
+}
+
+static void launch(Tenant *tenant, cl_event *event) {
+        launch_after(tenant, NULL, event);
 }
 
 /* All that was ever launched has run, once each, in order, and computed what it should. Returns the device's count. */
@@ -277,11 +282,13 @@ static void window_add(Window *w, uint64_t from, uint64_t to, unsigned n) {
         w->units += n * (double) (b - a) / (double) (to - from);
 }
 
-static void group_launch(Tenant *tenant, Group *g, unsigned n) {
+/* `after`: what it comes after, where that is in another queue. */
+static void group_launch(Tenant *tenant, Group *g, const Group *after, unsigned n) {
         g->n = n;
         g->launched_ns = now_ns();
         for (unsigned i = 0; i < n; i++)
-                launch(tenant, i + 1 == n ? &g->event : NULL);
+                launch_after(tenant, i == 0 && after && after->event ? &after->event : NULL,
+                                i + 1 == n ? &g->event : NULL);
         CHECK_CL(clFlush(tenant->queue));
 }
 
@@ -299,7 +306,7 @@ static void work_deep(Tenant *tenant, unsigned n, Window *w) {
 
         for (unsigned i = 0; now_ns() < w->to_ns; i++) {
                 group_wait(&groups[i % DEPTH], w);
-                group_launch(tenant, &groups[i % DEPTH], n);
+                group_launch(tenant, &groups[i % DEPTH], NULL, n);
         }
         /* In an in-order queue all that is left has been launched after what was waited for. */
         for (bool left = true; left;) {
@@ -314,6 +321,23 @@ static void work_deep(Tenant *tenant, unsigned n, Window *w) {
         }
 }
 
+static void work_churn(Tenant *tenant, unsigned n, Window *w) {
+        cl_command_queue own = tenant->queue;
+        Group groups[2] = {};
+        cl_int r;
+
+        for (unsigned i = 0; now_ns() < w->to_ns; i++) {
+                tenant->queue = clCreateCommandQueue(t.context, t.device, 0, &r);
+                CHECK_CL(r);
+                group_launch(tenant, &groups[i % 2], &groups[1 - i % 2], n);
+                CHECK_CL(clReleaseCommandQueue(tenant->queue));
+                group_wait(&groups[1 - i % 2], w);
+        }
+        tenant->queue = own;
+        for (unsigned i = 0; i < 2; i++)
+                group_wait(&groups[i], w);
+}
+
 static void work_finish(Tenant *tenant, unsigned n, Window *w) {
         while (now_ns() < w->to_ns) {
                 uint64_t began = now_ns();
@@ -325,12 +349,14 @@ static void work_finish(Tenant *tenant, unsigned n, Window *w) {
         }
 }
 
-static void work(Tenant *tenant, bool deep, unsigned n, Window *w) {
+static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
         uint32_t before = tenant->n_launches;
 
         w->last_ns = now_ns();
-        if (deep)
+        if (streq(pattern, "deep"))
                 work_deep(tenant, n, w);
+        else if (streq(pattern, "churn"))
+                work_churn(tenant, n, w);
         else
                 work_finish(tenant, n, w);
         uint32_t count = check(tenant) - before;
@@ -340,14 +366,18 @@ static void work(Tenant *tenant, bool deep, unsigned n, Window *w) {
         CHECK(fflush(stdout) == 0);
 }
 
+static bool is_pattern(const char *s) {
+        return streq(s, "deep") || streq(s, "finish") || streq(s, "churn");
+}
+
 int main(int argc, char *argv[]) {
         Tenant tenant;
         char line[128];
 
         if (argc > 2 && argc <= 2 + LENGTHS_MAX && streq(argv[1], "calibrate"))
                 return calibrate(argc - 2, argv + 2);
-        if (argc != 4 || (!streq(argv[1], "deep") && !streq(argv[1], "finish"))) {
-                fprintf(stderr, "usage: mix-tenant calibrate USEC... | deep|finish ROUNDS N\n");
+        if (argc != 4 || !is_pattern(argv[1])) {
+                fprintf(stderr, "usage: mix-tenant calibrate USEC... | deep|finish|churn ROUNDS N\n");
                 return 2;
         }
         tenant_open(&tenant, 0);
@@ -364,7 +394,7 @@ int main(int argc, char *argv[]) {
                 Window w = {};
 
                 CHECK(sscanf(line, "%" SCNu64 " %" SCNu64, &w.from_ns, &w.to_ns) == 2);
-                work(&tenant, streq(argv[1], "deep"), n, &w);
+                work(&tenant, argv[1], n, &w);
         }
         tenant_close(&tenant);
         return 0;

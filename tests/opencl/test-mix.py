@@ -27,6 +27,7 @@ from mix import Kind  # noqa: E402
 
 WITHIN = 0.03
 REAL, REAL_SHORT_TURNS = 0.03, 0.1  # accounted, of what was
+WITHOUT_END = 0.15  # who lets go of each queue had half of the device, whatever his weight
 SECONDS = 3
 CONFIG = os.path.join(HERE, "../bench/bench.conf")
 
@@ -85,6 +86,15 @@ class Mixes(unittest.TestCase):
 
     def test_nine_to_one(self):
         self.check_pair(Kind(1200, "sync"), 900, REAL_SHORT_TURNS)
+
+    def test_queues_without_end(self):
+        """A queue for each launch, which is let go of at once, is no way past one's share."""
+        kinds, weights = (Kind(1200, "churn"), Kind(1200, "deep")), (100, 300)
+
+        def take():
+            return mix.judge_shares(self.mix(kinds, [{"Weight": w} for w in weights]), mix.shares(weights), WITHOUT_END)
+
+        self.judge(f"100:300: {', '.join(map(str, kinds))}", take, WITHOUT_END)
 
     def test_three(self):
         self.check_shares("300:200:100", (Kind(1200, "sync"),) * 3, (300, 200, 100), REAL_SHORT_TURNS)

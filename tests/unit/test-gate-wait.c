@@ -43,6 +43,69 @@ static bool has_waiters(Fixture *x, uint32_t slot, uint32_t n) {
         return atomic_load(&fake_slot(x->f, slot)->waiters) == n;
 }
 
+/* --- without a page, beside others --- */
+
+static Fixture *asked;
+static unsigned n_asked;
+
+/* What the control thread does meanwhile is done here, so that nobody can be late. */
+static bool registers(void) {
+        n_asked++;
+        assert_int_equal(attach(asked, 0), 0);
+        return true;
+}
+
+static bool has_others_for_ever(void) {
+        n_asked++;
+        return true;
+}
+
+static bool has_no_others(void) {
+        n_asked++;
+        return false;
+}
+
+static int begin_beside(Fixture *x, bool (*has_others)(void), GateWait wait) {
+        asked = x;
+        n_asked = 0;
+        gate_set_beside(has_others);
+        int began = gate_begin(&x->gate, wait);
+        gate_set_beside(NULL);
+        return began;
+}
+
+/* The first launch of a queue that is about to be registered is that queue's, and none other asks or waits. */
+static void test_registered_late(void **state) {
+        Fixture *x = *state;
+
+        page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
+        assert_int_equal(begin_beside(x, registers, GATE_WAIT), 1);
+        assert_int_equal(n_asked, 1);
+        assert_int_equal(fake_counted(x->f, 0), 1);
+        gate_complete(&x->gate, 1, 0);
+        assert_int_equal(begin_beside(x, has_others_for_ever, GATE_WAIT), 1);
+        assert_int_equal(n_asked, 0);
+        gate_complete(&x->gate, 1, 0);
+        assert_int_equal(fake_counted(x->f, 0), 0);
+}
+
+/* Nobody registers it: it runs. */
+static void test_not_registered(void **state) {
+        Fixture *x = *state;
+
+        assert_int_equal(begin_beside(x, has_others_for_ever, GATE_NOWAIT), 0);
+        assert_int_equal(n_asked, 0);
+        gate_reset(&x->gate, true);
+        assert_int_equal(begin_beside(x, has_no_others, GATE_WAIT), 0);
+        assert_int_equal(n_asked, 1);
+        gate_reset(&x->gate, true);
+        uint64_t begun = now_ns();
+        assert_int_equal(begin_beside(x, has_others_for_ever, GATE_WAIT), 0);
+        assert_true(now_ns() - begun >= GATE_SEAT_NS);
+        assert_int_equal(begin_beside(x, has_others_for_ever, GATE_WAIT), 0);
+        assert_int_equal(n_asked, 0); /* once for a queue */
+}
+
 static void test_hold_and_run(void **state) {
         Fixture *x = *state;
         Launcher l;
@@ -320,6 +383,8 @@ static void test_cancel_deferred(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         const struct CMUnitTest tests[] = {
+                        T(test_registered_late),
+                        T(test_not_registered),
                         T(test_hold_and_run),
                         T(test_detach_frees),
                         T(test_signal_storm),
