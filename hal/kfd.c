@@ -49,18 +49,70 @@ static int kfd_update(const KfdHalQueue *q, bool held) {
         return -EAGAIN;
 }
 
+#define HEADER_TYPE    0xffU
+#define HEADER_INVALID 1U
+#define PACKET_WORDS   (KFD_AQL_PACKET_SIZE / sizeof(uint16_t))
+
+static bool packet_is_written(const KfdHalQueue *q, uint64_t index, uint64_t n_packets) {
+        const _Atomic uint16_t *headers = (const _Atomic uint16_t *) (uintptr_t) q->ring;
+
+        return (atomic_load_explicit(headers + index % n_packets * PACKET_WORDS, memory_order_acquire) &
+                               HEADER_TYPE) != HEADER_INVALID;
+}
+
+/* Below which index packets may be announced: never more than the application has, for between taking an index and
+ * writing the packet there is time, and hardware that is told of a packet that nobody has written hangs. Where we do
+ * not see what it announces, that is up to the first packet that is not written. */
+static uint64_t kfd_announced(const KfdHalQueue *q) {
+        uint64_t write = atomic_load(q->write_index), n_packets = q->ring_size / KFD_AQL_PACKET_SIZE;
+        if (q->type != KFD_QUEUE_COMPUTE_AQL)
+                return write;
+        if (!q->read_index || n_packets == 0)
+                return 0;
+
+        uint64_t read = atomic_load(q->read_index), end = MIN(write, read + n_packets);
+        uint64_t rung = q->rung ? atomic_load(q->rung) : 0;
+        if (rung > 0)
+                return MIN(rung, end);
+        while (read < end && packet_is_written(q, read, n_packets))
+                read++;
+        return read;
+}
+
 /* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. The application may ring at
- * the same time: if the index has moved, ours, which is older, may have come last, and is corrected. */
-static void kfd_ring(const KfdHalQueue *q) {
-        uint64_t write, rung = 0;
+ * the same time: if it has announced more meanwhile, ours, which is older, may have come last, and is corrected. */
+static void kfd_ring(KfdHalQueue *q) {
+        uint64_t end;
+
+        while ((end = kfd_announced(q)) > q->announced) {
+                atomic_store_explicit(q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? end - 1 : end,
+                                memory_order_seq_cst);
+                q->announced = end;
+        }
+}
+
+/* Of a queue whose doorbell we do not see, what stands behind a packet that is not written yet may have been announced
+ * while the queue was held. */
+static void kfd_ring_released(KfdHalQueue *q) {
+        bool aql = q->type == KFD_QUEUE_COMPUTE_AQL && q->read_index;
 
         if (!q->doorbell || !q->write_index)
                 return;
-        while ((write = atomic_load_explicit(q->write_index, memory_order_seq_cst)) != rung) {
-                atomic_store_explicit(q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? write - 1 : write,
-                                memory_order_seq_cst);
-                rung = write;
-        }
+        q->owed = aql ? atomic_load(q->write_index) : 0;
+        q->announced = aql ? atomic_load(q->read_index) : 0; /* what it has taken it knows */
+        kfd_ring(q);
+}
+
+bool kfd_hal_ring_rest(KfdHalQueue *q) {
+        if (q->owed == 0)
+                return true;
+        if (!q->rung || atomic_load(q->rung) == 0)
+                kfd_ring(q);
+        else
+                q->owed = 0; /* it rings for itself */
+        if (q->announced >= q->owed || atomic_load(q->read_index) >= q->owed)
+                q->owed = 0;
+        return q->owed == 0;
 }
 
 /* To the kernel a queue that the application itself has stopped is the same held and not. */
@@ -75,8 +127,9 @@ static int kfd_set(KfdHalQueue *q, bool held) {
 
         q->lost |= r == -EFAULT;
         q->unsure = false;
+        q->owed = 0;
         if (!held && !q->lost && (q->percentage & 0xff) != 0)
-                kfd_ring(q);
+                kfd_ring_released(q);
         return 0;
 }
 

@@ -5,8 +5,9 @@
  * The KFD backend, from inside the process that owns the queues: a hold unmaps the queue
  *
  * hold() is UPDATE_QUEUE with percentage 0; release() is UPDATE_QUEUE with what the application asked for, and then one
- * more ring of the doorbell, because one rung while the queue was unmapped may have gone unseen. The kernel saves the
- * running waves when it can (CWSR: LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
+ * more ring of the doorbell, because one rung while the queue was unmapped may have gone unseen. That announces what
+ * the application has announced, and nothing beyond. The kernel saves the running waves when it can (CWSR:
+ * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
  *
  * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves
  * the kernel's state unknown; the backend then applies the old state once more, and if that fails, too, every later
@@ -50,6 +51,10 @@ typedef struct KfdHalQueue {
 
         const _Atomic uint64_t *write_index, *read_index;
         _Atomic uint64_t *doorbell; /* NULL: none that we can ring */
+        const _Atomic uint64_t
+                        *rung; /* the application has announced packets below it; NULL or 0: not known */
+        uint64_t announced;    /* since the last release, by us, likewise */
+        uint64_t owed;         /* see kfd_hal_ring_rest(); 0: nothing */
 } KfdHalQueue;
 
 extern const HalOps hal_kfd_ops;
@@ -63,6 +68,10 @@ PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves);
 
 /* The percentage word that the kernel is to see: bits above the low 8 are not about time. */
 uint32_t kfd_hal_effective(uint32_t requested, bool held);
+
+/* After a release: announces what was not written then, where the application may have announced it meanwhile and we do
+ * not know. False: not all of it yet, so it is to be called again. */
+bool kfd_hal_ring_rest(KfdHalQueue *q);
 
 /* Brings the kernel to what `held`, percentage and priority say, whatever it was. */
 int kfd_hal_reapply(KfdHalQueue *q);

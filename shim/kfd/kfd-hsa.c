@@ -254,6 +254,7 @@ static bool may_wait(const KfdQueue *q) {
         return likely(!(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_HELD)) || !in_signal_handler();
 }
 
+/* Behind the gate, and before the store: a release that comes in between may announce it. */
 static void note_rung(KfdQueue *q, int64_t value) {
         uint64_t next = (uint64_t) value + 1, rung = atomic_load_explicit(&q->rung, memory_order_relaxed);
 
@@ -272,7 +273,7 @@ static int begin(KfdQueue *q) {
 }
 
 /* In front of the store: the packets are written, and their indices taken. */
-static void launch(KfdQueue *q, int64_t value) {
+static void launch(KfdQueue *q) {
         PROTECT_ERRNO;
 
         if (unlikely(!atomic_load_explicit(&q->hooked, memory_order_relaxed)))
@@ -281,7 +282,6 @@ static void launch(KfdQueue *q, int64_t value) {
         int begun = begin(q);
         if (likely(begun == XSCHED_UNTRACKED))
                 return;
-        note_rung(q, value);
         if (atomic_fetch_add(&q->pending, 1) == 0)
                 atomic_store_explicit(&q->mark_ns, now_ns(), memory_order_relaxed);
         kfd_poll_launched();
@@ -292,9 +292,11 @@ static inline void store(HsaSignal signal, int64_t value, void (*next)(HsaSignal
 
         if (unlikely(q) && !thread.in_gate) {
                 thread.in_gate = true;
-                launch(q, value);
+                launch(q);
                 thread.in_gate = false;
         }
+        if (unlikely(q))
+                note_rung(q, value);
         if (likely(next))
                 next(signal, value);
 }

@@ -136,8 +136,10 @@ static Turn poll_turn(void) {
                 return t;
         t.active = !kfd_release_followers();
         for (KfdQueue *q = kfd_queues(); q; q = q->next)
-                if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL)
+                if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL) {
                         queue_look(q, &t);
+                        t.active |= !kfd_hal_ring_rest(&q->hal);
+                }
         kfd_unlock();
         return t;
 }

@@ -270,6 +270,7 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         q->hal.priority = a->queue_priority;
         q->hal.write_index = (const _Atomic uint64_t *) (uintptr_t) a->write_pointer_address;
         q->hal.read_index = (const _Atomic uint64_t *) (uintptr_t) a->read_pointer_address;
+        q->hal.rung = &q->rung;
         q->hal.hal.held = q->follows = held;
         q->gpu = g;
         q->context = context;

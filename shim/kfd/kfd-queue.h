@@ -53,9 +53,8 @@ typedef struct KfdQueue {
         struct KfdQueue *next;
 
         /* kfd-poll.c */
-        _Atomic bool hooked; /* its doorbell passes kfd-hsa.c, which counts launches */
-        _Atomic uint64_t
-                        rung; /* doorbells so far have announced packets below this index; those that were counted */
+        _Atomic bool hooked;      /* its doorbell passes kfd-hsa.c, which counts launches */
+        _Atomic uint64_t rung;    /* doorbells that passed it have announced packets below this index */
         _Atomic uint64_t mean_ns; /* of the last launches */
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */

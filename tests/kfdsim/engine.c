@@ -54,9 +54,12 @@ static void queue_poll_doorbell(SimQueue *q) {
                 sim_packet_look(q);
         if (!cells || !atomic_load(&q->mapped) || atomic_load(cells + q->doorbell) == SIM_DOORBELL_SILENT)
                 return;
-        sim_queue_ring(q, atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT));
-        if (sim_queue_is_executed(q))
+        uint64_t value = atomic_exchange(cells + q->doorbell, SIM_DOORBELL_SILENT);
+        sim_queue_ring(q, value);
+        if (sim_queue_is_executed(q)) {
+                sim_packet_check(q, value);
                 sim_packet_look(q);
+        }
 }
 
 static void gpu_thaw(SimGpu *g) {

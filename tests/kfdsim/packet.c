@@ -6,6 +6,8 @@
  * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
  */
 
+#include <stdio.h>
+
 #include "aql.h"
 #include "sim.h"
 
@@ -30,6 +32,22 @@ static AqlPacket *queue_packet(const SimQueue *q) {
 
 static uint16_t packet_type(const AqlPacket *p) {
         return __atomic_load_n(&p->header, __ATOMIC_ACQUIRE) & 0xff;
+}
+
+/* Whoever rings has written the packet that he announces; those before it may be another thread's. A GPU would run what
+ * stands there, and hang: here the process ends. To be called where packets are retired, by no other thread. */
+void sim_packet_check(const SimQueue *q, uint64_t value) {
+        uint64_t n = q->ring_size / sizeof(AqlPacket), read = read_index(q);
+
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || n == 0 || value == SIM_DOORBELL_SILENT || value < read)
+                return;
+        const AqlPacket *p = (AqlPacket *) (uintptr_t) q->ring + value % n;
+        if (value - read < n && packet_type(p) != AQL_INVALID)
+                return;
+        (void) fprintf(stderr,
+                        "kfdsim: queue %u: packet %llu is announced, which nobody has written; it is at %llu\n",
+                        q->id, (unsigned long long) value, (unsigned long long) read);
+        abort();
 }
 
 static bool barrier_is_met(const AqlPacket *p, bool any) {

@@ -20,7 +20,8 @@
  *     cwsr=0 it ends first;
  *   - SDMA queues, as far as ROCr uses them for linear copies (sdma.c): the copies of HIP arrive, between memory of the
  *     host and of a GPU;
- *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise;
+ *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise; who
+ *     announces a packet that is not written ends the process;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
  *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
@@ -261,6 +262,7 @@ void sim_event_forget(void);
 
 /* The packet at a queue's read index: whether there is one that may execute now, how long it takes, and its end. */
 void sim_packet_look(SimQueue *q); /* takes the write index for rung */
+void sim_packet_check(const SimQueue *q, uint64_t value);
 bool sim_packet_is_ready(const SimQueue *q);
 uint64_t sim_packet_duration(const SimQueue *q);
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns);

@@ -14,6 +14,7 @@
 
 #include "aql.h"
 #include "include/xsched/xsched.h"
+#include "kfdsim.h"
 #include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
 #include "tests/lib/threads.h"
@@ -48,10 +49,14 @@ static hsa_status_t take_gpu(hsa_agent_t agent, void *userdata) {
 
 static void (*store)(hsa_signal_t, hsa_signal_value_t) = hsa_signal_store_screlease;
 
-/* From a signal handler, too: ROCr's stores are atomic, and that a launch there works is what is tested. */
-static void dispatch(void) {
-        /* NOLINTNEXTLINE(bugprone-signal-handler) */
-        uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
+/* Who takes a place of the ring again comes after who had it before, by way of the device, which the thread sanitizer
+ * does not see. */
+#define PLACES 256U
+static _Atomic uint64_t places[PLACES];
+
+/* The packet's number goes by its index, as its execution does. */
+static void dispatch_at(uint64_t index) {
+        (void) atomic_load(&places[index % PLACES]);
         AqlPacket *p = (AqlPacket *) queue->base_address + index % queue->size;
 
         p->setup = 1;
@@ -59,11 +64,20 @@ static void dispatch(void) {
         p->dispatch.grid[0] = p->dispatch.grid[1] = p->dispatch.grid[2] = 1;
         p->dispatch.kernel_object = (uintptr_t) &kernel;
         p->dispatch.kernarg = (uintptr_t) proof;
-        p->dispatch.reserved2 = __atomic_add_fetch(&n_dispatched, 1, __ATOMIC_SEQ_CST);
+        p->dispatch.reserved2 = index + 1;
+        proof->seen[(index + 1) % PROOF_MAX] = 0;
+        (void) __atomic_add_fetch(&n_dispatched, 1, __ATOMIC_SEQ_CST);
         p->completion_signal = 0;
         __atomic_store_n(&p->header, AQL_DISPATCH, __ATOMIC_RELEASE);
+        atomic_store(&places[index % PLACES], index);
         /* NOLINTNEXTLINE(bugprone-signal-handler) */
         store(queue->doorbell_signal, (int64_t) index);
+}
+
+/* From a signal handler, too: ROCr's stores are atomic, and that a launch there works is what is tested. */
+static void dispatch(void) {
+        /* NOLINTNEXTLINE(bugprone-signal-handler) */
+        dispatch_at(hsa_queue_add_write_index_relaxed(queue, 1));
 }
 
 static bool is_done(void) {
@@ -90,7 +104,7 @@ static bool find_slot(uint64_t submitted) {
         return false;
 }
 
-static void start(void) {
+static void start_queue(void) {
         hsa_agent_t gpu = {0};
 
         s = fake_scheduler_new(bus.address);
@@ -101,9 +115,12 @@ static void start(void) {
         proof->capacity = PROOF_MAX;
         CHECK(hsa_init() == HSA_STATUS_SUCCESS);
         CHECK(hsa_iterate_agents(take_gpu, &gpu) == HSA_STATUS_INFO_BREAK);
-        CHECK(hsa_queue_create(gpu, 256, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue) ==
-                        HSA_STATUS_SUCCESS);
+        CHECK(hsa_queue_create(gpu, PLACES, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX,
+                              &queue) == HSA_STATUS_SUCCESS);
+}
 
+static void start(void) {
+        start_queue();
         /* The runtime has queues of its own, too: ours is the one whose doorbell passes. */
         dispatch();
         finish();
@@ -376,6 +393,97 @@ static void case_room(void) {
         CHECK(poll_until(counts_in_front_of_the_bound()));
 }
 
+/* --- releases --- */
+
+#define THREADS_MAX   8U
+#define SUSPENSIONS   60U
+#define SLOTS_MAX     16U
+#define NAP_NS_MAX    (100U * NSEC_PER_USEC)
+#define WAIT_FOR_ROOM 20U /* us */
+
+static _Atomic bool ends;
+
+/* Between taking an index and writing the packet other threads, and the service, have time. */
+static void *dispatch_slowly(void *seed) {
+        uint64_t random = (uintptr_t) seed;
+
+        while (!atomic_load(&ends)) {
+                uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
+                while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
+                        (void) usleep(WAIT_FOR_ROOM);
+                random = random * UINT64_C(6364136223846793005) + 1;
+                struct timespec ts = ns_to_timespec((random >> 33) % NAP_NS_MAX);
+                (void) nanosleep(&ts, NULL);
+                dispatch_at(index);
+        }
+        return NULL;
+}
+
+static uint32_t n_made(void) {
+        KfdsimQueue q;
+        uint32_t n = 0;
+
+        for (uint32_t id = 0; id < SLOTS_MAX; id++)
+                n += kfdsim_queue(id, &q);
+        return n;
+}
+
+static void hold_in_driver(uint32_t n) {
+        for (uint32_t i = 0; i < n; i++) {
+                atomic_store(&fake_slot(client->f, i)->level, LEVEL_INTERRUPT);
+                fake_hold(client->f, i, NSEC_INFINITY);
+        }
+        fake_client_nudge(client);
+        for (uint32_t i = 0; i < n; i++) {
+                const PageSlot *p = fake_slot(client->f, i);
+                CHECK(poll_until(atomic_load(&p->applied) == atomic_load(&p->verdict)));
+        }
+}
+
+/* The simulator ends who announces what nobody has written, and loses what was rung while a queue was held. */
+static void suspend_and_resume(void) {
+        pthread_t threads[THREADS_MAX];
+        start_queue();
+        kernel.duration_ns = 20 * NSEC_PER_USEC;
+        dispatch();
+        finish();
+        CHECK(scheduler_until(s, client->n_queues == n_made() && counters().queues == n_made()));
+        uint32_t n = client->n_queues;
+        for (uintptr_t i = 0; i < THREADS_MAX; i++)
+                CHECK(pthread_create(threads + i, NULL, dispatch_slowly, (void *) (i + 1)) == 0);
+
+        for (unsigned i = 0; i < SUSPENSIONS; i++) {
+                uint64_t before = __atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE);
+                CHECK(poll_until(__atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) >=
+                                before + THREADS_MAX));
+                hold_in_driver(n);
+                for (uint32_t k = 0; k < n; k++)
+                        fake_run(client->f, k);
+                fake_client_nudge(client);
+        }
+        atomic_store(&ends, true);
+        for (unsigned i = 0; i < THREADS_MAX; i++)
+                CHECK(pthread_join(threads[i], NULL) == 0);
+        finish();
+}
+
+static void case_release(void) {
+        suspend_and_resume();
+}
+
+/* As by DEBUG_CLR_DIRECT_DOORBELL: past every function. */
+static void store_directly(hsa_signal_t signal, hsa_signal_value_t value) {
+        const uint64_t *words = (const uint64_t *) (uintptr_t) signal.handle;
+
+        CHECK(words[0] == UINT64_MAX || words[0] == UINT64_MAX - 1); /* amd_signal_t: a doorbell's kind */
+        __atomic_store_n((uint64_t *) (uintptr_t) words[1], (uint64_t) value, __ATOMIC_RELEASE);
+}
+
+static void case_release_unseen(void) {
+        store = store_directly;
+        suspend_and_resume();
+}
+
 int test_main(int argc, char *argv[]);
 
 /* argv[1] is this module. */
@@ -392,6 +500,8 @@ int test_main(int argc, char *argv[]) {
                         CASE(callback),
                         CASE(bound),
                         CASE(room),
+                        CASE(release),
+                        CASE(release_unseen),
         };
         const char *self[] = {argv[0], argv[1], NULL};
 

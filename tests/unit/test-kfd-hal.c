@@ -12,9 +12,11 @@
 #include "hal/kfd.h"
 #include "tests/lib/unit.h"
 
+#define PACKETS    64U
+#define INVALID    1U
+#define DISPATCH   2U
 #define QUEUES     4U
 #define SCRIPT_MAX 256U
-#define RING       UINT64_C(0x10000)
 
 typedef struct Step {
         int error; /* errno; 0: none */
@@ -34,11 +36,17 @@ static Driver driver;
 static KfdHalDevice device;
 static KfdHalQueue queues[QUEUES];
 static HalQueue *batch[QUEUES];
-static _Atomic uint64_t write_index[QUEUES], read_index[QUEUES], doorbell[QUEUES];
+static _Atomic uint64_t write_index[QUEUES], read_index[QUEUES], doorbell[QUEUES], rung[QUEUES];
+static struct {
+        _Atomic uint16_t header;
+        uint16_t rest[31];
+} rings[QUEUES][PACKETS];
+_Static_assert(sizeof(rings[0][0]) == KFD_AQL_PACKET_SIZE, "an AQL packet");
 
 static int driver_update(const KfdUpdateQueue *u) {
         if (u->queue_id >= QUEUES || driver.gone[u->queue_id] ||
-                        u->ring_base_address != RING * (u->queue_id + 1) || u->ring_size != 4096) {
+                        u->ring_base_address != (uintptr_t) rings[u->queue_id] ||
+                        u->ring_size != sizeof(rings[0])) {
                 errno = EFAULT;
                 return -1;
         }
@@ -83,16 +91,20 @@ static int setup(void **state) {
                 queues[i].fd = 42;
                 queues[i].id = i;
                 queues[i].type = KFD_QUEUE_COMPUTE_AQL;
-                queues[i].ring = RING * (i + 1);
-                queues[i].ring_size = 4096;
+                queues[i].ring = (uintptr_t) rings[i];
+                queues[i].ring_size = sizeof(rings[0]);
                 queues[i].percentage = driver.percentage[i] = 100 - i;
                 queues[i].priority = driver.priority[i] = 3 + i;
                 queues[i].write_index = write_index + i;
                 queues[i].read_index = read_index + i;
                 queues[i].doorbell = doorbell + i;
+                queues[i].rung = rung + i;
+                for (uint64_t k = 0; k < PACKETS; k++)
+                        atomic_store(&rings[i][k].header, INVALID);
                 atomic_store(&write_index[i], UINT64_C(10) * i);
                 atomic_store(&read_index[i], 0);
                 atomic_store(&doorbell[i], 0);
+                atomic_store(&rung[i], 0);
                 batch[i] = &queues[i].hal;
         }
         return 0;
@@ -147,20 +159,20 @@ static void test_percentage_word(void **state) {
         assert_int_equal(kfd_hal_effective(100, true), 0);
 }
 
-/* The doorbell comes once more, with the queue's own index, and after the queue is mapped. */
+/* The doorbell comes once more, with what was announced by then, and after the queue is mapped. */
 static void test_rings(void **state) {
-        atomic_store(&write_index[1], 7);
+        atomic_store(&rung[1], 7);
         queues[2].type = KFD_QUEUE_COMPUTE;
         queues[3].doorbell = NULL;
         assert_int_equal(hold(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(atomic_load(&doorbell[i]), 0);
-        atomic_store(&write_index[1], 9);
+        atomic_store(&rung[1], 9); /* of 10 that somebody has begun to write */
         assert_int_equal(release(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(driver.rung_before[i], 0);
         assert_int_equal(atomic_load(&doorbell[0]), 0);  /* nothing was ever written */
-        assert_int_equal(atomic_load(&doorbell[1]), 8);  /* AQL: the last packet */
+        assert_int_equal(atomic_load(&doorbell[1]), 8);  /* AQL: the last one announced */
         assert_int_equal(atomic_load(&doorbell[2]), 20); /* PM4: the next one */
 
         /* Not where the application has stopped the queue itself: it rings when it lets it go. */
@@ -169,6 +181,54 @@ static void test_rings(void **state) {
         atomic_store(&doorbell[1], 0);
         assert_int_equal(release(2), 0);
         assert_int_equal(atomic_load(&doorbell[1]), 0);
+}
+
+static void write_packets(uint32_t q, uint64_t from, uint64_t to) {
+        for (uint64_t i = from; i < to; i++)
+                atomic_store(&rings[q][i % PACKETS].header, DISPATCH);
+}
+
+/* Where the application's doorbell is not seen: up to the first packet that is not written, and the rest when it is. */
+static void test_rings_unseen(void **state) {
+        atomic_store(&read_index[1], PACKETS - 3);
+        atomic_store(&write_index[1], PACKETS + 5);
+        write_packets(1, PACKETS - 3, PACKETS + 2); /* over the end of the ring */
+        write_packets(1, PACKETS + 3, PACKETS + 5);
+        assert_int_equal(hold(QUEUES), 0);
+        assert_int_equal(release(QUEUES), 0);
+        assert_int_equal(atomic_load(&doorbell[1]), PACKETS + 1);
+        atomic_store(&doorbell[1], 0);
+        assert_false(kfd_hal_ring_rest(&queues[1]));
+        assert_int_equal(atomic_load(&doorbell[1]), 0); /* nothing new */
+        write_packets(1, PACKETS + 2, PACKETS + 3);
+        assert_true(kfd_hal_ring_rest(&queues[1]));
+        assert_int_equal(atomic_load(&doorbell[1]), PACKETS + 4);
+        atomic_store(&doorbell[1], 0);
+        assert_true(kfd_hal_ring_rest(&queues[1]));
+        assert_int_equal(atomic_load(&doorbell[1]), 0);
+
+        /* Who has taken indices beyond the end of the ring waits for room: what stands there is older. */
+        atomic_store(&write_index[1], 2 * PACKETS + 5);
+        write_packets(1, 0, PACKETS);
+        assert_int_equal(hold(2), 0);
+        assert_int_equal(release(2), 0);
+        assert_int_equal(atomic_load(&doorbell[1]), 2 * PACKETS - 4);
+
+        /* Nothing is outstanding: nothing is announced. */
+        atomic_store(&read_index[1], 2 * PACKETS + 5);
+        atomic_store(&doorbell[1], 0);
+        assert_int_equal(hold(2), 0);
+        assert_int_equal(release(2), 0);
+        assert_int_equal(atomic_load(&doorbell[1]), 0);
+        assert_true(kfd_hal_ring_rest(&queues[1]));
+
+        /* From the first doorbell that is seen on it is not looked for. */
+        atomic_store(&write_index[1], 2 * PACKETS + 9);
+        atomic_store(&rung[1], 2 * PACKETS + 7);
+        assert_int_equal(hold(2), 0);
+        assert_int_equal(release(2), 0);
+        assert_int_equal(atomic_load(&doorbell[1]), 2 * PACKETS + 6);
+        assert_true(kfd_hal_ring_rest(&queues[1]));
 }
 
 /* What the application has stopped is stopped: no call is made for it, whatever is said. */
@@ -364,6 +424,7 @@ int main(void) {
                         T(test_hold_release),
                         T(test_percentage_word),
                         T(test_rings),
+                        T(test_rings_unseen),
                         T(test_stopped_by_application),
                         T(test_interrupted),
                         T(test_each_error),
