@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #include "common/time-util.h"
 #include "shim/cuda/cuda-bound.h"
@@ -17,6 +18,7 @@
 #define GRACE_MAX      16U
 #define SLEEP_MAX_NS   (2 * NSEC_PER_MSEC)
 #define SLEEP_MIN_NS   (300 * NSEC_PER_USEC)
+#define OVERDUE_NS     (1 * NSEC_PER_MSEC)
 #define SPINS_PER_LOOK 32U
 #define UNBOUND_LOOK   64U /* unbounded queues are looked at when this many are in flight */
 
@@ -44,13 +46,19 @@ static uint64_t time_left(CudaQueue *q, uint32_t n) {
         return ns_sub(atomic_load(&q->flying_ns) / all * n, ns_sub(now_ns(), atomic_load(&q->since_ns)));
 }
 
-/* Half of it at a time: who sleeps too long leaves the device idle. */
-static void wait_a_little(CudaQueue *q, uint32_t n) {
+/* Not nanosleep(): that is a cancellation point, and a launch is none. */
+static void sleep_for(uint64_t ns) {
+        struct timespec ts = ns_to_timespec(ns);
+        (void) syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, NULL);
+}
+
+/* Half of it at a time: who sleeps too long leaves the device idle. What takes longer than is known is asked less and
+ * less often. */
+static void wait_a_little(CudaQueue *q, uint32_t n, uint64_t waited_ns) {
         uint64_t left = time_left(q, n);
 
-        if (left >= SLEEP_MIN_NS) {
-                struct timespec ts = ns_to_timespec(MIN(left / 2, SLEEP_MAX_NS));
-                (void) nanosleep(&ts, NULL);
+        if (left >= SLEEP_MIN_NS || (left == 0 && waited_ns >= OVERDUE_NS)) {
+                sleep_for(MIN(left > 0 ? left / 2 : waited_ns / 16, SLEEP_MAX_NS));
                 return;
         }
         for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
@@ -81,7 +89,7 @@ static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
                         atomic_store(&q->grace, MIN(atomic_load(&q->grace) + 1, GRACE_MAX));
                         return;
                 }
-                wait_a_little(q, n - keep);
+                wait_a_little(q, n - keep, now - progress_at);
         }
 }
 

@@ -18,9 +18,12 @@
         .macro cell name
         .p2align 4
 lazy_\name:
+        .cfi_startproc
         endbr64
         pushq   $index
+        .cfi_adjust_cfa_offset 8
         jmp     lazy
+        .cfi_endproc
         .pushsection .data.rel.cuda_next, "aw"
         .quad   lazy_\name
         .popsection

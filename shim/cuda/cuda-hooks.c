@@ -7,10 +7,14 @@
  * for who asks by dlsym() or cuGetProcAddress(): cuda-next.h.
  */
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 
+#include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-track.h"
+
+#define DEVICES_MAX 64
 
 /* PARAMS and ARGS with their brackets. */
 #define HOOK(name, PARAMS)                                                                                  \
@@ -38,6 +42,13 @@ static void *replace(void *address, const void *caller) {
         return hook_of(cuda_entry_at(address, caller)) ?: address;
 }
 
+/* With the error that dlerror() is to tell. libc has no such function. */
+static void *not_found(CudaDlsym f, const char *name) {
+        void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+        return libc ? f(libc, name) : NULL;
+}
+
 /* For cuda-thunk.S. All names of libcuda begin so; of other libraries' the address tells. */
 _hidden_ void *cuda_dlsym(void *handle, const char *name);
 
@@ -47,6 +58,10 @@ void *cuda_dlsym(void *handle, const char *name) {
 
         if (!address || name[0] != 'c' || name[1] != 'u')
                 return address;
+        /* Who finds us has found libcuda, or else nothing. */
+        CudaEntry ours = cuda_entry_named(name);
+        if (address == hook_of(ours))
+                return cuda_is_there() ? address : not_found(f, name);
         return replace(address, __builtin_return_address(0));
 }
 
@@ -145,12 +160,10 @@ HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream strea
                         stream);
 }
 
-#define DEVICES_MAX 64U
-
 /* One kernel on several devices, whose parts wait for each other: once the first may go, all go. */
 HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n, unsigned flags)) {
         CudaLaunch l[DEVICES_MAX];
-        unsigned n_gated = list ? MIN(n, DEVICES_MAX) : 0;
+        unsigned n_gated = list ? MIN(n, (unsigned) ELEMENTSOF(l)) : 0;
 
         for (unsigned i = 0; i < n_gated; i++) {
                 const CudaWork w = {
@@ -185,21 +198,24 @@ WAITS_FOR_STREAM(cuStreamSynchronize_ptsz, true)
 HOOK(cuCtxSynchronize, (void) ) {
         cuda_count(CUDA_cuCtxSynchronize);
         CudaResult r = CUDA_CALL(cuCtxSynchronize, CudaResult(*)(void));
-        cuda_track_waited_all();
+        if (r == CUDA_RESULT_SUCCESS)
+                cuda_track_waited_all();
         return r;
 }
 
 HOOK(cuCtxSynchronize_v2, (CudaContext context)) {
         cuda_count(CUDA_cuCtxSynchronize_v2);
         CudaResult r = NEXT(cuCtxSynchronize_v2, (CudaContext), context);
-        cuda_track_waited_all();
+        if (r == CUDA_RESULT_SUCCESS)
+                cuda_track_waited_all();
         return r;
 }
 
 HOOK(cuEventSynchronize, (CudaEvent event)) {
         cuda_count(CUDA_cuEventSynchronize);
         CudaResult r = NEXT(cuEventSynchronize, (CudaEvent), event);
-        cuda_track_waited_all();
+        if (r == CUDA_RESULT_SUCCESS)
+                cuda_track_waited_all();
         return r;
 }
 
@@ -214,50 +230,57 @@ DESTROYS(cuStreamDestroy, CudaStream, cuda_track_drop_stream)
 DESTROYS(cuStreamDestroy_v2, CudaStream, cuda_track_drop_stream)
 DESTROYS(cuCtxDestroy, CudaContext, cuda_track_drop_context)
 DESTROYS(cuCtxDestroy_v2, CudaContext, cuda_track_drop_context)
-DESTROYS(cuDevicePrimaryCtxRelease, CudaDevice, cuda_track_drop_device)
-DESTROYS(cuDevicePrimaryCtxRelease_v2, CudaDevice, cuda_track_drop_device)
-DESTROYS(cuDevicePrimaryCtxReset, CudaDevice, cuda_track_drop_device)
-DESTROYS(cuDevicePrimaryCtxReset_v2, CudaDevice, cuda_track_drop_device)
+DESTROYS(cuCtxDetach, CudaContext, cuda_track_drop_context)
 
-/* Which streams are a green context's is not known: all are let go, and known again at their next launch. */
+static _Atomic(CudaContext) primaries[DEVICES_MAX];
+
+HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
+        CudaResult r = NEXT(cuDevicePrimaryCtxRetain, (CudaContext *, CudaDevice), ret, device);
+
+        if (r == CUDA_RESULT_SUCCESS && ret && device >= 0 && device < DEVICES_MAX)
+                atomic_store(&primaries[device], *ret);
+        return r;
+}
+
+/* The primary context goes with its last user, or when it is reset: nothing is asked until it is known whether it
+ * has. */
+static void primary_context_done(CudaDevice device) {
+        unsigned flags;
+        int active = 1;
+
+        if (device >= 0 && device < DEVICES_MAX &&
+                        CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *),
+                                        device, &flags, &active) == CUDA_RESULT_SUCCESS &&
+                        !active)
+                cuda_track_drop_context(atomic_load(&primaries[device]));
+        cuda_track_thaw();
+}
+
+#define ENDS_PRIMARY(name)                                                                                  \
+        HOOK(name, (CudaDevice device)) {                                                                   \
+                cuda_track_freeze();                                                                        \
+                CudaResult r = NEXT(name, (CudaDevice), device);                                            \
+                primary_context_done(device);                                                               \
+                return r;                                                                                   \
+        }
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
+ENDS_PRIMARY(cuDevicePrimaryCtxReset)
+ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
+
+/* Which streams are a green context's is not known: from now on none is asked, and each launch has its event. */
 HOOK(cuGreenCtxDestroy, (void *green)) {
-        cuda_track_drop_all();
+        cuda_capture_for_ever();
         return NEXT(cuGreenCtxDestroy, (void *), green);
 }
 
 /* --- captures --- */
 
-static void wait_for_asker(CudaQueue *q) {
-        (void) pthread_mutex_lock(&q->lock);
-        (void) pthread_mutex_unlock(&q->lock);
-}
-
-/* Before: nobody asks a stream from now on, and nobody is still asking. */
-static void capture_begins(void) {
-        if (atomic_fetch_add(&cuda_n_captures, 1) == 0)
-                cuda_queue_each(wait_for_asker);
-}
-
-static void capture_begun(CudaResult r) {
-        if (r != CUDA_RESULT_SUCCESS)
-                (void) atomic_fetch_sub(&cuda_n_captures, 1);
-}
-
-/* CUDA_ERROR_STREAM_CAPTURE_*: all but the last (wrong thread) say that it is over. */
-static void capture_ended(CudaResult r) {
-        uint32_t n = atomic_load(&cuda_n_captures);
-
-        if (r != CUDA_RESULT_SUCCESS && (r < 900 || r >= 908))
-                return;
-        while (n > 0 && !atomic_compare_exchange_weak(&cuda_n_captures, &n, n - 1))
-                ;
-}
-
 #define BEGINS_CAPTURE(name, PARAMS, TYPES, ...)                                                            \
         HOOK(name, PARAMS) {                                                                                \
-                capture_begins();                                                                           \
+                cuda_capture_begins(stream);                                                                \
                 CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                              \
-                capture_begun(r);                                                                           \
+                cuda_capture_look(stream);                                                                  \
                 return r;                                                                                   \
         }
 #define GRAPH_PARAMS                                                                                        \
@@ -275,7 +298,7 @@ BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stre
 #define ENDS_CAPTURE(name)                                                                                  \
         HOOK(name, (CudaStream stream, CudaGraph * ret)) {                                                  \
                 CudaResult r = NEXT(name, (CudaStream, CudaGraph *), stream, ret);                          \
-                capture_ended(r);                                                                           \
+                cuda_capture_look(stream);                                                                  \
                 return r;                                                                                   \
         }
 ENDS_CAPTURE(cuStreamEndCapture)

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "shim/cuda/cuda-next.h"
@@ -33,10 +32,14 @@ typedef struct Known {
         CudaEntry entry;
 } Known;
 
-static Known known[KNOWN_SIZE]; /* constant once `found` */
-static uintptr_t library_begin, library_end;
-static _Atomic bool found;
-static pthread_mutex_t find_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Constant once it is published. */
+typedef struct Library {
+        Known known[KNOWN_SIZE];
+        CudaAny next[_CUDA_ENTRY_MAX];
+        uintptr_t begin, end;
+} Library;
+
+static _Atomic(Library *) library;
 
 /* By version: dlsym() alone would be ours. glibc 2.34 moved it from libdl to libc under a new one. */
 CudaDlsym cuda_real_dlsym(void) {
@@ -60,17 +63,18 @@ static void *no_dlsym(void *handle, const char *name) {
 
 /* --- the library --- */
 
-static size_t known_slot(const void *address) {
+static size_t known_slot(const Library *l, const void *address) {
         uintptr_t a = (uintptr_t) address;
         size_t i = (a >> 4 ^ a >> 13) & (KNOWN_SIZE - 1);
 
-        while (known[i].address && known[i].address != address)
+        while (l->known[i].address && l->known[i].address != address)
                 i = (i + 1) & (KNOWN_SIZE - 1);
         return i;
 }
 
 static int note_range(struct dl_phdr_info *info, size_t size, void *userdata) {
-        uintptr_t inside = *(uintptr_t *) userdata, begin = UINTPTR_MAX, end = 0;
+        Library *l = userdata;
+        uintptr_t inside = (uintptr_t) l->next[CUDA_cuLaunchKernel], begin = UINTPTR_MAX, end = 0;
 
         for (unsigned i = 0; i < info->dlpi_phnum; i++) {
                 if (info->dlpi_phdr[i].p_type != PT_LOAD)
@@ -81,61 +85,67 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *userdata) {
         }
         if (inside < begin || inside >= end)
                 return 0;
-        library_begin = begin;
-        library_end = end;
+        l->begin = begin;
+        l->end = end;
         return 1;
 }
 
-static void note_entry(CudaEntry e, CudaDlsym lookup, void *library) {
-        void *address = lookup(library, names[e]);
-
-        CudaAny next = (CudaAny) (uintptr_t) (address ?: (void *) (uintptr_t) no_function);
-        __atomic_store_n(&cuda_next[e], next, __ATOMIC_RELAXED);
+static void note_entry(Library *l, CudaEntry e, void *address) {
+        l->next[e] = (CudaAny) (uintptr_t) (address ?: (void *) (uintptr_t) no_function);
         if (!address)
                 return;
-        Known *k = &known[known_slot(address)];
+        Known *k = &l->known[known_slot(l, address)];
         if (!k->address)
                 *k = (Known){.address = address, .entry = e};
 }
 
-/* A reference to libcuda is kept for ever: our functions lead there. */
-static void find_under_lock(void) {
+/* Under no lock: a thread that has the dynamic linker's may be waiting for ours. Two threads may do it at once; one
+ * of them publishes. A reference to libcuda is kept for ever: our functions lead there. */
+static Library *find_library(void) {
         CudaDlsym lookup = cuda_real_dlsym();
-        void *library = lookup ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        void *handle = lookup ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        Library *l = handle ? calloc(1, sizeof(*l)) : NULL, *first = NULL;
 
-        if (!library)
-                return;
+        if (!l)
+                return NULL;
         for (CudaEntry e = 0; e < CUDA_dlsym; e++)
-                note_entry(e, lookup, library);
-        uintptr_t inside = (uintptr_t) cuda_next[CUDA_cuLaunchKernel];
-        (void) dl_iterate_phdr(note_range, &inside);
-        atomic_store_explicit(&found, true, memory_order_release);
+                note_entry(l, e, lookup(handle, names[e]));
+        (void) dl_iterate_phdr(note_range, l);
+        if (!atomic_compare_exchange_strong(&library, &first, l)) {
+                free(l);
+                return first;
+        }
+        for (CudaEntry e = 0; e < CUDA_dlsym; e++)
+                __atomic_store_n(&cuda_next[e], l->next[e], __ATOMIC_RELAXED);
+        return l;
 }
 
-static bool find(void) {
-        if (likely(atomic_load_explicit(&found, memory_order_acquire)))
-                return true;
+static const Library *find(void) {
+        Library *l = atomic_load_explicit(&library, memory_order_acquire);
+        if (likely(l))
+                return l;
 
         PROTECT_ERRNO;
-        (void) pthread_mutex_lock(&find_lock);
-        if (!atomic_load_explicit(&found, memory_order_acquire)) {
-                find_under_lock();
-                /* What we have asked in vain is no error of the application's. */
-                (void) dlerror();
-        }
-        (void) pthread_mutex_unlock(&find_lock);
-        return atomic_load_explicit(&found, memory_order_acquire);
+        l = find_library();
+        /* What we have asked in vain is no error of the application's. */
+        (void) dlerror();
+        return l;
+}
+
+bool cuda_is_there(void) {
+        return find() != NULL;
 }
 
 CudaEntry cuda_entry_at(const void *address, const void *caller) {
-        if (!address || !find())
+        const Library *l = address ? find() : NULL;
+        if (!l)
                 return _CUDA_ENTRY_MAX;
 
         /* libcuda asks itself. */
         uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
-        if (at < library_begin || at >= library_end || (from >= library_begin && from < library_end))
+        if (at < l->begin || at >= l->end || (from >= l->begin && from < l->end))
                 return _CUDA_ENTRY_MAX;
-        const Known *k = &known[known_slot(address)];
+        const Known *k = &l->known[known_slot(l, address)];
         return k->address ? k->entry : _CUDA_ENTRY_MAX;
 }
 
@@ -157,5 +167,6 @@ CudaAny cuda_find_lazily(uint64_t entry) {
                 __atomic_store_n(&cuda_next[CUDA_dlsym], (CudaAny) (uintptr_t) f, __ATOMIC_RELAXED);
                 return (CudaAny) (uintptr_t) f;
         }
-        return find() ? cuda_next[entry] : (CudaAny) (uintptr_t) no_function;
+        const Library *l = find();
+        return l ? l->next[entry] : (CudaAny) (uintptr_t) no_function;
 }

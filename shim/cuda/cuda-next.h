@@ -47,6 +47,9 @@ static inline void cuda_count(CudaEntry e) {
  * itself that asks. */
 CudaEntry cuda_entry_at(const void *address, const void *caller);
 
+/* Is libcuda loaded? */
+bool cuda_is_there(void);
+
 /* By name; _CUDA_ENTRY_MAX: there is none. */
 CudaEntry cuda_entry_named(const char *name);
 

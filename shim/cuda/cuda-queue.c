@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "common/time-util.h"
+#include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 #include "shim/late/late.h"
@@ -36,10 +37,8 @@ static _Atomic(Table *) table = &table_empty.table;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static CudaQueue *free_queues, *all_queues;
 static void (*last_look)(CudaQueue *q);
-static _Atomic bool ended;
+static _Atomic bool ended, off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-_Atomic uint32_t cuda_n_captures;
 
 bool cuda_has_ended(void) {
         return atomic_load(&ended);
@@ -48,7 +47,7 @@ bool cuda_has_ended(void) {
 /* The child can use nothing of CUDA that the parent has made; and whoever held a lock of ours is gone. */
 static void fork_child(void) {
         atomic_store(&table, &table_empty.table);
-        atomic_store(&cuda_n_captures, 0);
+        cuda_capture_forget();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = all_queues = NULL;
 }
@@ -60,11 +59,12 @@ static void process_ends(void) {
         struct timespec until = ns_to_timespec(now_ns() + END_WAIT_NS);
 
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                last_look(q);
+                if (pthread_mutex_clocklock(&q->lock, CLOCK_MONOTONIC, &until) == 0)
+                        last_look(q);
         atomic_store(&ended, true);
         for (CudaQueue *q = all_queues; q; q = q->all_next)
                 if (pthread_mutex_clocklock(&q->lock, CLOCK_MONOTONIC, &until) == 0)
-                        (void) pthread_mutex_unlock(&q->lock);
+                        last_look(q);
 }
 
 static void register_once(void) {
@@ -87,8 +87,12 @@ static TableEntry *table_slot(Table *t, uint64_t key) {
 }
 
 static CudaQueue *table_find(uint64_t key) {
-        Table *t = atomic_load_explicit(&table, memory_order_acquire);
-        return atomic_load_explicit(&table_slot(t, key)->queue, memory_order_acquire);
+        TableEntry *e = table_slot(atomic_load_explicit(&table, memory_order_acquire), key);
+
+        /* A free place may be taken just now, by another key. */
+        return atomic_load_explicit(&e->key, memory_order_acquire) == key
+                        ? atomic_load_explicit(&e->queue, memory_order_acquire)
+                        : NULL;
 }
 
 /* A reader that finds the key finds the queue. */
@@ -161,24 +165,25 @@ static CudaQueue *queue_alloc(void) {
 }
 
 static void queue_reset(CudaQueue *q) {
+        q->generation++;
         q->xq = NULL;
         q->gone = q->lost = false;
-        q->seq = q->done_seq = q->marked_seq = q->drain_seq = q->unmarked_ns = 0;
+        q->seq = q->done_seq = q->marked_seq = q->unmarked_ns = 0;
         q->head = q->n_marks = q->n_drains = q->n_spare = q->to_sample = 0;
         memset(q->timed, 0, sizeof(q->timed));
         memset(&q->kinds, 0, sizeof(q->kinds));
+        atomic_store(&q->drain_requests, 0);
         atomic_store(&q->in_flight, 0);
         atomic_store(&q->flying_ns, 0);
         atomic_store(&q->since_ns, 0);
         atomic_store(&q->grace, 0);
 }
 
-static bool queue_register(CudaQueue *q, const CudaQueueOps *ops) {
+static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
         char id[64], name[128];
 
-        if (CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), &q->device) != CUDA_RESULT_SUCCESS ||
-                        !device_describe(q->device, id, sizeof(id), name, sizeof(name)))
-                return false;
+        if (!device_describe(q->device, id, sizeof(id), name, sizeof(name)))
+                return -ENODEV;
         const XschedQueueInfo info = {
                         .size = sizeof(info),
                         .device = id,
@@ -192,49 +197,89 @@ static bool queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .look = ops->look,
                         .userdata = q,
         };
-        return xsched_queue_new(&info, &q->xq) >= 0;
+        return xsched_queue_new(&info, &q->xq);
 }
 
-/* Under the lock of the registry. */
-static CudaQueue *queue_add(uint64_t key, CudaStream stream, CudaContext context, bool own_default,
-                const CudaQueueOps *ops) {
-        Table *t = table_with_room();
-        CudaQueue *q = t ? queue_alloc() : NULL;
-
+/* A record that nobody knows yet. Only the locks are taken that are named here, and none while the driver is asked. */
+static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context, CudaDevice device,
+                bool own_default, const CudaQueueOps *ops) {
+        (void) pthread_mutex_lock(&registry_lock);
+        CudaQueue *q = queue_alloc();
+        last_look = ops->last_look;
+        (void) pthread_mutex_unlock(&registry_lock);
         if (!q)
                 return NULL;
+
+        (void) pthread_mutex_lock(&q->lock);
         queue_reset(q);
         q->key = key;
         q->stream = stream;
         q->context = context;
+        q->device = device;
         q->own_default = own_default;
-        if (!queue_register(q, ops)) {
-                q->next_free = free_queues;
-                free_queues = q;
-                return NULL;
-        }
-        table_put(t, key, q);
-        return q;
+        (void) pthread_mutex_unlock(&q->lock);
+        int r = queue_register(q, ops);
+        if (r >= 0)
+                return q;
+        /* There is no libxsched: nor will there be. */
+        if (r == -ENOSYS)
+                atomic_store(&off, true);
+        cuda_queue_free(q);
+        return NULL;
+}
+
+/* The context of a stream need not be the current one. */
+static bool find_context(CudaStream stream, CudaContext *ret_context, CudaDevice *ret_device) {
+        CudaContext context = NULL, popped;
+
+        CudaResult r = stream ? CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream,
+                                                &context)
+                              : CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context);
+        if (r != CUDA_RESULT_SUCCESS || !context ||
+                        CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), context) !=
+                                        CUDA_RESULT_SUCCESS)
+                return false;
+        r = CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), ret_device);
+        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+        *ret_context = context;
+        return r == CUDA_RESULT_SUCCESS;
+}
+
+static bool is_off(void) {
+        const char *disabled = getenv("XSCHED_DISABLE");
+
+        if (disabled && streq(disabled, "1"))
+                atomic_store(&off, true);
+        return atomic_load(&off);
 }
 
 static _noinline_ CudaQueue *queue_first_launch(
                 uint64_t key, CudaStream stream, bool own_default, const CudaQueueOps *ops) {
         PROTECT_ERRNO;
-        const char *off = getenv("XSCHED_DISABLE");
-        CudaContext context = NULL;
+        CudaContext context;
+        CudaDevice device;
 
-        if ((off && streq(off, "1")) || cuda_has_ended())
-                return NULL;
-        if (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context) != CUDA_RESULT_SUCCESS ||
-                        !context)
+        if (cuda_has_ended() || is_off() || !find_context(stream, &context, &device))
                 return NULL;
         late_load();
         (void) pthread_once(&once, register_once);
+        CudaQueue *q = queue_new(key, stream, context, device, own_default, ops), *other = NULL;
+        if (!q)
+                return NULL;
+
         (void) pthread_mutex_lock(&registry_lock);
-        last_look = ops->last_look;
-        CudaQueue *q = table_find(key) ?: queue_add(key, stream, context, own_default, ops);
+        Table *t = table_with_room();
+        if (t)
+                other = table_find(key);
+        if (t && !other)
+                table_put(t, key, q);
         (void) pthread_mutex_unlock(&registry_lock);
-        return q;
+        if (t && !other)
+                return q;
+        /* Another thread was first. */
+        xsched_queue_unref(TAKE_PTR(q->xq));
+        cuda_queue_free(q);
+        return other;
 }
 
 /* No handle of a stream is odd. Returns 0 when there is no context. */
@@ -263,7 +308,7 @@ CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps
         uint64_t key = stream_key(stream, per_thread, &own_default);
         CudaQueue *q = likely(key != 0) ? table_find(key) : NULL;
 
-        if (likely(q) || key == 0)
+        if (likely(q) || key == 0 || atomic_load_explicit(&off, memory_order_relaxed))
                 return q;
         return queue_first_launch(key, key & 1 ? NULL : stream, own_default, ops);
 }
@@ -279,10 +324,6 @@ void cuda_queue_each(void (*f)(CudaQueue *q)) {
 }
 
 /* --- ends --- */
-
-static bool queue_matches(const CudaQueue *q, CudaContext context, CudaDevice device) {
-        return (!context || q->context == context) && (device < 0 || q->device == device);
-}
 
 void cuda_queue_free(CudaQueue *q) {
         (void) pthread_mutex_lock(&registry_lock);
@@ -303,18 +344,18 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
         return q;
 }
 
-void cuda_queue_take_all(CudaContext context, CudaDevice device, void (*f)(CudaQueue *q)) {
+void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
         (void) pthread_mutex_lock(&registry_lock);
         Table *t = atomic_load(&table);
         for (size_t i = 0; i <= t->mask; i++) {
                 CudaQueue *q = atomic_load(&t->entries[i].queue);
-                if (q && queue_matches(q, context, device))
+                if (q && q->context == context)
                         atomic_store(&t->entries[i].queue, NULL);
         }
         CudaQueue *first = all_queues;
         (void) pthread_mutex_unlock(&registry_lock);
 
         for (CudaQueue *q = first; q; q = q->all_next)
-                if (queue_matches(q, context, device))
+                if (q->context == context)
                         f(q);
 }

@@ -34,6 +34,7 @@ typedef struct CudaMark {
         CudaEvent event;
         uint64_t seq;      /* all launches up to here are complete when the event is */
         uint64_t expected; /* what those since the mark before take, nanoseconds */
+        uint32_t drains;   /* drains that its event ends */
         uint64_t kind;     /* of a sample: one launch, between two timed events */
         uint32_t timed;    /* which */
 } CudaMark;
@@ -54,8 +55,8 @@ typedef struct CudaQueue {
         pthread_mutex_t lock; /* of all below */
         bool gone;            /* the stream is destroyed, or will be at once: nothing is asked of it */
         bool lost;            /* the driver says nothing but errors: everything counts as complete */
-        uint32_t n_drains;    /* asked for, and not told */
-        uint64_t drain_seq;   /* of the first mark after the last of them; 0: there is none */
+        uint32_t n_drains;    /* asked for, and no mark ends them yet */
+        uint64_t generation;  /* of the record */
         uint64_t seq, done_seq, marked_seq;
         CudaMark marks[CUDA_MARKS];
         uint32_t head, n_marks;
@@ -64,6 +65,8 @@ typedef struct CudaQueue {
         CudaTimed timed[CUDA_TIMED];
         uint32_t to_sample;
         uint64_t unmarked_ns; /* what those since the newest mark take */
+
+        _Atomic uint32_t drain_requests; /* to be added to n_drains */
 
         /* Written under the lock, and read without. */
         _Atomic uint32_t in_flight;
@@ -80,7 +83,8 @@ typedef struct CudaQueue {
 typedef struct CudaQueueOps {
         void (*drain)(XschedQueue *xq, void *userdata); /* XschedQueueInfo.drain and .look */
         void (*look)(XschedQueue *xq, void *userdata);
-        void (*last_look)(CudaQueue *q); /* the process is about to end */
+        void (*last_look)(
+                        CudaQueue *q); /* the process is about to end; ends with the lock, which the caller has taken */
 } CudaQueueOps;
 
 /* The queue of a launch. NULL: it passes as if we were not there. `per_thread`: what stream 0 is. */
@@ -94,15 +98,11 @@ void cuda_queue_each(void (*f)(CudaQueue *q));
 /* The stream's next launch makes a new queue. Returns the old one, or NULL. */
 CudaQueue *cuda_queue_take(CudaStream stream);
 
-/* The same of all streams of a context (NULL: of any) on a device (-1: on any); f() is called for each, and for those
- * that were taken before and have something in flight. */
-void cuda_queue_take_all(CudaContext context, CudaDevice device, void (*f)(CudaQueue *q));
+/* The same of all streams of a context; f() is called for each, and for those that were taken before. */
+void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
 
 /* Once a stream that is gone has nothing in flight; the reference to its XschedQueue is the caller's. */
 void cuda_queue_free(CudaQueue *q);
-
-/* How many streams are being captured, as far as their captures were begun by a call. */
-extern _hidden_ _Atomic uint32_t cuda_n_captures;
 
 /* The process is about to end: nothing is asked of the driver any more. */
 bool cuda_has_ended(void);

@@ -24,9 +24,11 @@
         .p2align 4
 \name:
 cuda_hook_\name:
+        .cfi_startproc
         endbr64
         lock incq cuda_counts + 8 * index(%rip)
         jmp     *cuda_next + 8 * index(%rip)
+        .cfi_endproc
         .size   \name, . - \name
         .size   cuda_hook_\name, . - cuda_hook_\name
         .set index, index + 1
@@ -37,18 +39,25 @@ cuda_hook_\name:
 #define HELPER(name)  skipped;
 #include "shim/cuda/cuda-entries.h"
 
-        /* Who asks by RTLD_NEXT or RTLD_DEFAULT is known by his return address, so he gets the real one, which is in
-         * the last cell. With RTLD_DEFAULT our symbols come first anyway. */
+        /* Who asks by RTLD_NEXT (-1), or by RTLD_DEFAULT (0) for what is not libcuda's, is known by his return
+         * address, so he gets the real one, which is in the last cell. */
         .globl  dlsym
         .type   dlsym, @function
         .p2align 4
 dlsym:
+        .cfi_startproc
         endbr64
-        leaq    1(%rdi), %rax
-        cmpq    $1, %rax
-        jbe     1f
-        jmp     cuda_dlsym
+        cmpq    $-1, %rdi
+        je      1f
+        testq   %rdi, %rdi
+        jne     2f
+        cmpb    $'c', (%rsi)
+        jne     1f
+        cmpb    $'u', 1(%rsi)
+        jne     1f
+2:      jmp     cuda_dlsym
 1:      jmp     *cuda_next + 8 * index(%rip)
+        .cfi_endproc
         .size   dlsym, . - dlsym
 
         .section .note.GNU-stack, "", @progbits

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Tracked launches: marks, and what has completed
+ * Tracked launches: what has completed
  */
 
 #include <stdatomic.h>
 
 #include "common/time-util.h"
 #include "shim/cuda/cuda-bound.h"
+#include "shim/cuda/cuda-capture.h"
+#include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-track.h"
 
 #define MARK_EVERY    8U
 #define MARK_EVERY_NS (50 * NSEC_PER_USEC)
 
-/* A sample costs 2 us: one in so many launches of a kind that is known. */
-#define SAMPLE_LONG    4U
-#define SAMPLE_MIDDLE  16U
-#define SAMPLE_SHORT   64U
-#define LONG_NS        (500 * NSEC_PER_USEC)
-#define MIDDLE_NS      (50 * NSEC_PER_USEC)
-#define SAMPLE_MOST_MS 1e6F
+static _Atomic uint32_t frozen; /* nothing is asked: a context may be about to go */
 
 /* --- the driver, asked from a thread that need not be the application's --- */
 
@@ -40,8 +36,18 @@ static void capture_mode_restore(const int *mode) {
         _cleanup_(capture_mode_restore)                                                                     \
         _unused_ int _mode = capture_mode_relax()
 
+/* Refused, and no word about the work: the thread may not ask just now. */
+static bool is_refusal(CudaResult r) {
+        return r == CUDA_RESULT_NOT_PERMITTED ||
+                        (r >= CUDA_RESULT_CAPTURE_FIRST && r <= CUDA_RESULT_CAPTURE_LAST);
+}
+
+static bool is_pending(CudaResult r) {
+        return r == CUDA_RESULT_NOT_READY || is_refusal(r);
+}
+
 /* Of a default stream by its context. */
-static CudaResult stream_query(CudaQueue *q) {
+static CudaResult stream_query_now(CudaQueue *q) {
         CudaContext popped;
 
         if (q->stream)
@@ -53,131 +59,21 @@ static CudaResult stream_query(CudaQueue *q) {
         return r;
 }
 
-static bool stream_may_be_asked(const CudaQueue *q) {
-        return !q->own_default && !q->gone && !q->lost && atomic_load(&cuda_n_captures) == 0;
-}
-
-static CudaEvent event_new(unsigned flags) {
-        CudaEvent e = NULL;
-
-        if (CUDA_CALL(cuEventCreate, CudaResult(*)(CudaEvent *, unsigned), &e, flags) != CUDA_RESULT_SUCCESS)
-                return NULL;
-        return e;
-}
-
-static void event_free(CudaEvent e) {
-        if (e)
-                (void) CUDA_CALL(cuEventDestroy_v2, CudaResult(*)(CudaEvent), e);
-}
-
-static bool event_record(CudaEvent e, CudaStream stream) {
-        return CUDA_CALL(cuEventRecord, CudaResult(*)(CudaEvent, CudaStream), e, stream) ==
-                        CUDA_RESULT_SUCCESS;
-}
-
-/* --- marks, under the lock of the queue --- */
-
-static CudaMark *mark_at(CudaQueue *q, uint32_t i) {
-        return &q->marks[(q->head + i) & (CUDA_MARKS - 1)];
-}
-
-static CudaMark *mark_push(CudaQueue *q, CudaEvent event) {
-        CudaMark *m = mark_at(q, q->n_marks++);
-
-        *m = (CudaMark){.event = event, .seq = q->seq, .expected = q->unmarked_ns};
-        q->unmarked_ns = 0;
-        q->marked_seq = q->seq;
-        if (q->n_drains > 0 && q->drain_seq == 0)
-                q->drain_seq = q->seq;
-        return m;
-}
-
-/* Right behind the newest launch of the queue. */
-static bool mark_record(CudaQueue *q, CudaStream stream) {
-        if (q->n_marks == CUDA_MARKS)
-                return false;
-
-        CudaEvent e = q->n_spare > 0 ? q->spare[--q->n_spare] : event_new(CUDA_EVENT_DISABLE_TIMING);
-        if (!e)
-                return false;
-        if (!event_record(e, stream)) {
-                event_free(e);
-                return false;
-        }
-        (void) mark_push(q, e);
-        return true;
-}
-
-static void mark_release(CudaQueue *q, const CudaMark *m) {
-        if (m->kind != 0)
-                q->timed[m->timed].used = false;
-        else if (q->n_spare < CUDA_SPARE)
-                q->spare[q->n_spare++] = m->event;
-        else
-                event_free(m->event);
+static CudaResult stream_query(CudaQueue *q) {
+        if (q->own_default || q->gone || q->lost || !cuda_ask_begin())
+                return CUDA_RESULT_NOT_READY;
+        CudaResult r = stream_query_now(q);
+        cuda_ask_end();
+        return r;
 }
 
 static bool mark_is_due(CudaQueue *q, uint64_t kind) {
         uint32_t limit = cuda_bound_limit(q, kind);
 
-        if (q->own_default || q->n_drains > 0 || q->unmarked_ns >= MARK_EVERY_NS ||
+        if (q->own_default || cuda_drains_take(q) > 0 || q->unmarked_ns >= MARK_EVERY_NS ||
                         atomic_load(&cuda_n_captures) > 0)
                 return true;
         return q->seq - q->marked_seq >= CLAMP(limit ? limit / 2 : MARK_EVERY, 1U, MARK_EVERY);
-}
-
-/* --- samples --- */
-
-/* 0: not known. */
-static uint64_t sample_take(CudaQueue *q, const CudaMark *m) {
-        const CudaTimed *t = &q->timed[m->timed];
-        float ms = 0;
-
-        if (CUDA_CALL(cuEventElapsedTime, CudaResult(*)(float *, CudaEvent, CudaEvent), &ms, t->begin,
-                            t->end) != CUDA_RESULT_SUCCESS ||
-                        !(ms > 0) || ms > SAMPLE_MOST_MS)
-                return 0;
-        uint64_t ns = (uint64_t) ((double) ms * (double) NSEC_PER_MSEC);
-        cuda_kind_learn(&q->kinds, m->kind, ns);
-        return ns;
-}
-
-static bool sample_is_due(CudaQueue *q, uint64_t kind) {
-        uint64_t expected = cuda_kind_expected(&q->kinds, kind);
-
-        if (expected != 0 && q->to_sample > 0) {
-                q->to_sample--;
-                return false;
-        }
-        if (expected != 0)
-                q->to_sample = expected >= LONG_NS      ? SAMPLE_LONG
-                                : expected >= MIDDLE_NS ? SAMPLE_MIDDLE
-                                                        : SAMPLE_SHORT;
-        return !q->own_default && !q->gone && !q->lost;
-}
-
-/* The pair of events around the launch that is about to be made, or CUDA_TIMED. */
-static uint32_t sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
-        uint32_t found = CUDA_TIMED;
-
-        if (atomic_load(&cuda_n_captures) > 0 || pthread_mutex_trylock(&q->lock) != 0)
-                return CUDA_TIMED;
-        if (sample_is_due(q, kind))
-                for (uint32_t i = 0; i < CUDA_TIMED && found == CUDA_TIMED; i++)
-                        if (!q->timed[i].used)
-                                found = i;
-        if (found < CUDA_TIMED) {
-                CudaTimed *t = &q->timed[found];
-                if (!t->begin)
-                        t->begin = event_new(0);
-                if (t->begin && !t->end)
-                        t->end = event_new(0);
-                t->used = t->end && event_record(t->begin, stream);
-                if (!t->used)
-                        found = CUDA_TIMED;
-        }
-        (void) pthread_mutex_unlock(&q->lock);
-        return found;
 }
 
 /* --- completion, under the lock of the queue --- */
@@ -192,21 +88,26 @@ static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32
 /* All up to `seq` are complete. */
 static void queue_done(CudaQueue *q, uint64_t seq) {
         uint64_t sampled_ns = 0, flown_ns = 0;
-        uint32_t n = (uint32_t) (seq - q->done_seq), n_sampled = 0;
+        uint32_t n = (uint32_t) (seq - q->done_seq), n_sampled = 0, n_drained = 0;
 
-        for (; q->n_marks > 0 && mark_at(q, 0)->seq <= seq; q->head++, q->n_marks--) {
-                const CudaMark *m = mark_at(q, 0);
-                uint64_t ns = m->kind != 0 && !q->lost ? sample_take(q, m) : 0;
+        for (; q->n_marks > 0 && cuda_mark_at(q, 0)->seq <= seq; q->head++, q->n_marks--) {
+                const CudaMark *m = cuda_mark_at(q, 0);
+                n_drained += m->drains;
+                uint64_t ns = m->kind != 0 && !q->lost ? cuda_sample_take(q, m) : 0;
                 sampled_ns += ns;
                 n_sampled += ns > 0;
                 flown_ns += m->expected;
-                mark_release(q, m);
+                cuda_mark_release(q, m);
         }
+        for (; n_drained > 0; n_drained--)
+                xsched_queue_drained(q->xq);
         if (n == 0)
                 return;
         q->done_seq = seq;
-        if (seq == q->seq)
+        if (seq == q->seq) {
                 q->unmarked_ns = 0;
+                q->marked_seq = seq;
+        }
         atomic_store(&q->flying_ns, seq == q->seq ? 0 : ns_sub(atomic_load(&q->flying_ns), flown_ns));
         atomic_store(&q->since_ns, now_ns());
         atomic_fetch_sub(&q->in_flight, n);
@@ -214,8 +115,8 @@ static void queue_done(CudaQueue *q, uint64_t seq) {
         queue_complete(q, n, sampled_ns, n_sampled);
 }
 
+/* Those that no mark ends. */
 static void queue_drained(CudaQueue *q) {
-        q->drain_seq = 0;
         for (; q->n_drains > 0; q->n_drains--)
                 xsched_queue_drained(q->xq);
 }
@@ -223,7 +124,13 @@ static void queue_drained(CudaQueue *q) {
 static void queue_lose(CudaQueue *q) {
         q->lost = true;
         queue_done(q, q->seq);
+        (void) cuda_drains_take(q);
         queue_drained(q);
+}
+
+/* Nothing in flight, and nobody waits to hear so. */
+static bool queue_is_quiet(CudaQueue *q) {
+        return q->seq == q->done_seq && q->n_marks == 0 && cuda_drains_take(q) == 0;
 }
 
 /* Returns false when the driver says nothing but errors. `ret`: the mark's event has been reached. */
@@ -231,7 +138,7 @@ static bool mark_ask(const CudaMark *m, bool *ret) {
         CudaResult r = CUDA_CALL(cuEventQuery, CudaResult(*)(CudaEvent), m->event);
 
         *ret = r == CUDA_RESULT_SUCCESS;
-        return *ret || r == CUDA_RESULT_NOT_READY;
+        return *ret || is_pending(r);
 }
 
 /* The newest first: a queue that has caught up is known by one question. Then the oldest. */
@@ -239,25 +146,25 @@ static bool marks_ask(CudaQueue *q) {
         bool done;
 
         if (q->n_marks > 1 && !q->own_default) {
-                if (!mark_ask(mark_at(q, q->n_marks - 1), &done))
+                if (!mark_ask(cuda_mark_at(q, q->n_marks - 1), &done))
                         return false;
                 if (done) {
-                        queue_done(q, mark_at(q, q->n_marks - 1)->seq);
+                        queue_done(q, cuda_mark_at(q, q->n_marks - 1)->seq);
                         return true;
                 }
         }
         while (q->n_marks > 0) {
-                if (!mark_ask(mark_at(q, 0), &done))
+                if (!mark_ask(cuda_mark_at(q, 0), &done))
                         return false;
                 if (!done)
                         return true;
-                queue_done(q, mark_at(q, 0)->seq);
+                queue_done(q, cuda_mark_at(q, 0)->seq);
         }
         return true;
 }
 
 static void queue_harvest(CudaQueue *q) {
-        if (cuda_has_ended() || (q->seq == q->done_seq && q->n_drains == 0))
+        if (cuda_has_ended() || atomic_load(&frozen) > 0 || queue_is_quiet(q))
                 return;
 
         WITH_RELAXED_CAPTURE;
@@ -265,38 +172,27 @@ static void queue_harvest(CudaQueue *q) {
                 queue_lose(q);
                 return;
         }
-        if (q->n_drains > 0 && q->drain_seq != 0 && q->done_seq >= q->drain_seq)
-                queue_drained(q);
-        if (q->n_marks > 0 || (q->seq == q->done_seq && q->n_drains == 0) || !stream_may_be_asked(q))
+        if (q->n_marks > 0 || queue_is_quiet(q))
                 return;
+        uint32_t drains = q->n_drains;
         CudaResult r = stream_query(q);
-        if (r == CUDA_RESULT_NOT_READY)
+        if (is_pending(r))
                 return;
         if (r != CUDA_RESULT_SUCCESS)
                 q->lost = true;
         queue_done(q, q->seq);
-        queue_drained(q);
-}
-
-/* With their context they have gone by themselves. */
-static void free_events(CudaQueue *q) {
-        while (q->n_spare > 0)
-                event_free(q->spare[--q->n_spare]);
-        for (uint32_t i = 0; i < CUDA_TIMED; i++) {
-                event_free(TAKE_PTR(q->timed[i].begin));
-                event_free(TAKE_PTR(q->timed[i].end));
-        }
+        if (drains == q->n_drains)
+                queue_drained(q);
 }
 
 /* Ends with the lock: frees a queue that was the last to need it. */
 static void queue_unlock(CudaQueue *q) {
         XschedQueue *last = NULL;
 
-        if (q->gone && q->seq == q->done_seq && q->xq) {
-                queue_drained(q);
+        if (q->gone && q->xq && queue_is_quiet(q)) {
                 last = TAKE_PTR(q->xq);
                 if (!q->lost && !cuda_has_ended())
-                        free_events(q);
+                        cuda_mark_free_all(q);
         }
         (void) pthread_mutex_unlock(&q->lock);
         if (!last)
@@ -325,15 +221,23 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
         /* One that was freed meanwhile may be another one by now. */
         if (q->xq && (!xq || q->xq == xq)) {
                 queue_harvest(q);
-                *ret_more = q->seq != q->done_seq || q->n_drains > 0;
+                *ret_more = !queue_is_quiet(q);
         }
         queue_unlock(q);
         return true;
 }
 
+/* When nothing can be asked any more, the end of the process tells the rest. */
 static void track_last_look(CudaQueue *q) {
-        bool more;
-        (void) try_harvest(q, NULL, &more);
+        if (q->xq && !cuda_has_ended())
+                queue_harvest(q);
+        else if (q->xq) {
+                for (uint32_t i = 0; i < q->n_marks; i++)
+                        q->n_drains += TAKE_GENERIC(cuda_mark_at(q, i)->drains, 0U);
+                (void) cuda_drains_take(q);
+                queue_drained(q);
+        }
+        queue_unlock(q);
 }
 
 static void track_look(XschedQueue *xq, void *userdata) {
@@ -343,16 +247,22 @@ static void track_look(XschedQueue *xq, void *userdata) {
                 xsched_queue_look(xq);
 }
 
+/* The control thread must not wait for a thread that the driver keeps. */
 static void track_drain(XschedQueue *xq, void *userdata) {
         CudaQueue *q = userdata;
 
-        (void) pthread_mutex_lock(&q->lock);
         /* Of a process that ends nothing can be asked: its end tells. */
-        bool ours = q->xq == xq && !q->gone && !q->lost && !cuda_has_ended();
-        if (ours) {
-                q->n_drains++;
-                q->drain_seq = 0;
+        if (cuda_has_ended()) {
+                xsched_queue_drained(xq);
+                return;
         }
+        if (pthread_mutex_trylock(&q->lock) != 0) {
+                atomic_fetch_add(&q->drain_requests, 1);
+                xsched_queue_look(xq);
+                return;
+        }
+        bool ours = q->xq == xq && !q->gone && !q->lost;
+        q->n_drains += ours;
         (void) pthread_mutex_unlock(&q->lock);
         if (ours)
                 xsched_queue_look(xq);
@@ -360,30 +270,36 @@ static void track_drain(XschedQueue *xq, void *userdata) {
                 xsched_queue_drained(xq);
 }
 
+/* Under the lock of the queue. */
+static bool tail_may_be_marked(CudaQueue *q) {
+        return !q->own_default && !q->gone && !q->lost && atomic_load(&cuda_n_captures) == 0 &&
+                        atomic_load(&frozen) == 0;
+}
+
 void cuda_track_close_tail(CudaQueue *q) {
         (void) pthread_mutex_lock(&q->lock);
-        if (q->seq != q->marked_seq && !q->own_default && !q->gone && !q->lost &&
-                        atomic_load(&cuda_n_captures) == 0)
-                (void) mark_record(q, q->stream);
+        if (q->seq != q->marked_seq && tail_may_be_marked(q))
+                (void) cuda_mark_record(q, q->stream);
         (void) pthread_mutex_unlock(&q->lock);
 }
 
 /* Without a mark: its context goes, too, and the driver tells nothing any more. */
 static void track_close(CudaQueue *q, bool with_mark) {
-        if (with_mark)
-                cuda_track_close_tail(q);
-
         (void) pthread_mutex_lock(&q->lock);
         if (!q->xq) {
                 (void) pthread_mutex_unlock(&q->lock);
                 return;
         }
-        /* With its context go its events. */
-        if (!with_mark)
-                q->lost = true;
+        if (with_mark && (q->seq != q->marked_seq || cuda_drains_take(q) > 0) && tail_may_be_marked(q))
+                (void) cuda_mark_record(q, q->stream);
         q->gone = true;
-        if (!with_mark || q->seq != q->marked_seq)
+        if (!with_mark)
+                queue_lose(q);
+        else if (q->seq != q->marked_seq || q->n_drains > 0) {
+                /* No mark could be had. */
                 queue_done(q, q->seq);
+                queue_drained(q);
+        }
         queue_unlock(q);
 }
 
@@ -393,6 +309,7 @@ static void close_lost(CudaQueue *q) {
 
 void cuda_track_drop_stream(CudaStream stream) {
         PROTECT_ERRNO;
+        cuda_capture_drop_stream(stream);
         CudaQueue *q = cuda_queue_take(stream);
 
         if (q)
@@ -401,43 +318,54 @@ void cuda_track_drop_stream(CudaStream stream) {
 
 void cuda_track_drop_context(CudaContext context) {
         PROTECT_ERRNO;
+        cuda_capture_drop_context(context);
         if (context)
-                cuda_queue_take_all(context, -1, close_lost);
+                cuda_queue_take_all(context, close_lost);
 }
 
-void cuda_track_drop_device(CudaDevice device) {
-        PROTECT_ERRNO;
-        if (device >= 0)
-                cuda_queue_take_all(NULL, device, close_lost);
+/* Who is asking has the lock of a queue. */
+static void wait_for_asker(CudaQueue *q) {
+        (void) pthread_mutex_lock(&q->lock);
+        (void) pthread_mutex_unlock(&q->lock);
 }
 
-void cuda_track_drop_all(void) {
+void cuda_track_freeze(void) {
         PROTECT_ERRNO;
-        cuda_queue_take_all(NULL, -1, close_lost);
+        atomic_fetch_add(&frozen, 1);
+        cuda_queue_each(wait_for_asker);
+}
+
+void cuda_track_thaw(void) {
+        atomic_fetch_sub(&frozen, 1);
 }
 
 /* --- waits of the application --- */
 
+/* A thread that the driver keeps may have the lock: then a look finds out later. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
-        if (!q || q->own_default)
+        if (!q || q->own_default || pthread_mutex_trylock(&q->lock) != 0)
                 return;
-        (void) pthread_mutex_lock(&q->lock);
-        if (q->xq && (q->seq != q->done_seq || q->n_drains > 0))
-                *ret = (CudaWait){.queue = q, .xq = q->xq, .seq = q->seq, .n_drains = q->n_drains};
+        if (q->xq && !queue_is_quiet(q))
+                *ret = (CudaWait){.queue = q,
+                                .generation = q->generation,
+                                .seq = q->seq,
+                                .n_drains = q->n_drains};
         (void) pthread_mutex_unlock(&q->lock);
 }
 
 void cuda_wait_end(CudaWait *w, CudaResult result) {
         CudaQueue *q = w->queue;
-        if (!q || result != CUDA_RESULT_SUCCESS)
+        if (!q || result != CUDA_RESULT_SUCCESS || cuda_has_ended())
                 return;
 
         PROTECT_ERRNO;
-        (void) pthread_mutex_lock(&q->lock);
-        if (q->xq == w->xq) {
+        if (pthread_mutex_trylock(&q->lock) != 0)
+                return;
+        if (q->xq && q->generation == w->generation) {
+                WITH_RELAXED_CAPTURE;
                 if (w->seq > q->done_seq)
                         queue_done(q, w->seq);
                 if (w->n_drains > 0 && w->n_drains == q->n_drains)
@@ -446,8 +374,16 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
         queue_unlock(q);
 }
 
+static void harvest_in_flight(CudaQueue *q) {
+        bool more;
+
+        if (atomic_load(&q->in_flight) > 0)
+                (void) try_harvest(q, NULL, &more);
+}
+
 void cuda_track_waited_all(void) {
-        cuda_queue_each(cuda_track_harvest);
+        PROTECT_ERRNO;
+        cuda_queue_each(harvest_in_flight);
 }
 
 /* --- launches --- */
@@ -477,6 +413,8 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
                 return;
 
         cuda_count(w->entry);
+        if (unlikely(cuda_has_ended()))
+                return;
         CudaQueue *q = cuda_queue_get(stream, per_thread, &track_ops);
         XschedQueue *xq = q ? q->xq : NULL;
         if (!xq)
@@ -496,7 +434,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         ret->xq = xq;
         ret->kind = kind ?: cuda_kind(w->what, w->blocks);
         if (wait)
-                ret->timed = sample_begin(q, ret->stream, ret->kind);
+                ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
 }
 
 void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret) {
@@ -507,27 +445,25 @@ void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
         launch_begin(w, false, ret);
 }
 
-/* Under the lock of the queue. */
-static void launch_count(CudaQueue *q, const CudaLaunch *l) {
-        uint64_t expected = cuda_kind_expected(&q->kinds, l->kind);
-
+/* Under the lock of the queue. False: it should have a mark, and has none. */
+static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         if (q->seq++ == q->done_seq)
                 atomic_store(&q->since_ns, now_ns());
         atomic_fetch_add(&q->in_flight, 1);
         atomic_fetch_add(&q->flying_ns, expected);
         q->unmarked_ns += expected;
-        if (l->timed < CUDA_TIMED && q->n_marks < CUDA_MARKS &&
-                        event_record(q->timed[l->timed].end, l->stream)) {
-                CudaMark *m = mark_push(q, q->timed[l->timed].end);
-                m->kind = l->kind;
-                m->timed = l->timed;
-                return;
-        }
-        if (l->timed < CUDA_TIMED)
-                q->timed[l->timed].used = false;
-        /* Of what cannot be asked, and has no mark, nobody would ever learn the end. */
-        if (mark_is_due(q, l->kind) && !mark_record(q, l->stream) && q->own_default)
-                queue_done(q, q->seq);
+        if (l->timed < CUDA_TIMED && cuda_sample_end(q, l->stream, l->kind, l->timed))
+                return true;
+        return !mark_is_due(q, l->kind) || cuda_mark_record(q, l->stream) || !q->own_default;
+}
+
+/* Of what cannot be asked, and has no mark, nobody would ever learn the end. */
+static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
+        q->seq--;
+        atomic_fetch_sub(&q->in_flight, 1);
+        atomic_fetch_sub(&q->flying_ns, expected);
+        q->unmarked_ns = ns_sub(q->unmarked_ns, expected);
+        xsched_queue_complete(l->xq, 1, 0);
 }
 
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
@@ -536,9 +472,10 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
 
         (void) pthread_mutex_lock(&q->lock);
         bool counts = result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
-        if (counts)
-                launch_count(q, l);
-        else if (l->timed < CUDA_TIMED && q->xq == l->xq)
+        uint64_t expected = cuda_kind_expected(&q->kinds, l->kind);
+        if (counts && !launch_count(q, l, expected))
+                launch_uncount(q, l, expected);
+        else if (!counts && l->timed < CUDA_TIMED && q->xq == l->xq)
                 q->timed[l->timed].used = false;
         (void) pthread_mutex_unlock(&q->lock);
         if (counts)

@@ -47,16 +47,18 @@ void cuda_track_harvest(CudaQueue *q);
 /* What is in flight, and has no mark, gets one. On a thread that may launch. */
 void cuda_track_close_tail(CudaQueue *q);
 
-/* The stream is about to be destroyed; with it all of its context, or device; or it is not known which. */
+/* The stream is about to be destroyed; with it all of its context, which may have gone by now. */
 void cuda_track_drop_stream(CudaStream stream);
 void cuda_track_drop_context(CudaContext context);
-void cuda_track_drop_device(CudaDevice device);
-void cuda_track_drop_all(void);
+
+/* In between, the driver is asked nothing. */
+void cuda_track_freeze(void);
+void cuda_track_thaw(void);
 
 /* The application waits until all that it has launched on a stream is complete. */
 typedef struct CudaWait {
         CudaQueue *queue;
-        XschedQueue *xq;
+        uint64_t generation;
         uint64_t seq;
         uint32_t n_drains;
 } CudaWait;

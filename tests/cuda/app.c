@@ -242,7 +242,59 @@ static void case_destroy(void) {
         printf("destroyed %08x\n", sum(p, NULL));
 }
 
+/* Another user of the primary context comes and goes. */
+static void case_primary(void) {
+        struct Context *same;
+        FakeStream s = stream();
+        uint64_t p = memory();
+
+        for (int i = 0; i < 20; i++) {
+                CHECK(launch_on(s, p, i, 500000) == 0);
+                CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
+                CHECK(launch_on(NULL, p, 0, 0) == 0);
+                CHECK(cuDevicePrimaryCtxRelease_v2(0) == 0);
+        }
+        CHECK(cuCtxSynchronize() == 0);
+        printf("primary %08x\n", sum(memory(), s));
+}
+
+/* Each on a stream of its own, all the time. */
+static void *capturing_main(void *userdata) {
+        FakeStream s = userdata;
+        uint64_t p = memory();
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int round = 0; round < 50; round++) {
+                struct Graph *g, *run;
+                CHECK(launch_on(s, p, round, 0) == 0);
+                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
+                for (int i = 0; i < 3; i++)
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                CHECK(cuStreamEndCapture(s, &g) == 0);
+                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
+                CHECK(cu.graph(run, s) == 0);
+        }
+        return (void *) (uintptr_t) p;
+}
+
+static void case_capturers(void) {
+        pthread_t t[3];
+        FakeStream s[3] = {stream(), stream(), stream()};
+        void *p;
+
+        for (int i = 0; i < 3; i++)
+                CHECK(pthread_create(&t[i], NULL, capturing_main, s[i]) == 0);
+        for (int i = 0; i < 3; i++) {
+                CHECK(pthread_join(t[i], &p) == 0);
+                printf("capturer %d %08x\n", i, sum((uintptr_t) p, s[i]));
+        }
+}
+
+static struct Event *asked;
+
+/* May ask nothing, and is told so. */
 static void host_function(void *userdata) {
+        CHECK(cuEventSynchronize(asked) == 800);
         (*(int *) userdata)++;
 }
 
@@ -253,6 +305,7 @@ static void case_others(void) {
         int called = 0, a[N] = {3, 1, 4};
 
         CHECK(cuEventCreate(&e, 0) == 0);
+        CHECK(cuEventCreate(&asked, 0) == 0);
         CHECK(cuMemcpyHtoDAsync_v2(p, a, sizeof(a), s) == 0);
         for (int i = 0; i < 30; i++) {
                 CHECK(launch_on(s, p, i, 0) == 0);
@@ -289,6 +342,8 @@ static const struct {
                 {"defaults", case_defaults},
                 {"threads", case_threads},
                 {"captures", case_captures},
+                {"capturers", case_capturers},
+                {"primary", case_primary},
                 {"errors", case_errors},
                 {"destroy", case_destroy},
                 {"others", case_others},

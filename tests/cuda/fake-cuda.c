@@ -62,8 +62,31 @@ API int cuDeviceGetName(char *ret, int n, int device) {
 
 API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
         ENTER;
+        primaries[device].n_users++;
         primaries[device].device = device;
         *ret = &primaries[device];
+        return SUCCESS;
+}
+
+API int cuDevicePrimaryCtxRelease_v2(int device) {
+        ENTER;
+        primaries[device].n_users--;
+        return SUCCESS;
+}
+
+API int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active) {
+        ENTER;
+        *ret_flags = 0;
+        *ret_active = primaries[device].n_users > 0;
+        return SUCCESS;
+}
+
+API int cuStreamGetCtx(FakeStream handle, Context **ret) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        if (!s)
+                return INVALID_CONTEXT;
+        *ret = s->context;
         return SUCCESS;
 }
 
@@ -258,6 +281,8 @@ API int cuEventRecord(Event *e, FakeStream handle) {
 
 API int cuEventQuery(Event *e) {
         ENTER;
+        if (fake_in_host_function)
+                return NOT_PERMITTED;
         pthread_mutex_lock(&fake_lock);
         int r = e->captured || !may_ask()           ? CAPTURE_UNSUPPORTED
                         : e->reached == e->recorded ? SUCCESS
@@ -268,6 +293,8 @@ API int cuEventQuery(Event *e) {
 
 API int cuEventSynchronize(Event *e) {
         ENTER;
+        if (fake_in_host_function)
+                return NOT_PERMITTED;
         pthread_mutex_lock(&fake_lock);
         uint64_t until = e->recorded;
         while (e->reached < until)

@@ -14,6 +14,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 _Thread_local Context *fake_current;
+_Thread_local bool fake_in_host_function;
 static _Thread_local Stream *own_stream;
 _Atomic unsigned long fake_n_launches, fake_n_captured;
 
@@ -52,8 +53,11 @@ static void do_op(Op *op) {
                 memcpy(op->to, op->from, op->size);
         else if (op->kind == OP_SET)
                 memset(op->to, op->k, op->size);
-        else if (op->kind == OP_HOST)
+        else if (op->kind == OP_HOST) {
+                fake_in_host_function = true;
                 op->host(op->userdata);
+                fake_in_host_function = false;
+        }
         pthread_mutex_lock(&fake_lock);
 }
 

@@ -19,6 +19,7 @@ enum {
         INVALID_HANDLE = 400,
         NOT_FOUND = 500,
         NOT_READY = 600,
+        NOT_PERMITTED = 800,
         CAPTURE_UNSUPPORTED = 900,
         CAPTURE_INVALIDATED = 901,
 };
@@ -75,12 +76,14 @@ typedef struct Context {
         int device;
         Stream legacy;
         bool has_legacy;
+        int n_users; /* of a primary one */
         Stream *streams;
 } Context;
 
 extern pthread_mutex_t fake_lock; /* of all that is in the structures above */
 extern pthread_cond_t fake_changed;
 extern _Thread_local Context *fake_current;
+extern _Thread_local bool fake_in_host_function;
 extern _Atomic unsigned long fake_n_launches, fake_n_captured;
 
 void fake_stream_start(Stream *s, Context *c);

@@ -129,10 +129,10 @@ class Changes(unittest.TestCase):
     def test_no_cuda_no_cost(self):
         """A program without CUDA: nothing is loaded, and dlsym() is what it was."""
         script = ("import ctypes; c = ctypes.CDLL(None); assert c.getpid; print(hasattr(c, 'cuda_nothing'), "
-                  "'libxsched.so' in open('/proc/self/maps').read())")
+                  "hasattr(c, 'cuLaunchKernel'), 'libxsched.so' in open('/proc/self/maps').read())")
         p = subprocess.run([sys.executable, "-c", script], env=environment(LAYER), text=True, timeout=DEADLINE,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        self.assertEqual(p.stdout, "False False\n")
+        self.assertEqual(p.stdout, "False False False\n")
 
 
 class Scheduled(Case):

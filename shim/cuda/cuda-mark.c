@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Marks and samples
+ */
+
+#include <stdatomic.h>
+
+#include "common/time-util.h"
+#include "shim/cuda/cuda-capture.h"
+#include "shim/cuda/cuda-mark.h"
+#include "shim/cuda/cuda-next.h"
+
+/* A sample costs 2 us: one in so many launches of a kind that is known. */
+#define SAMPLE_LONG    4U
+#define SAMPLE_MIDDLE  16U
+#define SAMPLE_SHORT   64U
+#define LONG_NS        (500 * NSEC_PER_USEC)
+#define MIDDLE_NS      (50 * NSEC_PER_USEC)
+#define SAMPLE_MOST_MS 1e6F
+
+static CudaEvent event_new(unsigned flags) {
+        CudaEvent e = NULL;
+
+        if (CUDA_CALL(cuEventCreate, CudaResult(*)(CudaEvent *, unsigned), &e, flags) != CUDA_RESULT_SUCCESS)
+                return NULL;
+        return e;
+}
+
+static void event_free(CudaEvent e) {
+        if (e)
+                (void) CUDA_CALL(cuEventDestroy_v2, CudaResult(*)(CudaEvent), e);
+}
+
+static bool event_record(CudaEvent e, CudaStream stream) {
+        return CUDA_CALL(cuEventRecord, CudaResult(*)(CudaEvent, CudaStream), e, stream) ==
+                        CUDA_RESULT_SUCCESS;
+}
+
+CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i) {
+        return &q->marks[(q->head + i) & (CUDA_MARKS - 1)];
+}
+
+static CudaMark *mark_push(CudaQueue *q, CudaEvent event, uint32_t drains) {
+        CudaMark *m = cuda_mark_at(q, q->n_marks++);
+
+        *m = (CudaMark){.event = event, .seq = q->seq, .expected = q->unmarked_ns, .drains = drains};
+        q->n_drains -= drains;
+        q->unmarked_ns = 0;
+        q->marked_seq = q->seq;
+        return m;
+}
+
+/* What is asked for before the mark is recorded is ended by it. */
+uint32_t cuda_drains_take(CudaQueue *q) {
+        return q->n_drains += atomic_exchange(&q->drain_requests, 0);
+}
+
+/* Right behind the newest launch of the queue. */
+bool cuda_mark_record(CudaQueue *q, CudaStream stream) {
+        if (q->n_marks == CUDA_MARKS)
+                return false;
+
+        uint32_t drains = cuda_drains_take(q);
+        CudaEvent e = q->n_spare > 0 ? q->spare[--q->n_spare] : event_new(CUDA_EVENT_DISABLE_TIMING);
+        if (!e)
+                return false;
+        if (!event_record(e, stream)) {
+                event_free(e);
+                return false;
+        }
+        (void) mark_push(q, e, drains);
+        return true;
+}
+
+void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
+        if (m->kind != 0)
+                q->timed[m->timed].used = false;
+        else if (q->n_spare < CUDA_SPARE)
+                q->spare[q->n_spare++] = m->event;
+        else
+                event_free(m->event);
+}
+
+/* --- samples --- */
+
+/* 0: not known. */
+uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m) {
+        const CudaTimed *t = &q->timed[m->timed];
+        float ms = 0;
+
+        if (CUDA_CALL(cuEventElapsedTime, CudaResult(*)(float *, CudaEvent, CudaEvent), &ms, t->begin,
+                            t->end) != CUDA_RESULT_SUCCESS ||
+                        !(ms > 0) || ms > SAMPLE_MOST_MS)
+                return 0;
+        uint64_t ns = (uint64_t) ((double) ms * (double) NSEC_PER_MSEC);
+        cuda_kind_learn(&q->kinds, m->kind, ns);
+        return ns;
+}
+
+static bool sample_is_due(CudaQueue *q, uint64_t kind) {
+        uint64_t expected = cuda_kind_expected(&q->kinds, kind);
+
+        if (expected != 0 && q->to_sample > 0) {
+                q->to_sample--;
+                return false;
+        }
+        if (expected != 0)
+                q->to_sample = expected >= LONG_NS      ? SAMPLE_LONG
+                                : expected >= MIDDLE_NS ? SAMPLE_MIDDLE
+                                                        : SAMPLE_SHORT;
+        return !q->own_default && !q->gone && !q->lost;
+}
+
+/* The pair of events around the launch that is about to be made, or CUDA_TIMED. */
+uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
+        uint32_t found = CUDA_TIMED;
+
+        if (atomic_load(&cuda_n_captures) > 0 || pthread_mutex_trylock(&q->lock) != 0)
+                return CUDA_TIMED;
+        if (sample_is_due(q, kind))
+                for (uint32_t i = 0; i < CUDA_TIMED && found == CUDA_TIMED; i++)
+                        if (!q->timed[i].used)
+                                found = i;
+        if (found < CUDA_TIMED) {
+                CudaTimed *t = &q->timed[found];
+                if (!t->begin)
+                        t->begin = event_new(0);
+                if (t->begin && !t->end)
+                        t->end = event_new(0);
+                t->used = t->end && event_record(t->begin, stream);
+                if (!t->used)
+                        found = CUDA_TIMED;
+        }
+        (void) pthread_mutex_unlock(&q->lock);
+        return found;
+}
+
+bool cuda_sample_end(CudaQueue *q, CudaStream stream, uint64_t kind, uint32_t timed) {
+        if (q->n_marks == CUDA_MARKS || !event_record(q->timed[timed].end, stream)) {
+                q->timed[timed].used = false;
+                return false;
+        }
+        CudaMark *m = mark_push(q, q->timed[timed].end, 0);
+        m->kind = kind;
+        m->timed = timed;
+        return true;
+}
+
+void cuda_mark_free_all(CudaQueue *q) {
+        while (q->n_spare > 0)
+                event_free(q->spare[--q->n_spare]);
+        for (uint32_t i = 0; i < CUDA_TIMED; i++) {
+                event_free(TAKE_PTR(q->timed[i].begin));
+                event_free(TAKE_PTR(q->timed[i].end));
+        }
+}
