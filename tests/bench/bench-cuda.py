@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A latency job beside trainings, natively and scheduled, on a real GPU with PyTorch: prints one line of JSON.
 
-bench-cuda.py [--batch=gemm|resnet50] [--most=N] [--seconds=S]    inside of xsched-session
+bench-cuda.py [--batch=gemm|resnet50] [--most=N] [--seconds=S] [--layer=FILE]    inside of xsched-session
 """
 
 import argparse
@@ -12,15 +12,14 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-LAYER = os.path.join(HERE, "../../build/shim/libxsched-cuda.so")
 TENANT = os.path.join(HERE, "cuda/tenant.py")
 
 
 class Tenant:
-    def __init__(self, kind, scheduled):
+    def __init__(self, kind, layer):
         env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-        if scheduled:
-            env["LD_PRELOAD"] = LAYER
+        if layer:
+            env["LD_PRELOAD"] = layer
         self.process = subprocess.Popen([sys.executable, TENANT, kind], env=env, text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -57,17 +56,16 @@ def main():
     p.add_argument("--batch", default="gemm")
     p.add_argument("--most", type=int, default=7)
     p.add_argument("--seconds", type=float, default=6)
-    p.add_argument("--only", default="")
+    p.add_argument("--layer", default=os.path.join(HERE, "../../build/shim/libxsched-cuda.so"))
     options = p.parse_args()
-    result = {}
+    result = {"gpu": True, "batch": options.batch, "seconds": options.seconds}
     for scheduled in (False, True):
         name = "scheduled" if scheduled else "native"
-        if options.only not in ("", name):
-            continue
-        job = Tenant("latency", scheduled)
-        batch = [Tenant(options.batch, scheduled) for _ in range(options.most)]
+        layer = options.layer if scheduled else None
+        job = Tenant("latency", layer)
+        batch = [Tenant(options.batch, layer) for _ in range(options.most)]
         for t in (job, *batch):
-            t.read()
+            result.update(json.loads(t.read()))
         if scheduled:
             set_priority(job, 200)
             subprocess.run(["xschedctl", "list-queues"], check=True, stdout=sys.stderr)

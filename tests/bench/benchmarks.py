@@ -35,6 +35,8 @@ import sys
 
 from attack_table import render_attack
 from bound_table import render_bound
+from cuda_table import render_cuda
+from demo_table import render_demo
 from mix_table import merged, render_mix, write_plots
 from preempt_table import render_preempt
 
@@ -282,6 +284,14 @@ def run_bound(options):
     keep(options, name, command, data)
 
 
+def run_cuda(options):
+    words = ["python3", f"{HERE}/bench-cuda.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
+    words += ["--seconds=1"] if options.quick else []
+    session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--"]
+    command, data, name = run_apart("cuda", *session, *words)
+    keep(options, name, command, data)
+
+
 def run_text(program, *arguments, session=False):
     """A benchmark that prints what people read: kept as it is. "LAYER" among the arguments is the OpenCL layer's path."""
 
@@ -302,6 +312,7 @@ BENCHMARKS = {
     "demo": run_demo,
     "mix": run_mix,
     "bound": run_bound,
+    "cuda": run_cuda,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
@@ -343,72 +354,6 @@ def provenance(record):
         + (f", which had other work (load {m['load']:.1f})" if m["load"] > 0.5 else "")
         + f":\n\n    {record['command']}\n"
     )
-
-
-def ms(us):
-    return f"{us / 1000:.2f}"
-
-
-PHASES = {"alone": "alone", "shared": "unscheduled", "xsched": "xsched"}
-
-
-# What others reach with the same jobs on the same device.
-COMPARISONS = [
-    (
-        "H200",
-        "XSched v1.2.0 there, with the same jobs: p99 of 3.4 ms beside 1 and 13.1 ms beside 7 batch jobs at its defaults, 2.3 "
-        "and 4.8 ms at its best setting; alone 1.21 ms, unscheduled 3.4 and 16.7 ms.",
-    ),
-]
-
-
-def demo_rows(results):
-    rows = []
-    for r in results:
-        alone = next((p for p in r["phases"] if p["phase"] == "alone"), None)
-        shared = next((p for p in r["phases"] if p["phase"] == "shared"), None)
-        for p in r["phases"]:
-            latency, batch = p["latency"], p["batch"]["tasks_per_s"]
-            rows.append(
-                [
-                    f"{r['settings']['low']} batch, {PHASES[p['phase']]}",
-                    ms(latency["p50_us"]),
-                    ms(latency["p99_us"]),
-                    ms(latency["max_us"]),
-                    f"{latency['p99_us'] / alone['latency']['p99_us']:.2f}x" if alone and p is not alone else "",
-                    f"{latency['missed']}/{latency['tasks'] + latency['skipped']}",
-                    f"{batch:.2f}" if p["phase"] != "alone" else "",
-                    f"{100 * batch / shared['batch']['tasks_per_s']:.1f} %"
-                    if p["phase"] == "xsched" and shared and shared["batch"]["tasks_per_s"]
-                    else "",
-                ]
-            )
-    return rows
-
-
-def render_demo(record):
-    first = record["data"][0]
-    s = first["settings"]
-    where = first["device"] + (f" (the device is CPU {first['cpu']})" if first["cpu"] >= 0 else "")
-    where += f", driver {first['driver']}" if "driver" in first else ""
-    settings = "".join(f", {x}" for x in s["xschedd"]) + (f", policy {s['policy']}" if s["policy"] else "")
-    text = f"### {where}\n\n"
-    text += (
-        f"Kernels of {first['kernel_us'] / 1000:.3f} ms; latency job of {s['kernels']} kernels every "
-        f"{s['period_us'] / 1000:.4g} ms, deadline {s['deadline_us'] / 1000:.3g} ms; batch tasks of {s['batch_kernels']} "
-        f"kernels; {s['duration_us'] / 1e6:.4g} s a phase; xsched: priorities {s['high_priority']} and "
-        f"{s['low_priority']}{settings or ', defaults'}. Every result was checked.\n\n"
-    )
-    text += table(
-        ["", "p50 ms", "p99 ms", "max ms", "p99 to alone", "missed", "batch tasks/s", "of unscheduled"],
-        demo_rows(record["data"]),
-    )
-    if first["device"].startswith("simulated"):
-        text += "\nNothing here says how fast a real GPU is: see xsched-demo(1), SIMULATED GPU.\n"
-    for pattern, note in COMPARISONS:
-        if re.search(pattern, first["device"]):
-            text += f"\n{note}\n"
-    return text + "\n" + provenance(record)
 
 
 def render_decision(record):
@@ -530,7 +475,8 @@ Sums over all turns; how far off is from itself says how much the rest is worth.
 
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [
-    ("Tenants on one device", "", ["demo-.*"], render_demo),
+    ("Tenants on one device", "", ["demo-.*"], lambda record: render_demo(record, table) + provenance(record)),
+    ("PyTorch on one device", "", ["cuda-.*"], lambda record: render_cuda(record, table) + provenance(record)),
     ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
     ("What is in flight when others want the device", "", ["bound-.*"], lambda record: render_bound(record, table) + provenance(record)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),

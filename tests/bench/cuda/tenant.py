@@ -6,7 +6,7 @@ tenant.py proof            what was launched, phase by phase, as torch.profiler 
 tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS" or "graph SECONDS"
 tenant.py gemm|resnet50    training; reads "run SECONDS"
 
-The last two say "ready" when they have warmed up, and answer each line by one of JSON.
+The last two say what they run on when they have warmed up, and answer each line by one of JSON.
 """
 
 import ctypes
@@ -127,7 +127,7 @@ def proof():
 # --- tenants ---
 
 def serve(handlers):
-    print("ready", flush=True)
+    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__.split("+")[0]}), flush=True)
     for line in sys.stdin:
         how, seconds = line.split()
         print(json.dumps(handlers[how](float(seconds))), flush=True)
