@@ -23,7 +23,7 @@
 #define UNBOUND_LOOK   64U /* unbounded queues are looked at when this many are in flight */
 
 uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
-        uint64_t each = cuda_kind_expected(&q->kinds, kind);
+        uint64_t each = launch_kind_expected(&q->kinds, kind);
         uint64_t flying = atomic_load_explicit(&q->flying_ns, memory_order_relaxed);
         uint32_t n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
         XschedQueue *xq = q->xq;

@@ -5,8 +5,8 @@
  * The in-flight bound: a launch that would be one too many waits until half of the bound is left
  *
  * It is one in time: as many launches as fit the service's budget, by what the next one and those in flight take
- * (cuda-kind.h), and by how long the oldest one has been at it; and the threshold, where that is more, or nothing is
- * known.
+ * (common/launch-kind.h), and by how long the oldest one has been at it; and the threshold, where that is more, or
+ * nothing is known.
  *
  * It never deadlocks. What is in flight can wait for the host (a kernel that spins on memory, a host function that
  * wants a lock of the launching thread): so a wait without any progress ends after a second, and the bound is twice

@@ -94,12 +94,12 @@ uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m) {
                         !(ms > 0) || ms > SAMPLE_MOST_MS)
                 return 0;
         uint64_t ns = (uint64_t) ((double) ms * (double) NSEC_PER_MSEC);
-        cuda_kind_learn(&q->kinds, m->kind, ns);
+        launch_kind_learn(&q->kinds, m->kind, ns);
         return ns;
 }
 
 static bool sample_is_due(CudaQueue *q, uint64_t kind) {
-        uint64_t expected = cuda_kind_expected(&q->kinds, kind);
+        uint64_t expected = launch_kind_expected(&q->kinds, kind);
 
         if (expected != 0 && q->to_sample > 0) {
                 q->to_sample--;

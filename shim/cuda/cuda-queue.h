@@ -21,10 +21,10 @@
 
 #include <pthread.h>
 
+#include "common/launch-kind.h"
 #include "common/macro.h"
 #include "include/xsched/xsched.h"
 #include "shim/cuda/cuda-abi.h"
-#include "shim/cuda/cuda-kind.h"
 
 #define CUDA_MARKS 256U /* of one queue: a power of two; who has more in flight has marks further apart */
 #define CUDA_SPARE 16U
@@ -73,7 +73,7 @@ typedef struct CudaQueue {
         _Atomic uint64_t flying_ns; /* what those take, as far as is known */
         _Atomic uint64_t since_ns;  /* since when the oldest in flight is the oldest */
         _Atomic uint32_t grace;
-        CudaKinds kinds;
+        LaunchKinds kinds;
 
         struct CudaQueue *next_free;
         struct CudaQueue *all_next; /* for ever */

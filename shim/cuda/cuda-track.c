@@ -422,7 +422,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         /* In flight and tracked: first the bound, then the gate. A launch must not be let through and then wait. */
         uint64_t kind = 0;
         if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0))
-                kind = cuda_kind(w->what, w->blocks);
+                kind = launch_kind(w->what, w->blocks);
         int r = !wait                                                 ? xsched_queue_begin_nowait(xq)
                         : kind != 0 && cuda_bound_is_reached(q, kind) ? cuda_bound_begin(q, kind)
                                                                       : xsched_queue_begin(xq);
@@ -432,7 +432,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         PROTECT_ERRNO;
         ret->queue = q;
         ret->xq = xq;
-        ret->kind = kind ?: cuda_kind(w->what, w->blocks);
+        ret->kind = kind ?: launch_kind(w->what, w->blocks);
         if (wait)
                 ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
 }
@@ -472,7 +472,7 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
 
         (void) pthread_mutex_lock(&q->lock);
         bool counts = result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
-        uint64_t expected = cuda_kind_expected(&q->kinds, l->kind);
+        uint64_t expected = launch_kind_expected(&q->kinds, l->kind);
         if (counts && !launch_count(q, l, expected))
                 launch_uncount(q, l, expected);
         else if (!counts && l->timed < CUDA_TIMED && q->xq == l->xq)

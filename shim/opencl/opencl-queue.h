@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/launch-kind.h"
 #include "shim/opencl/opencl-next.h"
 #include "xsched/xsched.h"
 
@@ -49,20 +50,6 @@ typedef struct OpenclSentinel {
         uint64_t seq, covers;  /* of the launch it hangs on */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;
-
-/* What is known of one kind of launch; at a place that others may want, too (opencl-time.h). */
-typedef struct OpenclKind {
-        _Atomic uint64_t kind; /* 0: none */
-        _Atomic uint64_t mean_ns;
-        uint32_t n;
-        uint32_t n_above; /* samples one after the other that were far above the mean */
-} OpenclKind;
-
-#define OPENCL_KINDS 256U
-
-typedef struct OpenclKinds {
-        OpenclKind kinds[OPENCL_KINDS];
-} OpenclKinds;
 
 typedef struct OpenclSample OpenclSample;
 
@@ -115,7 +102,7 @@ struct OpenclQueue {
         uint64_t newest_ns;        /* when the newest launch was submitted */
 
         /* opencl-time.c */
-        _Atomic(OpenclKinds *) kinds;
+        _Atomic(LaunchKinds *) kinds;
         _Atomic uint64_t mean_ns; /* running mean of a launch; 0: unknown */
         uint32_t n_mean, n_learned;
         uint64_t learned_ns; /* since opencl_time_take() */

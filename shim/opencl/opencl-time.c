@@ -10,15 +10,6 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-time.h"
 
-/* A mean follows the last samples: the first is replaced by the second, because it has the compiler's and the
- * allocator's time in it. */
-#define MEAN_SAMPLES 8U
-
-/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little
- * longer, and in full when it is so time and again: the bound shall follow what launches are, and not what happens
- * to them. */
-#define ABOVE_MAX 2U
-
 /* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
 #define EVERY_LONG   1U
 #define EVERY_MIDDLE 3U
@@ -38,11 +29,6 @@ struct OpenclSample {
 
 /* --- kinds --- */
 
-static uint64_t mix(uint64_t x) {
-        x *= UINT64_C(0x9E3779B97F4A7C15);
-        return x ^ x >> 29;
-}
-
 uint64_t opencl_time_kind(const void *what, cl_uint dim, const size_t *global) {
         uint64_t items = 1;
 
@@ -50,36 +36,18 @@ uint64_t opencl_time_kind(const void *what, cl_uint dim, const size_t *global) {
                 for (cl_uint i = 0; i < dim; i++)
                         if (__builtin_mul_overflow(items, global[i], &items))
                                 items = UINT64_MAX;
-        uint64_t magnitude = items > 0 ? 64 - (uint64_t) __builtin_clzll(items) : 0;
-        return mix(mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
-}
-
-static size_t kind_index(uint64_t kind) {
-        return kind >> 32 & (OPENCL_KINDS - 1);
+        return launch_kind(what, items);
 }
 
 uint64_t opencl_time_expected(const OpenclQueue *q, uint64_t kind) {
-        const OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_acquire);
+        const LaunchKinds *k = atomic_load_explicit(&q->kinds, memory_order_acquire);
 
-        if (!k)
-                return 0;
-        const OpenclKind *e = k->kinds + kind_index(kind);
-        return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind
-                        ? atomic_load_explicit(&e->mean_ns, memory_order_relaxed)
-                        : 0;
+        return k ? launch_kind_expected(k, kind) : 0;
 }
 
-static uint64_t mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
-        uint32_t weight = CLAMP(*n, 1U, MEAN_SAMPLES);
-
-        *n = MIN(*n + 1, MEAN_SAMPLES);
-        return MAX(weight == 1 ? sample : (mean * (weight - 1) + sample) / weight, UINT64_C(1));
-}
-
-/* Two readers, no lock: one that comes while a place changes hands may take one kind's time for another's, for one
- * launch. */
+/* Readers take no lock: they find the table, or none. */
 static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
-        OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
+        LaunchKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
 
         if (!k) {
                 k = calloc(1, sizeof(*k));
@@ -87,24 +55,14 @@ static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
                         return;
                 atomic_store_explicit(&q->kinds, k, memory_order_release);
         }
-        OpenclKind *e = k->kinds + kind_index(kind);
-        if (atomic_load_explicit(&e->kind, memory_order_relaxed) != kind) {
-                atomic_store_explicit(&e->mean_ns, 0, memory_order_relaxed);
-                atomic_store_explicit(&e->kind, kind, memory_order_relaxed);
-                e->n = e->n_above = 0;
-        }
-        uint64_t mean = atomic_load_explicit(&e->mean_ns, memory_order_relaxed), most = mean + mean / 2;
-        e->n_above = e->n > 1 && ns > most ? e->n_above + 1 : 0;
-        if (e->n_above > 0 && e->n_above <= ABOVE_MAX)
-                ns = most;
-        atomic_store_explicit(&e->mean_ns, mean_next(mean, &e->n, ns), memory_order_relaxed);
+        launch_kind_learn(k, kind, ns);
 }
 
 void opencl_time_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
         uint64_t sample = MIN(ns, (uint64_t) UINT32_MAX); /* what the page holds */
 
         uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
-        atomic_store_explicit(&q->mean_ns, mean_next(mean, &q->n_mean, sample), memory_order_relaxed);
+        atomic_store_explicit(&q->mean_ns, launch_mean_next(mean, &q->n_mean, sample), memory_order_relaxed);
         q->learned_ns += sample;
         q->n_learned++;
         if (kind != 0)
@@ -120,7 +78,7 @@ uint64_t opencl_time_take(OpenclQueue *q) {
 }
 
 void opencl_time_reset(OpenclQueue *q) {
-        OpenclKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
+        LaunchKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
 
         /* Kept for the next queue of this record: a reader may still be in it. */
         if (k)

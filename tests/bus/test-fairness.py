@@ -150,16 +150,6 @@ class Fairness(Case):
     def test_registrations_beside_introspection(self):
         self.check_registers(self.beside(path=PATH + "/queue", interface=INTROSPECTABLE, member="Introspect"))
 
-    def cpu_ns(self, function):
-        """What the service's own thread takes for it."""
-        def taken():
-            with open(f"/proc/{self.service.pid}/task/{self.service.pid}/schedstat", encoding="ascii") as f:
-                return int(f.read().split()[0])
-
-        before = taken()
-        function()
-        return taken() - before
-
     def test_an_object_costs_the_same_among_many(self):
         """Nothing that is said of a queue is sought among all the others of its group."""
         def tree():

@@ -196,8 +196,9 @@ static void case_captures(void) {
                 CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
                 for (int i = 0; i < 10; i++) {
                         CHECK(launch_on(s, p, i, 0) == 0);
-                        CHECK(launch_on(beside, q, i, 0) == 0);
-                        usleep(100); /* what looks has the time to look */
+                        CHECK(launch_on(beside, q, i, 100000) == 0);
+                        CHECK(cu.wait(beside) ==
+                                        0); /* while the other one captures: what looks has the time to look */
                 }
                 CHECK(cuStreamEndCapture(s, &g) == 0);
                 CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);

@@ -526,6 +526,16 @@ class Case(unittest.TestCase):
         self.assertIn(caught.exception.name, names, caught.exception.text)
         return caught.exception
 
+    def cpu_ns(self, function):
+        """What the service's own thread takes for it."""
+        def taken():
+            with open(f"/proc/{self.service.pid}/task/{self.service.pid}/schedstat", encoding="ascii") as f:
+                return int(f.read().split()[0])
+
+        before = taken()
+        function()
+        return taken() - before
+
     def assert_not_grown(self, before_kb, allowed_kb):
         if not grows_by_design():
             self.assertLess(rss_kb(self.service.pid) - before_kb, allowed_kb)

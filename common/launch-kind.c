@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Kinds of launches
+ */
+
+#include <stdatomic.h>
+
+#include "common/launch-kind.h"
+
+/* A mean follows the last samples. */
+#define MEAN_SAMPLES 8U
+
+/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little
+ * longer, and in full when it is so time and again: the bound shall follow what launches are, and not what happens
+ * to them. */
+#define ABOVE_MAX 2U
+
+static uint64_t mix(uint64_t x) {
+        x *= UINT64_C(0x9E3779B97F4A7C15);
+        return x ^ x >> 29;
+}
+
+uint64_t launch_kind(const void *what, uint64_t size) {
+        uint64_t magnitude = size > 0 ? 64 - (uint64_t) __builtin_clzll(size) : 0;
+
+        return mix(mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
+}
+
+static size_t place(uint64_t kind) {
+        return kind >> 32 & (LAUNCH_KINDS - 1);
+}
+
+uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind) {
+        const LaunchKind *e = &k->kinds[place(kind)];
+
+        return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind
+                        ? atomic_load_explicit(&e->mean_ns, memory_order_relaxed)
+                        : 0;
+}
+
+uint64_t launch_mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
+        uint32_t weight = CLAMP(*n, 1U, MEAN_SAMPLES);
+
+        *n = MIN(*n + 1, MEAN_SAMPLES);
+        return MAX(weight == 1 ? sample : (mean * (weight - 1) + sample) / weight, UINT64_C(1));
+}
+
+void launch_kind_learn(LaunchKinds *k, uint64_t kind, uint64_t ns) {
+        LaunchKind *e = &k->kinds[place(kind)];
+
+        if (atomic_load_explicit(&e->kind, memory_order_relaxed) != kind) {
+                atomic_store_explicit(&e->mean_ns, 0, memory_order_relaxed);
+                atomic_store_explicit(&e->kind, kind, memory_order_relaxed);
+                e->n = e->n_above = 0;
+        }
+        uint64_t mean = atomic_load_explicit(&e->mean_ns, memory_order_relaxed), most = mean + mean / 2;
+        e->n_above = e->n > 1 && ns > most ? e->n_above + 1 : 0;
+        if (e->n_above > 0 && e->n_above <= ABOVE_MAX)
+                ns = most;
+        atomic_store_explicit(&e->mean_ns, launch_mean_next(mean, &e->n, ns), memory_order_relaxed);
+}
