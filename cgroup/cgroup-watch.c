@@ -115,7 +115,7 @@ static void owner_gc(CgroupWatch *w, Owner *o) {
         }
         if (o->n_watched + o->n_waiting > 0)
                 return;
-        HASH_DEL(w->owners, o);
+        HASH_DEL(w->owners, o); /* NOLINT(clang-analyzer-core.NullDereference): o is one of them */
         free(o);
 }
 
