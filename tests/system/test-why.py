@@ -122,8 +122,24 @@ class Why(Case):
         # A unit with settings is a group, with nobody in it.
         run("xschedctl", "set", "--runtime", "alone.service", "weight=5")
         self.addCleanup(run, "xschedctl", "reset", "alone.service")
-        self.assertRegex(run("xschedctl", "explain", "alone"), rf"Waits +- *unregistered process {pid}: {words}")
+        words = rf"process {pid}: {words}"
+        self.check_is_said_of_the_unit(words)
+        # Nor does it hide behind another one of its unit that is registered.
+        with open(f"/sys/fs/cgroup{show('alone', 'ControlGroup')}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write(show(first.unit, "MainPID"))
+        group = self.call("GetGroup", "s", "alone.service")[0]
+        until(lambda: self.get("NClients", group, inside.GROUP) == 1, "it to be there")
+        self.check_is_said_of_the_unit(words)
         self.assertEqual(first.ask("run 1"), "ran")
+
+    def check_is_said_of_the_unit(self, words):
+        self.assertRegex(run("xschedctl", "--full", "explain", "alone"), rf"Waits +- *unregistered {words}")
+        self.assertRegex(run("xschedctl", "--full", "status", "alone"), rf"WHY\n\S*alone.service +- +{words}")
+        wait, = json.loads(run("xschedctl", "--json=short", "status", "alone"))["waits"]
+        self.assertRegex(wait["group"], "(^|/)alone.service$")
+        self.assertEqual((wait["reason"], wait["device"]), ("unregistered", ""))
+        self.assertRegex(wait["why"], words)
+        self.assertRegex(run("xschedctl", "show", "--value", "-p", "Unregistered", "alone"), rf"\A{words}")
 
     def test_nothing_is_left_of_it(self):
         """Who is registered says nothing of how he came to be so."""

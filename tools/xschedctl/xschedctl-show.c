@@ -149,6 +149,8 @@ static int fetch_settings(Ctl *c, const Target *t, Object *ret) {
                         r = value_append(&object.properties, value_string("Lifetime"));
                 if (r >= 0)
                         r = value_append(&object.properties, value_copy(entry->items + 1));
+                if (r >= 0)
+                        r = target_add_unregistered(c, t, &object);
                 if (r < 0) {
                         object_done(&object);
                         return ctl_fail("out of memory");
@@ -181,6 +183,10 @@ static int fetch_target(Ctl *c, const char *text, Objects *o) {
                 return ctl_call_failed(c, &error, r, text);
         if (t.kind == OBJECT_DEVICE && property_is_wanted(c, "Metrics"))
                 object_measure(c, &object);
+        if (t.kind == OBJECT_GROUP && target_add_unregistered(c, &t, &object) < 0) {
+                object_done(&object);
+                return ctl_fail("out of memory");
+        }
         return add_object(c, text ?: "the service", o, &object);
 }
 
@@ -220,8 +226,7 @@ int verb_show(Ctl *c, int argc, char *argv[]) {
 
 /* --- explain --- */
 
-/* `ret_why`: of a group in which nobody is registered, why not. */
-static int call_explain(Ctl *c, const char *who, Object *ret_object, char **ret_why, Value *ret) {
+static int call_explain(Ctl *c, const char *who, Object *ret_object, Value *ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
@@ -242,8 +247,8 @@ static int call_explain(Ctl *c, const char *who, Object *ret_object, char **ret_
                 r = value_read(reply, ret);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, who);
-        if (t.kind == OBJECT_GROUP && object_get_uint(ret_object, "NClients") == 0)
-                *ret_why = target_unregistered(c, &t);
+        if (t.kind == OBJECT_GROUP && target_add_unregistered(c, &t, ret_object) < 0)
+                return ctl_fail("out of memory");
         return 0;
 }
 
@@ -283,14 +288,16 @@ static int add_wait(Table *t, const char *device, const char *reason, const char
 }
 
 /* Ahead of what it has: why it has nothing of it just now. */
-static int add_waits(Table *t, const Value *waits) {
+static int add_waits(Table *t, const Object *o) {
+        const Value *waits = object_get(o, "Waits");
+        const char *unregistered = value_get_string(object_get(o, "Unregistered"));
         int r = 0;
 
         for (size_t i = 0; i < waits->n_items && r >= 0; i++) {
                 _cleanup_free_ char *why = wait_describe(waits->items + i);
                 r = add_wait(t, wait_device(waits->items + i), wait_reason(waits->items + i), why);
         }
-        return r;
+        return unregistered && r >= 0 ? add_wait(t, "", WAIT_UNREGISTERED, unregistered) : r;
 }
 
 int verb_explain(Ctl *c, int argc, char *argv[]) {
@@ -308,15 +315,13 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
         Value chain = {};
         _cleanup_(object_done)
         Object object = {};
-        _cleanup_free_ char *why = NULL;
         size_t winner = SIZE_MAX;
         int r;
 
-        r = call_explain(c, argv[0], &object, &why, &chain);
+        r = call_explain(c, argv[0], &object, &chain);
         if (r != 0)
                 return r;
-        if (add_waits(&t, object_get(&object, "Waits")) < 0 ||
-                        (why && add_wait(&t, "", "unregistered", why) < 0))
+        if (add_waits(&t, &object) < 0)
                 return ctl_fail("out of memory");
         /* What counts stands first, and that which it overrules stands below it. */
         for (size_t i = 0; i < chain.n_items; i++) {

@@ -188,11 +188,21 @@ static int show_status(Ctl *c, Snapshot *s, const Value *statistics, size_t n_ta
         return r < 0 ? ctl_fail("cannot print the status: %s", strerror(-r)) : 0;
 }
 
-static bool is_known(const Snapshot *s, const char *path) {
+static Object *find(const Snapshot *s, const char *path) {
         for (size_t i = 0; i < s->n_objects; i++)
                 if (streq(s->objects[i].path, path))
-                        return true;
-        return false;
+                        return s->objects + i;
+        return NULL;
+}
+
+static int look_at_target(Ctl *c, const Snapshot *s, const Target *t) {
+        Object *o = t->path ? find(s, t->path) : NULL;
+
+        if (t->path && !o)
+                return ctl_fail("%s: no such object", t->text);
+        return o && o->kind == OBJECT_GROUP && target_add_unregistered(c, t, o) < 0
+                        ? ctl_fail("out of memory")
+                        : 0;
 }
 
 static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
@@ -204,8 +214,8 @@ static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {
                 return ctl_fail("out of memory");
         for (int i = 0; i < n && r == 0; i++) {
                 r = target_resolve(c, names[i], 0, targets + i);
-                if (r == 0 && targets[i].path && !is_known(s, targets[i].path))
-                        r = ctl_fail("%s: no such object", names[i]);
+                if (r == 0)
+                        r = look_at_target(c, s, targets + i);
                 if (r == 0)
                         paths[i] = strempty(targets[i].path);
         }

@@ -235,8 +235,9 @@ static char *why_unit_unregistered(sd_bus *bus, const char *unit) {
         return NULL;
 }
 
-/* The processes of another machine are none that we could look at. */
-char *target_unregistered(Ctl *c, const Target *t) {
+/* "process PID: " and what the first process of its unit that is not registered says of that. NULL: none does. The
+ * processes of another machine are none that we could look at; and of a slice with clients they may be thousands. */
+static char *target_unregistered(Ctl *c, const Target *t, bool has_clients) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *bus = NULL;
         const char *unit = t->name;
@@ -245,11 +246,18 @@ char *target_unregistered(Ctl *c, const Target *t) {
                 return NULL;
         if (unit[0] == '/')
                 unit = c->user_bus ? strrchr(unit, '/') + 1 : unit_of_path(unit);
-        return unit ? why_unit_unregistered(bus, unit) : NULL;
+        return unit && !(has_clients && endswith(unit, ".slice")) ? why_unit_unregistered(bus, unit) : NULL;
+}
+
+int target_add_unregistered(Ctl *c, const Target *t, Object *group) {
+        _cleanup_free_ char *why = target_unregistered(c, t, object_get_uint(group, "NClients") > 0);
+        int r = why ? value_append(&group->properties, value_string("Unregistered")) : 0;
+
+        return why && r >= 0 ? value_append(&group->properties, value_string(why)) : r;
 }
 
 int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e) {
-        _cleanup_free_ char *why = target_unregistered(c, t);
+        _cleanup_free_ char *why = target_unregistered(c, t, false);
 
         if (why)
                 return ctl_fail("%s: no such group: nothing that is scheduled runs there: %s", t->text, why);

@@ -27,9 +27,9 @@ int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char 
  * EXIT_FAILURE. */
 int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e);
 
-/* Of a group: "process PID: " and what the first process of its unit that is not registered says of that. NULL: none
- * does. */
-char *target_unregistered(Ctl *c, const Target *t);
+/* Gives a group's object, beside what it has from the bus, a property Unregistered where a process of its unit is no
+ * client and says why: "process PID: " and what it says. 0 or -ENOMEM. */
+int target_add_unregistered(Ctl *c, const Target *t, Object *group);
 
 void target_done(Target *t);
 

@@ -99,6 +99,19 @@ static int add_wait(Table *t, const Object *group, const Value *wait) {
         return 0;
 }
 
+static int add_unregistered(Table *t, const Object *group, const char *why) {
+        Value *cells = table_add(t, TABLE_NO_PARENT);
+
+        if (!cells)
+                return -ENOMEM;
+        cells[COLUMN_GROUP] = value_copy(object_get(group, "Name"));
+        cells[COLUMN_DEVICE] = value_string("");
+        cells[COLUMN_REASON] = value_string(WAIT_UNREGISTERED);
+        cells[COLUMN_BY] = value_string("");
+        cells[COLUMN_WHY] = value_string(why);
+        return 0;
+}
+
 int list_waits(const Snapshot *s, Table *ret) {
         static const Column columns[] = {
                         [COLUMN_GROUP] = {"WAITING", "group", CELL_PLAIN, COLUMN_ELASTIC},
@@ -107,7 +120,7 @@ int list_waits(const Snapshot *s, Table *ret) {
                         [COLUMN_BY] = {"", "by", CELL_PLAIN, COLUMN_JSON},
                         [COLUMN_FOR] = {"", "for_usec", CELL_USEC, COLUMN_JSON},
                         [COLUMN_LEFT] = {"", "left_usec", CELL_USEC, COLUMN_JSON},
-                        [COLUMN_WHY] = {"WHY", NULL, CELL_PLAIN, COLUMN_TEXT | COLUMN_ELASTIC},
+                        [COLUMN_WHY] = {"WHY", "why", CELL_PLAIN, COLUMN_ELASTIC},
         };
         const Object *o;
 
@@ -120,6 +133,10 @@ int list_waits(const Snapshot *s, Table *ret) {
                         if (r < 0)
                                 return r;
                 }
+                if (value_get_string(object_get(o, "Unregistered")) &&
+                                add_unregistered(ret, o, value_get_string(object_get(o, "Unregistered"))) <
+                                                0)
+                        return -ENOMEM;
         }
         return 0;
 }

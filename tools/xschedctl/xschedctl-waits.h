@@ -12,11 +12,15 @@
  * priority". A new string, NULL without memory. */
 char *wait_describe(const Value *wait);
 
+/* The reason of what the service knows nothing of: a process of the group that is no client. It is the tool's own. */
+#define WAIT_UNREGISTERED "unregistered"
+
 /* Never NULL. */
 const char *wait_device(const Value *wait);
 const char *wait_reason(const Value *wait);
 
-/* Those of all groups: what is scheduled on its own is in one of them. The caller owns *ret, also on failure. 0 or a
+/* Those of all groups: what is scheduled on its own is in one of them; and who is not registered, where a group has
+ * Unregistered (xschedctl-target.h). The caller owns *ret, also on failure. 0 or a
  * negative errno. */
 int list_waits(const Snapshot *s, Table *ret);
 
