@@ -203,17 +203,33 @@ class Order(Case):
         later = self.client(unit="later.service")
         self.check_first(later, early)
 
+    def narrow(self, columns):
+        t = Terminal("list-groups", "--no-pager", columns=columns)
+        self.assertEqual(t.wait(), 0)
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", t.text).replace("\r", "").splitlines()
+        self.assertLessEqual(max(map(len, lines)), columns, lines)
+        return lines
+
     def test_engines_on_a_narrow_terminal(self):
         """Containers and Slurm's jobs have a column that gives way; all of it fits 80 columns, and --full shows what is left out."""
         container = "0123456789abcdef" * 4
         for name in (f"docker-{container}.scope", f"libpod-{container[::-1]}.scope"):
             self.client(command=["systemd-run", "--quiet", "--scope", f"--unit={name}"], unit=name)
+        task = "/system.slice/slurmstepd.scope/job_123456/step_0/user/task_0"
+        os.makedirs(f"/sys/fs/cgroup{task}")
+        self.addCleanup(lambda: [os.rmdir(f"/sys/fs/cgroup{'/'.join(task.split('/')[:n])}") for n in range(7, 2, -1)])
+        enter = f'echo $$ >/sys/fs/cgroup{task}/cgroup.procs && shift && exec "$@"'
+        self.client(command=["sh", "-c", enter, "sh"], unit="task_0")
+        self.addCleanup(self.tearDown)  # before the cgroups go
         whole = run("xschedctl", "list-groups")
         self.assertIn(f" docker:{container} ", whole)
-        t = Terminal("list-groups", "--no-pager", columns=80)
-        self.assertEqual(t.wait(), 0)
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", t.text).replace("\r", "").splitlines()
-        self.assertLessEqual(max(map(len, lines)), 80, lines)
+        self.assertIn(f"{task} ", whole)
+        lines = self.narrow(80)
+        # In the tree what is above says the rest of the name; and the deeper it is, the less is to be drawn of it.
+        self.assertTrue(any(re.search("─job_123456 +slurm:123456 ", i) for i in lines), lines)
+        self.assertTrue(any(re.search("─(user/)?task_0 ", i) for i in lines), lines)
+        for columns in range(64, 80):
+            self.assertEqual(len(self.narrow(columns)), len(lines))
         self.assertLessEqual({"GROUP", "ENGINE", "STATE", "CLASS", "PRIO", "WEIGHT", "CLIENTS", "GPU"}, set(lines[0].split()))
         self.assertNotIn("PREEMPTED", lines[0].split())
         self.assertEqual(len(lines), len(whole.splitlines()))

@@ -20,6 +20,7 @@
 
 #define ELASTIC_MIN 8U
 #define TREE_MIN    24U
+#define NAME_MIN    8U /* of a row in a tree, beside the lines */
 #define COLUMNS_MAX 32U
 
 void table_done(Table *t) {
@@ -221,6 +222,33 @@ static size_t row_depth(const Table *t, size_t row) {
         return depth;
 }
 
+/* Below which row it is drawn. */
+static size_t row_shown_parent(const Table *t, size_t row) {
+        size_t parent = t->rows[row].parent;
+
+        while (parent != TABLE_NO_PARENT && row_depth(t, parent) >= t->depth_max)
+                parent = t->rows[parent].parent;
+        return parent;
+}
+
+/* How far the lines of the tree reach into its cell. */
+static size_t cell_indent(const Table *t, size_t row, size_t column) {
+        return t->columns[column].flags & COLUMN_TREE ? 2 * MIN(row_depth(t, row), t->depth_max) : 0;
+}
+
+/* Of a path that stands below the path that it is in: what that does not say already. A part of its text. */
+static const char *cell_rest(const Table *t, char *const *texts, size_t row, size_t column) {
+        size_t parent = t->columns[column].flags & COLUMN_TREE ? row_shown_parent(t, row) : TABLE_NO_PARENT;
+        const char *text = texts[row * t->n_columns + column],
+                   *above = parent != TABLE_NO_PARENT ? texts[parent * t->n_columns + column] : NULL;
+        size_t n = above ? strlen(above) : 0;
+
+        if (n == 1 && above[0] == '/')
+                n = 0;
+        return text && above && strncmp(text, above, n) == 0 && text[n] == '/' && text[n + 1] ? text + n + 1
+                                                                                              : text;
+}
+
 /* Texts of all cells that are shown, row by row; NULL in the others. */
 static char **table_format(const Table *t, size_t n_rows) {
         char **texts = calloc(n_rows * t->n_columns + 1, sizeof(char *));
@@ -233,62 +261,91 @@ static char **table_format(const Table *t, size_t n_rows) {
         return texts;
 }
 
-static void column_widths(const Table *t, char **texts, size_t n_rows, bool heading, size_t *widths) {
+static void column_widths(
+                const Table *t, char **texts, size_t n_rows, bool heading, bool rest, size_t *widths) {
         for (size_t i = 0; i < t->n_columns; i++) {
                 widths[i] = heading && column_is_shown(t, i) ? strlen(t->columns[i].title) : 0;
                 for (size_t r = 0; r < n_rows; r++) {
-                        const char *text = texts[r * t->n_columns + i];
-                        size_t tree = t->columns[i].flags & COLUMN_TREE ? 2 * row_depth(t, r) : 0;
+                        const char *text = rest ? cell_rest(t, texts, r, i) : texts[r * t->n_columns + i];
 
                         if (text)
-                                widths[i] = MAX(widths[i], text_width(text) + tree);
+                                widths[i] = MAX(widths[i], text_width(text) + cell_indent(t, r, i));
                 }
         }
 }
 
-/* What it needs at least, with the space before the next one. The tree says where a row belongs. */
+/* What it needs at least. The tree says where a row belongs. */
 static size_t column_least(const Column *c, size_t width) {
-        return 1 +
-                        (c->flags & COLUMN_ELASTIC ? MIN(width,
-                                                                     c->flags & COLUMN_TREE ? TREE_MIN
-                                                                                            : ELASTIC_MIN)
-                                                   : width);
+        if (!(c->flags & COLUMN_ELASTIC))
+                return width;
+        return MIN(width, c->flags & COLUMN_TREE ? TREE_MIN : ELASTIC_MIN);
 }
 
-/* Leaves out what can be left out, one column after the other, until the rest has room. */
+/* With a space between two. */
+static bool columns_fit(const Table *t, const size_t *widths, size_t width) {
+        size_t total = 0;
+
+        for (size_t i = 0; i < t->n_columns; i++)
+                if (column_is_shown(t, i))
+                        total += widths[i] + 1;
+        return total <= width + 1;
+}
+
+/* Leaves out what can be left out, one column after the other, until the rest has room; the last one also before others
+ * are cut for it. */
 static void columns_hide(Table *t, const size_t *widths, size_t width) {
         for (;;) {
-                size_t total = 0, last = SIZE_MAX;
+                size_t total = 0, last = SIZE_MAX, n = 0;
 
                 for (size_t i = 0; i < t->n_columns; i++) {
                         if (!column_is_shown(t, i))
                                 continue;
-                        total += column_least(t->columns + i, widths[i]);
-                        if (t->columns[i].flags & COLUMN_WIDE)
+                        total += column_least(t->columns + i, widths[i]) + 1;
+                        if (t->columns[i].flags & COLUMN_WIDE) {
                                 last = i;
+                                n++;
+                        }
                 }
-                if (total <= width + 1 || last == SIZE_MAX)
+                if (n == 0 || (total <= width + 1 && (n > 1 || columns_fit(t, widths, width))))
                         return;
                 t->hidden |= UINT32_C(1) << last;
         }
 }
 
-/* The widest elastic column gives way first, until all fit or none can give more. */
+/* The widest elastic column gives way first, the tree below its least only when no other can; until all fit or none
+ * can give more. */
 static void columns_shrink(const Table *t, size_t *widths, size_t width) {
-        for (;;) {
-                size_t total = 0, widest = SIZE_MAX;
+        while (!columns_fit(t, widths, width)) {
+                size_t widest = SIZE_MAX, last = SIZE_MAX;
 
                 for (size_t i = 0; i < t->n_columns; i++) {
-                        if (!column_is_shown(t, i))
+                        if (!column_is_shown(t, i) || !(t->columns[i].flags & COLUMN_ELASTIC))
                                 continue;
-                        total += widths[i] + 1;
-                        if ((t->columns[i].flags & COLUMN_ELASTIC) && widths[i] > ELASTIC_MIN &&
-                                        (widest == SIZE_MAX || widths[i] > widths[widest]))
-                                widest = i;
+                        if (widths[i] > column_least(t->columns + i, widths[i])) {
+                                if (widest == SIZE_MAX || widths[i] > widths[widest])
+                                        widest = i;
+                        } else if (widths[i] > ELASTIC_MIN)
+                                last = i;
                 }
-                if (total <= width + 1 || widest == SIZE_MAX)
+                if (widest == SIZE_MAX)
+                        widest = last;
+                if (widest == SIZE_MAX)
                         return;
                 widths[widest]--;
+        }
+}
+
+/* From the last row on, as a row's rest is told by the whole text above it. */
+static void column_cut(const Table *t, char **texts, size_t n_rows, size_t column, size_t width) {
+        for (size_t r = n_rows; r-- > 0;) {
+                char **text = texts + r * t->n_columns + column;
+                const char *rest = cell_rest(t, texts, r, column);
+                size_t indent = cell_indent(t, r, column);
+
+                if (!rest)
+                        continue;
+                memmove(*text, rest, strlen(rest) + 1);
+                *text = ellipsize(*text, width > indent ? width - indent : 1);
         }
 }
 
@@ -297,17 +354,19 @@ static void table_fit(Table *t, char **texts, size_t n_rows, bool heading, size_
 
         if (width == 0 || t->n_columns > ELEMENTSOF(widths))
                 return;
-        column_widths(t, texts, n_rows, heading, widths);
+        column_widths(t, texts, n_rows, heading, false, widths);
+        if (columns_fit(t, widths, width))
+                return;
+        column_widths(t, texts, n_rows, heading, true, widths);
         columns_hide(t, widths, width);
         columns_shrink(t, widths, width);
-        for (size_t r = 0; r < n_rows; r++)
-                for (size_t i = 0; i < t->n_columns; i++) {
-                        char **text = texts + r * t->n_columns + i;
-                        size_t tree = t->columns[i].flags & COLUMN_TREE ? 2 * row_depth(t, r) : 0;
-
-                        if (*text && (t->columns[i].flags & COLUMN_ELASTIC))
-                                *text = ellipsize(*text, widths[i] > tree ? widths[i] - tree : 1);
-                }
+        for (size_t i = 0; i < t->n_columns; i++) {
+                if (!column_is_shown(t, i) || !(t->columns[i].flags & COLUMN_ELASTIC))
+                        continue;
+                if (t->columns[i].flags & COLUMN_TREE)
+                        t->depth_max = widths[i] > NAME_MIN ? (widths[i] - NAME_MIN) / 2 : 0;
+                column_cut(t, texts, n_rows, i, widths[i]);
+        }
 }
 
 static int table_add_columns(const Table *t, struct libscols_table *st) {
@@ -336,7 +395,7 @@ static int table_add_lines(const Table *t, struct libscols_table *st, char **tex
         if (!lines)
                 return -ENOMEM;
         for (size_t r = 0; r < n_rows; r++) {
-                size_t parent = t->rows[r].parent, column = 0;
+                size_t parent = row_shown_parent(t, r), column = 0;
 
                 lines[r] = scols_table_new_line(st, parent == TABLE_NO_PARENT ? NULL : lines[parent]);
                 if (!lines[r])
@@ -376,6 +435,7 @@ int table_print(const Table *table, FILE *f, size_t width, size_t n_rows, bool h
         char **texts;
         int r = -ENOMEM;
 
+        t->depth_max = SIZE_MAX;
         n_rows = MIN(n_rows, t->n_rows);
         if (n_rows == 0) {
                 if (heading)

@@ -47,7 +47,9 @@ typedef struct Table {
         size_t n_columns;
         Row *rows;
         size_t n_rows;
-        uint32_t hidden; /* columns without room; the table's own business */
+        /* The table's own business: */
+        uint32_t hidden;  /* columns without room */
+        size_t depth_max; /* deeper rows stand at this depth, where there is no room for more */
 } Table;
 
 #define TABLE_INIT(c)                                                                                       \
