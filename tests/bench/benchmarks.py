@@ -293,15 +293,22 @@ def run_cuda(options):
 
 
 def run_text(program, *arguments, session=False):
-    """A benchmark that prints what people read: kept as it is. "LAYER" among the arguments is the OpenCL layer's path."""
+    """A benchmark that prints what people read: kept as it is. Words in capitals among the arguments become paths; of a
+    layer that was not built nothing is said."""
 
     def runner(options):
         exe = os.path.join(options.build, "tests", "bench", program)
         if not os.path.exists(exe):
             print(f"{os.path.relpath(exe)} was not built: left out", file=sys.stderr)
             return
-        paths = {"LAYER": "shim/libxsched-opencl.so", "KFD-LAYER": "shim/libxsched-kfd.so", "KFDSIM": "tests/kfdsim/libkfdsim.so"}
+        paths = {
+            "LAYER": "shim/libxsched-opencl.so",
+            "KFD-LAYER": "shim/libxsched-kfd.so",
+            "CUDA-LAYER": "shim/libxsched-cuda.so",
+            "KFDSIM": "tests/kfdsim/libkfdsim.so",
+        }
         words = [os.path.join(options.build, paths[word]) if word in paths else word for word in arguments]
+        words = [word for word in words if "libxsched-" not in word or os.path.exists(word)]
         command = in_session(options, program, *words) if session else [exe, *words]
         keep(options, program.replace("bench-", ""), command, run(command))
 
@@ -317,6 +324,7 @@ BENCHMARKS = {
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
     "gate": run_text("bench-gate"),
+    "exec": run_text("bench-exec", "LAYER", "CUDA-LAYER", "KFD-LAYER"),
     "amd-sim": run_amd_sim,
     "preempt": run_preempt,
     "decision": run_decision,
@@ -470,6 +478,12 @@ LAUNCH_NOTE = (
     "launch and finish, 2.5x pipelined.\n"
 )
 
+EXEC_NOTE = (
+    "System calls of /bin/true from its exec to its end, without a layer and with each of them preloaded. "
+    "What is added is what mapping any library takes: a layer does nothing before the first queue. "
+    "A test fails when one adds more than 8.\n"
+)
+
 ACCOUNTING_NOTE = """A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. \
 Sums over all turns; how far off is from itself says how much the rest is worth.\n"""
 
@@ -480,6 +494,7 @@ SECTIONS = [
     ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
     ("What is in flight when others want the device", "", ["bound-.*"], lambda record: render_bound(record, table) + provenance(record)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
+    ("A program that makes no queue", EXEC_NOTE, ["exec"], render_text),
     ("Counting a program that is alone", ACCOUNTING_NOTE, ["accounting"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
     ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], lambda record: render_preempt(record, table) + provenance(record)),
