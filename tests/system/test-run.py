@@ -292,6 +292,8 @@ class UserManager(Run):
         self.assertEqual(self.get("Priority", path, CLIENT), -4)
         self.assertIn("access denied", self.as_user("xschedctl", "--user", "set", "mine.scope", "priority=4", status=1).stderr)
         self.assertIn("is not running", self.as_user("xschedctl", "--user", "set", "other.scope", "priority=-4", status=1).stderr)
+        # Which scheduler that is: the user has none.
+        self.assertIn("on the system bus: ", self.as_user("xschedctl", "--user", "status").stdout)
         self.assertEqual(c.ask("run 1"), "ran")
 
     def test_where_the_user_has_no_manager(self):

@@ -39,12 +39,12 @@ const char *ctl_bus_address(const Ctl *c) {
 
 const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size) {
         const char *address = ctl_bus_address(c);
+        bool user = c->user_bus && !c->bus_is_system_after_all;
 
         if (c->host || c->machine)
-                snprintf(buf, size, "the %s bus of %s", c->user_bus ? "user" : "system",
-                                c->host ?: c->machine);
+                snprintf(buf, size, "the %s bus of %s", user ? "user" : "system", c->host ?: c->machine);
         else if (!address)
-                return c->user_bus ? "the user bus" : "the system bus";
+                return user ? "the user bus" : "the system bus";
         else
                 snprintf(buf, size, "the bus %s", address);
         return buf;
