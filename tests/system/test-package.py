@@ -92,9 +92,17 @@ class Package(Case):
         self.assertEqual(c.ask("run 1"), "ran")
 
     def test_4_as_a_distribution_tests_it(self):
-        """debian/tests, by hand."""
-        for name in ("service", "library"):
-            self.assertEqual(run("/usr/bin/python3", "-B", f"/mnt/source/debian/tests/{name}"), f"{name}: passed\n")
+        """As autopkgtest does it, which wants a mirror: each test of debian/tests/control, with what it depends on."""
+        with open("/mnt/source/debian/tests/control", encoding="utf-8") as f:
+            stanzas = [dict(i.split(": ", 1) for i in stanza.splitlines()) for stanza in f.read().strip().split("\n\n")]
+        self.assertEqual([s["Tests"] for s in stanzas], ["service", "library"])
+        for s in stanzas:
+            for package in s["Depends"].split(", "):
+                status = run("dpkg-query", "--show", "--showformat=${db:Status-Status}", package)
+                self.assertEqual(status, "installed", package)
+            test = f"/mnt/source/debian/tests/{s['Tests']}"
+            self.assertTrue(os.access(test, os.X_OK), test)
+            self.assertEqual(run(test, env={**ENVIRONMENT, "PYTHONDONTWRITEBYTECODE": "1"}), f"{s['Tests']}: passed\n")
 
     def test_5_purged_it_leaves_only_what_is_not_its_own(self):
         with open("/etc/xsched/classes.d/mine.class", "w", encoding="utf-8") as f:
