@@ -174,6 +174,41 @@ class Attacks(Case):
         self.assert_cheap([attacker], 0.15, 2)
         self.assertNotIn("disconnected", self.service.messages())
 
+    def test_who_keeps_it_busy_gets_no_real_time_process(self):
+        """Beside a storm it is in real time, as that costs it little. What keeps it busy all the same ends that."""
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        except PermissionError:
+            self.skipTest("no real time is to be had here")
+        self.high.edge(1)
+        self.until_policy(os.SCHED_RR)
+        self.attack("-c", 8, "-q", 2, "storm")
+        until(lambda: "more edges than a user's budget" in self.service.messages())
+        self.until_policy(os.SCHED_RR)
+        # Of queues there are as many as a dump is long, and one follows the other.
+        self.raw().queues(fewer(1000), "pci:0000:09:00.0")
+        pending = []
+
+        def dump():
+            while len(pending) < 8:
+                pending.append(self.c.send(NAME, PATH, MANAGER, "Dump"))
+            os.close(self.c.reply(pending.pop(0))[0])
+
+        self.until_policy(os.SCHED_OTHER, dump)
+        while pending:
+            os.close(self.c.reply(pending.pop(0))[0])
+        self.until_policy(os.SCHED_RR)
+
+    def until_policy(self, policy, meanwhile=lambda: None):
+        """What it is scheduled as it looks at between two turns: there is one for each call."""
+        def look():
+            meanwhile()
+            self.get("NClients")
+            return os.sched_getscheduler(self.service.pid) & ~os.SCHED_RESET_ON_FORK == policy
+
+        until(look, f"it to be scheduled as {policy}")
+
     def test_storms_of_several_users(self):
         # Beyond their budgets, all of them share one.
         self.assert_cheap([self.attack("-c", 4, "storm", uid=u) for u in USERS[2:6]], 0.15, 2)
