@@ -46,6 +46,7 @@ typedef struct Walk {
         PodQos qos;        /* of that */
         const char *above; /* the component before */
         size_t above_n;
+        size_t end; /* of this component, in the path */
 } Walk;
 
 /* --- text --- */
@@ -124,12 +125,14 @@ static Container *current(const Walk *w) {
 /* The level that the next fact belongs to: a job comes before its pods, a pod before its container; what comes after a
  * container lies within it. NULL: too deep. */
 static Container *level(Walk *w) {
-        if (w->n > 0 && w->levels[w->n - 1].engine == CONTAINER_NONE)
+        if (w->n > 0 && w->levels[w->n - 1].engine == CONTAINER_NONE) {
+                w->levels[w->n - 1].end = w->end;
                 return w->levels + w->n - 1;
+        }
         if (w->n >= CONTAINER_LEVELS_MAX)
                 return NULL;
         Container *c = w->levels + w->n++;
-        *c = (Container){.delegated = w->user || w->n > 1};
+        *c = (Container){.delegated = w->user || w->n > 1, .end = w->end};
         return c;
 }
 
@@ -281,8 +284,10 @@ static bool scan_slurm(Walk *w, const char *s, size_t n) {
                 return true;
         }
         c = current(w);
-        if (c && c->slurm_job[0] != '\0' && c->engine == CONTAINER_NONE && cut_prefix(&s, &n, "step_"))
+        if (c && c->slurm_job[0] != '\0' && c->engine == CONTAINER_NONE && cut_prefix(&s, &n, "step_")) {
+                c->end = w->end;
                 return copy(c->slurm_step, sizeof(c->slurm_step), s, n);
+        }
         return false;
 }
 
@@ -303,6 +308,7 @@ size_t container_parse(const char *cgroup, Container levels[static CONTAINER_LEV
         for (const char *p = cgroup; *p;) {
                 p += strspn(p, "/");
                 size_t n = strcspn(p, "/");
+                w.end = (size_t) (p - cgroup) + n;
                 scan(&w, p, n);
                 w.above = p;
                 w.above_n = n;

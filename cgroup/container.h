@@ -12,7 +12,8 @@
  *
  * A path can tell of several, one within the other: a node of "kind" is a container that has pods. container_parse()
  * tells all levels, the outermost first. Who may believe what: the outermost level was named by whoever manages the
- * host's cgroups, which is root. What is `delegated` was named by the owner of a subtree, who can call it what he
+ * host's cgroups, which is root, unless that one has given the cgroup away in which it is: which the path does not
+ * tell (`end` is for who knows). What is `delegated` was named by the owner of a subtree, who can call it what he
  * likes: it can serve to lower, never to raise.
  */
 
@@ -58,6 +59,7 @@ typedef struct Container {
         char slurm_job[CONTAINER_JOB_MAX];  /* "4711" */
         char slurm_step[CONTAINER_JOB_MAX]; /* "0", "batch", "extern", "interactive" */
         bool delegated;
+        size_t end; /* of the path: of the last name that tells of it */
 } Container;
 
 #define CONTAINER_LEVELS_MAX 4U

@@ -4,7 +4,9 @@
  * [Match] for one client: classes that its group does not have, and that lower it all the same
  */
 
+#include "cgroup/cgroup-path.h"
 #include "client.h"
+#include "named.h"
 #include "service/settings/config.h"
 
 static void take_class(const Class *class, const MatchFacts *facts, Settings *ret, char **ret_detail) {
@@ -17,6 +19,12 @@ static void take_class(const Class *class, const MatchFacts *facts, Settings *re
         (void) match_explain(&class->match, facts, ret_detail);
 }
 
+static size_t believed(const Client *c) {
+        const Origin *o = c->group->origin;
+
+        return o && streq(o->path, c->peer.cgroup) ? named_by_root(o) : cgroup_path_trusted(c->peer.cgroup);
+}
+
 /* By what cannot be believed. */
 static void match_advised(Client *c, const Classes *classes) {
         const Class *class = NULL;
@@ -27,7 +35,7 @@ static void match_advised(Client *c, const Classes *classes) {
                 (void) peer_read_executable(&c->peer);
         if (classes->any_match) {
                 match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
-                match_facts_trusted(c->peer.cgroup, c->peer.uid, &trusted);
+                match_facts_trusted(c->peer.cgroup, believed(c), c->peer.uid, &trusted);
                 class = classes_match(classes, &all, &trusted);
         }
         take_class(class, &all, &c->advised, &c->advised_detail);
@@ -41,7 +49,7 @@ static void match_bound(Client *c, const Classes *classes) {
         MatchFacts facts;
 
         if (classes->any_match && g->origin) {
-                match_facts_trusted(g->origin->path, c->peer.uid, &facts);
+                match_facts_trusted(g->origin->path, named_by_root(g->origin), c->peer.uid, &facts);
                 class = classes_match(classes, &facts, NULL);
                 if (class && settings_has(&g->match, SETTINGS_CLASS) && streq(class->name, g->match.class))
                         class = NULL;

@@ -14,6 +14,7 @@
 #include "gone.h"
 #include "group-totals.h"
 #include "job.h"
+#include "named.h"
 #include "observer.h"
 #include "service/base/auth.h"
 #include "service/settings/config.h"
@@ -143,7 +144,7 @@ static bool group_match(Group *g) {
         MatchFacts facts;
 
         if (group_can_match(g)) {
-                match_facts_trusted(g->origin->path,
+                match_facts_trusted(g->origin->path, named_by_root(g->origin),
                                 group_is_inner(g) ? group_tree_owner(g) : group_owner(g), &facts);
                 c = classes_match(&g->manager->config->classes, &facts, NULL);
         }

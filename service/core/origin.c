@@ -10,6 +10,7 @@
 
 #include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
+#include "cgroup/cgroup-path.h"
 #include "common/conf-parser.h"
 #include "gone.h"
 #include "job.h"
@@ -156,6 +157,7 @@ static void log_refused(const Origin *o, uid_t owner) {
 /* Whether anything changed. */
 static bool read_attrs(Origin *o) {
         const Settings attr = o->attr, lowered = o->lowered;
+        const OriginOwner former = o->owner;
         _cleanup_free_ char *directory = NULL;
         uid_t owner = 0;
 
@@ -163,7 +165,8 @@ static bool read_attrs(Origin *o) {
         int r = cgroup_directory(o->path, &directory);
         if (r >= 0)
                 r = cgroup_attr_read(directory, origin_take_attribute, o, &owner);
-        if (r >= 0 && owner != 0) {
+        o->owner = r < 0 ? ORIGIN_OWNER_UNKNOWN : owner == 0 ? ORIGIN_OWNER_ROOT : ORIGIN_OWNER_OTHER;
+        if (o->owner == ORIGIN_OWNER_OTHER) {
                 o->lowered = o->attr;
                 o->attr = SETTINGS_NULL;
         }
@@ -171,7 +174,7 @@ static bool read_attrs(Origin *o) {
                 log_refused(o, owner);
                 return true;
         }
-        return !settings_is_equal(&attr, &o->attr);
+        return o->owner != former || !settings_is_equal(&attr, &o->attr);
 }
 
 static void origin_changed(Origin *o);

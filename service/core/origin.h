@@ -21,6 +21,12 @@
 
 typedef struct Origin Origin;
 
+typedef enum OriginOwner {
+        ORIGIN_OWNER_UNKNOWN, /* there is no directory, or none to be seen */
+        ORIGIN_OWNER_ROOT,
+        ORIGIN_OWNER_OTHER, /* or anybody */
+} OriginOwner;
+
 struct Origin {
         Manager *manager;
         Origin *parent;
@@ -32,6 +38,7 @@ struct Origin {
         Settings environment; /* what of `property` its processes have in their environment, too */
         Settings attr;        /* where root owns the directory */
         Settings lowered;     /* where another user does: these only lower */
+        OriginOwner owner;    /* of the directory: who makes, and names, cgroups in there */
         Settings told;        /* by processes of a user's manager, of its unit: these, too (user-units.h) */
         int attr_watch;       /* its number; 0: none */
         char *file_detail;    /* the last file that said something */

@@ -199,14 +199,14 @@ int match_copy(const Match *m, Match *ret) {
 
 /* --- asking --- */
 
-void match_facts_trusted(const char *cgroup, uid_t uid, MatchFacts *ret) {
+void match_facts_trusted(const char *cgroup, size_t named, uid_t uid, MatchFacts *ret) {
         Container levels[CONTAINER_LEVELS_MAX];
 
         *ret = (MatchFacts){.cgroup = strempty(cgroup), .uid = uid};
-        ret->cgroup_size = cgroup_path_trusted(ret->cgroup);
+        ret->cgroup_size = MIN(cgroup_path_trusted(ret->cgroup), named);
         size_t n = container_parse(ret->cgroup, levels);
         for (size_t i = 0; i < n; i++)
-                if (!levels[i].delegated)
+                if (!levels[i].delegated && levels[i].end <= named)
                         ret->levels[ret->n_levels++] = levels[i];
 }
 

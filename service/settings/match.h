@@ -66,8 +66,9 @@ typedef struct MatchFacts {
         size_t n_levels;
 } MatchFacts;
 
-/* What can be believed: `cgroup` as far as root has named it. The strings stay the caller's. */
-void match_facts_trusted(const char *cgroup, uid_t uid, MatchFacts *ret);
+/* What can be believed: `cgroup` as far as root has named it, which are `named` bytes at most. The strings stay the
+ * caller's. */
+void match_facts_trusted(const char *cgroup, size_t named, uid_t uid, MatchFacts *ret);
 /* All that can be seen. */
 void match_facts_all(const char *cgroup, uid_t uid, const char *executable, MatchFacts *ret);
 

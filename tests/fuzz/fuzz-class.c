@@ -61,7 +61,7 @@ static void check_classes(const Classes *classes) {
                 check_settings(&classes->classes[i].settings);
         for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
                 match_facts_all(paths[i], 1, "/usr/bin/x", &all);
-                match_facts_trusted(paths[i], 1, &trusted);
+                match_facts_trusted(paths[i], SIZE_MAX, 1, &trusted);
                 const Class *c = classes_match(classes, &trusted, NULL);
                 require(!c || !c->match.broken);
                 c = classes_match(classes, &all, &trusted);

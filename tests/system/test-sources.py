@@ -12,6 +12,14 @@ from inside import CLIENT, GROUP, NAME, PATH, Case, run, show, until, write
 MANUAL = "/mnt/source/man/xsched.conf.5.scd"
 CLASSES = "/etc/xsched/classes.d"
 UP, DOWN = 7, -7
+ID, POD = "0123456789abcdef" * 4, "01234567_89ab_cdef_0123_456789abcdef"
+# How engines call cgroups, and what of [Match] says the same.
+ENGINES = (
+    ("docker-" + ID + ".scope", "Container=docker:*"),
+    (f"kubepods.slice/kubepods-pod{POD}.slice/cri-containerd-{ID}.scope", "Pod=guaranteed:*"),
+    (f"kubepods/burstable/pod{POD.replace('_', '-')}/{ID}", "Pod=burstable:*"),
+    ("node_slurmstepd.scope/job_7/step_0/user/task_0", "SlurmJob=7"),
+)
 
 
 def rows():
@@ -138,6 +146,28 @@ class Sources(Case):
         self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nUnit=agent-*.service\nUser=alice\n", self.reload)
         return self.start()[2]
 
+    def in_class(self, value, match):
+        self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\n{match}\n", self.reload)
+
+    def engine_of_root(self, name, match, value):
+        """Cgroups of an engine, in which a process of a user's runs."""
+        self.in_class(value, match)
+        client = self.start()[2]
+        place = "/system.slice/" + name
+        os.makedirs(lowering.CGROUPS + place, exist_ok=True)
+        with open(f"{lowering.CGROUPS}{place}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write(str(self.get("PID", client, CLIENT)))
+        until(lambda: self.get("Group", client, CLIENT) == place, "it to be the engine's")
+        return client
+
+    def engine_of_user(self, name, match, value):
+        """The same names, in what is delegated to her."""
+        self.in_class(value, match)
+        agent, home, client = self.start()
+        agent.move(f"{home}/{name}")
+        until(lambda: self.get("Group", client, CLIENT) == f"{home}/{name}", "her to be there")
+        return client
+
     def match_of_executable(self, value):
         name = os.path.realpath("/usr/bin/python3")
         self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nExecutable={os.path.basename(name)} python3\n", self.reload)
@@ -209,9 +239,21 @@ class Sources(Case):
         "the process's environment, hints, PriorityHint": wish,
     }
 
-    def value_of(self, source, value):
+    # Further cases of a row, each for all of ENGINES.
+    OF_ENGINES = {
+        "[Match] by what root has named": engine_of_root,
+        "[Match] by Executable=, or by names below a delegated unit": engine_of_user,
+    }
+
+    def cases(self, source):
+        yield source, lambda value: self.CASES[source](self, value)
+        if source in self.OF_ENGINES:
+            for name, match in ENGINES:
+                yield name, lambda value, n=name, m=match: self.OF_ENGINES[source](self, n, m, value)
+
+    def value_of(self, bring, value):
         try:
-            client = self.CASES[source](self, value)
+            client = bring(value)
             return self.get("Priority", client, CLIENT), self.get("PolicySource", client, CLIENT)
         finally:
             while self.undo:
@@ -222,10 +264,11 @@ class Sources(Case):
         table = rows()
         self.assertEqual([r[0] for r in table], list(self.CASES))
         for source, effect, shown in table:
-            with self.subTest(source):
-                up, _ = self.value_of(source, UP)
-                down, said = self.value_of(source, DOWN)
-                self.assertEqual((up, down, said), ({"raises": UP, "only lowers": 0}[effect], DOWN, shown))
+            for name, bring in self.cases(source):
+                with self.subTest(source, name=name):
+                    up, _ = self.value_of(bring, UP)
+                    down, said = self.value_of(bring, DOWN)
+                    self.assertEqual((up, down, said), ({"raises": UP, "only lowers": 0}[effect], DOWN, shown))
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ static void test_classes(void **state) {
 static bool matches(const Config *c, const char *name, const char *cgroup) {
         MatchFacts f;
 
-        match_facts_trusted(cgroup, 0, &f);
+        match_facts_trusted(cgroup, SIZE_MAX, 0, &f);
         const Class *class = classes_match(&c->classes, &f, NULL);
         return name ? class && streq(class->name, name) : !class;
 }

@@ -30,7 +30,7 @@ static int setup(void **state) {
 static bool trusted(const Match *m, const char *cgroup) {
         MatchFacts f;
 
-        match_facts_trusted(cgroup, 1000, &f);
+        match_facts_trusted(cgroup, SIZE_MAX, 1000, &f);
         return match_test(m, &f);
 }
 
@@ -152,11 +152,11 @@ static void test_users(void **state) {
 
         add(&m, MATCH_USER, "root 1000");
         assert_true(trusted(&m, "/x.slice"));
-        match_facts_trusted("/x.slice", 0, &f);
+        match_facts_trusted("/x.slice", SIZE_MAX, 0, &f);
         assert_true(match_test(&m, &f));
-        match_facts_trusted("/x.slice", 1001, &f);
+        match_facts_trusted("/x.slice", SIZE_MAX, 1001, &f);
         assert_false(match_test(&m, &f));
-        match_facts_trusted("/x.slice", MATCH_NO_USER, &f);
+        match_facts_trusted("/x.slice", SIZE_MAX, MATCH_NO_USER, &f);
         assert_false(match_test(&m, &f));
         /* Nor is it known not to be root. */
         add(&m, MATCH_USER, "");
@@ -245,6 +245,41 @@ static void test_what_is_delegated(void **state) {
         assert_true(all(&m, theirs, "x"));
 }
 
+#define POD "pod01234567-89ab-cdef-0123-456789abcdef"
+
+/* A path that says no more than that of a service's own cgroups: where the service is somebody's, he has named them. */
+static void test_what_is_below_a_service(void **state) {
+        static const struct {
+                MatchKey key;
+                const char *value, *path;
+                size_t named; /* the shortest that is enough */
+        } cases[] = {
+                        {MATCH_CONTAINER, "podman:*", "/a.slice/b.service/libpod-payload-" ID "/x",
+                                        strlen("/a.slice/b.service/libpod-payload-" ID)},
+                        {MATCH_CONTAINER, "docker:*", "/a.slice/b.service/docker-" ID ".scope",
+                                        strlen("/a.slice/b.service/docker-" ID ".scope")},
+                        {MATCH_POD, "guaranteed:*", "/a.slice/b.service/kubepods/" POD "/" ID,
+                                        strlen("/a.slice/b.service/kubepods/" POD "/" ID)},
+                        {MATCH_SLURM_JOB, "7.batch", "/a.slice/slurmstepd.scope/job_7/step_batch/user",
+                                        strlen("/a.slice/slurmstepd.scope/job_7/step_batch")},
+                        {MATCH_SLURM_JOB, "7", "/slurm/uid_5/job_7", strlen("/slurm/uid_5/job_7")},
+                        {MATCH_UNIT, "b.service", "/a.slice/b.service/x", strlen("/a.slice/b.service")},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(match_done)
+                Match m = MATCH_NULL;
+                MatchFacts f;
+
+                add(&m, cases[i].key, cases[i].value);
+                match_facts_trusted(cases[i].path, cases[i].named, 1000, &f);
+                assert_true(match_test(&m, &f));
+                match_facts_trusted(cases[i].path, cases[i].named - 1, 1000, &f);
+                assert_false(match_test(&m, &f));
+                assert_true(all(&m, cases[i].path, "x"));
+        }
+}
+
 /* What would fit nothing, or more than was meant. */
 static void test_bad_values_break_it(void **state) {
         static const struct {
@@ -308,7 +343,7 @@ static void test_explain(void **state) {
 
         add(&m, MATCH_UNIT, "b.service a*.service");
         add(&m, MATCH_SLICE, "!other.slice");
-        match_facts_trusted("/one.slice/ab.service", 0, &f);
+        match_facts_trusted("/one.slice/ab.service", SIZE_MAX, 0, &f);
         assert_int_equal(match_explain(&m, &f, &text), 0);
         assert_string_equal(text, FILE_NAME ":1: Unit=a*.service, " FILE_NAME ":2: Slice=!other.slice");
 
@@ -332,6 +367,7 @@ int main(void) {
                         cmocka_unit_test_setup(test_users, setup),
                         cmocka_unit_test_setup(test_containers, setup),
                         cmocka_unit_test_setup(test_pods, setup),
+                        cmocka_unit_test_setup(test_what_is_below_a_service, setup),
                         cmocka_unit_test_setup(test_executables, setup),
                         cmocka_unit_test_setup(test_what_is_delegated, setup),
                         cmocka_unit_test_setup(test_bad_values_break_it, setup),
