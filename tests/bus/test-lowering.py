@@ -217,6 +217,19 @@ class Owner(LoweringCase):
         self.agent.set(self.group, GROUP, {"Max": 30})
         self.assertEqual([self.get(p, self.group, GROUP) for p in ("Max", "Period")], [30, 100000])
 
+    def test_accounting_of_a_group(self):
+        """Who is not counted has more than he should."""
+        for value in ("off", "sampled"):
+            self.assert_refused(self.agent.set, self.group, GROUP, {"Accounting": value})
+            self.assert_refused(self.agent.write, self.group, GROUP, "Accounting", value)
+            self.assert_refused(self.agent.set_group, self.name, 0, {"Accounting": value})
+            self.assert_refused(self.agent.job, {"Accounting": value}, 1)
+        self.agent.set(self.group, GROUP, {"Accounting": "exact"})
+        self.assertEqual(self.get("Accounting", self.group, GROUP), "exact")
+        self.c.set(NAME, self.group, GROUP, "Accounting", "s", "sampled")
+        self.assertEqual(self.get("Accounting", self.group, GROUP), "sampled")
+        self.assert_refused(self.agent.set, self.group, GROUP, {"Accounting": "auto"})
+
     def test_nobody_lowers_others(self):
         """Nor does what a user has set for a group last when somebody else comes to it, or below it."""
         self.agent.set(self.group, GROUP, {"Priority": -50, "Max": 1})

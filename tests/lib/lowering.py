@@ -23,7 +23,8 @@ NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 CLIENT, QUEUE, GROUP = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group"))
 DEVICE = "pci:0000:01:00.0"
 CGROUPS = "/sys/fs/cgroup"
-TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Max": "u", "Min": "u", "Period": "t", "Class": "s"}
+TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Max": "u", "Min": "u",
+         "Period": "t", "Accounting": "s", "Class": "s"}
 VALUES = {
     "Priority": [-255, -200, -50, -1, 0, 1, 50, 200, 255],
     "Weight": [1, 50, 99, 100, 101, 5000, 10000],
@@ -33,19 +34,21 @@ VALUES = {
     "Max": [0, 5, 50, 100, 10000],
     "Min": [0, 5, 50, 100],
     "Period": [1000, 100000, 10000000],
+    "Accounting": ["auto", "off", "sampled", "exact"],
     "Class": ["idle", "slow", "fast", "heavy", "light", "bound"],
 }
-OF_GROUPS = ("Max", "Min", "Period")
-OF_NODES = ("Weight", *OF_GROUPS)  # never inherited
+OF_NODES = ("Weight", "Max", "Min", "Period")  # never inherited
+OF_GROUPS = ("Max", "Min", "Period", "Accounting")
 CLASSES = {
     "idle": {"Priority": -200, "Weight": 10},
     "fast": {"Priority": 60},
     "slow": {"Priority": -5},
     "heavy": {"Priority": -20, "Weight": 900},  # lowers one, raises the other
-    "light": {"Priority": 20, "Weight": 5, "Threshold": 2, "Preemption": "3"},
-    "bound": {"Priority": -5, "Max": 20, "Min": 2, "Period": 20000, "Gang": True},
+    "light": {"Priority": 20, "Weight": 5, "Threshold": 2, "Preemption": "3", "Accounting": "off"},
+    "bound": {"Priority": -5, "Max": 20, "Min": 2, "Period": 20000, "Gang": True, "Accounting": "exact"},
 }
-BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Max": 0, "Min": 0, "Period": 100000}
+BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Max": 0, "Min": 0,
+            "Period": 100000, "Accounting": "auto"}
 
 
 def write_classes(directory):
@@ -53,12 +56,19 @@ def write_classes(directory):
     for name, settings in CLASSES.items():
         with open(f"{directory}/{name}.class", "w", encoding="utf-8") as f:
             f.write("[Class]\n")
-            for k, v in settings.items():
-                f.write(f"{k}={v}us\n" if k == "Period" else f"{k}={'yes' if v is True else v}\n")
+            f.writelines(f"{k}={v}\n" for k, v in text_of(settings))
 
 
 def typed(settings):
     return {k: (TYPES[k], v) for k, v in settings.items()}
+
+
+def text_of(settings):
+    """As files, attributes and environments have it: (key, value) of each."""
+    def text(k, v):
+        return str(v).lower() if isinstance(v, bool) else f"{v}us" if k == "Period" else str(v)
+
+    return [(k, text(k, v)) for k, v in settings.items()]
 
 
 # --- the user ---
@@ -78,10 +88,13 @@ class Agent:
     def call(self, member, signature="", *args):
         return self.c.call(NAME, PATH, NAME, member, signature, *args)
 
-    def register(self, wishes, job=None):
+    def register(self, wishes, job=None, told=None):
+        """`told`: what the user's manager is said to say of units."""
         properties = typed(wishes)
         if job:
             properties["Job"] = ("s", job)
+        if told:
+            properties["UserUnits"] = ("a(ss)", [tuple(t) for t in told])
         path, page, lifeline, wake = self.call("RegisterClient", "ta{sv}", 0, properties)
         self.clients[path] = (mmap.mmap(page, harness.PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ), lifeline, wake)
         os.close(page)
@@ -166,6 +179,20 @@ class Agent:
                 os.removexattr(CGROUPS + cgroup, name)
         else:
             os.setxattr(CGROUPS + cgroup, name, value.encode())
+
+    def replace(self, cgroup):
+        """An empty cgroup by one of his own, whosever it was."""
+        os.rmdir(CGROUPS + cgroup)
+        os.mkdir(CGROUPS + cgroup)
+
+    def unit_file(self, unit, settings):
+        """Of the user's manager."""
+        path = os.path.expanduser(f"~/.config/systemd/user/{unit}.d")
+        os.makedirs(path, exist_ok=True)
+        with open(f"{path}/50.conf", "w", encoding="utf-8") as f:
+            f.write("[X-XSched]\n")
+            f.writelines(f"{k}={v}\n" for k, v in text_of(settings))
+        subprocess.run(["systemctl", "--user", "daemon-reload"], check=True)
 
     def move(self, cgroup):
         """Itself, and nothing else."""
@@ -272,6 +299,7 @@ class Model:
 
     def __init__(self):
         self.said = {}
+        self.attributes = {}  # of cgroups that are the administrator's
 
     def say(self, what, settings):
         self.said.setdefault(what, {}).update(settings)
@@ -291,11 +319,14 @@ class Model:
 
     def of_group(self, name, parent):
         """A job has what the cgroup has that it was made in."""
-        layers = [(self.said.get(name, {}), False)]
+        layers = [(self.said.get(name, {}), False), (self.attributes.get(name, {}), False)]
         if not name.startswith("/"):
-            layers.append((self.said.get(parent, {}), True))
+            layers += self.inherited(parent)
             name = parent
-        return layers + [(self.said.get(g, {}), True) for g in self.above(name)]
+        return layers + [layer for g in self.above(name) for layer in self.inherited(g)]
+
+    def inherited(self, name):
+        return [(self.said.get(name, {}), True), (self.attributes.get(name, {}), True)]
 
     @staticmethod
     def resolve(layers):
@@ -314,8 +345,10 @@ class Model:
 
 def excess(has, bound):
     """The keys of which there is more than the bound. The period is that of the administrator's quotas: who waives
-    his Min= and has no Max= of his may choose one for a Max= of his own."""
-    more = [k for k in has if k in bound and k != "Period" and rank(k, has[k]) > rank(k, bound[k])]
+    his Min= and has no Max= of his may choose one for a Max= of his own. Counted exactly one may always be."""
+    more = [k for k in has if k in bound and k not in ("Period", "Accounting") and rank(k, has[k]) > rank(k, bound[k])]
+    if has.get("Accounting", "exact") not in ("exact", bound["Accounting"]):
+        more.append("Accounting")
     has_quota = bound["Max"] or (bound["Min"] and has.get("Min", bound["Min"]))
     if "Period" in has and has_quota and has["Period"] != bound["Period"]:
         more.append("Period")
@@ -326,14 +359,17 @@ def excess(has, bound):
 
 
 class Trial:
-    """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may go to; restart() restarts the service."""
+    """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may
+    go to, `roots` those that are root's; `units` are the user's own; restart() restarts the service."""
 
-    def __init__(self, case, agent, seed, places=(), programs=False, others=(), until=None, restart=None):
+    def __init__(self, case, agent, seed, places=(), roots=(), units=(), programs=False, others=(), until=None,
+                 restart=None):
         self.case, self.agent, self.model = case, agent, Model()
         self.random = random.Random(seed)
         self.pid, self.uid, _ = agent.whereabouts()
         self.until, self.restart = until, restart
         self.places, self.programs, self.others = list(places), programs, others
+        self.roots, self.units = list(roots), list(units)
         self.tokens, self.slots, self.done, self.n_refused = [], {}, [], 0
 
     # What there is, as the service tells it.
@@ -409,6 +445,8 @@ class Trial:
             ways += 2 * [("unset", *own, keys, {k: v for k, v in settings.items() if r.random() < 0.5})]
             if own[1] == GROUP:
                 ways += [("set_group", groups[own[0]]["Name"], r.choice((0, 0, 1)), settings)]
+        told = [(unit, f"{k}={v}") for unit in ("-.slice", *self.units) for k, v in text_of(self.settings(True))]
+        ways.append(("register", {}, None, told))
         if self.tokens:
             ways.append(("register", self.settings(), r.choice(self.tokens)))
         if queues:
@@ -417,12 +455,38 @@ class Trial:
             ways += [("hang_up", r.choice(mine)), ("queue", r.choice(mine), r.choice((0, -1, -200, -(1 << 31))))]
         if self.places:
             ways += 2 * [("move", r.choice(self.places))]
-            ways += 3 * [("attribute", r.choice(self.places), k, None if r.random() < 0.3 else str(v).lower()) for k, v in settings.items()]
+            place = r.choice(self.places)
+            ways += 3 * [("attribute", place, k, None if r.random() < 0.3 else v) for k, v in text_of(settings)]
+            if not self.model.said.get(place):  # which is forgotten with the cgroup
+                ways.append(("replace", place))
         if self.programs:
-            ways += [("start", {f"XSCHED_{k.upper()}": str(v).lower() for k, v in self.settings().items()}), ("stop", r.randrange(9))]
+            environment = {f"XSCHED_{k.upper()}": v for k, v in text_of(self.settings(r.random() < 0.2))}
+            ways += [("start", environment), ("stop", r.randrange(9))]
+        if self.units:
+            ways += 2 * [("unit_file", r.choice(self.units), self.settings(True))]
         return r.choice(ways)
 
+    def attributes(self, name):
+        """By root, who has the directory. When he is answered they count."""
+        value = self.settings(True)
+        self.done.append(("administrator", "attributes", name, value))
+        for k in self.model.attributes.get(name, {}):
+            os.removexattr(CGROUPS + name, f"user.xsched.{k.lower()}")
+        for k, v in text_of(value):
+            os.setxattr(CGROUPS + name, f"user.xsched.{k.lower()}", v.encode())
+        self.model.attributes[name] = value
+        self.case.bus_connection.call(NAME, PATH, NAME, "Reload")
+
+    def own_roots(self):
+        """Some may have been replaced by a user's."""
+        self.roots = [p for p in self.roots if os.stat(CGROUPS + p).st_uid == 0]
+        for name in set(self.model.attributes) - set(self.roots):
+            del self.model.attributes[name]
+
     def administrator(self, clients, queues, groups):
+        if self.roots and self.random.random() < 0.3:
+            self.attributes(self.random.choice(self.roots))
+            return
         what = self.pick((clients, CLIENT), (queues, QUEUE), (groups, GROUP))
         if not what:
             return
@@ -459,6 +523,8 @@ class Trial:
             self.n_refused += 1
             self.done[-1] = (*way, str(e))
             return
+        if way[0] == "replace":
+            self.own_roots()
         if way[0] == "register":
             self.known.add(value)
         if way[0] == "move":

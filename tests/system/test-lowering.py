@@ -34,11 +34,12 @@ class LoweringCase(Case):
         for name in [g[0] for g in self.call("ListGroups")[0]]:
             self.call("ResetGroup", "st", name, 0)
 
-    def start(self, unit, *options):
+    def start(self, unit, *options, command=("systemd-run", "--uid=alice")):
         """Alice, in a cgroup that is hers: (agent, its cgroup)."""
         process = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", "--uid=alice", "-p", "Delegate=yes", *options, "--",
-             "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS, inside.TEST_CLIENT],
+            [*command, "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", "-p", "Delegate=yes", *options,
+             "--", "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS,
+             inside.TEST_CLIENT],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.agents.append(process)
         agent = lowering.Remote(process.stdin, process.stdout)
@@ -184,11 +185,35 @@ class Attacks(LoweringCase):
 
 
 class Random(LoweringCase):
-    def test_alone(self):
-        print(f"LOWERING_SEED={SEED}", flush=True)
-        agent, home = self.start("agent.service", "--slice=some-slice.slice")
-        trial = Trial(self, agent, SEED, places=[home, home + "/a", home + "/a/b"], programs=True, until=until)
+    """With attributes of root's: of slices above, and of a cgroup that root has made in hers, where she may go to."""
+
+    def trial(self, seed, agent, home, roots, **kwargs):
+        print(f"LOWERING_SEED={seed}", flush=True)
+        given = home + "/given"
+        os.mkdir(lowering.CGROUPS + given)
+        os.chown(f"{lowering.CGROUPS}{given}/cgroup.procs", int(run("id", "-u", "alice")), -1)
+        places = [home, home + "/a", home + "/a/b", given]
+        trial = Trial(self, agent, seed, places, [*roots, given], programs=True, until=until, **kwargs)
+        for name in trial.roots:
+            trial.attributes(name)
         trial.run(STEPS)
+
+    def test_alone(self):
+        agent, home = self.start("agent.service", "--slice=some-slice.slice")
+        self.trial(SEED, agent, home, ["/some.slice", "/some.slice/some-slice.slice"])
+
+    def test_in_a_user_manager(self):
+        """With files of her own units, and whatever may be said of them."""
+        uid = run("id", "-u", "alice").strip()
+        run("loginctl", "enable-linger", "alice")
+        self.addCleanup(run, "loginctl", "disable-linger", "alice")
+        until(lambda: inside.show(f"user@{uid}.service", "ActiveState") == "active", "her manager")
+        as_alice = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=alice",
+                    f"--setenv=XDG_RUNTIME_DIR=/run/user/{uid}", "--", "systemd-run", "--user")
+        agent, home = self.start("agent.service", command=as_alice)
+        top = f"/user.slice/user-{uid}.slice"
+        units = ["agent.service", "app.slice", f"user@{uid}.service", f"user-{uid}.slice", "user.slice"]
+        self.trial(SEED + 1, agent, home, ["/user.slice", top], units=units)
 
 
 if __name__ == "__main__":
