@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <utlist.h>
 
+#include "answer.h"
 #include "audit.h"
 #include "calls.h"
 #include "cgroup/cgroup-attr.h"
@@ -243,6 +244,9 @@ BUS_MANAGER_CHANGE(method_create_job) {
 
 /* --- holds --- */
 
+/* What the numbers, the class and the framing of one take in a list, about. */
+#define HOLD_SIZE 64
+
 typedef struct HoldArguments {
         const char *class, *reason;
         Settings settings;
@@ -361,19 +365,20 @@ BUS_MANAGER_CHANGE(method_hold_priority) {
         return r;
 }
 
-static int append_holds(Manager *m, sd_bus_message *reply) {
-        const Hold *h;
-        int r = 0;
+static int append_hold(Answer *a, WalkTable table, void *object) {
+        const Hold *h = object;
 
-        DL_FOREACH(m->holds.all, h) {
-                r = sd_bus_message_append(reply, "(uusssb)", (uint32_t) h->pid, (uint32_t) h->uid,
-                                h->command, h->settings.class, h->reason, (int) h->descendants);
-                if (r < 0)
-                        break;
-        }
-        return r;
+        int r = sd_bus_message_append(a->reply, "(uusssb)", (uint32_t) h->pid, (uint32_t) h->uid, h->command,
+                        h->settings.class, h->reason, (int) h->descendants);
+        return r < 0 ? r : HOLD_SIZE + (int) (strlen(h->command) + strlen(h->reason));
 }
 
 int method_list_holds(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        return bus_reply_list(message, userdata, "(uusssb)", append_holds);
+        static const AnswerOps ops = {
+                        .object = append_hold,
+                        .end = answer_send,
+                        .tables = {WALK_HOLDS},
+                        .n_tables = 1,
+        };
+        return answer_list(userdata, message, &ops, "(uusssb)");
 }

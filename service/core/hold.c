@@ -293,6 +293,7 @@ static int on_hang_up(sd_event_source *s, int fd, uint32_t revents, void *userda
 
         h->source = sd_event_source_disable_unref(h->source);
         hold_unindex(h);
+        walks_forget(m, WALK_HOLDS, h);
         DL_DELETE(m->holds.all, h);
         DL_APPEND(m->holds.ended, h);
         (void) sd_event_source_set_enabled(m->holds.source, SD_EVENT_ON);

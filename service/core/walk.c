@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "hold.h"
 #include "job.h"
 #include "walk.h"
 
@@ -20,6 +21,8 @@ static void *first(const Manager *m, WalkTable table) {
                 return m->clients;
         case WALK_JOBS:
                 return m->jobs;
+        case WALK_HOLDS:
+                return m->holds.all;
         default:
                 return m->queues;
         }
@@ -35,6 +38,8 @@ static void *after(WalkTable table, const void *object) {
                 return ((const Client *) object)->hh.next;
         case WALK_JOBS:
                 return ((const Job *) object)->hh.next;
+        case WALK_HOLDS:
+                return ((const Hold *) object)->next;
         default:
                 return ((const Queue *) object)->hh.next;
         }

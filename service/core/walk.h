@@ -18,6 +18,7 @@ typedef enum WalkTable {
         _WALK_ON_BUS_MAX, /* those before are of objects of the bus */
 
         WALK_JOBS = _WALK_ON_BUS_MAX,
+        WALK_HOLDS, /* the newest first: what comes is not met */
         _WALK_TABLE_MAX,
 } WalkTable;
 

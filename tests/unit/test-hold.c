@@ -8,6 +8,7 @@
 
 #include "service/core/hold.h"
 #include "service/core/user.h"
+#include "service/core/walk.h"
 #include "tests/unit/arbiter-harness.h"
 
 #define HOLDS    12U
@@ -207,8 +208,37 @@ static void test_ends_are_paid_for(void **state) {
         world_free(w);
 }
 
+/* A list of holds is made in steps: between two of them holds end, the next one too, and others begin. */
+static void test_walk(void **state) {
+        static const unsigned expected[] = {7, 6, 3, 2, 1};
+        World *w = world_make();
+        const Hold *met[HOLDS];
+        size_t n = 0;
+        Walk walk;
+
+        for (unsigned i = 0; i < 8; i++)
+                take(w, w->held + i, false, SOMEBODY, HOLD_LOWERS, false);
+        walk_begin(&walk, w->m, WALK_HOLDS);
+        for (const Hold *h; (h = walk_next(&walk));) {
+                met[n++] = h;
+                if (n == 2) { /* the newest first: the next two, and the last */
+                        drop(w->held + 5);
+                        drop(w->held + 4);
+                        drop(w->held + 0);
+                        turn(w);
+                        take(w, w->held + 8, false, SOMEBODY, HOLD_LOWERS, false);
+                }
+        }
+        walk_end(&walk);
+        assert_int_equal(n, ELEMENTSOF(expected));
+        for (size_t i = 0; i < n; i++)
+                assert_ptr_equal(met[i], w->held[expected[i]].hold);
+        world_free(w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_walk),
                         cmocka_unit_test(test_random),
                         cmocka_unit_test(test_ends_are_paid_for),
         };
