@@ -140,6 +140,9 @@ CALLS = {"ask": ask, "set-badly": set_badly, "set-own": set_own, "register": reg
 BEYOND = "beyond"
 PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
 ALL = "all together"
+# That is measured, and no test: on two CPUs the p99 of a hold was 5 to 55 ms beside all of these, and 0.3 to 20 ms beside
+# the yardstick, whose processes mostly wait for the bus.
+ALL_OF_THEM = [] if CHECK else [ALL]
 ADDRESS = ""
 
 
@@ -366,7 +369,7 @@ def measure(directory, names):
 
 
 def main():
-    names = [w for w in sys.argv[1:] if not w.startswith("-")] or [*CALLS, *PROGRAM, ALL, BEYOND]
+    names = [w for w in sys.argv[1:] if not w.startswith("-")] or [*CALLS, *PROGRAM, *ALL_OF_THEM, BEYOND]
     if BEYOND in names and not asking.polkitd():
         print(f"{BEYOND}: left out, because there is no polkitd, or no root to start it", file=sys.stderr, flush=True)
         names.remove(BEYOND)
