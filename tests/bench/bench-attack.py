@@ -140,8 +140,8 @@ CALLS = {"ask": ask, "set-badly": set_badly, "set-own": set_own, "register": reg
 BEYOND = "beyond"
 PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
 ALL = "all together"
-# That is measured, and no test: on two CPUs the p99 of a hold was 5 to 55 ms beside all of these, and 0.3 to 20 ms beside
-# the yardstick, whose processes mostly wait for the bus.
+# That is measured, and no test: on two CPUs the p99 of a hold was 5 to 55 ms beside all of these, and 0.3 to 20 ms
+# beside the yardstick, whose processes mostly wait for the bus.
 ALL_OF_THEM = [] if CHECK else [ALL]
 ADDRESS = ""
 
