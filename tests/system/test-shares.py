@@ -69,14 +69,7 @@ class Shares(SharesCase):
         self.assertEqual(self.get("Parent", self.path("a.slice"), GROUP), "/")
         self.assertEqual([self.get("Weight", self.path(u), GROUP) for u in ("a.slice", "two.service", "four.service")], [300, 100, 300])
 
-        span = self.span(10)
-        shares, n = {"one.service": 2 / 8, "two.service": 2 / 8, "three.service": 1 / 8, "four.service": 3 / 8}, sum(span.done.values())
-        self.check_shares(span, shares)
-        for unit, share in shares.items():
-            self.check_share(span.done[unit], n, share, f"kernels of {unit}", 30 * PERCENT)
-        if max(span.idle(unit) for unit in shares) < 1 * PERCENT:
-            self.check_share(span.ran["a.slice"], span.of(*shares), 3 / 4, "a")
-            self.check_share(span.ran["a-y.slice"], span.ran["a.slice"], 2 / 3, "a-y")
+        span = self.check_span(10, self.check_tree)
         self.check_sums(
             span,
             {
@@ -90,16 +83,26 @@ class Shares(SharesCase):
         left = {g[0] for g in self.call("ListGroups")[0]}
         self.assertNotIn("/a.slice/a-x.slice/two.service", left)
 
+    def check_tree(self, span):
+        shares = {"one.service": 2 / 8, "two.service": 2 / 8, "three.service": 1 / 8, "four.service": 3 / 8}
+        self.check_shares(span, shares)
+        for unit, share in shares.items():
+            self.check_share(span.done[unit], sum(span.done.values()), share, f"kernels of {unit}", 30 * PERCENT)
+        if max(span.idle(unit) for unit in shares) < 1 * PERCENT:
+            self.check_share(span.ran["a.slice"], span.of(*shares), 3 / 4, "a")
+            self.check_share(span.ran["a-y.slice"], span.ran["a.slice"], 2 / 3, "a-y")
+
     def test_guarantee_against_priority(self):
         """In turns of 20 ms: that is what may be owed when the span begins and ends. The last kernel of each ends after it."""
         self.set("a.slice", Min=("u", 20))
         self.set("b.slice", Priority=("i", 50))
         self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"))
         self.assertEqual(self.get("Priority", self.path("one.service"), GROUP), 50)
-        span = self.span(7)
+        self.end(self.check_span(7, self.check_guarantee))
+
+    def check_guarantee(self, span):
         self.check_guaranteed(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.2, "a")
         self.check_share(span.done["two.service"], sum(span.done.values()), 0.2, "kernels of a", 30 * PERCENT)
-        self.end(span)
 
     def test_settings_of_unit_files(self):
         """[X-XSched] of a slice: the weight is the slice's, the priority its members' as well."""
