@@ -7,12 +7,14 @@
  * made for this process, the store waits at that queue's gate, and is counted; everything else passes. While nobody
  * contends that is a look at a small table, and at the queue's slot.
  *
+ * Which signals those are does not go by the function that makes a queue, for there are several, and there will be
+ * more: it is found when the kernel is asked for the queue (kfd-aql.h).
+ *
  * A queue counts as hooked with the first doorbell that comes this way. One whose doorbells do not (the runtime's own
  * queues, a program that stores to the hardware's doorbell itself, or that has looked up the runtime's functions by
  * dlsym()) is looked at instead: kfd-poll.c.
  *
- * The definition behind ours is the loaded runtime's, by its handle: one that came in by dlopen(RTLD_LOCAL) is none of
- * RTLD_NEXT's.
+ * The definition behind ours is the caller's own runtime's: kfd-next.h.
  *
  * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word
  * depends on; and the runtime's own thread, in its callbacks, because everybody waits for that. Their launches are
@@ -23,163 +25,21 @@
  * while: what is in flight may wait for what this launch, or a later one of this thread, would signal.
  */
 
-#include <dlfcn.h>
-#include <link.h>
 #include <sys/syscall.h>
 #include <unwind.h>
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "shim/kfd/kfd-doorbell.h"
+#include "shim/kfd/kfd-next.h"
 #include "shim/kfd/kfd-queue.h"
-
-/* What is used of hsa/hsa.h: no program here is built against a runtime. */
-typedef struct HsaSignal {
-        uint64_t handle;
-} HsaSignal;
-
-typedef struct HsaQueue {
-        uint32_t type;
-        uint32_t features;
-        void *base_address;
-        HsaSignal doorbell_signal;
-        uint32_t size;
-        uint32_t reserved1;
-        uint64_t id;
-} HsaQueue;
-
-_Static_assert(offsetof(HsaQueue, doorbell_signal) == 16 && sizeof(HsaQueue) == 40, "hsa_queue_t");
-
-#define HSA_SUCCESS 0
-#define HSA_ERROR   0x1000
-
-typedef bool HsaHandler(int64_t value, void *arg);
-typedef void HsaQueueCallback(int status, HsaQueue *queue, void *arg);
 
 static _Thread_local struct {
         unsigned in_callback;
         bool in_gate;
 } thread __attribute__((tls_model("initial-exec")));
 
-/* --- what is next --- */
-
-typedef void (*Function)(void);
-
-static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
-        const char *slash = strrchr(strempty(info->dlpi_name), '/');
-        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libhsa-runtime64"))
-                return 0;
-        *(char **) userdata = strdup(info->dlpi_name);
-        return 1;
-}
-
-/* A reference to it is kept for ever: our functions lead there. */
-static void *runtime_handle(void) {
-        static _Atomic(void *) known;
-        void *handle = atomic_load(&known);
-        if (handle)
-                return handle;
-
-        handle = dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);
-        if (!handle) {
-                _cleanup_free_ char *path = NULL;
-                (void) dl_iterate_phdr(find_runtime, &path);
-                handle = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-        }
-        atomic_store(&known, handle);
-        return handle;
-}
-
-static Function next_function(_Atomic(Function) *cell, const char *name) {
-        Function f = atomic_load_explicit(cell, memory_order_acquire);
-
-        if (unlikely(!f)) {
-                PROTECT_ERRNO;
-                void *handle = runtime_handle();
-                f = (Function) (uintptr_t) ((handle ? dlsym(handle, name) : NULL) ?: dlsym(RTLD_NEXT, name));
-                atomic_store_explicit(cell, f, memory_order_release);
-        }
-        return f;
-}
-
-#define NEXT(name, ret, type)                                                                               \
-        static ret(*next_##name(void)) type {                                                               \
-                static _Atomic(Function) cell;                                                              \
-                return (ret(*) type) next_function(&cell, #name);                                           \
-        }
-
-NEXT(hsa_signal_store_relaxed, void, (HsaSignal, int64_t))
-NEXT(hsa_signal_store_release, void, (HsaSignal, int64_t))
-NEXT(hsa_signal_store_screlease, void, (HsaSignal, int64_t))
-NEXT(hsa_queue_create, int,
-                (uint64_t, uint32_t, uint32_t, HsaQueueCallback *, void *, uint32_t, uint32_t, HsaQueue **) )
-NEXT(hsa_amd_signal_async_handler, int, (HsaSignal, int, int64_t, HsaHandler *, void *) )
-
-/* --- which signals are doorbells --- */
-
-#define DOORBELLS_MAX 4096U /* half of it is used at most */
-#define DOORBELL_GONE 1U    /* no handle: those are pointers */
-
-static struct {
-        _Atomic uint64_t handle; /* 0: never used */
-        _Atomic(KfdQueue *) queue;
-} doorbells[DOORBELLS_MAX];
-static _Atomic unsigned n_doorbells;
-
-static unsigned doorbell_hash(uint64_t handle) {
-        return (unsigned) (handle * UINT64_C(0x9e3779b97f4a7c15) >> 52) % DOORBELLS_MAX;
-}
-
-static inline KfdQueue *doorbell_find(uint64_t handle) {
-        if (atomic_load_explicit(&n_doorbells, memory_order_relaxed) == 0)
-                return NULL;
-        for (unsigned i = doorbell_hash(handle), n = 0; n < DOORBELLS_MAX;
-                        i = (i + 1) % DOORBELLS_MAX, n++) {
-                uint64_t h = atomic_load_explicit(&doorbells[i].handle, memory_order_acquire);
-                if (h == handle)
-                        return atomic_load_explicit(&doorbells[i].queue, memory_order_relaxed);
-                if (h == 0)
-                        break;
-        }
-        return NULL;
-}
-
-/* Under kfd_lock(). A place that was used stays a link of the chains that lead over it, until none does. */
-static void doorbell_add(uint64_t handle, KfdQueue *q) {
-        if (handle <= DOORBELL_GONE || atomic_load(&n_doorbells) >= DOORBELLS_MAX / 2)
-                return;
-
-        unsigned i = doorbell_hash(handle), n = 0;
-        while (n++ < DOORBELLS_MAX && atomic_load(&doorbells[i].handle) > DOORBELL_GONE)
-                i = (i + 1) % DOORBELLS_MAX;
-        if (atomic_load(&doorbells[i].handle) > DOORBELL_GONE)
-                return;
-        atomic_store(&doorbells[i].queue, q);
-        atomic_store(&doorbells[i].handle, handle);
-        atomic_fetch_add(&n_doorbells, 1);
-}
-
-static void doorbell_remove(unsigned i) {
-        atomic_store(&doorbells[i].handle, DOORBELL_GONE);
-        atomic_fetch_sub(&n_doorbells, 1);
-        if (atomic_load(&doorbells[(i + 1) % DOORBELLS_MAX].handle) != 0)
-                return;
-        for (; atomic_load(&doorbells[i].handle) == DOORBELL_GONE;
-                        i = (i + DOORBELLS_MAX - 1) % DOORBELLS_MAX)
-                atomic_store(&doorbells[i].handle, 0);
-}
-
-void kfd_hsa_forget(const KfdQueue *q) {
-        for (unsigned i = 0; atomic_load(&n_doorbells) > 0 && i < DOORBELLS_MAX; i++)
-                if (atomic_load(&doorbells[i].handle) > DOORBELL_GONE &&
-                                atomic_load(&doorbells[i].queue) == q)
-                        doorbell_remove(i);
-}
-
 void kfd_hsa_after_fork(void) {
-        for (unsigned i = 0; i < DOORBELLS_MAX; i++)
-                if (atomic_load(&doorbells[i].handle) != 0)
-                        atomic_store(&doorbells[i].handle, 0);
-        atomic_store(&n_doorbells, 0);
         thread.in_callback = 0;
         thread.in_gate = false;
 }
@@ -287,72 +147,46 @@ static void launch(KfdQueue *q) {
         kfd_poll_launched();
 }
 
-static inline void store(HsaSignal signal, int64_t value, void (*next)(HsaSignal, int64_t)) {
-        KfdQueue *q = doorbell_find(signal.handle);
-
-        if (unlikely(q) && !thread.in_gate) {
+static inline void before_store(KfdQueue *q, int64_t value) {
+        if (!thread.in_gate) {
                 thread.in_gate = true;
                 launch(q);
                 thread.in_gate = false;
         }
-        if (unlikely(q))
-                note_rung(q, value);
-        if (likely(next))
-                next(signal, value);
+        note_rung(q, value);
 }
 
-void hsa_signal_store_relaxed(HsaSignal signal, int64_t value);
-void hsa_signal_store_release(HsaSignal signal, int64_t value);
-void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
-int hsa_queue_create(uint64_t agent, uint32_t size, uint32_t type, HsaQueueCallback *callback, void *data,
-                uint32_t private_size, uint32_t group_size, HsaQueue **queue);
-int hsa_amd_signal_async_handler(
-                HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
+/* A signal handler's first doorbell from its place: to ask the dynamic linker, whose lock the thread may hold, is not
+ * for it. Every runtime does this with a signal of the kind. */
+static bool store_in_handler(const KfdQueue *q, HsaSignal signal, int64_t value) {
+        const AmdSignal *s = (const AmdSignal *) (uintptr_t) signal.handle;
 
-_public_
-void hsa_signal_store_relaxed(HsaSignal signal, int64_t value) {
-        store(signal, value, next_hsa_signal_store_relaxed());
+        if (s->kind != AMD_SIGNAL_DOORBELL || !s->hardware_doorbell || !in_signal_handler())
+                return false;
+        __atomic_store_n(s->hardware_doorbell, (uint64_t) value, __ATOMIC_SEQ_CST);
+        return true;
 }
 
-_public_
-void hsa_signal_store_release(HsaSignal signal, int64_t value) {
-        store(signal, value, next_hsa_signal_store_release());
-}
+#define STORE(name)                                                                                         \
+        _public_                                                                                            \
+        void name(HsaSignal signal, int64_t value) {                                                        \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
+                KfdQueue *q = kfd_doorbell_find(signal.handle);                                             \
+                                                                                                            \
+                if (unlikely(q))                                                                            \
+                        before_store(q, value);                                                             \
+                if (unlikely(!next)) {                                                                      \
+                        if (q && store_in_handler(q, signal, value))                                        \
+                                return;                                                                     \
+                        next = kfd_runtime(__builtin_return_address(0));                                    \
+                }                                                                                           \
+                if (likely(next->name))                                                                     \
+                        next->name(signal, value);                                                          \
+        }
 
-_public_
-void hsa_signal_store_screlease(HsaSignal signal, int64_t value) {
-        store(signal, value, next_hsa_signal_store_screlease());
-}
-
-/* --- queues --- */
-
-/* The kernel has heard of it by its ring. */
-static void queue_created(const HsaQueue *queue) {
-        PROTECT_ERRNO;
-        _cleanup_(kfd_unlockp)
-        bool locked = kfd_lock();
-        KfdQueue *q = locked ? kfd_queue_by_ring((uintptr_t) queue->base_address) : NULL;
-
-        if (q && q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL)
-                doorbell_add(queue->doorbell_signal.handle, q);
-}
-
-_public_
-int hsa_queue_create(uint64_t agent, uint32_t size, uint32_t type, HsaQueueCallback *callback, void *data,
-                uint32_t private_size, uint32_t group_size, HsaQueue **queue) {
-        typeof(&hsa_queue_create) next = next_hsa_queue_create();
-        if (!next)
-                return HSA_ERROR;
-
-        /* The first doorbell may come in a signal handler. */
-        (void) next_hsa_signal_store_relaxed();
-        (void) next_hsa_signal_store_release();
-        (void) next_hsa_signal_store_screlease();
-        int r = next(agent, size, type, callback, data, private_size, group_size, queue);
-        if (r == HSA_SUCCESS)
-                queue_created(*queue);
-        return r;
-}
+STORE(hsa_signal_store_relaxed)
+STORE(hsa_signal_store_release)
+STORE(hsa_signal_store_screlease)
 
 /* --- the runtime's callbacks --- */
 
@@ -375,7 +209,9 @@ static bool call_handler(int64_t value, void *userdata) {
 _public_
 int hsa_amd_signal_async_handler(
                 HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {
-        typeof(&hsa_amd_signal_async_handler) next = next_hsa_amd_signal_async_handler();
+        const void *caller = __builtin_return_address(0);
+        typeof(&hsa_amd_signal_async_handler) next =
+                        (kfd_runtime_known(caller) ?: kfd_runtime(caller))->hsa_amd_signal_async_handler;
         if (!next)
                 return HSA_ERROR;
 

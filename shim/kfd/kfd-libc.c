@@ -32,6 +32,7 @@
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "shim/kfd/kfd-doorbell.h"
 #include "shim/kfd/kfd-fds.h"
 #include "shim/kfd/kfd-queue.h"
 #include "shim/late/late.h"
@@ -125,6 +126,7 @@ static void contexts_in_child(void) {
                 (void) kfd_fd_set(fd, 0);
         kfd_queues_after_fork();
         kfd_poll_after_fork();
+        kfd_doorbells_after_fork();
         kfd_hsa_after_fork();
         atomic_store(&contexts_pid, getpid());
 }

@@ -13,6 +13,8 @@
 
 #include "common/macro.h"
 #include "common/page.h"
+#include "shim/kfd/kfd-aql.h"
+#include "shim/kfd/kfd-doorbell.h"
 
 #define DOORBELLS_SIZE 8192U /* of 8 bytes each */
 
@@ -44,13 +46,6 @@ void kfd_unlock(void) {
 
 KfdQueue *kfd_queues(void) {
         return queues;
-}
-
-KfdQueue *kfd_queue_by_ring(uint64_t ring) {
-        for (KfdQueue *q = queues; q; q = q->next)
-                if (q->hal.ring == ring)
-                        return q;
-        return NULL;
 }
 
 /* In kernels before 7.2 a process has its queues once, whatever file it calls by. */
@@ -282,6 +277,9 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         queues = q;
         if (type_is_scheduled(q->hal.type))
                 queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
+        const AmdQueue *aql = q->xsched ? kfd_aql_find(a) : NULL;
+        if (aql)
+                kfd_doorbell_add(aql->hsa_queue.doorbell_signal.handle, q);
 }
 
 /* The driver has taken it off the device, with all that was in flight. */
@@ -302,7 +300,7 @@ static void queue_remove(KfdQueue *q) {
                 link = &(*link)->next;
         *link = q->next;
         q->gone = true;
-        kfd_hsa_forget(q);
+        kfd_doorbells_forget(q);
         if (!kfd_release_followers())
                 kfd_poll_kick();
         if (q->xsched) {

@@ -4,10 +4,10 @@
 /*
  * The KFD layer: this process's queues on /dev/kfd
  *
- * Five files. kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c
- * keeps a record of every queue, answers the application's own calls about them, and is called by libxsched when a
- * verdict is to be applied; kfd-poll.c finds out from the queues' indices when they are ready and idle; kfd-hsa.c is
- * the gate in front of doorbells.
+ * kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c keeps a
+ * record of every queue, answers the application's own calls about them, and is called by libxsched when a verdict is
+ * to be applied; kfd-poll.c finds out from the queues' indices when they are ready and idle. kfd-hsa.c is the gate in
+ * front of doorbells, which kfd-aql.c finds and kfd-doorbell.c remembers; behind it kfd-next.c finds the runtime.
  *
  * One lock (kfd_lock()) covers records and the calls into the driver about them, so that the kernel's state of a queue
  * and the record never part: the kernel serialises these calls per process anyhow. No launch takes it. A thread that is
@@ -81,7 +81,6 @@ int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg
 
 /* The rest is under the lock. The list of all that are not gone: */
 KfdQueue *kfd_queues(void);
-KfdQueue *kfd_queue_by_ring(uint64_t ring);
 
 /* Lets go of those that follow nobody any more. False when the driver would not have it: to be tried again. */
 bool kfd_release_followers(void);
@@ -103,5 +102,4 @@ void kfd_poll_launched(void); /* `pending` went up; fit for signal handlers */
 void kfd_poll_after_fork(void);
 
 /* kfd-hsa.c */
-void kfd_hsa_forget(const KfdQueue *q);
 void kfd_hsa_after_fork(void);

@@ -25,41 +25,46 @@
 #include "callgrind.h"
 #include "common/macro.h"
 #include "hal/kfd-abi.h"
+#include "shim/kfd/hsa.h"
 
 #define INSTRUCTIONS_MAX 200U
 #define GPU_ID           0x4111U
 #define RING_SIZE        4096U
 #define N_STORES         100000U
 
-typedef struct Queue {
-        uint32_t type, features;
-        uint64_t base_address, doorbell_signal;
-} Queue;
-
-extern int hsa_queue_create(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
-                uint32_t private_size, uint32_t group_size, Queue **ret);
-extern void hsa_signal_store_screlease(uint64_t signal, int64_t value);
-
-/* By this name the counting is switched on and off. */
-void ring_doorbells(uint64_t signal);
-
-_noinline_ void ring_doorbells(uint64_t signal) {
-        for (int64_t i = 0; i < (int64_t) N_STORES; i++)
+/* Each place that rings asks once where it leads to: this is the only one. */
+static _noinline_ void ring_often(HsaSignal signal, int64_t n) {
+        for (int64_t i = 0; i < n; i++)
                 hsa_signal_store_screlease(signal, i);
 }
 
-static Queue *make_queue(void) {
+/* By this name the counting is switched on and off. */
+void ring_doorbells(HsaSignal signal);
+
+_noinline_ void ring_doorbells(HsaSignal signal) {
+        ring_often(signal, N_STORES);
+}
+
+/* Memory as a runtime lays it out: a ring, its amd_queue_t, and the doorbell's signal. */
+static AmdQueue *make_queue(void) {
         int fd = open(KFD_DEVICE_PATH, O_RDWR | O_CLOEXEC);
         char *memory = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        Queue *q = NULL;
 
         if (fd < 0 || memory == MAP_FAILED)
                 return NULL;
+        AmdQueue *q = (AmdQueue *) (memory + RING_SIZE);
+        AmdSignal *signal = (AmdSignal *) (memory + (size_t) 2 * RING_SIZE);
+        q->hsa_queue = (HsaQueue){
+                        .base_address = memory,
+                        .doorbell_signal.handle = (uintptr_t) signal,
+                        .size = RING_SIZE / KFD_AQL_PACKET_SIZE,
+        };
+        *signal = (AmdSignal){.kind = AMD_SIGNAL_DOORBELL, .queue = q};
         KfdCreateQueue a = {
                         .ring_base_address = (uintptr_t) memory,
                         .ring_size = RING_SIZE,
-                        .write_pointer_address = (uintptr_t) memory + 8192,
-                        .read_pointer_address = (uintptr_t) memory + 8192 + 128,
+                        .write_pointer_address = (uintptr_t) &q->write_index,
+                        .read_pointer_address = (uintptr_t) &q->read_index,
                         .gpu_id = GPU_ID,
                         .queue_type = KFD_QUEUE_COMPUTE_AQL,
                         .queue_percentage = 100,
@@ -67,20 +72,20 @@ static Queue *make_queue(void) {
                         .ctx_save_restore_address = (uintptr_t) memory + 16384,
                         .ctx_save_restore_size = 4096,
         };
-        if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(a)), &a) < 0)
-                return NULL;
-        return hsa_queue_create(a.ring_base_address, RING_SIZE / 64, 0, NULL, NULL, 0, 0, &q) == 0 ? q
-                                                                                                   : NULL;
+        return ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(a)), &a) <
+                                        0
+                        ? NULL
+                        : q;
 }
 
-static Queue *queue;
+static AmdQueue *queue;
 static atomic_bool rang;
 
 /* Whatever this thread calls but exit() ends it, and it has not rung then. */
 static void *ring_strictly(void *unused) {
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0)
                 return NULL;
-        ring_doorbells(queue->doorbell_signal);
+        ring_doorbells(queue->hsa_queue.doorbell_signal);
         atomic_store(&rang, true);
         (void) syscall(SYS_exit, 0);
         return NULL;
@@ -93,10 +98,9 @@ static int ring(bool strict) {
         queue = make_queue();
         if (!queue)
                 return 2;
-        hsa_signal_store_screlease(
-                        queue->doorbell_signal, 0); /* the first one resolves symbols, and marks the slot */
+        ring_often(queue->hsa_queue.doorbell_signal, 1); /* resolves symbols, and marks the slot */
         if (!strict) {
-                ring_doorbells(queue->doorbell_signal);
+                ring_doorbells(queue->hsa_queue.doorbell_signal);
                 return 0;
         }
         if (pthread_create(&thread, NULL, ring_strictly, NULL) != 0)

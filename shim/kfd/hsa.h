@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What is used of hsa/hsa.h, hsa_ext_amd.h, amd_hsa_queue.h and amd_hsa_signal.h: no program here is built against a
+ * runtime
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HSA_SUCCESS 0
+#define HSA_ERROR   0x1000
+
+typedef struct HsaSignal {
+        uint64_t handle;
+} HsaSignal;
+
+typedef struct HsaQueue {
+        uint32_t type;
+        uint32_t features;
+        void *base_address;
+        HsaSignal doorbell_signal;
+        uint32_t size;
+        uint32_t reserved1;
+        uint64_t id;
+} HsaQueue;
+
+_Static_assert(offsetof(HsaQueue, doorbell_signal) == 16 && sizeof(HsaQueue) == 40, "hsa_queue_t");
+
+/* Around the indices that the kernel is told of. */
+typedef struct AmdQueue {
+        HsaQueue hsa_queue;
+        uint32_t reserved1[4];
+        uint64_t write_index;
+        uint32_t reserved2[16];
+        uint64_t read_index;
+        uint32_t reserved3[14];
+        HsaSignal inactive_signal;
+} AmdQueue;
+
+_Static_assert(offsetof(AmdQueue, write_index) == 56 && offsetof(AmdQueue, read_index) == 128 &&
+                                offsetof(AmdQueue, inactive_signal) == 192,
+                "amd_queue_t");
+
+/* What a signal's handle points to. */
+typedef struct AmdSignal {
+        int64_t kind;
+        uint64_t *hardware_doorbell;
+        uint64_t event_mailbox;
+        uint32_t event_id;
+        uint32_t reserved1;
+        uint64_t start_ts, end_ts;
+        const AmdQueue *queue;
+        uint64_t reserved2;
+} AmdSignal;
+
+#define AMD_SIGNAL_DOORBELL (-1)
+
+_Static_assert(offsetof(AmdSignal, queue) == 48 && sizeof(AmdSignal) == 64, "amd_signal_t");
+
+typedef bool HsaHandler(int64_t value, void *arg);
+
+/* In front of which the layer stands. */
+#define HSA_FUNCTIONS(X)                                                                                    \
+        X(hsa_signal_store_relaxed)                                                                         \
+        X(hsa_signal_store_release)                                                                         \
+        X(hsa_signal_store_screlease)                                                                       \
+        X(hsa_amd_signal_async_handler)
+
+void hsa_signal_store_relaxed(HsaSignal signal, int64_t value);
+void hsa_signal_store_release(HsaSignal signal, int64_t value);
+void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
+int hsa_amd_signal_async_handler(
+                HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The HSA runtime behind the layer, by who calls
+ *
+ * Runtimes are told apart by their functions, and their records stay for ever, as does a reference to each library. A
+ * place that calls is one word, its address and the number of its runtime, so that who reads it never sees half of it.
+ * What such a place is may change when a library is unloaded: dlclose() is ours, too.
+ */
+
+#include "shim/kfd/kfd-next.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+
+#include "common/macro.h"
+
+#define PLACES_MAX   1024U
+#define PLACE_WAYS   4U
+#define RUNTIMES_MAX 255U
+#define NUMBER_BITS  8U
+
+static _Atomic(KfdRuntime *) runtimes[RUNTIMES_MAX];
+static _Atomic uint64_t places[PLACES_MAX]; /* 0: none */
+static const struct link_map *last_at_start;
+
+#define PROBE "hsa_signal_store_screlease"
+
+/* --- which library --- */
+
+static struct link_map *object_of(const void *address) {
+        struct link_map *map = NULL;
+        Dl_info info;
+
+        return dladdr1(address, &info, (void **) &map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+/* What came with the program is in front of all others in the loader's list. To look a function up here, in each program
+ * that a unit starts, would cost more. */
+__attribute__((constructor)) static void look_at_start(void) {
+        for (const struct link_map *m = object_of(&runtimes); m; m = m->l_next)
+                last_at_start = m;
+}
+
+static bool is_from_the_start(const void *function) {
+        const struct link_map *map = function ? object_of(function) : NULL;
+
+        for (const struct link_map *m = last_at_start; map && m; m = m->l_prev)
+                if (m == map)
+                        return true;
+        return false;
+}
+
+/* A reference to it is kept. */
+static void *handle_of(const struct link_map *map) {
+        return map && !isempty(map->l_name) ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+typedef struct Dynamic {
+        const ElfW(Sym) * symbols;
+        const char *strings;
+        const ElfW(Rela) * rela[2];
+        size_t size[2];
+} Dynamic;
+
+static const void *dynamic_pointer(const struct link_map *map, ElfW(Addr) p) {
+        return (const void *) (p < map->l_addr ? map->l_addr + p : p);
+}
+
+static Dynamic dynamic_read(const struct link_map *map) {
+        Dynamic d = {};
+
+        for (const ElfW(Dyn) *e = map->l_ld; e && e->d_tag != DT_NULL; e++)
+                switch (e->d_tag) {
+                case DT_SYMTAB:
+                        d.symbols = dynamic_pointer(map, e->d_un.d_ptr);
+                        break;
+                case DT_STRTAB:
+                        d.strings = dynamic_pointer(map, e->d_un.d_ptr);
+                        break;
+                case DT_JMPREL:
+                        d.rela[0] = dynamic_pointer(map, e->d_un.d_ptr);
+                        break;
+                case DT_PLTRELSZ:
+                        d.size[0] = e->d_un.d_val;
+                        break;
+                case DT_RELA:
+                        d.rela[1] = dynamic_pointer(map, e->d_un.d_ptr);
+                        break;
+                case DT_RELASZ:
+                        d.size[1] = e->d_un.d_val;
+                        break;
+                default:
+                        break;
+                }
+        return d;
+}
+
+/* The library that a reference leads to; NULL for those that lead to us, or that are not bound yet. */
+static struct link_map *bound_to(const struct link_map *caller, const ElfW(Rela) * r) {
+        const void *const *cell = (const void *const *) (caller->l_addr + r->r_offset);
+        struct link_map *map = object_of(*cell);
+
+        return map != caller && map != object_of(&runtimes) ? map : NULL;
+}
+
+static struct link_map *bound_runtime(const struct link_map *caller) {
+        Dynamic d = dynamic_read(caller);
+        struct link_map *found = NULL;
+
+        for (size_t k = 0; d.symbols && d.strings && k < ELEMENTSOF(d.rela); k++)
+                for (size_t i = 0; d.rela[k] && i < d.size[k] / sizeof(ElfW(Rela)); i++) {
+                        const ElfW(Rela) *r = d.rela[k] + i;
+                        const char *name = d.strings + d.symbols[ELF64_R_SYM(r->r_info)].st_name;
+                        if (ELF64_R_SYM(r->r_info) == 0 || !startswith(name, "hsa_"))
+                                continue;
+                        struct link_map *map = bound_to(caller, r);
+                        if (map && streq(name, "hsa_init"))
+                                return map;
+                        found = found ?: map;
+                }
+        return found;
+}
+
+static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
+        const char *slash = strrchr(strempty(info->dlpi_name), '/');
+        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libhsa-runtime64"))
+                return 0;
+        *(char **) userdata = strdup(info->dlpi_name);
+        return 1;
+}
+
+static void *any_runtime(void) {
+        _cleanup_free_ char *path = NULL;
+
+        (void) dl_iterate_phdr(find_runtime, &path);
+        return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static bool has_runtime(void *handle) {
+        return handle && dlsym(handle, PROBE);
+}
+
+static void *runtime_handle(const struct link_map *caller, void *own) {
+        if (is_from_the_start(dlsym(RTLD_NEXT, PROBE)))
+                return RTLD_NEXT;
+
+        void *bound = caller ? handle_of(bound_runtime(caller)) : NULL;
+        if (has_runtime(bound))
+                return bound;
+        if (has_runtime(RTLD_NEXT))
+                return RTLD_NEXT;
+        void *function = own ? dlsym(own, PROBE) : NULL;
+        return function ? handle_of(object_of(function)) : NULL;
+}
+
+/* --- runtimes --- */
+
+typedef void (*Function)(void);
+
+static const KfdRuntime nothing;
+
+/* Returns the number, from 1; 0 when there is no memory or no room. */
+static uint64_t runtime_number(const KfdRuntime *r) {
+        _cleanup_free_ KfdRuntime *copy = malloc(sizeof(*copy));
+        if (!copy)
+                return 0;
+        *copy = *r;
+        for (size_t i = 0; i < RUNTIMES_MAX; i++) {
+                KfdRuntime *known = NULL;
+                if (atomic_compare_exchange_strong(&runtimes[i], &known, copy)) {
+                        copy = NULL;
+                        return i + 1;
+                }
+                if (memcmp(known, copy, sizeof(*copy)) == 0)
+                        return i + 1;
+        }
+        return 0;
+}
+
+/* Where somebody else stands in front of the runtime, some may be his, and the others behind him. */
+static Function find(void *handle, void *own, void **any, const char *name) {
+        void *f = handle ? dlsym(handle, name) : NULL;
+
+        if (!f)
+                f = dlsym(RTLD_NEXT, name);
+        if (!f && own)
+                f = dlsym(own, name);
+        if (!f && !*any)
+                *any = any_runtime();
+        return (Function) (uintptr_t) (f || !*any ? f : dlsym(*any, name));
+}
+
+static KfdRuntime runtime_read(const void *caller) {
+        const struct link_map *map = object_of(caller);
+        void *own = handle_of(map), *handle = runtime_handle(map, own), *any = NULL;
+        KfdRuntime r;
+
+#define READ(name) r.name = (typeof(&name)) find(handle, own, &any, #name);
+        HSA_FUNCTIONS(READ)
+#undef READ
+        if (own)
+                (void) dlclose(own);
+        return r;
+}
+
+/* --- places --- */
+
+static unsigned place_first(uint64_t address) {
+        return (unsigned) (address * UINT64_C(0x9e3779b97f4a7c15) >> 54) & (PLACES_MAX - PLACE_WAYS);
+}
+
+static uint64_t place_number(uint64_t address) {
+        unsigned first = place_first(address);
+
+        for (unsigned i = 0; i < PLACE_WAYS; i++) {
+                uint64_t place = atomic_load_explicit(&places[first + i], memory_order_acquire);
+                if (place >> NUMBER_BITS == address)
+                        return place & RUNTIMES_MAX;
+        }
+        return 0;
+}
+
+/* When all are taken, one that was there has to be asked for again. */
+static void place_remember(uint64_t address, uint64_t number) {
+        unsigned first = place_first(address), i = 0;
+
+        if (number == 0 || address >> (64 - NUMBER_BITS) != 0)
+                return;
+        while (i < PLACE_WAYS - 1 && atomic_load(&places[first + i]) != 0)
+                i++;
+        atomic_store(&places[first + i], address << NUMBER_BITS | number);
+}
+
+static void places_forget(void) {
+        for (unsigned i = 0; i < PLACES_MAX; i++)
+                if (atomic_load_explicit(&places[i], memory_order_relaxed) != 0)
+                        atomic_store(&places[i], 0);
+}
+
+const KfdRuntime *kfd_runtime_known(const void *caller) {
+        uint64_t number = place_number((uintptr_t) caller);
+
+        return number > 0 ? atomic_load_explicit(&runtimes[number - 1], memory_order_acquire) : NULL;
+}
+
+_noinline_ const KfdRuntime *kfd_runtime(const void *caller) {
+        PROTECT_ERRNO;
+        KfdRuntime r = runtime_read(caller);
+        uint64_t number = runtime_number(&r);
+
+        if (number == 0)
+                return &nothing;
+        if (r.hsa_signal_store_screlease)
+                place_remember((uintptr_t) caller, number);
+        return atomic_load(&runtimes[number - 1]);
+}
+
+/* --- unloading --- */
+
+/* Before, for what comes to that place; and again, for what the library's own end has called from there. */
+_public_
+int dlclose(void *handle) {
+        static _Atomic(typeof(&dlclose)) next;
+
+        if (!atomic_load(&next)) {
+                PROTECT_ERRNO;
+                atomic_store(&next, (typeof(&dlclose)) (uintptr_t) dlsym(RTLD_NEXT, "dlclose"));
+        }
+        places_forget();
+        int r = atomic_load(&next) ? atomic_load(&next)(handle) : -1;
+        places_forget();
+        return r;
+}
