@@ -67,10 +67,24 @@ typedef bool HsaHandler(int64_t value, void *arg);
         X(hsa_signal_store_relaxed)                                                                         \
         X(hsa_signal_store_release)                                                                         \
         X(hsa_signal_store_screlease)                                                                       \
-        X(hsa_amd_signal_async_handler)
+        X(hsa_amd_signal_async_handler)                                                                     \
+        HSA_RESERVATIONS(X)
+
+/* The last three are old names. */
+#define HSA_RESERVATIONS(X)                                                                                 \
+        X(hsa_queue_add_write_index_scacq_screl)                                                            \
+        X(hsa_queue_add_write_index_scacquire)                                                              \
+        X(hsa_queue_add_write_index_relaxed)                                                                \
+        X(hsa_queue_add_write_index_screlease)                                                              \
+        X(hsa_queue_add_write_index_acq_rel)                                                                \
+        X(hsa_queue_add_write_index_acquire)                                                                \
+        X(hsa_queue_add_write_index_release)
 
 void hsa_signal_store_relaxed(HsaSignal signal, int64_t value);
 void hsa_signal_store_release(HsaSignal signal, int64_t value);
 void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
 int hsa_amd_signal_async_handler(
                 HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
+#define DECLARE(name) uint64_t name(const HsaQueue *queue, uint64_t n);
+HSA_RESERVATIONS(DECLARE)
+#undef DECLARE

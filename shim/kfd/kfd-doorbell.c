@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which signals are doorbells of queues of ours
+ * Which signals are doorbells of queues of ours, and which hsa_queue_t are theirs
  */
 
 #include "shim/kfd/kfd-doorbell.h"

@@ -82,10 +82,12 @@ static void nap(uint64_t ns) {
 
 static bool is_over_limit(KfdQueue *q, uint64_t *ret_read) {
         uint32_t limit = xsched_queue_limit(q->xsched);
-        uint64_t read = atomic_load(q->hal.read_index), rung = atomic_load(&q->rung);
+        uint64_t read = atomic_load(q->hal.read_index);
+        uint64_t end = atomic_load(&q->intercepted) ? atomic_load(q->hal.write_index)
+                                                    : atomic_load(&q->rung);
 
         *ret_read = read;
-        return limit != 0 && rung > read && rung - read >= limit;
+        return limit != 0 && end > read && end - read >= limit;
 }
 
 static void wait_for_room(void *userdata) {
@@ -122,6 +124,17 @@ static void note_rung(KfdQueue *q, int64_t value) {
                 ;
 }
 
+/* Who rings has taken the index before. When the queue's own index says otherwise, it is another one that is rung for:
+ * a profiler keeps indices of its own, and puts the packets into the queue on the way. */
+static bool is_intercepted(KfdQueue *q, int64_t value) {
+        if (unlikely((uint64_t) value >= atomic_load_explicit(q->hal.write_index, memory_order_relaxed)) &&
+                        !atomic_load(&q->intercepted)) {
+                atomic_store(&q->intercepted, true);
+                atomic_store(&q->rung, 0);
+        }
+        return unlikely(atomic_load_explicit(&q->intercepted, memory_order_relaxed));
+}
+
 static int begin(KfdQueue *q) {
         uint64_t read;
 
@@ -132,28 +145,43 @@ static int begin(KfdQueue *q) {
         return xsched_queue_begin(q->xsched);
 }
 
-/* In front of the store: the packets are written, and their indices taken. */
-static void launch(KfdQueue *q) {
+/* In front of the store: the packets are written, and their indices taken. True when it is watched. */
+static bool launch(KfdQueue *q) {
         PROTECT_ERRNO;
 
         if (unlikely(!atomic_load_explicit(&q->hooked, memory_order_relaxed)))
                 atomic_store(&q->hooked, true);
+        return unlikely(begin(q) != XSCHED_UNTRACKED);
+}
 
-        int begun = begin(q);
-        if (likely(begun == XSCHED_UNTRACKED))
-                return;
+static void note_launch(KfdQueue *q) {
+        PROTECT_ERRNO;
+
         if (atomic_fetch_add(&q->pending, 1) == 0)
                 atomic_store_explicit(&q->mark_ns, now_ns(), memory_order_relaxed);
         kfd_poll_launched();
 }
 
-static inline void before_store(KfdQueue *q, int64_t value) {
+/* True: after_store() is to be called. */
+static inline bool before_store(KfdQueue *q, int64_t value) {
+        bool intercepted = is_intercepted(q, value), watched = false;
+
         if (!thread.in_gate) {
                 thread.in_gate = true;
-                launch(q);
+                watched = launch(q);
                 thread.in_gate = false;
         }
-        note_rung(q, value);
+        if (unlikely(watched && intercepted))
+                atomic_fetch_add(&q->inside, 1);
+        if (unlikely(watched))
+                note_launch(q);
+        if (likely(!intercepted))
+                note_rung(q, value);
+        return watched && intercepted;
+}
+
+static void after_store(KfdQueue *q) {
+        atomic_fetch_sub(&q->inside, 1);
 }
 
 /* A signal handler's first doorbell from its place: to ask the dynamic linker, whose lock the thread may hold, is not
@@ -161,7 +189,8 @@ static inline void before_store(KfdQueue *q, int64_t value) {
 static bool store_in_handler(const KfdQueue *q, HsaSignal signal, int64_t value) {
         const AmdSignal *s = (const AmdSignal *) (uintptr_t) signal.handle;
 
-        if (s->kind != AMD_SIGNAL_DOORBELL || !s->hardware_doorbell || !in_signal_handler())
+        if (!q || atomic_load(&q->intercepted) || s->kind != AMD_SIGNAL_DOORBELL || !s->hardware_doorbell ||
+                        !in_signal_handler())
                 return false;
         __atomic_store_n(s->hardware_doorbell, (uint64_t) value, __ATOMIC_SEQ_CST);
         return true;
@@ -172,21 +201,56 @@ static bool store_in_handler(const KfdQueue *q, HsaSignal signal, int64_t value)
         void name(HsaSignal signal, int64_t value) {                                                        \
                 const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
                 KfdQueue *q = kfd_doorbell_find(signal.handle);                                             \
+                bool inside = unlikely(q) && before_store(q, value);                                        \
                                                                                                             \
-                if (unlikely(q))                                                                            \
-                        before_store(q, value);                                                             \
                 if (unlikely(!next)) {                                                                      \
-                        if (q && store_in_handler(q, signal, value))                                        \
+                        if (store_in_handler(q, signal, value))                                             \
                                 return;                                                                     \
                         next = kfd_runtime(__builtin_return_address(0));                                    \
                 }                                                                                           \
                 if (likely(next->name))                                                                     \
                         next->name(signal, value);                                                          \
+                if (unlikely(inside))                                                                       \
+                        after_store(q);                                                                     \
         }
 
 STORE(hsa_signal_store_relaxed)
 STORE(hsa_signal_store_release)
 STORE(hsa_signal_store_screlease)
+
+/* --- reservations --- */
+
+/* Whoever launches names the queue first, and so a profiler's proxy becomes known. */
+static inline void meet(const HsaQueue *queue, KfdQueue **ret) {
+        if (kfd_has_doorbells() && unlikely(!kfd_doorbell_look((uintptr_t) queue, ret)))
+                kfd_queue_meet(queue);
+}
+
+/* As store_in_handler(). */
+static bool reserve_in_handler(const KfdQueue *q, uint64_t n, uint64_t *ret) {
+        if (!q || atomic_load(&q->intercepted) || !in_signal_handler())
+                return false;
+        *ret = __atomic_fetch_add((uint64_t *) (uintptr_t) &q->aql->write_index, n, __ATOMIC_SEQ_CST);
+        return true;
+}
+
+#define RESERVE(name)                                                                                       \
+        _public_                                                                                            \
+        uint64_t name(const HsaQueue *queue, uint64_t n) {                                                  \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
+                KfdQueue *q = NULL;                                                                         \
+                uint64_t index;                                                                             \
+                                                                                                            \
+                meet(queue, &q);                                                                            \
+                if (unlikely(!next)) {                                                                      \
+                        if (reserve_in_handler(q, n, &index))                                               \
+                                return index;                                                               \
+                        next = kfd_runtime(__builtin_return_address(0));                                    \
+                }                                                                                           \
+                return likely(next->name) ? next->name(queue, n) : 0;                                       \
+        }
+
+HSA_RESERVATIONS(RESERVE)
 
 /* --- the runtime's callbacks --- */
 

@@ -10,8 +10,8 @@
  *
  * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets
  * are in the write index before that. So of `pending` launches, read before the indices, no more than `write - read`
- * can be under way: each has at least one packet, and all of them lie below the write index. On a queue that is only
- * looked at, a packet is a launch.
+ * can be under way: each has at least one packet, and all of them lie below the write index; those of an intercepted
+ * queue do when nobody is inside any more. On a queue that is only looked at, a packet is a launch.
  */
 
 #include <pthread.h>
@@ -105,6 +105,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
         if (pending == 0 && !q->tracking && !q->draining)
                 return;
 
+        bool inside = atomic_load(&q->inside) > 0; /* then packets of what is pending may still come */
         uint64_t write = atomic_load(q->hal.write_index), read = atomic_load(q->hal.read_index);
         if (q->tracking) {
                 queue_see(q, write, t);
@@ -117,7 +118,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
                 xsched_queue_drained(q->xsched);
         }
         uint64_t left = ns_sub(write, read);
-        if (pending > left)
+        if (pending > left && !inside)
                 queue_complete(q, pending - (uint32_t) left, t);
         if (q->tracking && !(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_WATCHED))
                 queue_stop_tracking(q);

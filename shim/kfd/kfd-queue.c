@@ -278,8 +278,12 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         if (type_is_scheduled(q->hal.type))
                 queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
         const AmdQueue *aql = q->xsched ? kfd_aql_find(a) : NULL;
-        if (aql)
-                kfd_doorbell_add(aql->hsa_queue.doorbell_signal.handle, q);
+        if (!aql)
+                return;
+        q->aql = aql;
+        kfd_doorbells_forget(NULL); /* at such an address there may be a proxy for it next */
+        kfd_doorbell_add((uintptr_t) aql, q);
+        kfd_doorbell_add(aql->hsa_queue.doorbell_signal.handle, q);
 }
 
 /* The driver has taken it off the device, with all that was in flight. */
@@ -308,6 +312,32 @@ static void queue_remove(KfdQueue *q) {
                 xsched_queue_unref(q->xsched); /* which frees it in the end */
         } else
                 free(q);
+}
+
+/* A profiler's proxy is a copy of what it stands for, with another ring, doorbell and indices. The signal that says
+ * that the queue has failed is the same, and no two queues have one. */
+static KfdQueue *queue_behind(const AmdQueue *proxy) {
+        if (!kfd_aql_is_readable(proxy, sizeof(*proxy)) || proxy->inactive_signal.handle == 0)
+                return NULL;
+        for (KfdQueue *q = queues; q; q = q->next)
+                if (q->aql && q->aql->inactive_signal.handle == proxy->inactive_signal.handle &&
+                                q->aql->hsa_queue.size == proxy->hsa_queue.size)
+                        return q;
+        return NULL;
+}
+
+void kfd_queue_meet(const HsaQueue *queue) {
+        PROTECT_ERRNO;
+
+        KFD_LOCKED() return;
+        KfdQueue *q = queue_behind((const AmdQueue *) queue), *known;
+        if (kfd_doorbell_look((uintptr_t) queue, &known))
+                return;
+        kfd_doorbell_add((uintptr_t) queue, q);
+        if (!q)
+                return;
+        kfd_doorbell_add(queue->doorbell_signal.handle, q);
+        atomic_store(&q->intercepted, true);
 }
 
 void kfd_context_end(unsigned context) {

@@ -26,6 +26,7 @@
 #include "hal/kfd-abi.h"
 #include "hal/kfd.h"
 #include "include/xsched/xsched.h"
+#include "shim/kfd/hsa.h"
 
 /* Our own mapping of the process's page. Kernels from 7.2 on have one for each file. */
 typedef struct KfdDoorbells {
@@ -50,7 +51,13 @@ typedef struct KfdQueue {
         XschedQueue *xsched; /* NULL: not scheduled */
         bool gone;
         bool follows;
+        const AmdQueue *aql; /* the runtime's view of it; NULL: not known */
         struct KfdQueue *next;
+
+        /* Somebody stands between the application and the queue: packets come into it, under indices of its own, while
+         * the application's doorbell is rung. */
+        _Atomic bool intercepted;
+        _Atomic uint32_t inside; /* doorbells that are being rung there */
 
         /* kfd-poll.c */
         _Atomic bool hooked;      /* its doorbell passes kfd-hsa.c, which counts launches */
@@ -78,6 +85,9 @@ static inline void kfd_unlockp(const bool *locked) {
 int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg);
 int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg);
 int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg);
+
+/* The application uses an hsa_queue_t that is not known yet: finds out whose it is. */
+void kfd_queue_meet(const HsaQueue *queue);
 
 /* The rest is under the lock. The list of all that are not gone: */
 KfdQueue *kfd_queues(void);

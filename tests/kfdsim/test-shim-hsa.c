@@ -361,6 +361,16 @@ static void case_bound(void) {
         dispatch();
         hsa_signal_store_relaxed(signal, 0);
         finish();
+
+        /* What is empty has room at once, and nobody waits for as long as the bound would let him. */
+        uint64_t least = UINT64_MAX;
+        for (int i = 0; i < 20; i++) {
+                uint64_t begun = now_ns();
+                dispatch();
+                least = MIN(least, now_ns() - begun);
+                finish();
+        }
+        CHECK(least < 10 * NSEC_PER_MSEC);
 }
 
 static void *dispatch_and_say(void *ret_done) {
@@ -401,6 +411,16 @@ static void case_room(void) {
 #define NAP_NS_MAX    (100U * NSEC_PER_USEC)
 #define WAIT_FOR_ROOM 20U /* us */
 
+/* Of executions that are known. A profiler's proxy takes packets off its own ring at once, and Debian 12's ends the
+ * process when the real one has no room for them. */
+#define IN_FLIGHT_MAX (PLACES / 4)
+
+static bool has_room(void) {
+        return __atomic_load_n(&n_dispatched, __ATOMIC_SEQ_CST) -
+                        __atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) <
+                        IN_FLIGHT_MAX;
+}
+
 static _Atomic bool ends;
 
 /* Between taking an index and writing the packet other threads, and the service, have time. */
@@ -408,6 +428,8 @@ static void *dispatch_slowly(void *seed) {
         uint64_t random = (uintptr_t) seed;
 
         while (!atomic_load(&ends)) {
+                while (!has_room())
+                        (void) usleep(WAIT_FOR_ROOM);
                 uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
                 while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
                         (void) usleep(WAIT_FOR_ROOM);
@@ -480,6 +502,8 @@ static void store_directly(hsa_signal_t signal, hsa_signal_value_t value) {
 }
 
 static void case_release_unseen(void) {
+        if (getenv("HSA_TOOL"))
+                return; /* nobody stands behind its doorbell but the hardware */
         store = store_directly;
         suspend_and_resume();
 }

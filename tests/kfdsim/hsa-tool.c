@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A profiler for HSA runtimes, loaded by HSA_TOOLS_LIB, that stands in front of queues as AMD's do
+ *
+ * HSA_TOOL=proxy: each queue that is made is an intercept queue of the runtime's, as with rocprof and rocprofiler-sdk
+ * where they count. It has a ring, indices and a doorbell of its own, and writes to the real ones when its doorbell is
+ * rung.
+ *
+ * HSA_TOOL=indices: queues are the real ones, and their indices are the tool's, as with rocprofiler-sdk since ROCm 7.14
+ * where it traces (queue_interposition.cpp). They are a ring ahead of the real ones, so that packets have their places.
+ * The real write index goes on when the doorbell is rung.
+ *
+ * The tables that a tool gets are lists of functions which grow at their ends (hsa_api_trace.h).
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "common/macro.h"
+#include "shim/kfd/hsa.h"
+
+#define QUEUES_MAX 64U
+#define VERSION    2U /* words, at the head of each table */
+#define INVALID    1U
+#define TYPE_MASK  0xffU
+
+/* Places in the tables. */
+enum {
+        TABLE_CORE = VERSION,
+        TABLE_AMD = VERSION + 1,
+        CORE_QUEUE_CREATE = VERSION + 7,
+        CORE_LOAD_READ_SCACQUIRE = VERSION + 11,
+        CORE_LOAD_READ_RELAXED = VERSION + 12,
+        CORE_LOAD_WRITE_SCACQUIRE = VERSION + 13,
+        CORE_LOAD_WRITE_RELAXED = VERSION + 14,
+        CORE_ADD_WRITE_FIRST = VERSION + 21, /* scacq_screl, scacquire, relaxed, screlease */
+        CORE_STORE_RELAXED = VERSION + 41,
+        CORE_STORE_SCRELEASE = VERSION + 42,
+        AMD_INTERCEPT_CREATE = VERSION + 35,
+        AMD_INTERCEPT_REGISTER = VERSION + 36,
+};
+
+/* But for two that came between others with ROCm 5.5: a table says how large it is. */
+#define AMD_SIZE_OLD   (50U * sizeof(void *))
+#define AMD_N_INSERTED 2U
+
+typedef void Function(void);
+typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
+                uint32_t private_size, uint32_t group_size, HsaQueue **ret);
+typedef void Writer(const void *packets, uint64_t n);
+typedef void Interceptor(const void *packets, uint64_t n, uint64_t index, void *data, Writer *writer);
+typedef int Register(HsaQueue *queue, Interceptor *f, void *data);
+typedef uint64_t Load(const HsaQueue *queue);
+typedef void Store(HsaSignal signal, int64_t value);
+
+static struct {
+        CreateQueue *create, *intercept_create;
+        Register *intercept_register;
+        Load *load_read, *load_write;
+        Store *store;
+} next;
+
+/* --- a proxy in front of each queue --- */
+
+static void intercept(const void *packets, uint64_t n, uint64_t index, void *data, Writer *writer) {
+        writer(packets, n);
+}
+
+static int create_proxy(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
+                uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
+        int r = next.intercept_create(agent, size, type, callback, data, private_size, group_size, ret);
+
+        return r == HSA_SUCCESS ? next.intercept_register(*ret, intercept, NULL) : r;
+}
+
+/* --- indices of our own --- */
+
+typedef struct Traced {
+        AmdQueue *queue;
+        _Atomic uint64_t write;
+        uint64_t published;
+} Traced;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Traced traced[QUEUES_MAX];
+static _Atomic unsigned n_traced;
+
+static int create_traced(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
+                uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
+        int r = next.create(agent, size, type, callback, data, private_size, group_size, ret);
+
+        (void) pthread_mutex_lock(&lock);
+        unsigned n = atomic_load(&n_traced);
+        if (r == HSA_SUCCESS && n < QUEUES_MAX) {
+                traced[n].queue = (AmdQueue *) *ret;
+                atomic_store(&traced[n].write, (*ret)->size);
+                atomic_store(&n_traced, n + 1);
+        }
+        (void) pthread_mutex_unlock(&lock);
+        return r;
+}
+
+static Traced *find(const HsaQueue *queue) {
+        for (unsigned i = 0, n = atomic_load(&n_traced); i < n; i++)
+                if (&traced[i].queue->hsa_queue == queue)
+                        return traced + i;
+        return NULL;
+}
+
+static uint64_t load_write(const HsaQueue *queue) {
+        Traced *t = find(queue);
+
+        return t ? atomic_load(&t->write) : next.load_write(queue);
+}
+
+static uint64_t load_read(const HsaQueue *queue) {
+        return next.load_read(queue) + (find(queue) ? queue->size : 0);
+}
+
+/* Of a queue that was made before us, or by the runtime for itself. */
+static uint64_t add_real(const HsaQueue *queue, uint64_t n) {
+        return __atomic_fetch_add(&((AmdQueue *) (uintptr_t) queue)->write_index, n, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t add_write(const HsaQueue *queue, uint64_t n) {
+        Traced *t = find(queue);
+
+        return t ? atomic_fetch_add(&t->write, n) : add_real(queue, n);
+}
+
+static uint16_t header(const Traced *t, uint64_t index) {
+        const HsaQueue *q = &t->queue->hsa_queue;
+
+        return __atomic_load_n((const uint16_t *) ((const char *) q->base_address + index % q->size * 64),
+                        __ATOMIC_ACQUIRE);
+}
+
+static void publish(Traced *t) {
+        uint64_t end = t->published, size = t->queue->hsa_queue.size;
+
+        while (end + size < atomic_load(&t->write) &&
+                        end - __atomic_load_n(&t->queue->read_index, __ATOMIC_ACQUIRE) < size &&
+                        (header(t, end) & TYPE_MASK) != INVALID)
+                end++;
+        if (end == t->published)
+                return;
+        t->published = end;
+        __atomic_store_n(&t->queue->write_index, end, __ATOMIC_RELEASE);
+        next.store(t->queue->hsa_queue.doorbell_signal, (int64_t) end - 1);
+}
+
+static void store(HsaSignal signal, int64_t value) {
+        for (unsigned i = 0, n = atomic_load(&n_traced); i < n; i++)
+                if (traced[i].queue->hsa_queue.doorbell_signal.handle == signal.handle) {
+                        (void) pthread_mutex_lock(&lock);
+                        publish(traced + i);
+                        (void) pthread_mutex_unlock(&lock);
+                        return;
+                }
+        next.store(signal, value);
+}
+
+/* --- the runtime's side --- */
+
+bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed);
+void OnUnload(void);
+
+_public_
+bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed) {
+        Function **core = ((Function ***) table)[TABLE_CORE], **amd = ((Function ***) table)[TABLE_AMD];
+        bool proxy = streq(strempty(getenv("HSA_TOOL")), "proxy");
+
+        if (((const uint32_t *) amd)[1] > AMD_SIZE_OLD)
+                amd += AMD_N_INSERTED;
+        next.create = (CreateQueue *) core[CORE_QUEUE_CREATE];
+        next.intercept_create = (CreateQueue *) amd[AMD_INTERCEPT_CREATE];
+        next.intercept_register = (Register *) amd[AMD_INTERCEPT_REGISTER];
+        next.load_read = (Load *) core[CORE_LOAD_READ_RELAXED];
+        next.load_write = (Load *) core[CORE_LOAD_WRITE_RELAXED];
+        next.store = (Store *) core[CORE_STORE_SCRELEASE];
+        core[CORE_QUEUE_CREATE] = (Function *) (proxy ? create_proxy : create_traced);
+        if (proxy)
+                return true;
+        core[CORE_LOAD_WRITE_RELAXED] = core[CORE_LOAD_WRITE_SCACQUIRE] = (Function *) load_write;
+        core[CORE_LOAD_READ_RELAXED] = core[CORE_LOAD_READ_SCACQUIRE] = (Function *) load_read;
+        for (unsigned i = 0; i < 4; i++)
+                core[CORE_ADD_WRITE_FIRST + i] = (Function *) add_write;
+        core[CORE_STORE_RELAXED] = core[CORE_STORE_SCRELEASE] = (Function *) store;
+        return true;
+}
+
+_public_
+void OnUnload(void) {
+}
