@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The KFD layer and a runtime that nobody knows: which queues it takes for an HSA runtime's, by what the kernel is told
+ * alone
+ *
+ * The program lays out what every HSA runtime does, and asks the kernel for the queue itself: as by
+ * hsa_amd_queue_create() of ROCm 7.14 and 10, or whatever comes after. No function that makes queues is called.
+ */
+
+#include <dlfcn.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "common/macro.h"
+#include "shim-kfd.h"
+#include "shim/kfd/hsa.h"
+
+#define SLOTS_MAX     16U
+#define RING_SIZE     4096U
+#define QUEUE_OFFSET  8192U
+#define SIGNAL_OFFSET 12288U
+
+typedef struct View {
+        AmdQueue *queue;
+        AmdSignal *signal;
+        KfdCreateQueue a;
+} View;
+
+static void (*store)(HsaSignal signal, int64_t value);
+
+/* As ROCr does: all of it is there before the kernel is asked. */
+static View view_new(const Raw *r) {
+        View v = {
+                        .queue = (AmdQueue *) (r->memory + QUEUE_OFFSET),
+                        .signal = (AmdSignal *) (r->memory + SIGNAL_OFFSET),
+        };
+
+        memset(v.queue, 0, sizeof(*v.queue));
+        v.queue->hsa_queue = (HsaQueue){
+                        .type = 0,
+                        .features = 1,
+                        .base_address = r->memory,
+                        .doorbell_signal.handle = (uintptr_t) v.signal,
+                        .size = RING_SIZE / KFD_AQL_PACKET_SIZE,
+        };
+        *v.signal = (AmdSignal){.kind = AMD_SIGNAL_DOORBELL, .queue = v.queue};
+        v.a = (KfdCreateQueue){
+                        .ring_base_address = (uintptr_t) r->memory,
+                        .ring_size = RING_SIZE,
+                        .write_pointer_address = (uintptr_t) &v.queue->write_index,
+                        .read_pointer_address = (uintptr_t) &v.queue->read_index,
+                        .gpu_id = device.gpu_id,
+                        .queue_type = KFD_QUEUE_COMPUTE_AQL,
+                        .queue_percentage = 100,
+                        .queue_priority = 7,
+                        .ctx_save_restore_address = (uintptr_t) r->memory + 16384,
+                        .ctx_save_restore_size = 4096,
+        };
+        return v;
+}
+
+static uint64_t launches(void) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < SLOTS_MAX; i++)
+                n += atomic_load(&fake_slot(client->f, i)->submitted);
+        return n;
+}
+
+/* Whether a store to the signal passes a gate: there is no runtime behind, so that is all that happens. */
+static bool is_gated(const Raw *r, View *v, HsaSignal signal) {
+        CHECK(ioctl(r->fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(v->a)),
+                              &v->a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
+        uint64_t before = launches();
+        v->queue->write_index = 1;
+        store(signal, 0);
+        uint64_t n = launches() - before;
+        CHECK(raw_destroy(r, v->a.queue_id) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 0 && n_registered() == 0));
+        store(signal, 0); /* not any more */
+        CHECK(n <= 1);
+        return n == 1;
+}
+
+static Raw start_runtime(void) {
+        start(GFX90A);
+        store = (typeof(store)) (uintptr_t) dlsym(RTLD_DEFAULT, "hsa_signal_store_screlease");
+        CHECK(store);
+        return raw_open();
+}
+
+/* --- cases --- */
+
+static void case_known(void) {
+        Raw r = start_runtime();
+
+        for (int i = 0; i < 3; i++) {
+                View v = view_new(&r);
+                CHECK(is_gated(&r, &v, v.queue->hsa_queue.doorbell_signal));
+                v = view_new(&r);
+                CHECK(!is_gated(&r, &v, (HsaSignal){(uintptr_t) (v.signal + 1)}));
+        }
+}
+
+/* One field in turn is not as an HSA runtime has it. */
+static void case_unknown(void) {
+        Raw r = start_runtime();
+        char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(nowhere != MAP_FAILED);
+
+        for (int i = 0; i < 7; i++) {
+                View v = view_new(&r);
+                HsaSignal signal = v.queue->hsa_queue.doorbell_signal;
+                HsaSignal *named = &v.queue->hsa_queue.doorbell_signal;
+                switch (i) {
+                case 0:
+                        v.queue->hsa_queue.base_address = r.memory + 64;
+                        break;
+                case 1:
+                        v.queue->hsa_queue.size *= 2;
+                        break;
+                case 2:
+                        v.signal->kind = 1;
+                        break;
+                case 3:
+                        v.signal->queue = v.queue + 1;
+                        break;
+                case 4:
+                        signal.handle = named->handle += 8;
+                        break;
+                case 5:
+                        signal.handle = named->handle = (uintptr_t) nowhere;
+                        break;
+                default:
+                        v.a.read_pointer_address += 64;
+                        break;
+                }
+                CHECK(!is_gated(&r, &v, signal));
+        }
+}
+
+int main(int argc, char *argv[]) {
+        static const BusCase cases[] = {
+                        CASE(known),
+                        CASE(unknown),
+        };
+        return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
+}
