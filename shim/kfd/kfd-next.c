@@ -239,8 +239,92 @@ static void places_forget(void) {
                         atomic_store(&places[i], 0);
 }
 
+/* --- libraries --- */
+
+/* Another place of a library that has called already leads to the same: then a signal handler need not ask. Records
+ * stay for ever, and are used again when a library comes back. */
+#define LIBRARIES_MAX 64U
+
+typedef struct Library {
+        uintptr_t begin, end;
+        uint64_t number;
+        _Atomic bool valid;
+} Library;
+
+static _Atomic(Library *) libraries[LIBRARIES_MAX];
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *userdata) {
+        Library *l = userdata;
+        uintptr_t begin = UINTPTR_MAX, end = 0;
+
+        for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = info->dlpi_phdr + i;
+                if (p->p_type != PT_LOAD)
+                        continue;
+                begin = MIN(begin, (uintptr_t) (info->dlpi_addr + p->p_vaddr));
+                end = MAX(end, (uintptr_t) (info->dlpi_addr + p->p_vaddr + p->p_memsz));
+        }
+        if (l->begin < begin || l->begin >= end)
+                return 0;
+        l->begin = begin;
+        l->end = end;
+        return 1;
+}
+
+static void library_remember(const void *caller, uint64_t number) {
+        Library found = {.begin = (uintptr_t) caller, .number = number, .valid = true};
+
+        if (dl_iterate_phdr(find_range, &found) == 0)
+                return;
+        _cleanup_free_ Library *copy = malloc(sizeof(*copy));
+        if (!copy)
+                return;
+        memcpy(copy, &found, sizeof(*copy));
+        for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+                Library *known = NULL;
+                if (atomic_compare_exchange_strong(&libraries[i], &known, copy)) {
+                        copy = NULL;
+                        return;
+                }
+                if (known->begin == found.begin && known->end == found.end && known->number == number) {
+                        atomic_store(&known->valid, true);
+                        return;
+                }
+        }
+}
+
+static uint64_t library_number(uintptr_t address) {
+        for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+                Library *l = atomic_load_explicit(&libraries[i], memory_order_acquire);
+                if (!l)
+                        break;
+                if (address >= l->begin && address < l->end && atomic_load(&l->valid))
+                        return l->number;
+        }
+        return 0;
+}
+
+static void libraries_forget(void) {
+        for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+                Library *l = atomic_load(&libraries[i]);
+                if (!l)
+                        break;
+                atomic_store(&l->valid, false);
+        }
+}
+
+static _noinline_ uint64_t place_found(uintptr_t address) {
+        uint64_t number = library_number(address);
+
+        place_remember(address, number);
+        return number;
+}
+
 const KfdRuntime *kfd_runtime_known(const void *caller) {
         uint64_t number = place_number((uintptr_t) caller);
+
+        if (unlikely(number == 0))
+                number = place_found((uintptr_t) caller);
 
         return number > 0 ? atomic_load_explicit(&runtimes[number - 1], memory_order_acquire) : NULL;
 }
@@ -252,8 +336,10 @@ _noinline_ const KfdRuntime *kfd_runtime(const void *caller) {
 
         if (number == 0)
                 return &nothing;
-        if (r.hsa_signal_store_screlease)
+        if (r.hsa_signal_store_screlease) {
                 place_remember((uintptr_t) caller, number);
+                library_remember(caller, number);
+        }
         return atomic_load(&runtimes[number - 1]);
 }
 
@@ -268,8 +354,10 @@ int dlclose(void *handle) {
                 PROTECT_ERRNO;
                 atomic_store(&next, (typeof(&dlclose)) (uintptr_t) dlsym(RTLD_NEXT, "dlclose"));
         }
+        libraries_forget();
         places_forget();
         int r = atomic_load(&next) ? atomic_load(&next)(handle) : -1;
+        libraries_forget();
         places_forget();
         return r;
 }
