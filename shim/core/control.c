@@ -12,7 +12,6 @@
 #include "shim/core/client.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"
-#include "shim/core/sdbus.h"
 
 /* --- queues --- */
 
@@ -179,11 +178,10 @@ static int control_wait(Control *c) {
 
         next = MIN(next, look_next_ns(c));
         struct timespec left = ns_to_timespec(ns_sub(next, now));
-        int events = c->bus ? sdbus.sd_bus_get_events(c->bus) : 0;
         struct pollfd fds[] = {
                         {.fd = client_fd(CLIENT_FD_KICK), .events = POLLIN},
                         {.fd = client_fd(CLIENT_FD_LIFELINE), .events = POLLIN},
-                        {.fd = client_fd(CLIENT_FD_BUS), .events = (short) MAX(events, 0)},
+                        {.fd = client_fd(CLIENT_FD_BUS), .events = c->bus ? dbus_events(c->bus) : 0},
         };
         uint64_t count;
 
@@ -197,10 +195,9 @@ void *control_main(void *unused) {
         (void) pthread_setname_np(pthread_self(), "xsched");
         gate_never_wait();
 
-        int r = sdbus_load();
-        Control *c = r < 0 ? NULL : calloc(1, sizeof(Control));
+        Control *c = calloc(1, sizeof(Control));
         if (!c) {
-                client_debug("xsched: no libsystemd here (%s), running unscheduled", strerrordesc_np(-r));
+                client_debug("xsched: no memory, running unscheduled");
                 client_control_failed();
                 return NULL;
         }

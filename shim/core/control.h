@@ -13,6 +13,7 @@
  */
 
 #include "shim/core/queue.h"
+#include "shim/dbus/dbus.h"
 
 /* Registered calls that may wait for their reply at a time: bus daemons limit them per connection. */
 #define CONTROL_CALLS_MAX 32U
@@ -39,7 +40,7 @@ typedef struct Goner {
 typedef struct Control {
         /* the connection */
         LinkState state;
-        struct sd_bus *bus;
+        Dbus *bus;
         char *object; /* our client on the bus */
         Page page;
         unsigned n_pages; /* mapped so far */
@@ -70,7 +71,7 @@ typedef struct Control {
         void *batch_userdata[PAGE_SLOTS_MAX];
 } Control;
 
-/* Entry point of the thread; the argument is not used. Returns only when there is no libsystemd. */
+/* Entry point of the thread; the argument is not used. Returns only when there is no memory for it. */
 void *control_main(void *unused);
 
 /* control.c, for link.c */

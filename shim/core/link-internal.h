@@ -14,10 +14,9 @@
 
 #include "common/time-util.h"
 #include "shim/core/control.h"
-#include "shim/core/sdbus.h"
 
-#define LINK_CALL_TIMEOUT_USEC UINT64_C(10000000)
-#define LINK_BACKOFF_MAX_NS    (30 * NSEC_PER_SEC)
+#define LINK_CALL_TIMEOUT_NS (10 * NSEC_PER_SEC)
+#define LINK_BACKOFF_MAX_NS  (30 * NSEC_PER_SEC)
 
 void link_set_state(Control *c, LinkState state);
 void link_back_off(Control *c);
@@ -33,20 +32,22 @@ void link_stall(Control *c);
 
 /* --- calls --- */
 
-void link_message_unrefp(sd_bus_message **m);
-int link_new_call(Control *c, const char *method, sd_bus_message **ret);
-/* An entry of a{sv}; none for "". */
-int link_append_string(sd_bus_message *m, const char *key, const char *value);
-/* Whether nobody has the service's name. */
-bool link_error_is_no_owner(const sd_bus_error *e);
-/* Whether the callee was not there, rather than unwilling. */
-bool link_error_is_absence(const sd_bus_error *e);
+/* Begins a call of the service. */
+void link_begin_call(DbusWriter *w, const char *method, const char *signature);
+/* Entries of a{sv}; none for "". */
+void link_write_string(DbusWriter *w, const char *key, const char *value);
+void link_write_u32(DbusWriter *w, const char *key, uint32_t value);
+void link_write_i32(DbusWriter *w, const char *key, int32_t value);
+/* Whether this is the error that nobody has the service's name. */
+bool link_error_is_no_owner(const DbusMessage *m);
+/* Whether it is one that says that the callee was not there, rather than unwilling. */
+bool link_error_is_absence(const DbusMessage *m);
 
 /* --- what is sent --- */
 
 int link_register(Control *c);
 /* An entry of a{sv}: what is said of the units of a user's manager that we are in; none elsewhere. */
-int link_append_units(sd_bus_message *m);
+void link_write_units(DbusWriter *w);
 int link_send_hints(Control *c);
 void link_send_goners(Control *c);
 void link_send_queues(Control *c);

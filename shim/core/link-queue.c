@@ -9,65 +9,59 @@
 
 #define BUS_ERROR "org.xsched.Scheduler.Error."
 
-static int link_on_queue(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
+static void link_on_queue(const DbusMessage *m, void *userdata) {
         XschedQueue *q = userdata;
         Control *c = q->control;
-        const sd_bus_error *e = sdbus.sd_bus_message_get_error(m);
-        uint64_t id;
-        uint32_t slot;
+        DbusReader body;
 
         c->n_calls--;
-        if (!e && sdbus.sd_bus_message_read(m, "tu", &id, &slot) >= 0) {
-                control_attach_queue(c, q, id, slot);
-                return 1;
+        if (m->type == DBUS_METHOD_RETURN && dbus_message_read(m, "tu", &body)) {
+                uint64_t id = dbus_read_u64(&body);
+                uint32_t slot = dbus_read_u32(&body);
+                if (!body.bad) {
+                        control_attach_queue(c, q, id, slot);
+                        return;
+                }
         }
 
         /* A restarted service that does not know us: begin anew. */
-        if (e && streq_ptr(e->name, BUS_ERROR "NoSuchClient"))
+        if (streq(m->error, BUS_ERROR "NoSuchClient"))
                 c->lost = true;
         if (q->dead)
                 control_finish_queue(c, q);
         else if (c->lost)
                 control_set_queue_state(c, q, QUEUE_NEW);
-        else if (e && link_error_is_absence(e)) {
+        else if (link_error_is_absence(m)) {
                 link_stall(c);
                 control_set_queue_state(c, q, QUEUE_NEW);
         } else {
                 client_debug("xsched: queue on %s refused: %s", q->device,
-                                e ? strempty(e->message) : "bad reply");
+                                m->type == DBUS_ERROR ? m->text : "bad reply");
                 control_set_queue_state(c, q, QUEUE_REFUSED);
         }
-        return 1;
 }
 
 static int link_register_queue(Control *c, XschedQueue *q) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        int r = link_new_call(c, "RegisterQueue", &m);
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
 
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "o", c->object);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_open_container(m, 'a', "{sv}");
-        if (r >= 0)
-                r = link_append_string(m, "Device", q->device);
-        if (r >= 0)
-                r = link_append_string(m, "DeviceName", q->device_name);
-        if (r >= 0)
-                r = link_append_string(m, "Backend", q->backend);
-        if (r >= 0)
-                r = link_append_string(m, "Label", q->label);
-        if (r >= 0 && q->priority_hint < 0)
-                r = sdbus.sd_bus_message_append(m, "{sv}", "PriorityHint", "i", q->priority_hint);
-        if (r >= 0 && q->apply)
-                r = sdbus.sd_bus_message_append(m, "{sv}", "Level", "u", (uint32_t) q->level);
-        if (r >= 0 && q->kfd_gpu_id != 0)
-                r = sdbus.sd_bus_message_append(m, "{sv}{sv}", "KfdGpuId", "u", q->kfd_gpu_id, "KfdQueueId",
-                                "u", q->kfd_queue_id);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_close_container(m);
-        if (r >= 0)
-                r = sdbus.sd_bus_call_async(c->bus, NULL, m, link_on_queue, q, LINK_CALL_TIMEOUT_USEC);
+        link_begin_call(&w, "RegisterQueue", "oa{sv}");
+        dbus_write_string(&w, c->object);
+        size_t properties = dbus_begin_array(&w, DBUS_ALIGN_8);
+        link_write_string(&w, "Device", q->device);
+        link_write_string(&w, "DeviceName", q->device_name);
+        link_write_string(&w, "Backend", q->backend);
+        link_write_string(&w, "Label", q->label);
+        if (q->priority_hint < 0)
+                link_write_i32(&w, "PriorityHint", q->priority_hint);
+        if (q->apply)
+                link_write_u32(&w, "Level", (uint32_t) q->level);
+        if (q->kfd_gpu_id != 0) {
+                link_write_u32(&w, "KfdGpuId", q->kfd_gpu_id);
+                link_write_u32(&w, "KfdQueueId", q->kfd_queue_id);
+        }
+        dbus_end_array(&w, properties, DBUS_ALIGN_8);
+        int r = dbus_call(c->bus, &w, link_on_queue, q, LINK_CALL_TIMEOUT_NS);
         if (r < 0)
                 return r;
 
@@ -109,31 +103,27 @@ static void link_free_goner(Control *c, Goner *g) {
         free(g);
 }
 
-static int link_on_goner(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
+static void link_on_goner(const DbusMessage *m, void *userdata) {
         Goner *g = userdata;
         Control *c = g->control;
-        const sd_bus_error *e = sdbus.sd_bus_message_get_error(m);
 
         c->n_calls--;
-        if (e && link_error_is_absence(e)) {
+        if (link_error_is_absence(m)) {
                 g->sent = false;
                 link_stall(c);
-                return 1;
+                return;
         }
         link_free_goner(c, g);
         control_retry_refused(c); /* there is room for one more now */
-        return 1;
 }
 
 static int link_unregister_queue(Control *c, Goner *g) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        int r = link_new_call(c, "UnregisterQueue", &m);
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
 
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "t", g->id);
-        if (r >= 0)
-                r = sdbus.sd_bus_call_async(c->bus, NULL, m, link_on_goner, g, LINK_CALL_TIMEOUT_USEC);
+        link_begin_call(&w, "UnregisterQueue", "t");
+        dbus_write_u64(&w, g->id);
+        int r = dbus_call(c->bus, &w, link_on_goner, g, LINK_CALL_TIMEOUT_NS);
         if (r < 0)
                 return r;
         g->sent = true;

@@ -17,33 +17,29 @@
 #include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
-static int append_hint(sd_bus_message *m, ClientHint h) {
-        int64_t value;
+static void write_hints(DbusWriter *w) {
+        for (ClientHint h = 0; h < _CLIENT_HINT_MAX; h++) {
+                int64_t value;
 
-        if (!client_get_hint(h, &value))
-                return 0;
-        if (h == CLIENT_HINT_PRIORITY)
-                return sdbus.sd_bus_message_append(
-                                m, "{sv}", client_hint_to_string(h), "i", (int32_t) value);
-        return sdbus.sd_bus_message_append(m, "{sv}", client_hint_to_string(h), "u", (uint32_t) value);
+                if (!client_get_hint(h, &value))
+                        continue;
+                if (h == CLIENT_HINT_PRIORITY)
+                        link_write_i32(w, client_hint_to_string(h), (int32_t) value);
+                else
+                        link_write_u32(w, client_hint_to_string(h), (uint32_t) value);
+        }
 }
 
 int link_send_hints(Control *c) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        int r = link_new_call(c, "Hint", &m);
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
 
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "t", UINT64_C(0));
-        if (r >= 0)
-                r = sdbus.sd_bus_message_open_container(m, 'a', "{sv}");
-        for (ClientHint h = 0; r >= 0 && h < _CLIENT_HINT_MAX; h++)
-                r = append_hint(m, h);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_close_container(m);
-        if (r >= 0)
-                r = sdbus.sd_bus_call_async(c->bus, NULL, m, NULL, NULL, 0);
-        return r;
+        link_begin_call(&w, "Hint", "ta{sv}");
+        dbus_write_u64(&w, 0);
+        size_t hints = dbus_begin_array(&w, DBUS_ALIGN_8);
+        write_hints(&w);
+        dbus_end_array(&w, hints, DBUS_ALIGN_8);
+        return dbus_call(c->bus, &w, NULL, NULL, 0);
 }
 
 static int adopt_fd(int fd) {
@@ -89,17 +85,19 @@ static int link_adopt_page(int fd, Page *ret) {
         return 0;
 }
 
-static int link_accept(Control *c, sd_bus_message *m) {
-        const char *object;
-        int page_fd, lifeline_fd, wake_fd;
-        int r = sdbus.sd_bus_message_read(m, "ohhh", &object, &page_fd, &lifeline_fd, &wake_fd);
-        if (r < 0)
-                return r;
+static int link_accept(Control *c, const DbusMessage *m) {
+        DbusReader body;
+
+        (void) dbus_message_read(m, "ohhh", &body);
+        const char *object = dbus_read_string(&body);
+        int page_fd = dbus_read_fd(&body), lifeline_fd = dbus_read_fd(&body), wake_fd = dbus_read_fd(&body);
+        if (body.bad)
+                return -EBADMSG;
 
         _cleanup_close_ int lifeline = adopt_fd(lifeline_fd);
         if (lifeline < 0)
                 return lifeline;
-        r = link_adopt_wake(wake_fd);
+        int r = link_adopt_wake(wake_fd);
         if (r < 0)
                 return r;
         r = link_adopt_page(page_fd, &c->page);
@@ -115,23 +113,23 @@ static int link_accept(Control *c, sd_bus_message *m) {
 }
 
 /* The service, or the bus before it. */
-static const char *refusal_name(const sd_bus_error *e, int r) {
-        if (e)
-                return strempty(e->name);
-        return r == -EPROTO ? WHY_OTHER_PAGE : strerrordesc_np(-r);
+static const char *refusal_name(const DbusMessage *m, int r) {
+        if (m->type == DBUS_ERROR)
+                return m->error;
+        return r == -EPROTO ? WHY_OTHER_PAGE : strerror(-r);
 }
 
-static void tell_refused(Control *c, const sd_bus_error *e, int r) {
+static void tell_refused(Control *c, const DbusMessage *m, int r) {
         char text[256];
 
-        (void) snprintf(text, sizeof(text), "%s%s%s", refusal_name(e, r), e ? ": " : "",
-                        e ? strempty(e->message) : "");
+        (void) snprintf(text, sizeof(text), "%s%s%s", refusal_name(m, r), m->type == DBUS_ERROR ? ": " : "",
+                        m->text);
         link_tell(c, "not taken by the service", text);
 }
 
 /* What another attempt would be told again. All else (a quota, memory) is of the moment, and tried again soon, if ever
  * less often. */
-static bool error_is_lasting(const sd_bus_error *e) {
+static bool error_is_lasting(const DbusMessage *m) {
         static const char *const names[] = {
                         "org.freedesktop.DBus.Error.InvalidArgs",
                         "org.freedesktop.DBus.Error.NotSupported",
@@ -142,73 +140,63 @@ static bool error_is_lasting(const sd_bus_error *e) {
         };
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                if (streq_ptr(e->name, names[i]))
+                if (streq(m->error, names[i]))
                         return true;
         return false;
 }
 
-static int link_on_registered(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
+static void link_on_registered(const DbusMessage *m, void *userdata) {
         Control *c = userdata;
-        const sd_bus_error *e = sdbus.sd_bus_message_get_error(m);
-        int r = e ? -EACCES : link_accept(c, m);
+        bool is_error = m->type == DBUS_ERROR;
+        int r = is_error ? -EACCES : link_accept(c, m);
 
         if (r >= 0) {
                 c->attached_at_ns = now_ns();
                 c->told = false;
                 why_clear();
                 link_set_state(c, LINK_ATTACHED);
-                return 1;
+                return;
         }
 
         link_set_state(c, LINK_WAITING);
         /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the
          * next attempt makes one anew. */
-        if (e && streq(strempty(e->name), "org.freedesktop.DBus.Error.AccessDenied")) {
-                tell_refused(c, e, r);
+        if (streq(m->error, "org.freedesktop.DBus.Error.AccessDenied")) {
+                tell_refused(c, m, r);
                 c->lost = true;
-                return 1;
+                return;
         }
-        if (!e || !link_error_is_absence(e)) {
-                tell_refused(c, e, r);
-                if (!e || error_is_lasting(e))
+        if (!is_error || !link_error_is_absence(m)) {
+                tell_refused(c, m, r);
+                if (!is_error || error_is_lasting(m))
                         c->backoff_ns = LINK_BACKOFF_MAX_NS;
         } else
-                link_tell(c, "no service on the bus", strempty(e->message));
-        if (e && link_error_is_no_owner(e))
+                link_tell(c, "no service on the bus", m->text);
+        if (link_error_is_no_owner(m))
                 /* The bus tells of the next owner after this reply: until then there is nothing to try. */
                 c->retry_at_ns = NSEC_INFINITY;
         else
                 link_back_off(c);
-        return 1;
 }
 
 int link_register(Control *c) {
         const ClientEnvironment *env = client_environment();
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        int r = link_new_call(c, "RegisterClient", &m);
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
 
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "t", UINT64_C(0));
-        if (r >= 0)
-                r = sdbus.sd_bus_message_open_container(m, 'a', "{sv}");
-        if (r >= 0)
-                r = link_append_string(m, "ShimVersion", XSCHED_VERSION);
-        if (r >= 0)
-                r = link_append_string(m, "Job", env->job);
-        if (r >= 0)
-                r = link_append_string(m, "Class", env->class);
+        link_begin_call(&w, "RegisterClient", "ta{sv}");
+        dbus_write_u64(&w, 0);
+        size_t properties = dbus_begin_array(&w, DBUS_ALIGN_8);
+        link_write_string(&w, "ShimVersion", XSCHED_VERSION);
+        link_write_string(&w, "Job", env->job);
+        link_write_string(&w, "Class", env->class);
         /* What changes from here on is sent by itself. */
         c->hints_due = false;
         (void) client_take_hints_changed();
-        for (ClientHint h = 0; r >= 0 && h < _CLIENT_HINT_MAX; h++)
-                r = append_hint(m, h);
-        if (r >= 0)
-                r = link_append_units(m);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_close_container(m);
-        if (r >= 0)
-                r = sdbus.sd_bus_call_async(c->bus, NULL, m, link_on_registered, c, LINK_CALL_TIMEOUT_USEC);
+        write_hints(&w);
+        link_write_units(&w);
+        dbus_end_array(&w, properties, DBUS_ALIGN_8);
+        int r = dbus_call(c->bus, &w, link_on_registered, c, LINK_CALL_TIMEOUT_NS);
         if (r >= 0)
                 link_set_state(c, LINK_REGISTERING);
         return r;

@@ -29,33 +29,46 @@
 #define FILE_SIZE_MAX ((size_t) 1 << 20)
 
 typedef struct Asking {
-        sd_bus *bus; /* the manager's */
+        Dbus *bus; /* the manager's */
         uint64_t until_ns;
-        sd_bus_message *to; /* RegisterClient, in the array of (unit, assignment) */
+        DbusWriter *to; /* RegisterClient, in the array of (unit, assignment) */
         const char *unit;
         char *path; /* on the manager's bus */
 } Asking;
 
+static void message_freep(DbusMessage **m) {
+        (void) dbus_message_free(*m);
+}
+
 static int tell(Asking *a, const char *assignment) {
-        return sdbus.sd_bus_message_append(a->to, "(ss)", a->unit, assignment);
+        if (!dbus_is_text(a->unit) || !dbus_is_text(assignment))
+                return -EINVAL;
+        dbus_write_struct(a->to);
+        dbus_write_string(a->to, a->unit);
+        dbus_write_string(a->to, assignment);
+        return a->to->error;
 }
 
 /* --- questions --- */
 
-static int get(Asking *a, const char *interface, const char *property, sd_bus_message **ret) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
+/* The reader is in the variant's value, and reads in the message. */
+static int get(Asking *a, const char *interface, const char *property, const char *signature,
+                DbusMessage **ret, DbusReader *ret_value) {
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
         uint64_t now = now_ns();
 
         if (now >= a->until_ns)
                 return -ETIMEDOUT;
-        int r = sdbus.sd_bus_message_new_method_call(
-                        a->bus, &m, SYSTEMD_NAME, a->path, "org.freedesktop.DBus.Properties", "Get");
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "ss", interface, property);
-        if (r >= 0)
-                r = sdbus.sd_bus_call(a->bus, m, (a->until_ns - now) / NSEC_PER_USEC + 1, NULL, ret);
-        return r;
+        dbus_call_begin(&w, SYSTEMD_NAME, a->path, "org.freedesktop.DBus.Properties", "Get", "ss");
+        dbus_write_string(&w, interface);
+        dbus_write_string(&w, property);
+        int r = dbus_call_and_wait(a->bus, &w, a->until_ns - now, ret);
+        if (r < 0)
+                return r;
+        (void) dbus_message_read(*ret, "v", ret_value);
+        dbus_read_variant(ret_value, signature);
+        return ret_value->bad ? -EBADMSG : 0;
 }
 
 /* XSCHED_PRIORITY=5 is Priority=5. What else begins with XSCHED_ the service passes over. */
@@ -73,34 +86,34 @@ static int tell_variable(Asking *a, const char *s, size_t n) {
 }
 
 static int tell_environment(Asking *a) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        const char *s;
+        _cleanup_(message_freep)
+        DbusMessage *m = NULL;
+        DbusReader value;
+        int r = get(a, SYSTEMD_NAME ".Service", "Environment", "as", &m, &value);
 
-        int r = get(a, SYSTEMD_NAME ".Service", "Environment", &m);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(m, 'v', "as");
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(m, 'a', "s");
-        while (r >= 0 && (r = sdbus.sd_bus_message_read_basic(m, 's', &s)) > 0)
+        if (r < 0)
+                return r;
+        for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);) {
+                const char *s = dbus_read_string(&value);
                 r = tell_variable(a, s, strlen(s));
-        return r;
+        }
+        return r < 0 ? r : value.bad ? -EBADMSG : 0;
 }
 
 static int tell_log_fields(Asking *a) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-        const void *s;
-        size_t n;
+        _cleanup_(message_freep)
+        DbusMessage *m = NULL;
+        DbusReader value;
+        int r = get(a, SYSTEMD_NAME ".Service", "LogExtraFields", "aay", &m, &value);
 
-        int r = get(a, SYSTEMD_NAME ".Service", "LogExtraFields", &m);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(m, 'v', "aay");
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(m, 'a', "ay");
-        while (r >= 0 && (r = sdbus.sd_bus_message_read_array(m, 'y', &s, &n)) > 0)
-                r = tell_variable(a, s, n);
-        return r;
+        if (r < 0)
+                return r;
+        for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);) {
+                size_t n;
+                const uint8_t *s = dbus_read_bytes(&value, &n);
+                r = s ? tell_variable(a, (const char *) s, n) : -EBADMSG;
+        }
+        return r < 0 ? r : value.bad ? -EBADMSG : 0;
 }
 
 /* --- files --- */
@@ -140,24 +153,20 @@ static int tell_file(Asking *a, const char *path) {
 }
 
 static int tell_files(Asking *a) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *fragment = NULL, *drop_ins = NULL;
-        const char *path;
+        _cleanup_(message_freep)
+        DbusMessage *fragment = NULL, *drop_ins = NULL;
+        DbusReader value;
 
-        int r = get(a, SYSTEMD_NAME ".Unit", "FragmentPath", &fragment);
+        int r = get(a, SYSTEMD_NAME ".Unit", "FragmentPath", "s", &fragment, &value);
         if (r >= 0)
-                r = sdbus.sd_bus_message_read(fragment, "v", "s", &path);
+                r = tell_file(a, dbus_read_string(&value));
         if (r >= 0)
-                r = tell_file(a, path);
-        if (r >= 0)
-                r = get(a, SYSTEMD_NAME ".Unit", "DropInPaths", &drop_ins);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(drop_ins, 'v', "as");
-        if (r >= 0)
-                r = sdbus.sd_bus_message_enter_container(drop_ins, 'a', "s");
-        while (r >= 0 && (r = sdbus.sd_bus_message_read_basic(drop_ins, 's', &path)) > 0)
-                r = tell_file(a, path);
-        return r;
+                r = get(a, SYSTEMD_NAME ".Unit", "DropInPaths", "as", &drop_ins, &value);
+        if (r < 0)
+                return r;
+        for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);)
+                r = tell_file(a, dbus_read_string(&value));
+        return r < 0 ? r : value.bad ? -EBADMSG : 0;
 }
 
 /* --- units --- */
@@ -172,9 +181,8 @@ static bool ends_with(const char *s, const char *suffix) {
  * know of the unit. */
 static int tell_unit(Asking *a, const char *unit) {
         a->unit = unit;
-        free(a->path);
-        a->path = NULL;
-        int r = sdbus.sd_bus_path_encode(SYSTEMD_UNITS, unit, &a->path);
+        free(TAKE_PTR(a->path));
+        int r = dbus_path_encode(SYSTEMD_UNITS, unit, &a->path);
         if (r >= 0)
                 r = tell(a, "");
         if (r >= 0 && ends_with(unit, ".service"))
@@ -222,54 +230,30 @@ static int tell_units(Asking *a, char *units) {
         return r;
 }
 
-static int open_manager(sd_bus **ret) {
+static int open_manager(Dbus **ret) {
         char address[64];
 
         (void) snprintf(address, sizeof(address), "unix:path=/run/user/%u/systemd/private",
                         (unsigned) getuid());
-        int r = sdbus.sd_bus_new(ret);
-        if (r >= 0)
-                r = sdbus.sd_bus_set_address(*ret, address);
-        return r < 0 ? r : sdbus.sd_bus_start(*ret);
+        return dbus_open(address, false, ret);
 }
 
-static int begin(sd_bus_message *m) {
-        int r = sdbus.sd_bus_message_open_container(m, 'e', "sv");
-
-        if (r >= 0)
-                r = sdbus.sd_bus_message_append(m, "s", "UserUnits");
-        if (r >= 0)
-                r = sdbus.sd_bus_message_open_container(m, 'v', "a(ss)");
-        return r < 0 ? r : sdbus.sd_bus_message_open_container(m, 'a', "(ss)");
-}
-
-static int end(sd_bus_message *m) {
-        int r = 0;
-
-        for (unsigned i = 0; r >= 0 && i < 3; i++)
-                r = sdbus.sd_bus_message_close_container(m);
-        return r;
-}
-
-int link_append_units(sd_bus_message *m) {
-        Asking a = {.until_ns = now_ns() + DEADLINE_NS, .to = m};
+void link_write_units(DbusWriter *w) {
+        Asking a = {.until_ns = now_ns() + DEADLINE_NS, .to = w};
         char buf[PATH_MAX], *units;
 
         if (find_units(buf, &units) <= 0)
-                return 0;
-        int r = begin(m);
-        if (r < 0)
-                return r;
-        r = open_manager(&a.bus);
+                return;
+        dbus_write_struct(w);
+        dbus_write_string(w, "UserUnits");
+        dbus_write_signature(w, "a(ss)");
+        size_t assignments = dbus_begin_array(w, DBUS_ALIGN_8);
+        int r = open_manager(&a.bus);
         if (r >= 0)
                 r = tell_units(&a, units);
         if (r < 0)
-                client_debug("xsched: the user's manager says nothing of our unit (%s)",
-                                strerrordesc_np(-r));
+                client_debug("xsched: the user's manager says nothing of our unit (%s)", strerror(-r));
         free(a.path);
-        if (a.bus) {
-                sdbus.sd_bus_close(a.bus);
-                (void) sdbus.sd_bus_unref(a.bus);
-        }
-        return end(m);
+        (void) dbus_close(a.bus);
+        dbus_end_array(w, assignments, DBUS_ALIGN_8);
 }

@@ -19,7 +19,6 @@
 #include "common/time-util.h"
 #include "shim/core/client.h"
 #include "shim/core/link-internal.h"
-#include "shim/core/sdbus.h"
 #include "shim/core/why.h"
 
 #define BUS_NAME       "org.xsched.Scheduler"
@@ -98,8 +97,7 @@ static void link_drop_bus(Control *c) {
         if (!c->bus)
                 return;
         client_set_fd(CLIENT_FD_BUS, -EBADF);
-        sdbus.sd_bus_close(c->bus);
-        c->bus = sdbus.sd_bus_unref(c->bus);
+        c->bus = dbus_close(c->bus);
 }
 
 static void link_down(Control *c) {
@@ -154,36 +152,41 @@ void link_failed(Control *c, int r) {
 
 /* --- calls --- */
 
-void link_message_unrefp(sd_bus_message **m) {
-        if (*m)
-                (void) sdbus.sd_bus_message_unref(*m);
-}
-
 /* A call never starts the service: whoever stopped it wants it stopped, and the bus tells when it is back. */
-int link_new_call(Control *c, const char *method, sd_bus_message **ret) {
-        _cleanup_(link_message_unrefp)
-        sd_bus_message *m = NULL;
-
-        int r = sdbus.sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, BUS_PATH, BUS_INTERFACE, method);
-        if (r >= 0)
-                r = sdbus.sd_bus_message_set_auto_start(m, 0);
-        if (r < 0)
-                return r;
-        *ret = TAKE_PTR(m);
-        return 0;
+void link_begin_call(DbusWriter *w, const char *method, const char *signature) {
+        dbus_call_begin(w, BUS_NAME, BUS_PATH, BUS_INTERFACE, method, signature);
 }
 
-int link_append_string(sd_bus_message *m, const char *key, const char *value) {
-        return isempty(value) ? 0 : sdbus.sd_bus_message_append(m, "{sv}", key, "s", value);
+static void write_key(DbusWriter *w, const char *key, const char *signature) {
+        dbus_write_struct(w);
+        dbus_write_string(w, key);
+        dbus_write_signature(w, signature);
 }
 
-bool link_error_is_no_owner(const sd_bus_error *e) {
-        const char *name = startswith(strempty(e->name), "org.freedesktop.DBus.Error.");
+void link_write_string(DbusWriter *w, const char *key, const char *value) {
+        if (isempty(value))
+                return;
+        write_key(w, key, "s");
+        dbus_write_string(w, value);
+}
+
+void link_write_u32(DbusWriter *w, const char *key, uint32_t value) {
+        write_key(w, key, "u");
+        dbus_write_u32(w, value);
+}
+
+void link_write_i32(DbusWriter *w, const char *key, int32_t value) {
+        write_key(w, key, "i");
+        dbus_write_u32(w, (uint32_t) value);
+}
+
+bool link_error_is_no_owner(const DbusMessage *m) {
+        const char *name = startswith(m->error, "org.freedesktop.DBus.Error.");
 
         return name && (streq(name, "ServiceUnknown") || streq(name, "NameHasNoOwner"));
 }
 
-bool link_error_is_absence(const sd_bus_error *e) {
+bool link_error_is_absence(const DbusMessage *m) {
         static const char *const names[] = {
                         "ServiceUnknown",
                         "NameHasNoOwner",
@@ -192,7 +195,7 @@ bool link_error_is_absence(const sd_bus_error *e) {
                         "Disconnected",
                         "LimitsExceeded",
         };
-        const char *name = startswith(strempty(e->name), "org.freedesktop.DBus.Error.");
+        const char *name = startswith(m->error, "org.freedesktop.DBus.Error.");
 
         for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
                 if (streq(name, names[i]))
@@ -206,17 +209,15 @@ void link_stall(Control *c) {
 
 /* --- the bus --- */
 
-static int link_on_owner(sd_bus_message *m, void *userdata, sd_bus_error *unused) {
+static void link_on_owner(const char *owner, void *userdata) {
         Control *c = userdata;
-        const char *name, *old, *new;
 
-        if (sdbus.sd_bus_message_read(m, "sss", &name, &old, &new) < 0 || isempty(new))
-                return 1;
+        if (isempty(owner))
+                return;
         if (c->state == LINK_WAITING)
                 c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
         c->stalled_until_ns = 0;
         c->hints_due = true;
-        return 1;
 }
 
 static const char *link_address(void) {
@@ -228,28 +229,19 @@ static const char *link_address(void) {
 }
 
 static int link_open_bus(Control *c) {
-        int r = sdbus.sd_bus_new(&c->bus);
+        int r = dbus_open(link_address(), true, &c->bus);
 
-        if (r >= 0)
-                r = sdbus.sd_bus_set_address(c->bus, link_address());
-        if (r >= 0)
-                r = sdbus.sd_bus_set_bus_client(c->bus, 1);
-        if (r >= 0)
-                r = sdbus.sd_bus_start(c->bus);
-        if (r >= 0)
-                r = sdbus.sd_bus_add_match_async(c->bus, NULL,
-                                "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
-                                "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" BUS_NAME
-                                "'",
-                                link_on_owner, NULL, c);
-        return r;
+        if (r < 0)
+                return r;
+        client_set_fd(CLIENT_FD_BUS, dbus_fd(c->bus));
+        return dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
 }
 
 static void link_connect(Control *c) {
         int r = link_open_bus(c);
 
         if (r < 0)
-                link_tell(c, "no bus", strerrordesc_np(-r));
+                link_tell(c, "no bus", strerror(-r));
         else
                 r = link_register(c);
         if (r < 0)
@@ -272,14 +264,13 @@ static void link_process(Control *c) {
         int r = 1;
 
         for (unsigned i = 0; i < 256 && r > 0; i++)
-                r = sdbus.sd_bus_process(c->bus, NULL);
+                r = dbus_process(c->bus);
         if (r < 0 && c->state == LINK_ATTACHED)
                 c->cut = true;
         else if (r < 0) {
-                link_tell(c, "no bus", strerrordesc_np(-r));
+                link_tell(c, "no bus", strerror(-r));
                 c->lost = true;
-        } else
-                client_set_fd(CLIENT_FD_BUS, sdbus.sd_bus_get_fd(c->bus));
+        }
 }
 
 static void link_send(Control *c) {
@@ -339,14 +330,14 @@ void link_lifeline(Control *c) {
 }
 
 uint64_t link_next_ns(const Control *c) {
-        uint64_t next = NSEC_INFINITY, usec;
+        uint64_t next = NSEC_INFINITY;
 
         if (c->state == LINK_WAITING || c->state == LINK_CUT ||
                         (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
                 next = c->retry_at_ns;
         if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
                 next = MIN(next, c->stalled_until_ns);
-        if (c->bus && sdbus.sd_bus_get_timeout(c->bus, &usec) > 0 && usec < NSEC_INFINITY / NSEC_PER_USEC)
-                next = MIN(next, usec * NSEC_PER_USEC);
+        if (c->bus)
+                next = MIN(next, dbus_next_ns(c->bus));
         return next;
 }

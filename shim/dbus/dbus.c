@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A connection to a message bus, or to one peer: see dbus.h
+ *
+ * What is sent waits in one buffer until the other side has accepted us, and whenever its socket is full. What is
+ * received is read message by message, never beyond one, so that descriptors belong to the message that they came with.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "shim/dbus/dbus-connect.h"
+#include "shim/dbus/dbus.h"
+
+#define BUS_NAME      "org.freedesktop.DBus"
+#define BUS_PATH      "/org/freedesktop/DBus"
+#define BUS_INTERFACE "org.freedesktop.DBus"
+#define BUS_TIMEOUT   (25 * NSEC_PER_SEC) /* of what the connection itself asks: that of libdbus */
+#define ERROR_PREFIX  "org.freedesktop.DBus.Error."
+
+/* Of the other side's answers to the authentication: three short lines. */
+#define AUTH_SAID_MAX 512U
+/* Nobody makes us keep more for him by calling and not reading. */
+#define ANSWERS_MAX ((size_t) 64 << 10)
+
+/* A call that has no reply yet. */
+typedef struct Pending {
+        uint32_t serial;
+        uint64_t until_ns;
+        DbusHandler handler;
+        void *userdata;
+        struct Pending *next;
+} Pending;
+
+struct Dbus {
+        int fd;
+        int error; /* the connection is no more */
+
+        size_t auth_sent;
+        bool accepted;
+        uint64_t accept_until_ns;
+        char said[AUTH_SAID_MAX];
+        size_t n_said;
+
+        uint32_t serial;
+        uint8_t *out;
+        size_t out_size, out_allocated;
+        Pending *pending;
+
+        /* the message that is being received */
+        uint8_t prefix[DBUS_PREFIX_SIZE];
+        uint8_t *in; /* when its length is known */
+        size_t in_at, in_size;
+        int fds[DBUS_FDS_MAX];
+        unsigned n_fds;
+
+        char *watched;
+        void (*on_owner)(const char *owner, void *userdata);
+        void *on_owner_userdata;
+};
+
+static int dbus_fail(Dbus *d, int error) {
+        if (d->error == 0)
+                d->error = error;
+        return d->error;
+}
+
+/* --- sending --- */
+
+static int send_some(Dbus *d, const void *data, size_t size, size_t *ret_sent) {
+        ssize_t n;
+
+        do
+                n = send(d->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && errno != EAGAIN)
+                return dbus_fail(d, negative_errno());
+        *ret_sent = n < 0 ? 0 : (size_t) n;
+        return 0;
+}
+
+static int dbus_flush(Dbus *d) {
+        size_t n = 0;
+        int r = 0;
+
+        if (d->auth_sent < DBUS_AUTH_SIZE) {
+                r = send_some(d, dbus_auth + d->auth_sent, DBUS_AUTH_SIZE - d->auth_sent, &n);
+                d->auth_sent += n;
+        } else if (d->accepted && d->out_size > 0) {
+                r = send_some(d, d->out, d->out_size, &n);
+                d->out_size -= n;
+                if (d->out_size > 0)
+                        memmove(d->out, d->out + n, d->out_size);
+        }
+        return r;
+}
+
+/* Serial numbers are never 0. */
+static int dbus_send(Dbus *d, DbusWriter *w) {
+        int r = dbus_writer_seal(w, d->serial + 1);
+
+        if (r < 0)
+                return r;
+        if (d->error < 0)
+                return -ENOTCONN;
+        if (d->out_size + w->size > d->out_allocated) {
+                size_t allocated = 2 * (d->out_size + w->size);
+                uint8_t *out = realloc(d->out, allocated);
+                if (!out)
+                        return -ENOMEM;
+                d->out = out;
+                d->out_allocated = allocated;
+        }
+        memcpy(d->out + d->out_size, w->data, w->size);
+        d->out_size += w->size;
+        if (++d->serial == UINT32_MAX)
+                d->serial = 0;
+        return dbus_flush(d);
+}
+
+static uint32_t last_serial(const Dbus *d) {
+        return d->serial == 0 ? UINT32_MAX : d->serial;
+}
+
+/* --- receiving --- */
+
+static void take_fds(Dbus *d, struct msghdr *h) {
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+                        if (d->n_fds < DBUS_FDS_MAX)
+                                d->fds[d->n_fds++] = fd;
+                        else {
+                                safe_close(fd);
+                                (void) dbus_fail(d, -EBADMSG);
+                        }
+                }
+        }
+        if (h->msg_flags & MSG_CTRUNC)
+                (void) dbus_fail(d, -EBADMSG);
+}
+
+/* Returns how many bytes, 0 when there are none now. */
+static ssize_t receive_some(Dbus *d, void *data, size_t size) {
+        union {
+                struct cmsghdr align;
+                uint8_t space[CMSG_SPACE(sizeof(int) * DBUS_FDS_MAX)];
+        } control;
+        struct iovec part = {.iov_base = data, .iov_len = size};
+        struct msghdr h = {
+                        .msg_iov = &part,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof(control),
+        };
+        ssize_t n;
+
+        do
+                n = recvmsg(d->fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return errno == EAGAIN ? 0 : dbus_fail(d, negative_errno());
+        take_fds(d, &h);
+        if (n == 0)
+                return dbus_fail(d, -ECONNRESET);
+        return d->error < 0 ? d->error : n;
+}
+
+static int receive_auth(Dbus *d) {
+        if (now_ns() >= d->accept_until_ns)
+                return dbus_fail(d, -ETIMEDOUT);
+        if (d->n_said == sizeof(d->said))
+                return dbus_fail(d, -EPROTO);
+        ssize_t n = receive_some(d, d->said + d->n_said, sizeof(d->said) - d->n_said);
+        if (n <= 0)
+                return (int) n;
+        d->n_said += (size_t) n;
+        int r = dbus_auth_verify(d->said, d->n_said);
+        if (r < 0)
+                return dbus_fail(d, r);
+        d->accepted = r > 0;
+        return 1;
+}
+
+static int receive_message(Dbus *d, DbusMessage **ret) {
+        size_t want = d->in ? d->in_size : DBUS_PREFIX_SIZE;
+
+        while (d->in_at < want) {
+                ssize_t n = receive_some(d, (d->in ?: d->prefix) + d->in_at, want - d->in_at);
+                if (n <= 0)
+                        return (int) n;
+                d->in_at += (size_t) n;
+                if (d->in || d->in_at < DBUS_PREFIX_SIZE)
+                        continue;
+                int r = dbus_message_size(d->prefix, &want);
+                if (r >= 0 && !(d->in = malloc(want)))
+                        r = -ENOMEM;
+                if (r < 0)
+                        return dbus_fail(d, r);
+                memcpy(d->in, d->prefix, DBUS_PREFIX_SIZE);
+                d->in_size = want;
+        }
+        int r = dbus_message_new(d->in, d->in_size, d->fds, d->n_fds, ret);
+        if (r < 0)
+                return dbus_fail(d, r);
+        d->in = NULL;
+        d->in_at = d->in_size = 0;
+        d->n_fds = 0;
+        return 1;
+}
+
+/* --- what is received --- */
+
+static Pending *take_pending(Dbus *d, uint32_t serial) {
+        for (Pending **p = &d->pending; *p; p = &(*p)->next)
+                if ((*p)->serial == serial) {
+                        Pending *found = *p;
+                        *p = found->next;
+                        return found;
+                }
+        return NULL;
+}
+
+static void end_pending(Pending *p, const DbusMessage *m) {
+        DbusHandler handler = p->handler;
+        void *userdata = p->userdata;
+
+        free(p);
+        handler(m, userdata);
+}
+
+static void on_owner_changed(Dbus *d, const DbusMessage *m) {
+        DbusReader r;
+
+        if (!d->watched || !streq(m->sender, BUS_NAME) || !streq(m->interface, BUS_INTERFACE) ||
+                        !streq(m->path, BUS_PATH) || !streq(m->member, "NameOwnerChanged") ||
+                        !dbus_message_read(m, "sss", &r))
+                return;
+        const char *name = dbus_read_string(&r);
+        (void) dbus_read_string(&r);
+        const char *owner = dbus_read_string(&r);
+        if (!r.bad && streq(name, d->watched))
+                d->on_owner(owner, d->on_owner_userdata);
+}
+
+/* There is nothing here to be called. */
+static void refuse_call(Dbus *d, const DbusMessage *m) {
+        const DbusHeader h = {
+                        .type = DBUS_ERROR,
+                        .flags = DBUS_NO_REPLY_EXPECTED,
+                        .reply_serial = m->serial,
+                        .destination = isempty(m->sender) ? NULL : m->sender,
+                        .error = ERROR_PREFIX "UnknownMethod",
+                        .signature = "s",
+        };
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
+
+        if ((m->flags & DBUS_NO_REPLY_EXPECTED) || d->out_size > ANSWERS_MAX)
+                return;
+        dbus_writer_begin(&w, &h);
+        dbus_write_string(
+                        &w, "This is a client of org.xsched.Scheduler: there is nothing to be called here.");
+        (void) dbus_send(d, &w); /* ignoring: whoever called waits for nothing of ours */
+}
+
+static void dbus_dispatch(Dbus *d, const DbusMessage *m) {
+        Pending *p;
+
+        switch (m->type) {
+        case DBUS_METHOD_CALL:
+                refuse_call(d, m);
+                break;
+        case DBUS_METHOD_RETURN:
+        case DBUS_ERROR:
+                p = take_pending(d, m->reply_serial);
+                if (p)
+                        end_pending(p, m);
+                break;
+        case DBUS_SIGNAL:
+                on_owner_changed(d, m);
+                break;
+        default: /* a later specification's: to be ignored */
+                break;
+        }
+}
+
+static bool dbus_expire(Dbus *d) {
+        const DbusMessage late = {
+                        .type = DBUS_ERROR,
+                        .error = ERROR_PREFIX "NoReply",
+                        .text = "Nobody replied in time",
+                        .path = "",
+                        .interface = "",
+                        .member = "",
+                        .sender = "",
+                        .signature = "",
+        };
+        uint64_t now = d->pending ? now_ns() : 0;
+
+        for (Pending *p = d->pending; p; p = p->next)
+                if (now >= p->until_ns) {
+                        end_pending(take_pending(d, p->serial), &late);
+                        return true;
+                }
+        return false;
+}
+
+/* Sends what waits; what comes is given out, and not handled. */
+static int dbus_turn(Dbus *d, DbusMessage **ret) {
+        if (d->error < 0)
+                return d->error;
+        int r = dbus_flush(d);
+        if (r < 0)
+                return r;
+        return d->accepted ? receive_message(d, ret) : receive_auth(d);
+}
+
+int dbus_process(Dbus *d) {
+        DbusMessage *m = NULL;
+        int r = dbus_turn(d, &m);
+
+        if (r < 0)
+                return r;
+        if (m) {
+                dbus_dispatch(d, m);
+                (void) dbus_message_free(m);
+        } else if (r == 0 && dbus_expire(d))
+                r = 1;
+        return d->error < 0 ? d->error : r;
+}
+
+/* --- calls --- */
+
+void dbus_call_begin(DbusWriter *w, const char *destination, const char *path, const char *interface,
+                const char *member, const char *signature) {
+        dbus_writer_begin(w,
+                        &(DbusHeader){
+                                        .type = DBUS_METHOD_CALL,
+                                        .flags = DBUS_NO_AUTO_START,
+                                        .destination = destination,
+                                        .path = path,
+                                        .interface = interface,
+                                        .member = member,
+                                        .signature = signature,
+                        });
+}
+
+int dbus_call(Dbus *d, DbusWriter *w, DbusHandler handler, void *userdata, uint64_t timeout_ns) {
+        _cleanup_free_ Pending *p = NULL;
+
+        if (w->error < 0)
+                return w->error;
+        if (!handler)
+                w->data[2] |= DBUS_NO_REPLY_EXPECTED;
+        else if (!(p = malloc(sizeof(*p))))
+                return -ENOMEM;
+        int r = dbus_send(d, w);
+        if (r < 0 || !p)
+                return r;
+        *p = (Pending){
+                        .serial = last_serial(d),
+                        .until_ns = ns_add(now_ns(), timeout_ns),
+                        .handler = handler,
+                        .userdata = userdata,
+                        .next = d->pending,
+        };
+        d->pending = TAKE_PTR(p);
+        return 0;
+}
+
+static int dbus_wait(const Dbus *d, uint64_t until_ns) {
+        uint64_t now = now_ns(), until = MIN(until_ns, dbus_next_ns(d));
+        struct timespec left = ns_to_timespec(ns_sub(until, now));
+        struct pollfd fd = {.fd = d->fd, .events = dbus_events(d)};
+
+        if (now >= until_ns)
+                return -ETIMEDOUT;
+        return ppoll(&fd, 1, &left, NULL) < 0 && errno != EINTR ? negative_errno() : 0;
+}
+
+int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage **ret) {
+        uint64_t until = ns_add(now_ns(), timeout_ns);
+        int r = dbus_send(d, w);
+        uint32_t serial = last_serial(d);
+
+        while (r >= 0) {
+                DbusMessage *m = NULL;
+
+                r = dbus_turn(d, &m);
+                if (r == 0)
+                        r = dbus_wait(d, until);
+                if (!m)
+                        continue;
+                if (m->reply_serial == serial && m->type == DBUS_METHOD_RETURN) {
+                        *ret = m;
+                        return 0;
+                }
+                if (m->reply_serial == serial && m->type == DBUS_ERROR)
+                        r = -EREMOTEIO;
+                else
+                        dbus_dispatch(d, m);
+                (void) dbus_message_free(m);
+        }
+        return r;
+}
+
+/* --- the connection --- */
+
+int dbus_fd(const Dbus *d) {
+        return d->fd;
+}
+
+short dbus_events(const Dbus *d) {
+        bool has_more = d->auth_sent < DBUS_AUTH_SIZE || (d->accepted && d->out_size > 0);
+        return (short) (POLLIN | (has_more ? POLLOUT : 0));
+}
+
+uint64_t dbus_next_ns(const Dbus *d) {
+        uint64_t next = d->accepted ? NSEC_INFINITY : d->accept_until_ns;
+
+        for (const Pending *p = d->pending; p; p = p->next)
+                next = MIN(next, p->until_ns);
+        return next;
+}
+
+/* Without these the connection is no use: it is made anew, later. */
+static void on_own_reply(const DbusMessage *m, void *userdata) {
+        if (m->type == DBUS_ERROR)
+                (void) dbus_fail(userdata, -ECONNRESET);
+}
+
+static int dbus_call_bus(Dbus *d, const char *member, const char *argument) {
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
+
+        dbus_call_begin(&w, BUS_NAME, BUS_PATH, BUS_INTERFACE, member, argument ? "s" : NULL);
+        if (argument)
+                dbus_write_string(&w, argument);
+        return dbus_call(d, &w, on_own_reply, d, BUS_TIMEOUT);
+}
+
+int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata),
+                void *userdata) {
+        static const char rule[] = "type='signal',sender='" BUS_NAME "',path='" BUS_PATH
+                                   "',interface='" BUS_INTERFACE "',member='NameOwnerChanged',arg0='";
+        size_t size = sizeof(rule) + strlen(name) + 1;
+        _cleanup_free_ char *watched = strdup(name), *whole = malloc(size);
+
+        if (!watched || !whole)
+                return -ENOMEM;
+        (void) snprintf(whole, size, "%s%s'", rule, name);
+        free(d->watched);
+        d->watched = TAKE_PTR(watched);
+        d->on_owner = handler;
+        d->on_owner_userdata = userdata;
+        return dbus_call_bus(d, "AddMatch", whole);
+}
+
+Dbus *dbus_close(Dbus *d) {
+        if (!d)
+                return NULL;
+        for (Pending *p = d->pending, *next; p; p = next) {
+                next = p->next;
+                free(p);
+        }
+        for (unsigned i = 0; i < d->n_fds; i++)
+                safe_close(d->fds[i]);
+        safe_close(d->fd);
+        free(d->out);
+        free(d->in);
+        free(d->watched);
+        free(d);
+        return NULL;
+}
+
+static void dbus_closep(Dbus **d) {
+        (void) dbus_close(*d);
+}
+
+int dbus_open(const char *addresses, bool is_bus, Dbus **ret) {
+        _cleanup_(dbus_closep)
+        Dbus *d = calloc(1, sizeof(*d));
+
+        if (!d)
+                return -ENOMEM;
+        d->fd = -EBADF;
+        d->accept_until_ns = ns_add(now_ns(), BUS_TIMEOUT);
+        int r = dbus_connect(addresses, &d->fd);
+        if (r >= 0 && is_bus)
+                r = dbus_call_bus(d, "Hello", NULL);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(d);
+        return 0;
+}
