@@ -208,11 +208,11 @@ int opencl_bound_begin(OpenclQueue *q, uint64_t kind) {
 }
 
 bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
-        uint32_t limit = opencl_bound_limit(q, kind),
-                 n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
-        if (opencl_thread.in_callback)
+        if (opencl_thread.in_callback || opencl_tail_goes_on(q, kind))
                 return false;
         PROTECT_ERRNO;
+        uint32_t limit = opencl_bound_limit(q, kind),
+                 n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         opencl_tail_close_held(q);
         if (looks_at_gate(q))
                 return true;

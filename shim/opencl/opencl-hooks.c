@@ -137,10 +137,9 @@ static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events
                 return opencl_next.clWaitForEvents(n, events);
 
         uint64_t start = now_ns();
-        _cleanup_(opencl_waiting_leave)
-        bool counted = true;
-        atomic_fetch_add(&opencl_n_waiting, 1);
-        (void) counted;
+        _cleanup_(opencl_event_wait_leave)
+        OpenclEventWait w;
+        opencl_event_wait_begin(&w, n, events);
         cl_int r = opencl_next.clWaitForEvents(n, events);
         bool waited = now_ns() - start >= WAITED_NS;
 

@@ -42,7 +42,6 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle) {
 static void fork_child(void) {
         atomic_store(&opencl_table, &table_empty.table);
         atomic_store(&opencl_n_tracked, 0);
-        atomic_store(&opencl_n_waiting, 0);
         opencl_own_fork_child();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = NULL;

@@ -94,12 +94,18 @@ struct OpenclQueue {
         _Atomic uint32_t since_point; /* launches without event, after the newest that has one */
         _Atomic uint32_t
                         app_waits; /* threads of the application that will tell when what is in flight is over */
-        bool arm;                  /* the next harvest arms the idle sentinel, tail or not */
-        uint32_t n_told;           /* idle ends that the application's waits have told */
-        uint64_t told_seq;         /* the newest launch then */
-        uint64_t untold_ns;        /* when one was found that nobody had waited for; 0: the last was told */
-        uint32_t n_trusted;        /* looks that have left it to a wait to tell */
-        uint64_t newest_ns;        /* when the newest launch was submitted */
+        _Atomic uint32_t event_waits; /* threads that wait for an event of this queue */
+        uint64_t open_seq;            /* the newest launch without event */
+        uint64_t covered_seq;         /* an event in the record tells of all up to here */
+        _Atomic uint32_t plan_every;  /* one launch in so many has an event; 0: to be worked out */
+        _Atomic uint32_t plan_limit, plan_threshold; /* the bound then, and what it came from */
+        _Atomic uint64_t plan_kind;                  /* all that for launches of this kind */
+        bool arm;           /* the next harvest arms the idle sentinel, tail or not */
+        uint32_t n_told;    /* idle ends that the application's waits have told */
+        uint64_t told_seq;  /* the newest launch then */
+        uint64_t untold_ns; /* when one was found that nobody had waited for; 0: the last was told */
+        uint32_t n_trusted; /* looks that have left it to a wait to tell */
+        uint64_t newest_ns; /* when the newest launch was submitted */
 
         /* opencl-time.c */
         _Atomic(LaunchKinds *) kinds;

@@ -47,7 +47,9 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                 expected = opencl_time_expected(q, t->what)
                                 ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         uint64_t seq = ++q->last_seq;
-        if (atomic_exchange(&q->waits_unknown, false) || (in_order && !own_safe))
+        bool waits_unknown = atomic_load_explicit(&q->waits_unknown, memory_order_relaxed) &&
+                        atomic_exchange(&q->waits_unknown, false);
+        if (waits_unknown || (in_order && !own_safe))
                 q->unsafe_seq = seq;
         if (q->n == q->head) {
                 opencl_tail_note_begin(q, t->start_ns);
@@ -64,7 +66,13 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                         .drain = drain,
                         .point = point,
         };
-        atomic_fetch_add_explicit(&q->flying_ns, expected, memory_order_relaxed);
+        atomic_store_explicit(&q->flying_ns,
+                        atomic_load_explicit(&q->flying_ns, memory_order_relaxed) + expected,
+                        memory_order_relaxed);
+        if (event)
+                q->covered_seq = MAX(q->covered_seq, t->covers);
+        else
+                q->open_seq = seq;
         q->newest_ns = t->start_ns;
         atomic_store_explicit(&q->since_point,
                         event ? 0 : atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1,

@@ -49,8 +49,10 @@ void opencl_sentinel_give_up(OpenclSentinel **sentinel) {
  * because we are the harvester. The callback may come from inside the call. */
 static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index) {
         OpenclSentinel *s = malloc(sizeof(*s));
-        if (!s)
+        if (!s) {
+                xsched_queue_look(q->xq);
                 return;
+        }
         cl_event event = q->tracked[index].event;
         *s = (OpenclSentinel){.queue = q, .seq = q->tracked[index].seq, .covers = q->tracked[index].covers};
         *sentinel = s;
@@ -67,8 +69,10 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
         }
 
         (void) pthread_mutex_lock(&q->lock);
-        if (!armed)
+        if (!armed) {
                 opencl_sentinel_give_up(sentinel);
+                xsched_queue_look(q->xq); /* in its place */
+        }
 }
 
 /* On the newest, so that the last end is heard of. A queue with a tail is looked at in its place, unless somebody has

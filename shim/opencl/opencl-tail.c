@@ -7,27 +7,31 @@
 #include "shim/opencl/opencl-tail.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
+#include "shim/opencl/opencl-event.h"
 #include "shim/opencl/opencl-marker.h"
 #include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-record.h"
 #include "shim/opencl/opencl-time.h"
 #include "shim/opencl/opencl-track.h"
 
-#define TOLD_MIN 4U                    /* ends that waits have told, before there is a tail */
-#define MANY     256U                  /* launches, whose end says as much as another one */
-#define PAUSE_NS (1 * NSEC_PER_MSEC)   /* without launches, that is not chance */
-#define LONG_NS  (500 * NSEC_PER_USEC) /* beside a launch that is longer an event costs nothing */
+#define TOLD_MIN  4U                    /* ends that waits have told, before there is a tail */
+#define MANY      256U                  /* launches, whose end says as much as another one */
+#define POINT_NS  (100 * NSEC_PER_USEC) /* launches that are known to be short have an event so far apart; */
+#define EVERY_MAX 64U                   /* so many at most */
+#define PAUSE_NS  (1 * NSEC_PER_MSEC)   /* without launches, that is not chance */
+#define LONG_NS   (500 * NSEC_PER_USEC) /* beside a launch that is longer an event costs nothing */
 
-/* Looks that leave it to a wait: for the queue; and in clWaitForEvents(), which may be for another. */
+/* Looks that leave it to a wait: for the queue; and for one of its events. */
 #define TRUST_QUEUE  16U
 #define TRUST_EVENTS 2U
-
-_Atomic uint32_t opencl_n_waiting;
 
 void opencl_tail_reset(OpenclQueue *q) {
         atomic_store(&q->tail, false);
         atomic_store(&q->since_point, 0);
         atomic_store(&q->app_waits, 0);
+        atomic_store(&q->event_waits, 0);
+        atomic_store(&q->plan_every, 0);
+        q->open_seq = q->covered_seq = 0;
         q->arm = false;
         q->n_told = q->n_trusted = 0;
         q->untold_ns = q->told_seq = 0;
@@ -43,15 +47,56 @@ static bool is_on(OpenclQueue *q) {
                         atomic_load_explicit(&q->mean_ns, memory_order_relaxed) < LONG_NS;
 }
 
+/* How far apart launches with events are, in launches: half of the bound at most, or a quarter where that is many.
+ * Where ends are noticed late, how long launches take is learned from those events, and they are no farther apart. */
+static uint32_t plan(OpenclQueue *q, uint64_t kind) {
+        uint32_t threshold = xsched_queue_limit_for(q->xq, 0), limit = opencl_bound_limit(q, kind),
+                 few = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY);
+        uint64_t each = opencl_time_expected(q, kind)
+                        ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        uint32_t many = each == 0 || !q->callbacks_prompt
+                        ? few
+                        : (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
+        if (limit != 0)
+                many = MIN(many, limit / 4);
+
+        atomic_store_explicit(&q->plan_kind, kind, memory_order_relaxed);
+        atomic_store_explicit(&q->plan_threshold, threshold, memory_order_relaxed);
+        atomic_store_explicit(&q->plan_limit, limit ?: UINT32_MAX, memory_order_relaxed);
+        atomic_store_explicit(&q->plan_every, MAX(few, many), memory_order_relaxed);
+        return MAX(few, many);
+}
+
+/* Between two events, as it was worked out behind the first. */
+static bool is_between(const OpenclQueue *q, uint64_t kind) {
+        uint32_t since = atomic_load_explicit(&q->since_point, memory_order_relaxed);
+
+        return since > 0 && since + 1 < atomic_load_explicit(&q->plan_every, memory_order_relaxed) &&
+                        atomic_load_explicit(&q->plan_kind, memory_order_relaxed) == kind;
+}
+
+bool opencl_tail_goes_on(OpenclQueue *q, uint64_t kind) {
+        return is_between(q, kind) && is_on(q) &&
+                        atomic_load_explicit(&q->n_tracked, memory_order_relaxed) <
+                        atomic_load_explicit(&q->plan_limit, memory_order_relaxed) &&
+                        xsched_queue_limit_for(q->xq, 0) ==
+                        atomic_load_explicit(&q->plan_threshold, memory_order_relaxed) &&
+                        !(xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD);
+}
+
 bool opencl_tail_takes(OpenclQueue *q, uint64_t kind) {
         if (!is_on(q) || opencl_time_is_due(q, kind))
                 return false;
-        if (atomic_load_explicit(&q->n_tracked, memory_order_relaxed) == 0)
+        if (atomic_load_explicit(&q->n_tracked, memory_order_relaxed) == 0 || is_between(q, kind))
                 return true;
-
-        uint32_t limit = opencl_bound_limit(q, kind),
-                 every = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY);
+        uint32_t every = plan(q, kind);
         return atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1 < every;
+}
+
+uint32_t opencl_tail_every(const OpenclQueue *q) {
+        if (!atomic_load_explicit(&q->tail, memory_order_relaxed))
+                return 1;
+        return atomic_load_explicit(&q->plan_every, memory_order_relaxed) ?: OPENCL_TAIL_EVERY;
 }
 
 void opencl_tail_note_idle(OpenclQueue *q, bool told) {
@@ -87,9 +132,11 @@ static void end_tail(OpenclQueue *q) {
 
 /* --- closing it --- */
 
-/* Under the lock. */
+/* Under the lock. Some launch has no event, and no other's event tells of it: that need not be the newest, which may
+ * have been on its way when the other came. */
 static bool is_open(const OpenclQueue *q) {
-        return opencl_record_n(q) > 0 && !q->tracked[q->n - 1].event;
+        return opencl_record_n(q) > 0 && q->open_seq >= q->tracked[q->head].seq &&
+                        q->open_seq > q->covered_seq;
 }
 
 /* All that has a number has been submitted, so the marker comes behind it. */
@@ -110,7 +157,8 @@ static void put_marker(OpenclQueue *q, uint64_t newest) {
 void opencl_tail_close(OpenclQueue *q) {
         (void) pthread_mutex_lock(&q->lock);
         uint64_t newest = q->last_seq;
-        bool any = opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest), open = any && is_open(q);
+        bool open = is_open(q),
+             any = open || (opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest));
         q->arm |= any;
         (void) pthread_mutex_unlock(&q->lock);
 
@@ -147,6 +195,28 @@ void opencl_tail_end(OpenclQueue *q) {
         opencl_tail_close(q);
 }
 
+/* --- waits of the application --- */
+
+/* The handles are good here: who waits has them. */
+void opencl_event_wait_begin(OpenclEventWait *w, cl_uint n, const cl_event *events) {
+        *w = (OpenclEventWait){};
+        for (cl_uint i = n; i > 0 && events && w->n < OPENCL_EVENT_WAITS; i--) {
+                OpenclQueue *q = opencl_queue_get(opencl_event_queue(events[i - 1]));
+                if (!q)
+                        continue;
+                atomic_fetch_add(&q->event_waits, 1);
+                w->queues[w->n++] = q;
+        }
+}
+
+void opencl_event_wait_leave(OpenclEventWait *w) {
+        while (w->n > 0) {
+                OpenclQueue *q = w->queues[--w->n];
+                atomic_fetch_sub(&q->event_waits, 1);
+                opencl_queue_unref(q);
+        }
+}
+
 /* --- looking --- */
 
 /* Under the lock. Whether somebody will tell. */
@@ -154,7 +224,7 @@ static bool is_waited_for(OpenclQueue *q) {
         if (atomic_load(&q->app_waits) > 0 || atomic_load(&q->bound_waiters) > 0)
                 return ++q->n_trusted % TRUST_QUEUE != 0;
         /* By its event: not for what has none. */
-        if (atomic_load(&opencl_n_waiting) > 0 && !is_open(q))
+        if (atomic_load(&q->event_waits) > 0 && !is_open(q))
                 return ++q->n_trusted % TRUST_EVENTS != 0;
         q->n_trusted = 0;
         return false;

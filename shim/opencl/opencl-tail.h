@@ -5,9 +5,10 @@
  * The tail: launches of an in-order queue that have no events of their own
  *
  * An event costs a tiny launch 2 to 3 us on a GPU, and a completion callback 11 us; both may be more than the
- * launch itself. So a queue whose application tells when it is idle, by waiting for it, has an event at every
- * eighth launch only, and no callback at all. What is waited for, read blocking, or found complete by the
- * application tells the end of all that was launched before, with no event; so does the event of a later launch.
+ * launch itself. So a queue whose application tells when it is idle, by waiting for it, has an event at every eighth
+ * launch only, or, where the runtime says how long launches take, at one in 100 us of short ones; and no callback at
+ * all. What is waited for, read blocking, or found complete by the application tells the end of all that was launched
+ * before, with no event; so does the event of a later launch.
  *
  * A queue has a tail when its application's own waits have told the last four ends of work in flight (or fewer of
  * many launches), and its launches are short. It has none any more once it was found at rest twice with nobody
@@ -29,8 +30,10 @@
  *   waits, tells at once. That somebody waits is trusted for so many looks (a thread can leave a wait without coming
  *   back from it); then the tail is closed once.
  *
- *   The bound counts what is not known complete: it lets through fewer than it may, by seven at most, and never more.
- *   With a bound of less than 16 more of the launches have events, half of the bound at most apart.
+ *   The bound counts what is not known complete: it lets through fewer than it may, by those between two events, and
+ *   never more. Events are half of the bound at most apart, and a quarter where that is more than eight. The bound, and
+ *   how far apart events are, is worked out behind each event, and behind the first launch after a rest; in between
+ *   only what the service changes is looked at, and a launch of another kind works it out anew.
  *
  *   A queue whose last reference is released is closed before its handle goes.
  *
@@ -41,17 +44,18 @@
 
 #include "shim/opencl/opencl-queue.h"
 
-#define OPENCL_TAIL_EVERY 8U
+#define OPENCL_TAIL_EVERY 8U /* where no more is known */
 
 #define OPENCL_TAIL_REST_NS (200 * NSEC_PER_USEC)
 
 /* Whether a launch of this kind, which starts now, goes without an event. */
 bool opencl_tail_takes(OpenclQueue *q, uint64_t kind);
 
+/* Such a launch is between two events, and neither bound nor verdict are in its way, as far as was worked out. */
+bool opencl_tail_goes_on(OpenclQueue *q, uint64_t kind);
+
 /* One launch in so many has an event. */
-static inline uint32_t opencl_tail_every(const OpenclQueue *q) {
-        return atomic_load_explicit(&q->tail, memory_order_relaxed) ? OPENCL_TAIL_EVERY : 1;
-}
+uint32_t opencl_tail_every(const OpenclQueue *q);
 
 /* Whatever is in flight, its end will be heard of by a sentinel. Calls the runtime; from any thread that may. */
 void opencl_tail_close(OpenclQueue *q);
@@ -88,10 +92,13 @@ static inline void opencl_wait_leave(OpenclWait *w) {
         w->queue = NULL;
 }
 
-/* Threads in clWaitForEvents(), which may wait for any queue. */
-extern _hidden_ _Atomic uint32_t opencl_n_waiting;
+/* One in clWaitForEvents(): for the queues of the last few events, each with a reference. */
+#define OPENCL_EVENT_WAITS 4U
 
-static inline void opencl_waiting_leave(const bool *counted) {
-        if (*counted)
-                atomic_fetch_sub(&opencl_n_waiting, 1);
-}
+typedef struct OpenclEventWait {
+        OpenclQueue *queues[OPENCL_EVENT_WAITS];
+        uint32_t n;
+} OpenclEventWait;
+
+void opencl_event_wait_begin(OpenclEventWait *w, cl_uint n, const cl_event *events);
+void opencl_event_wait_leave(OpenclEventWait *w);

@@ -13,7 +13,7 @@
 /* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
 #define EVERY_LONG   1U
 #define EVERY_MIDDLE 3U
-#define EVERY_SHORT  12U
+#define EVERY_SHORT  32U
 #define LONG_NS      (500 * NSEC_PER_USEC)
 #define MIDDLE_NS    (50 * NSEC_PER_USEC)
 

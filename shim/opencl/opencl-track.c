@@ -111,7 +111,9 @@ static void batch_count(OpenclQueue *q, const Batch *b, OpenclFound *h) {
                         h->kind = h->n_done == 0 || h->kind == t->kind ? t->kind : 0;
                 h->n_done += !t->drain;
                 h->n_drains += t->drain;
-                atomic_fetch_sub_explicit(&q->flying_ns, t->expected_ns, memory_order_relaxed);
+                atomic_store_explicit(&q->flying_ns,
+                                atomic_load_explicit(&q->flying_ns, memory_order_relaxed) - t->expected_ns,
+                                memory_order_relaxed);
         }
 }
 
@@ -120,6 +122,8 @@ static void batch_give_up(OpenclQueue *q, const Batch *b) {
                 const OpenclTracked *t = b->tracked + i;
                 if (b->status[i] != OPENCL_EVENT_FAILED)
                         continue;
+                if (!t->point && !t->drain)
+                        q->covered_seq = 0; /* what it would have told is told by nobody */
                 opencl_time_give_up(q, t->event);
                 if (q->idle && q->idle->seq == t->seq)
                         opencl_sentinel_give_up(&q->idle);
@@ -152,6 +156,7 @@ static void batch_remove(OpenclQueue *q, size_t skip, const Batch *b) {
                 q->head = q->n = 0;
                 q->n_trusted = 0;
                 atomic_store_explicit(&q->since_point, 0, memory_order_relaxed);
+                atomic_store_explicit(&q->plan_every, 0, memory_order_relaxed);
         }
         atomic_store(&q->n_tracked, (uint32_t) opencl_record_n(q));
 }
@@ -189,9 +194,7 @@ static void harvest_report(OpenclQueue *q, const OpenclFound *h) {
                 return;
         if (opencl_record_n(q) == 0)
                 opencl_tail_note_idle(q,
-                                q->waited ||
-                                                atomic_load(&q->app_waits) + atomic_load(&opencl_n_waiting) >
-                                                                0);
+                                q->waited || atomic_load(&q->app_waits) + atomic_load(&q->event_waits) > 0);
         uint64_t each_ns = opencl_guess(q, h);
         atomic_store(&q->grace, 0);
         (void) pthread_mutex_unlock(&q->lock);

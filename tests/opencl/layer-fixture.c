@@ -5,6 +5,9 @@
  */
 
 #include "layer-fixture.h"
+#include "common/time-util.h"
+#include "shim/opencl/opencl-tail.h"
+#include "shim/opencl/opencl-time.h"
 
 const cl_icd_dispatch *cl;
 
@@ -51,5 +54,57 @@ void release(cl_command_queue q) {
 cl_uint references(cl_event e) {
         cl_uint n;
         assert_int_equal(cl->clGetEventInfo(e, CL_EVENT_REFERENCE_COUNT, sizeof(n), &n, NULL), CL_SUCCESS);
+        return n;
+}
+
+/* --- queues with a tail --- */
+
+void finish(cl_command_queue q) {
+        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
+}
+
+/* However long this thread has waited for a CPU meanwhile: its launches are known to take so long. */
+void takes(cl_command_queue q, uint64_t ns) {
+        OpenclQueue *record = opencl_queue_find(q);
+
+        opencl_time_reset(record);
+        atomic_store(&record->mean_ns, ns);
+}
+
+/* A queue whose application has told the ends of its work often enough. */
+cl_command_queue waiting_queue(cl_command_queue_properties properties) {
+        cl_command_queue q = queue(properties);
+
+        library.track = true;
+        library.completed = 0;
+        for (int i = 0; i < 20; i++) {
+                launches(q, 1);
+                finish(q);
+        }
+        assert_int_equal(library.completed, 20);
+        library.completed = 0;
+        sim.n_events = 0;
+        takes(q, 20 * NSEC_PER_USEC);
+        return q;
+}
+
+bool has_tail(cl_command_queue q) {
+        return atomic_load(&opencl_queue_find(q)->tail);
+}
+
+/* Longer than a queue may rest. Nothing depends on how much longer. */
+void rest(void) {
+        uint64_t until = now_ns() + 2 * OPENCL_TAIL_REST_NS;
+
+        while (now_ns() < until)
+                ;
+}
+
+/* How many commands have an event that we hold. */
+int n_events_held(void) {
+        int n = 0;
+
+        for (int i = 0; i < sim.n_events; i++)
+                n += sim.events[i] && sim.events[i]->refs > 1;
         return n;
 }

@@ -21,3 +21,15 @@ cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *ev
 void launches(cl_command_queue q, int n);
 void release(cl_command_queue q);
 cl_uint references(cl_event e);
+void finish(cl_command_queue q);
+
+/* A queue with a tail, whose launches are known to take 20 us; and what it is known to take from now on. */
+cl_command_queue waiting_queue(cl_command_queue_properties properties);
+void takes(cl_command_queue q, uint64_t ns);
+bool has_tail(cl_command_queue q);
+
+/* Longer than a queue may rest. */
+void rest(void);
+
+/* How many commands have an event that we hold. */
+int n_events_held(void);

@@ -175,6 +175,10 @@ static cl_int CL_API_CALL sim_clSetEventCallback(cl_event e, cl_int status,
         scribble();
         (void) pthread_mutex_lock(&lock);
         sim.n.callbacks++;
+        if (sim.no_callbacks) {
+                (void) pthread_mutex_unlock(&lock);
+                return CL_OUT_OF_HOST_MEMORY;
+        }
         bool over = e->status <= status;
         if (!over) {
                 SimCallback *c = calloc(1, sizeof(*c));
@@ -200,6 +204,8 @@ static cl_int CL_API_CALL sim_clSetUserEventStatus(cl_event e, cl_int status) {
 }
 
 static cl_int CL_API_CALL sim_clWaitForEvents(cl_uint n, const cl_event *events) {
+        if (sim.in_wait)
+                sim.in_wait();
         scribble();
         for (int i = 0; i < sim.n_events; i++)
                 for (cl_uint k = 0; k < n; k++)
@@ -294,6 +300,13 @@ static cl_int CL_API_CALL sim_clEnqueueReadBuffer(cl_command_queue q, cl_mem mem
         if (r == CL_SUCCESS && blocking)
                 sim_complete_to(sim.n_events);
         return r;
+}
+
+/* The application's memory is its own again; the device has not begun. */
+static cl_int CL_API_CALL sim_clEnqueueWriteBuffer(cl_command_queue q, cl_mem mem, cl_bool blocking,
+                size_t offset, size_t size, const void *ptr, cl_uint n, const cl_event *waits,
+                cl_event *event) {
+        return enqueue(q, event);
 }
 
 static cl_int CL_API_CALL sim_clEnqueueMarkerWithWaitList(
@@ -400,6 +413,7 @@ const cl_icd_dispatch sim_dispatch = {
                 F(clFinish),
                 F(clEnqueueNDRangeKernel),
                 F(clEnqueueReadBuffer),
+                F(clEnqueueWriteBuffer),
                 F(clEnqueueMarkerWithWaitList),
                 F(clEnqueueNativeKernel),
                 F(clEnqueueBarrier),

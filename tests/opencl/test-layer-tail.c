@@ -12,49 +12,6 @@
 #include "shim/opencl/opencl-tail.h"
 #include "tests/lib/deadline.h"
 
-static void finish(cl_command_queue q) {
-        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
-}
-
-/* A queue whose application has told the ends of its work often enough. */
-static cl_command_queue waiting_queue(cl_command_queue_properties properties) {
-        cl_command_queue q = queue(properties);
-
-        library.track = true;
-        library.completed = 0;
-        for (int i = 0; i < 20; i++) {
-                launches(q, 1);
-                finish(q);
-        }
-        assert_int_equal(library.completed, 20);
-        library.completed = 0;
-        sim.n_events = 0;
-        /* However long this thread has waited for a CPU meanwhile, its launches are short. */
-        atomic_store(&opencl_queue_find(q)->mean_ns, NSEC_PER_USEC);
-        return q;
-}
-
-static bool has_tail(cl_command_queue q) {
-        return atomic_load(&opencl_queue_find(q)->tail);
-}
-
-/* Longer than a queue may rest. Nothing depends on how much longer. */
-static void rest(void) {
-        uint64_t until = now_ns() + 2 * OPENCL_TAIL_REST_NS;
-
-        while (now_ns() < until)
-                ;
-}
-
-/* How many commands have an event that we hold. */
-static int n_events_held(void) {
-        int n = 0;
-
-        for (int i = 0; i < sim.n_events; i++)
-                n += sim.events[i] && sim.events[i]->refs > 1;
-        return n;
-}
-
 static void test_waits_tell(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -74,26 +31,6 @@ static void test_waits_tell(void **state) {
         assert_int_equal(sim.n.retains, before.retains);
         assert_int_equal(sim.n.markers, 0);
         assert_int_equal(library.last->outstanding, 0);
-        release(q);
-}
-
-/* One event in eight; what is before it is known by it. */
-static void test_points(void **state) {
-        cl_command_queue q = waiting_queue(0);
-
-        int callbacks = sim.n.callbacks;
-        launches(q, 48);
-        assert_in_range(n_events_held(), 5, 6);
-        assert_int_equal(sim.n.callbacks, callbacks);
-        assert_int_equal(library.completed, 0);
-
-        /* The launch that finds many looks what is over. */
-        sim_complete_to(40);
-        launches(q, 40);
-        assert_in_range(library.completed, 32, 40);
-        finish(q);
-        assert_int_equal(library.completed, 88);
-        assert_true(has_tail(q));
         release(q);
 }
 
@@ -148,6 +85,97 @@ static void test_launches_behind_a_marker(void **state) {
         }
         assert_int_equal(library.completed, 5);
         release(q);
+}
+
+/* A launch slips in between the marker and what it covers, and the queue goes. */
+static void launch_before_marker(cl_command_queue q) {
+        sim.in_marker = NULL;
+        launches(q, 1);
+}
+
+static void test_marker_is_overtaken(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        launches(q, 3);
+        rest();
+        sim.in_marker = launch_before_marker;
+        assert_true(library_look(library.last));
+        assert_int_equal(sim.n.markers, 1);
+        release(q);
+        assert_int_equal(sim.n.markers, 2);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.completed, 4);
+        assert_int_equal(library.queues_alive, 0);
+}
+
+/* No callback is to be had: looks tell. */
+static void test_no_callbacks(void **state) {
+        cl_command_queue q = queue(0);
+
+        sim.no_callbacks = true;
+        library.track = true;
+        launches(q, 3);
+        for (int i = 0; i < 3; i++) {
+                rest();
+                assert_true(library_look(library.last));
+        }
+        assert_int_equal(library.completed, 0);
+        sim_complete_to(sim.n_events);
+        rest();
+        assert_true(library_look(library.last));
+        assert_int_equal(library.completed, 3);
+        assert_false(library_look(library.last));
+        release(q);
+}
+
+static cl_command_queue beside;
+
+static void launch_beside(void) {
+        for (int i = 0; i < 20; i++) {
+                launches(beside, 1);
+                sim_end(sim.n_events - 1, CL_COMPLETE);
+        }
+}
+
+/* Who waits for another queue's event tells nothing of this one. */
+static void test_waits_for_others(void **state) {
+        cl_command_queue q = queue(0);
+        cl_event e;
+
+        library.track = true;
+        beside = queue(0);
+        assert_int_equal(launch(q, 0, NULL, &e), CL_SUCCESS);
+        sim.in_wait = launch_beside;
+        assert_int_equal(cl->clWaitForEvents(1, &e), CL_SUCCESS);
+        sim.in_wait = NULL;
+        assert_int_equal(library.completed, 21);
+        assert_false(has_tail(beside));
+        assert_int_equal(atomic_load(&opencl_queue_find(q)->event_waits), 0);
+        assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
+        for (int i = 0; i < 20; i++) {
+                assert_int_equal(launch(beside, 0, NULL, &e), CL_SUCCESS);
+                assert_int_equal(cl->clWaitForEvents(1, &e), CL_SUCCESS);
+                assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
+        }
+        assert_true(has_tail(beside));
+        release(beside);
+        release(q);
+}
+
+/* That a write has returned says nothing about what was launched before. */
+static void test_blocking_write(void **state) {
+        for (int tail = 0; tail < 2; tail++) {
+                cl_command_queue q = tail ? waiting_queue(0) : queue(0);
+                library.track = true;
+                library.completed = 0;
+                launches(q, 3);
+                assert_int_equal(cl->clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL),
+                                CL_SUCCESS);
+                assert_int_equal(library.completed, 0);
+                finish(q);
+                assert_int_equal(library.completed, 4);
+                release(q);
+        }
 }
 
 static int looks_in_finish;
@@ -447,7 +475,10 @@ int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
                         T(test_waits_tell),
-                        T(test_points),
+                        T(test_marker_is_overtaken),
+                        T(test_no_callbacks),
+                        T(test_waits_for_others),
+                        T(test_blocking_write),
                         T(test_at_rest),
                         T(test_launches_behind_a_marker),
                         T(test_waits_are_trusted),
