@@ -9,6 +9,9 @@ Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few mi
   more       three tenants, nested cgroups, Max=, Min=, and kernels longer than the time slice, for 10 s
   few        what takes two minutes: for a CPU as the device, and for trying
 
+With ":USEC" behind it, of 300 and 900 only the pairs that have a kernel of that length, for 1 s each, until
+two minutes are over: what was not reached stays as it was.
+
 On a GPU, whose speed is known to be steady, what each does alone is measured before and after a subset; on a CPU around each mix.
 """
 
@@ -18,6 +21,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
@@ -26,6 +30,8 @@ from mix import KINDS, Kind  # noqa: E402
 
 LONG = 10
 SHORT = 2
+SHORTER = 1
+PART = 110
 ALONE = 0.5
 
 # Heavy and light: equal kernels, long beside short in both directions, synchronous beside deep.
@@ -52,12 +58,13 @@ LIMITED = [Kind(100, "deep"), Kind(1200, "sync"), Kind(10000, "deep")]
 
 
 class Bench:
-    def __init__(self, program, subset, quick):
+    def __init__(self, program, subset, quick, only=None):
         self.calibration = mix.calibrate(program)
         self.session = mix.Session(program, self.calibration["kernels"])
         self.service = self.session.service
         mix.go_first(self.service.pid())
         self.subset, self.quick, self.rows, self.steady = subset, quick, [], self.calibration["gpu"]
+        self.only = only  # pairs that have a kernel of this length
         self.tenants, self.alone = {}, {}  # (kind, place): tenant; kind: what was measured
 
     def tenant(self, kind, place, cgroups=None):
@@ -100,15 +107,19 @@ class Bench:
             for what, asked, limit, m in self.rows
         ]
         return {
-            "subset": self.subset, "rows": rows,
+            "subset": self.subset, "part": self.only is not None, "rows": rows,
             "kernels": {str(usec): k["ns"] for usec, k in self.session.kernels.items()},
             "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()} if self.steady else None,
         }
 
 
 def run_pairs(bench, weight):
+    start = time.monotonic()
     for pair in itertools.product(KINDS, KINDS):
-        bench.pair(weight, pair, SHORT)
+        if bench.only is None:
+            bench.pair(weight, pair, SHORT)
+        elif bench.only in (pair[0].usec, pair[1].usec) and time.monotonic() - start < PART:
+            bench.pair(weight, pair, SHORTER)
 
 
 def run_long(bench):
@@ -163,9 +174,12 @@ def run_more(bench):
 SUBSETS = {"300": lambda b: run_pairs(b, 300), "900": lambda b: run_pairs(b, 900), "long": run_long, "more": run_more, "few": run_few}
 
 
-def run(program, subset, quick):
+PARTED = ("300", "900")  # those of which a part can be measured
+
+
+def run(program, subset, quick, only):
     """What was measured before something failed is not lost with it."""
-    bench = Bench(program, subset, quick)
+    bench = Bench(program, subset, quick, only)
     if bench.steady:
         for kind in KINDS:
             bench.measure_alone(bench.tenant(kind, 0))
@@ -185,11 +199,14 @@ def run(program, subset, quick):
 
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--quick"]
-    if len(arguments) < 2 or any(a not in SUBSETS for a in arguments[1:]):
+    wanted = [a.partition(":") for a in arguments[1:]]
+    wrong = [name for name, _, _ in wanted if name not in SUBSETS]
+    wrong += [only for name, _, only in wanted if only and not (only.isdigit() and name in PARTED)]
+    if not wanted or wrong:
         sys.exit(__doc__)
     results = []
-    for subset in arguments[1:]:
-        calibration, result = run(arguments[0], subset, len(arguments) < len(sys.argv) - 1)
+    for subset, _, only in wanted:
+        calibration, result = run(arguments[0], subset, len(arguments) < len(sys.argv) - 1, int(only) if only else None)
         results.append(result)
     print(json.dumps({**{k: calibration[k] for k in ("device", "driver", "gpu", "cpu")}, "subsets": results}))
 

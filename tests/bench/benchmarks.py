@@ -12,7 +12,8 @@ measured again. Without NAME all are run; --list shows their names.
   --render         run nothing, only write the document
   --quick          short runs, for trying this script; not for keeping
   --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
-  --mix=NAME,...   parts of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were
+  --mix=NAME,...   parts of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
+                   300:5 measures of 300 the pairs that have a kernel of 5 us
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --tag=NAME       kept beside the results of other settings under this name
   --list           names of the benchmarks

@@ -189,11 +189,15 @@ def write_plots(directory, found):
 
 
 def merged(path, data):
-    """The subsets of a device that were measured before stay until they are measured again."""
+    """Subsets that were measured before stay until they are measured again; where a part was, the other rows."""
     try:
         with open(path, encoding="utf-8") as f:
             old = json.load(f)["data"]["subsets"]
     except OSError:
         old = []
-    new = {s["subset"]: s for s in [*old, *data["subsets"]]}
+    new = {s["subset"]: s for s in old}
+    for s in data["subsets"]:
+        before = new.get(s["subset"]) if s.pop("part", False) else None
+        rows = {(r["what"], str(r["kinds"])): r for r in [*(before["rows"] if before else []), *s["rows"]]}
+        new[s["subset"]] = {**s, "rows": list(rows.values())}
     return {**data, "subsets": [new[name] for name in SUBSETS if name in new]}
