@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "file-status.h"
 #include "futex.h"
 #include "page.h"
 
@@ -57,7 +58,7 @@ int page_create(uint64_t client_id, Page *ret) {
 
 int page_open(int fd, Page *ret) {
         struct stat st;
-        if (fstat(fd, &st) < 0)
+        if (fd_status(fd, &st) < 0)
                 return negative_errno();
 
         /* Without the seals, the other side could shrink the file under our mapping and kill us with SIGBUS. */

@@ -13,17 +13,19 @@
 static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size) {
         pthread_attr_t attr;
         pthread_t thread;
-        sigset_t all;
+        sigset_t all, before;
 
-        (void) sigfillset(&all);
         int r = pthread_attr_init(&attr);
         if (r > 0)
                 return -r;
         (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        (void) pthread_attr_setsigmask_np(&attr, &all);
         if (stack_size > 0)
                 (void) pthread_attr_setstacksize(&attr, stack_size);
+        /* It has the mask of who makes it: glibc takes one of its own since 2.32 only. */
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
         r = pthread_create(&thread, &attr, main, userdata);
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void) pthread_attr_destroy(&attr);
         return -r;
 }
@@ -32,4 +34,13 @@ int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_siz
         int r = thread_spawn(main, userdata, stack_size);
 
         return r == -EINVAL && stack_size > 0 ? thread_spawn(main, userdata, 0) : r;
+}
+
+/* What pthread_atfork() is made of: a part of each library that calls it, which asks for this of libc. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+                __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+int thread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+        return __register_atfork ? -__register_atfork(prepare, parent, child, &__dso_handle) : -ENOSYS;
 }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/file-status.h"
 #include "common/macro.h"
 #include "common/parse-util.h"
 #include "common/stream-util.h"
@@ -124,7 +125,7 @@ static int read_queue(const char *directory, KfdProcQueue *ret) {
         KfdProcQueue q = *ret;
         struct stat st;
 
-        if (stat(directory, &st) < 0)
+        if (file_status(directory, &st) < 0)
                 return negative_errno();
         q.inode = st.st_ino;
         int r = read_u32(directory, "gpuid", &q.gpu_id);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "common/file-status.h"
 #include "common/macro.h"
 #include "common/process.h"
 #include "common/stream-util.h"
@@ -41,7 +42,7 @@ static int device_number(dev_t *ret) {
 static bool is_kfd(int fd, dev_t number) {
         struct stat st;
 
-        return fstat(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == number;
+        return fd_status(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == number;
 }
 
 /* Fd by fd, because /proc/PID/fd of another user's process wants a capability more than taking the fds does. */

@@ -237,7 +237,7 @@ void client_before_queue(void) {
         if (!atomic_compare_exchange_strong(&client.pid, &known, getpid()) && known != getpid())
                 client_after_fork();
         if (!atomic_exchange(&client.watches_fork, true))
-                (void) pthread_atfork(NULL, NULL, client_after_fork);
+                (void) thread_atfork(NULL, NULL, client_after_fork);
 }
 
 /* --- the control thread --- */

@@ -102,7 +102,7 @@ static void hold_apply(Control *c, uint32_t n, bool held) {
         uint64_t end = now_ns();
         if (r < 0)
                 client_debug("xsched: cannot %s %u queues of %s: %s", held ? "hold" : "let go", n,
-                                c->batch[0]->device, strerrordesc_np(-r));
+                                c->batch[0]->device, strerror(-r));
         for (uint32_t i = 0; i < n; i++)
                 if (r >= 0)
                         hold_done(c, c->batch[i], held, start, end);

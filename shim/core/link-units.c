@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/file-status.h"
 #include "common/macro.h"
 #include "shim/core/client.h"
 #include "shim/core/link-internal.h"
@@ -122,7 +123,7 @@ static int read_file(const char *path, char **ret) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat st;
 
-        if (fd < 0 || fstat(fd, &st) < 0)
+        if (fd < 0 || fd_status(fd, &st) < 0)
                 return negative_errno();
         if (!S_ISREG(st.st_mode) || st.st_size > (off_t) FILE_SIZE_MAX)
                 return -ENOENT;

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <stdatomic.h>
 
+#include "shim/cuda/cuda-libc.h"
 #include "shim/cuda/cuda-next.h"
 
 #define KNOWN_SIZE 1024U /* a power of two, several times the number of entries */
@@ -41,13 +42,18 @@ typedef struct Library {
 
 static _Atomic(Library *) library;
 
+/* musl has none. */
+#pragma weak dlvsym
+
 /* By version: dlsym() alone would be ours. glibc 2.34 moved it from libdl to libc under a new one. */
 CudaDlsym cuda_real_dlsym(void) {
         static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
         static _Atomic(CudaDlsym) real;
         CudaDlsym f = atomic_load_explicit(&real, memory_order_acquire);
 
-        for (size_t i = 0; !f && i < ELEMENTSOF(versions); i++)
+        if (!f && !dlvsym)
+                f = (CudaDlsym) (uintptr_t) cuda_libc_function("ld-musl-", "dlsym");
+        for (size_t i = 0; !f && dlvsym && i < ELEMENTSOF(versions); i++)
                 f = (CudaDlsym) (uintptr_t) dlvsym(RTLD_NEXT, "dlsym", versions[i]);
         atomic_store_explicit(&real, f, memory_order_release);
         return f;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "common/thread-util.h"
 #include "common/time-util.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
@@ -52,23 +53,33 @@ static void fork_child(void) {
         free_queues = all_queues = NULL;
 }
 
+/* pthread_mutex_clocklock() is newer than some of the systems that we run on. By the clock that is set, then: once for
+ * each queue, at the end. */
+static bool lock_until(CudaQueue *q, uint64_t until_ns) {
+        struct timespec now;
+
+        (void) clock_gettime(CLOCK_REALTIME, &now);
+        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns_sub(until_ns, now_ns()));
+        return pthread_mutex_timedlock(&q->lock, &until) == 0;
+}
+
 /* Registered after libcuda was initialised, and so called before its own. Each queue is asked once more. From then on
  * nobody asks; who is asking just now holds the lock of a queue, and a driver that does not answer must not keep the
  * process from ending. */
 static void process_ends(void) {
-        struct timespec until = ns_to_timespec(now_ns() + END_WAIT_NS);
+        uint64_t until = now_ns() + END_WAIT_NS;
 
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                if (pthread_mutex_clocklock(&q->lock, CLOCK_MONOTONIC, &until) == 0)
+                if (lock_until(q, until))
                         last_look(q);
         atomic_store(&ended, true);
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                if (pthread_mutex_clocklock(&q->lock, CLOCK_MONOTONIC, &until) == 0)
+                if (lock_until(q, until))
                         last_look(q);
 }
 
 static void register_once(void) {
-        (void) pthread_atfork(NULL, NULL, fork_child);
+        (void) thread_atfork(NULL, NULL, fork_child);
         (void) atexit(process_ends);
 }
 

@@ -32,6 +32,7 @@
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "common/thread-util.h"
 #include "shim/kfd/kfd-doorbell.h"
 #include "shim/kfd/kfd-fds.h"
 #include "shim/kfd/kfd-queue.h"
@@ -52,41 +53,118 @@ static _Atomic pid_t contexts_pid;
 
 typedef void (*Function)(void);
 
-static Function next_function(_Atomic(Function) *cell, const char *name) {
+/* A libc before 2.34 has dlsym() in a library of its own. A program without that one has no runtime either, and next to
+ * always no threads: its calls are the kernel's, as are those that the libc has under another name (stat). */
+#pragma weak dlsym
+
+static int raw_openat(int at, const char *path, int flags, ...) {
+        va_list ap;
+
+        va_start(ap, flags);
+        mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+        va_end(ap);
+        return (int) syscall(SYS_openat, at, path, flags, mode);
+}
+
+static int raw_open(const char *path, int flags, ...) {
+        va_list ap;
+
+        va_start(ap, flags);
+        mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+        va_end(ap);
+        return raw_openat(AT_FDCWD, path, flags, mode);
+}
+
+static int raw_open_2(const char *path, int flags) {
+        return raw_openat(AT_FDCWD, path, flags, 0);
+}
+
+static int raw_openat_2(int at, const char *path, int flags) {
+        return raw_openat(at, path, flags, 0);
+}
+
+static int raw_close(int fd) {
+        return (int) syscall(SYS_close, fd);
+}
+
+static int raw_dup(int fd) {
+        return (int) syscall(SYS_dup, fd);
+}
+
+static int raw_dup3(int from, int to, int flags) {
+        return (int) syscall(SYS_dup3, from, to, flags);
+}
+
+/* dup3() refuses what dup2() takes: the same number twice. */
+static int raw_dup2(int from, int to) {
+        return from != to ? raw_dup3(from, to, 0) : syscall(SYS_fcntl, from, F_GETFD) < 0 ? -1 : to;
+}
+
+static int raw_fcntl(int fd, int command, ...) {
+        va_list ap;
+
+        va_start(ap, command);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+        return (int) syscall(SYS_fcntl, fd, command, arg);
+}
+
+static int raw_ioctl(int fd, unsigned long request, ...) {
+        va_list ap;
+
+        va_start(ap, request);
+        void *arg = va_arg(ap, void *);
+        va_end(ap);
+        return (int) syscall(SYS_ioctl, fd, request, arg);
+}
+
+/* Of 64 bits: the kernel's structure is libc's. */
+static int raw_stat(const char *path, struct stat *ret) {
+        return (int) syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0);
+}
+
+static int raw_fstat(int fd, struct stat *ret) {
+        return (int) syscall(SYS_fstat, fd, ret);
+}
+
+static Function next_function(_Atomic(Function) *cell, const char *name, Function raw) {
         Function f = atomic_load_explicit(cell, memory_order_acquire);
 
         if (unlikely(!f)) {
                 PROTECT_ERRNO;
-                f = (Function) (uintptr_t) dlsym(RTLD_NEXT, name);
+                f = dlsym ? (Function) (uintptr_t) dlsym(RTLD_NEXT, name) : NULL;
+                f = f ?: raw;
                 atomic_store_explicit(cell, f, memory_order_release);
         }
         return f;
 }
 
 /* A libc without the call has no caller of it either; but our own calls go to the kernel then. */
-#define NEXT(name, ret, type)                                                                               \
+#define NEXT(name, raw, ret, type)                                                                          \
         static ret(*next_##name(void)) type {                                                               \
                 static _Atomic(Function) cell;                                                              \
-                return (ret(*) type) next_function(&cell, #name);                                           \
+                return (ret(*) type) next_function(&cell, #name, (Function) (raw));                         \
         }
 
-NEXT(open, int, (const char *, int, ...))
-NEXT(open64, int, (const char *, int, ...))
-NEXT(openat, int, (int, const char *, int, ...))
-NEXT(openat64, int, (int, const char *, int, ...))
-NEXT(__open_2, int, (const char *, int) )
-NEXT(__open64_2, int, (const char *, int) )
-NEXT(__openat_2, int, (int, const char *, int) )
-NEXT(__openat64_2, int, (int, const char *, int) )
-NEXT(close, int, (int) )
-NEXT(close_range, int, (unsigned, unsigned, int) )
-NEXT(closefrom, void, (int) )
-NEXT(dup, int, (int) )
-NEXT(dup2, int, (int, int) )
-NEXT(dup3, int, (int, int, int) )
-NEXT(fcntl, int, (int, int, ...))
-NEXT(fcntl64, int, (int, int, ...))
-NEXT(ioctl, int, (int, unsigned long, ...))
+NEXT(open, raw_open, int, (const char *, int, ...))
+NEXT(open64, raw_open, int, (const char *, int, ...))
+NEXT(openat, raw_openat, int, (int, const char *, int, ...))
+NEXT(openat64, raw_openat, int, (int, const char *, int, ...))
+NEXT(__open_2, raw_open_2, int, (const char *, int) )
+NEXT(__open64_2, raw_open_2, int, (const char *, int) )
+NEXT(__openat_2, raw_openat_2, int, (int, const char *, int) )
+NEXT(__openat64_2, raw_openat_2, int, (int, const char *, int) )
+NEXT(close, raw_close, int, (int) )
+NEXT(close_range, NULL, int, (unsigned, unsigned, int) )
+NEXT(closefrom, NULL, void, (int) )
+NEXT(dup, raw_dup, int, (int) )
+NEXT(dup2, raw_dup2, int, (int, int) )
+NEXT(dup3, raw_dup3, int, (int, int, int) )
+NEXT(fcntl, raw_fcntl, int, (int, int, ...))
+NEXT(fcntl64, raw_fcntl, int, (int, int, ...))
+NEXT(ioctl, raw_ioctl, int, (int, unsigned long, ...))
+NEXT(stat, raw_stat, int, (const char *, struct stat *) )
+NEXT(fstat, raw_fstat, int, (int, struct stat *) )
 
 /* The first call of each may come in a signal handler, where dlsym() has no business. */
 __attribute__((constructor)) static void resolve_all(void) {
@@ -188,7 +266,7 @@ static void contexts_start(void) {
 
         late_load(); /* not under our lock */
         if (atomic_compare_exchange_strong(&contexts_pid, &known, getpid()))
-                (void) pthread_atfork(NULL, NULL, contexts_in_child);
+                (void) thread_atfork(NULL, NULL, contexts_in_child);
         else if (known != getpid())
                 contexts_in_child(); /* of a bare clone(), which runs no handlers */
 }
@@ -232,8 +310,9 @@ static bool is_device_fd(int fd) {
         ssize_t n = readlink(link, target, sizeof(target));
         if (n == sizeof(KFD_DEVICE_PATH) - 1 && memcmp(target, KFD_DEVICE_PATH, (size_t) n) == 0)
                 return true;
-        return fstat(fd, &ours) == 0 && S_ISCHR(ours.st_mode) && stat(KFD_DEVICE_PATH, &device) == 0 &&
-                        S_ISCHR(device.st_mode) && ours.st_rdev == device.st_rdev;
+        return next_fstat()(fd, &ours) == 0 && S_ISCHR(ours.st_mode) &&
+                        next_stat()(KFD_DEVICE_PATH, &device) == 0 && S_ISCHR(device.st_mode) &&
+                        ours.st_rdev == device.st_rdev;
 }
 
 static bool is_same_file(int a, int b) {

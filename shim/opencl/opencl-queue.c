@@ -9,6 +9,7 @@
  * again.
  */
 
+#include "common/thread-util.h"
 #include "shim/late/late.h"
 #include "shim/opencl/opencl-device.h"
 #include "shim/opencl/opencl-launch.h"
@@ -49,7 +50,7 @@ static void fork_child(void) {
 }
 
 static void fork_register(void) {
-        (void) pthread_atfork(NULL, NULL, fork_child);
+        (void) thread_atfork(NULL, NULL, fork_child);
 }
 
 /* --- records --- */

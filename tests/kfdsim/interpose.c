@@ -378,6 +378,20 @@ int fstat64(int fd, struct stat64 *buf) {
         return r;
 }
 
+/* What stat() and fstat() were before glibc 2.33. */
+int __xstat64(int version, const char *file, struct stat64 *buf);
+int __fxstat64(int version, int fd, struct stat64 *buf);
+
+_public_
+int __xstat64(int version, const char *file, struct stat64 *buf) {
+        return stat64(file, buf);
+}
+
+_public_
+int __fxstat64(int version, int fd, struct stat64 *buf) {
+        return fstat64(fd, buf);
+}
+
 _public_
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) {
         pid_t owner = is_for_driver(request) ? device_owner(fd) : 0;

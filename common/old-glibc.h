@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What is loaded into other people's processes runs where glibc is 2.28 or newer
+ *
+ * The compiler's machine has a newer one. glibc 2.34 moved threads and dlopen() into libc.so.6 and gave them a new
+ * version; asked for by that, a program of an older image would not start at all with our library in LD_PRELOAD. The
+ * functions themselves are the same as ever, and each libc still has them by their first version. This header is put in
+ * front of every source of those libraries (old_glibc in meson.build), before any other, and includes none. A test looks
+ * at what the libraries ask for.
+ *
+ * Functions that are newer than 2.28 are not to be called there: the test names them. Nor, in what is preloaded, are
+ * those that musl does not have: its loader ends a program that lacks one, so they are weak.
+ */
+
+/* The sanitizers' functions stand in front of today's versions. */
+#if !defined(__ASSEMBLER__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#        if defined(__x86_64__)
+#                define OLD_GLIBC_FIRST "GLIBC_2.2.5"
+#                define OLD_GLIBC_2_12  "GLIBC_2.12"
+#                define OLD_GLIBC_STAT  1 /* _STAT_VER */
+#        elif defined(__aarch64__)
+#                define OLD_GLIBC_FIRST "GLIBC_2.17"
+#                define OLD_GLIBC_2_12  "GLIBC_2.17"
+#                define OLD_GLIBC_STAT  0
+#        endif
+#endif
+
+#ifdef OLD_GLIBC_FIRST
+#        define OLD_GLIBC(name, version) __asm__(".symver " name ", " name "@" version)
+
+OLD_GLIBC("dladdr", OLD_GLIBC_FIRST);
+OLD_GLIBC("dlclose", OLD_GLIBC_FIRST);
+OLD_GLIBC("dlerror", OLD_GLIBC_FIRST);
+OLD_GLIBC("dlopen", OLD_GLIBC_FIRST);
+OLD_GLIBC("dlsym", OLD_GLIBC_FIRST);
+OLD_GLIBC("dlvsym", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_attr_setstacksize", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_create", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_mutex_timedlock", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_mutex_trylock", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_once", OLD_GLIBC_FIRST);
+OLD_GLIBC("pthread_setname_np", OLD_GLIBC_2_12);
+OLD_GLIBC("pthread_sigmask", OLD_GLIBC_FIRST);
+OLD_GLIBC("sem_destroy", OLD_GLIBC_FIRST);
+OLD_GLIBC("sem_init", OLD_GLIBC_FIRST);
+OLD_GLIBC("sem_post", OLD_GLIBC_FIRST);
+OLD_GLIBC("sem_wait", OLD_GLIBC_FIRST);
+#endif
