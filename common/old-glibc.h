@@ -18,20 +18,26 @@
 #if !defined(__ASSEMBLER__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #        if defined(__x86_64__)
 #                define OLD_GLIBC_FIRST "GLIBC_2.2.5"
+#                define OLD_GLIBC_2_3_3 "GLIBC_2.3.3"
 #                define OLD_GLIBC_2_12  "GLIBC_2.12"
 #                define OLD_GLIBC_STAT  1 /* _STAT_VER */
 #        elif defined(__aarch64__)
 #                define OLD_GLIBC_FIRST "GLIBC_2.17"
+#                define OLD_GLIBC_2_3_3 "GLIBC_2.17"
 #                define OLD_GLIBC_2_12  "GLIBC_2.17"
 #                define OLD_GLIBC_STAT  0
 #        endif
 #endif
 
 #ifdef OLD_GLIBC_FIRST
-#        define OLD_GLIBC(name, version) __asm__(".symver " name ", " name "@" version)
+/* Weak: where a library that has them is missing, as before 2.34 in a program without threads, programs start. */
+#        define OLD_GLIBC(name, version) __asm__(".weak " name "\n.symver " name ", " name "@" version)
 
 OLD_GLIBC("dladdr", OLD_GLIBC_FIRST);
+#        ifndef OLD_GLIBC_OWN_DLCLOSE /* who stands in front of it cannot ask for a version of it */
 OLD_GLIBC("dlclose", OLD_GLIBC_FIRST);
+#        endif
+OLD_GLIBC("dladdr1", OLD_GLIBC_2_3_3);
 OLD_GLIBC("dlerror", OLD_GLIBC_FIRST);
 OLD_GLIBC("dlopen", OLD_GLIBC_FIRST);
 OLD_GLIBC("dlsym", OLD_GLIBC_FIRST);

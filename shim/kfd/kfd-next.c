@@ -16,6 +16,9 @@
 
 #include "common/macro.h"
 
+/* musl has none. */
+#pragma weak dladdr1
+
 #define PLACES_MAX   1024U
 #define PLACE_WAYS   4U
 #define RUNTIMES_MAX 255U
@@ -33,7 +36,7 @@ static struct link_map *object_of(const void *address) {
         struct link_map *map = NULL;
         Dl_info info;
 
-        return dladdr1(address, &info, (void **) &map, RTLD_DL_LINKMAP) ? map : NULL;
+        return dladdr1 && dladdr1(address, &info, (void **) &map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
 /* What came with the program is in front of all others in the loader's list. To look a function up here, in each

@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is loaded into other people's processes: with glibc 2.28, and beside a libc that is none.
+
+test-old-libc.py MUSL-GCC LIBRARY...: where the first is "", nothing is preloaded into programs of musl."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MUSL_GCC, LIBRARIES = sys.argv[1], sys.argv[2:]
+NEWEST = (2, 28)
+# libxsched is opened when it is needed, where libc is glibc; the others stand in LD_PRELOAD.
+PRELOADED = [p for p in LIBRARIES if not os.path.basename(p).startswith("libxsched.so")]
+
+PROGRAM = r"""
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *main_of_thread(void *p) {
+        return p;
+}
+
+int main(void) {
+        size_t (*length)(const char *) = (size_t (*)(const char *)) dlsym(RTLD_DEFAULT, "strlen");
+        int fd = open("/proc/self/stat", O_RDONLY), copy = dup(fd), n = 0;
+        pthread_t thread;
+        void *result;
+        char buf[16];
+
+        n += fd >= 0 && copy == fd + 1 && read(copy, buf, 16) == 16;
+        n += close(fd) == 0 && close(copy) == 0 && close(copy) < 0;
+        n += length && length("four") == 4;
+        n += !dlsym(RTLD_DEFAULT, "nothing_of_this_name") && dlerror();
+        n += pthread_create(&thread, NULL, main_of_thread, &n) == 0 && pthread_join(thread, &result) == 0 && result == &n;
+        printf("%d\n", n);
+        return 0;
+}
+"""
+
+
+def wanted(library):
+    """The versions of glibc's functions that it asks for: (version, name)."""
+    table = subprocess.run(["objdump", "-T", library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = re.findall(r"\*UND\*.*\bGLIBC_([0-9.]+)\)? +(\S+)", table)
+    return [(tuple(int(n) for n in version.split(".")), name) for version, name in found]
+
+
+class Symbols(unittest.TestCase):
+    def test_not_newer(self):
+        for library in LIBRARIES:
+            with self.subTest(library=os.path.basename(library)):
+                found = wanted(library)
+                self.assertGreater(len(found), 10)
+                self.assertEqual([f"{name}@{version}" for version, name in found if version > NEWEST], [])
+
+
+@unittest.skipUnless(MUSL_GCC, "no musl-gcc")
+class Musl(unittest.TestCase):
+    """Its loader ends a program for one function that a preloaded library asks for and nobody has."""
+
+    def test_preloaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = f"{folder}/program.c", f"{folder}/program"
+            with open(source, "w", encoding="utf-8") as f:
+                f.write(PROGRAM)
+            subprocess.run([MUSL_GCC, source, "-o", program], check=True)
+            self.assertEqual(subprocess.check_output([program]), b"5\n")
+            for library in [*PRELOADED, ":".join(PRELOADED)]:
+                with self.subTest(library=library):
+                    done = subprocess.run([program], env={"LD_PRELOAD": library}, check=False, stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT)
+                    self.assertEqual((done.returncode, done.stdout), (0, b"5\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
