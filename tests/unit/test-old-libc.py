@@ -39,7 +39,8 @@ int main(void) {
         n += close(fd) == 0 && close(copy) == 0 && close(copy) < 0;
         n += length && length("four") == 4;
         n += !dlsym(RTLD_DEFAULT, "nothing_of_this_name") && dlerror();
-        n += pthread_create(&thread, NULL, main_of_thread, &n) == 0 && pthread_join(thread, &result) == 0 && result == &n;
+        n += pthread_create(&thread, NULL, main_of_thread, &n) == 0 && pthread_join(thread, &result) == 0 &&
+             result == &n;
         printf("%d\n", n);
         return 0;
 }
