@@ -10,11 +10,18 @@
 #include <pthread.h>
 #include <signal.h>
 
+/* Where libc has no threads in this process: old-glibc.h. */
+#pragma weak pthread_attr_setstacksize
+#pragma weak pthread_create
+#pragma weak pthread_sigmask
+
 static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size) {
         pthread_attr_t attr;
         pthread_t thread;
         sigset_t all, before;
 
+        if (!pthread_create || !pthread_attr_setstacksize || !pthread_sigmask)
+                return -ENOSYS;
         int r = pthread_attr_init(&attr);
         if (r > 0)
                 return -r;

@@ -263,10 +263,14 @@ void client_control_failed(void) {
 
 static int client_start_control(void) {
         if (client_fd(CLIENT_FD_KICK) < 0) {
-                int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+                _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
                 if (fd < 0)
                         return negative_errno();
-                client_set_fd(CLIENT_FD_KICK, fd);
+                /* Not where an application that has closed its standard output opens it again. */
+                int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+                if (copy < 0)
+                        return negative_errno();
+                client_set_fd(CLIENT_FD_KICK, copy);
         }
 
         return thread_start(control_main, NULL, CONTROL_STACK_SIZE);

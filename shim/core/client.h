@@ -51,6 +51,7 @@ typedef enum ClientFd {
         CLIENT_FD_WAKE, /* eventfd: any thread wakes the service */
         CLIENT_FD_LIFELINE,
         CLIENT_FD_BUS,
+        CLIENT_FD_MANAGER, /* of our user, while it is asked */
         _CLIENT_FD_MAX,
 } ClientFd;
 

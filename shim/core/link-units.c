@@ -28,6 +28,7 @@
 #define UNITS_MAX     8U /* what lies further up is not asked for */
 #define DEADLINE_NS   NSEC_PER_SEC
 #define FILE_SIZE_MAX ((size_t) 1 << 20)
+#define TOLD_MAX      ((size_t) 64 << 10) /* bytes of our call to the service */
 
 typedef struct Asking {
         Dbus *bus; /* the manager's */
@@ -44,6 +45,9 @@ static void message_freep(DbusMessage **m) {
 static int tell(Asking *a, const char *assignment) {
         if (!dbus_is_text(a->unit) || !dbus_is_text(assignment))
                 return -EINVAL;
+        /* Nor does a unit with very many words keep the process from being registered. */
+        if (a->to->size > TOLD_MAX)
+                return -EMSGSIZE;
         dbus_write_struct(a->to);
         dbus_write_string(a->to, a->unit);
         dbus_write_string(a->to, assignment);
@@ -250,8 +254,11 @@ void link_write_units(DbusWriter *w) {
         dbus_write_signature(w, "a(ss)");
         size_t assignments = dbus_begin_array(w, DBUS_ALIGN_8);
         int r = open_manager(&a.bus);
-        if (r >= 0)
+        if (r >= 0) {
+                client_set_fd(CLIENT_FD_MANAGER, dbus_fd(a.bus));
                 r = tell_units(&a, units);
+                client_set_fd(CLIENT_FD_MANAGER, -EBADF);
+        }
         if (r < 0)
                 client_debug("xsched: the user's manager says nothing of our unit (%s)", strerror(-r));
         free(a.path);

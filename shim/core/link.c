@@ -277,6 +277,7 @@ static void link_send(Control *c) {
         c->hints_due = client_take_hints_changed() || c->hints_due;
         if (now_ns() < c->stalled_until_ns)
                 return;
+        c->stalled_until_ns = 0;
         int r = c->hints_due ? link_send_hints(c) : 0;
         if (r < 0) {
                 link_failed(c, r);

@@ -272,7 +272,8 @@ static _noinline_ CudaQueue *queue_first_launch(
 
         if (cuda_has_ended() || is_off() || !find_context(stream, &context, &device))
                 return NULL;
-        late_load();
+        if (!late_load())
+                return NULL;
         (void) pthread_once(&once, register_once);
         CudaQueue *q = queue_new(key, stream, context, device, own_default, ops), *other = NULL;
         if (!q)

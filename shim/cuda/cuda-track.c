@@ -248,14 +248,7 @@ static void track_look(XschedQueue *xq, void *userdata) {
 }
 
 /* The control thread must not wait for a thread that the driver keeps. */
-static void track_drain(XschedQueue *xq, void *userdata) {
-        CudaQueue *q = userdata;
-
-        /* Of a process that ends nothing can be asked: its end tells. */
-        if (cuda_has_ended()) {
-                xsched_queue_drained(xq);
-                return;
-        }
+static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
         if (pthread_mutex_trylock(&q->lock) != 0) {
                 atomic_fetch_add(&q->drain_requests, 1);
                 xsched_queue_look(xq);
@@ -268,6 +261,22 @@ static void track_drain(XschedQueue *xq, void *userdata) {
                 xsched_queue_look(xq);
         else
                 xsched_queue_drained(xq);
+}
+
+static void track_drain(XschedQueue *xq, void *userdata) {
+        CudaQueue *q = userdata;
+
+        /* Of a process that ends nothing can be asked: its end tells. */
+        if (cuda_has_ended()) {
+                xsched_queue_drained(xq);
+                return;
+        }
+        ask_for_drain(q, xq);
+        /* It came to its end just now, perhaps before this was asked for: then nobody looks any more. */
+        if (cuda_has_ended()) {
+                (void) pthread_mutex_lock(&q->lock);
+                track_last_look(q);
+        }
 }
 
 /* Under the lock of the queue. */

@@ -4,6 +4,7 @@
  * The begin of a connection of D-Bus: see dbus-connect.h
  */
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -85,7 +86,11 @@ static int connect_one(const char *s, size_t n, int *ret_fd) {
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *) &address, size) < 0)
                 return negative_errno();
-        *ret_fd = TAKE_FD(fd);
+        /* An application that has closed its standard output opens it again where we would be. */
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (copy < 0)
+                return negative_errno();
+        *ret_fd = copy;
         return 0;
 }
 

@@ -344,10 +344,10 @@ int dbus_message_size(const uint8_t prefix[static DBUS_PREFIX_SIZE], size_t *ret
 
         if ((prefix[0] != NATIVE_ORDER && prefix[0] != FOREIGN_ORDER) || prefix[3] != PROTOCOL_VERSION)
                 return -EBADMSG;
-        if (body > DBUS_MESSAGE_MAX || fields > DBUS_MESSAGE_MAX)
+        if (body > DBUS_LONGEST || fields > DBUS_LONGEST)
                 return -EMSGSIZE;
         size_t size = align_up(DBUS_PREFIX_SIZE + fields, DBUS_ALIGN_8) + body;
-        if (size > DBUS_MESSAGE_MAX)
+        if (size > DBUS_LONGEST)
                 return -EMSGSIZE;
         *ret = size;
         return 0;

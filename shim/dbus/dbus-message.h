@@ -20,6 +20,7 @@
 
 /* Bytes. What is read here, replies of a few strings, is never near it; the specification allows 128 MiB. */
 #define DBUS_MESSAGE_MAX ((size_t) 1 << 20)
+#define DBUS_LONGEST     ((size_t) 128 << 20)
 #define DBUS_FDS_MAX     16U
 /* The part of a message that says how long the whole is. */
 #define DBUS_PREFIX_SIZE ((size_t) 16)
@@ -127,7 +128,8 @@ typedef struct DbusMessage {
         unsigned n_fds;
 } DbusMessage;
 
-/* Of the first DBUS_PREFIX_SIZE bytes: how long the message is. Returns 0, -EBADMSG, -EMSGSIZE. */
+/* Of the first DBUS_PREFIX_SIZE bytes: how long the message is. Returns 0, -EBADMSG, or -EMSGSIZE when it is longer
+ * than the specification allows. */
 int dbus_message_size(const uint8_t prefix[static DBUS_PREFIX_SIZE], size_t *ret);
 /* Takes over data and descriptors on success. Returns 0, -EBADMSG, -ENOMEM. */
 int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds, DbusMessage **ret);

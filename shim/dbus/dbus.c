@@ -26,6 +26,8 @@
 #define AUTH_SAID_MAX 512U
 /* Nobody makes us keep more for him by calling and not reading. */
 #define ANSWERS_MAX ((size_t) 64 << 10)
+/* What waits while the other side does not read: what is said here in years. */
+#define OUT_MAX ((size_t) 1 << 20)
 
 /* A call that has no reply yet. */
 typedef struct Pending {
@@ -57,6 +59,8 @@ struct Dbus {
         size_t in_at, in_size;
         int fds[DBUS_FDS_MAX];
         unsigned n_fds;
+        size_t skip;     /* bytes of one that is too long for us */
+        bool incomplete; /* there was no room for its descriptors */
 
         char *watched;
         void (*on_owner)(const char *owner, void *userdata);
@@ -105,6 +109,8 @@ static int dbus_send(Dbus *d, DbusWriter *w) {
 
         if (r < 0)
                 return r;
+        if (d->out_size + w->size > OUT_MAX)
+                (void) dbus_fail(d, -ENOBUFS);
         if (d->error < 0)
                 return -ENOTCONN;
         if (d->out_size + w->size > d->out_allocated) {
@@ -119,7 +125,7 @@ static int dbus_send(Dbus *d, DbusWriter *w) {
         d->out_size += w->size;
         if (++d->serial == UINT32_MAX)
                 d->serial = 0;
-        return dbus_flush(d);
+        return dbus_flush(d) < 0 ? -ENOTCONN : 0;
 }
 
 static uint32_t last_serial(const Dbus *d) {
@@ -128,6 +134,8 @@ static uint32_t last_serial(const Dbus *d) {
 
 /* --- receiving --- */
 
+/* How many may be open is the application's business: a message whose descriptors find no room is lost, and not the
+ * connection. */
 static void take_fds(Dbus *d, struct msghdr *h) {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -140,12 +148,12 @@ static void take_fds(Dbus *d, struct msghdr *h) {
                                 d->fds[d->n_fds++] = fd;
                         else {
                                 safe_close(fd);
-                                (void) dbus_fail(d, -EBADMSG);
+                                d->incomplete = true;
                         }
                 }
         }
         if (h->msg_flags & MSG_CTRUNC)
-                (void) dbus_fail(d, -EBADMSG);
+                d->incomplete = true;
 }
 
 /* Returns how many bytes, 0 when there are none now. */
@@ -171,7 +179,7 @@ static ssize_t receive_some(Dbus *d, void *data, size_t size) {
         take_fds(d, &h);
         if (n == 0)
                 return dbus_fail(d, -ECONNRESET);
-        return d->error < 0 ? d->error : n;
+        return n;
 }
 
 static int receive_auth(Dbus *d) {
@@ -179,7 +187,8 @@ static int receive_auth(Dbus *d) {
                 return dbus_fail(d, -ETIMEDOUT);
         if (d->n_said == sizeof(d->said))
                 return dbus_fail(d, -EPROTO);
-        ssize_t n = receive_some(d, d->said + d->n_said, sizeof(d->said) - d->n_said);
+        /* Not beyond it: a peer may begin with a message. */
+        ssize_t n = receive_some(d, d->said + d->n_said, 1);
         if (n <= 0)
                 return (int) n;
         d->n_said += (size_t) n;
@@ -190,30 +199,69 @@ static int receive_auth(Dbus *d) {
         return 1;
 }
 
-static int receive_message(Dbus *d, DbusMessage **ret) {
-        size_t want = d->in ? d->in_size : DBUS_PREFIX_SIZE;
+/* The next message begins. */
+static void receive_begin(Dbus *d) {
+        for (unsigned i = 0; i < d->n_fds; i++)
+                safe_close(d->fds[i]);
+        free(TAKE_PTR(d->in));
+        d->in_at = d->in_size = 0;
+        d->n_fds = 0;
+        d->incomplete = false;
+}
 
-        while (d->in_at < want) {
+/* Anybody on the bus may send us what is too long. */
+static int receive_skipped(Dbus *d) {
+        uint8_t scratch[4096];
+
+        while (d->skip > 0) {
+                ssize_t n = receive_some(d, scratch, MIN(d->skip, sizeof(scratch)));
+                if (n <= 0)
+                        return (int) n;
+                d->skip -= (size_t) n;
+        }
+        receive_begin(d);
+        return 1;
+}
+
+/* With the prefix it is known how long the message is. */
+static int receive_sized(Dbus *d) {
+        size_t size;
+        int r = dbus_message_size(d->prefix, &size);
+
+        if (r < 0)
+                return dbus_fail(d, r);
+        if (size > DBUS_MESSAGE_MAX)
+                d->skip = size - DBUS_PREFIX_SIZE;
+        else if (!(d->in = malloc(size)))
+                return dbus_fail(d, -ENOMEM);
+        else
+                memcpy(d->in, d->prefix, DBUS_PREFIX_SIZE);
+        d->in_size = size;
+        return 0;
+}
+
+/* Of what is no message of D-Bus its length is still known: it is passed over, as anybody may send it. */
+static int receive_message(Dbus *d, DbusMessage **ret) {
+        while (d->skip == 0 && (d->in_size == 0 || d->in_at < d->in_size)) {
+                size_t want = d->in ? d->in_size : DBUS_PREFIX_SIZE;
                 ssize_t n = receive_some(d, (d->in ?: d->prefix) + d->in_at, want - d->in_at);
                 if (n <= 0)
                         return (int) n;
                 d->in_at += (size_t) n;
-                if (d->in || d->in_at < DBUS_PREFIX_SIZE)
-                        continue;
-                int r = dbus_message_size(d->prefix, &want);
-                if (r >= 0 && !(d->in = malloc(want)))
-                        r = -ENOMEM;
+                int r = !d->in && d->in_at == DBUS_PREFIX_SIZE ? receive_sized(d) : 0;
                 if (r < 0)
-                        return dbus_fail(d, r);
-                memcpy(d->in, d->prefix, DBUS_PREFIX_SIZE);
-                d->in_size = want;
+                        return r;
         }
-        int r = dbus_message_new(d->in, d->in_size, d->fds, d->n_fds, ret);
-        if (r < 0)
+        if (d->skip > 0)
+                return receive_skipped(d);
+        int r = d->incomplete ? -EBADMSG : dbus_message_new(d->in, d->in_size, d->fds, d->n_fds, ret);
+        if (r == -ENOMEM)
                 return dbus_fail(d, r);
-        d->in = NULL;
-        d->in_at = d->in_size = 0;
-        d->n_fds = 0;
+        if (r >= 0) {
+                d->in = NULL; /* the message's, as are the descriptors */
+                d->n_fds = 0;
+        }
+        receive_begin(d);
         return 1;
 }
 
@@ -333,7 +381,9 @@ int dbus_process(Dbus *d) {
         if (m) {
                 dbus_dispatch(d, m);
                 (void) dbus_message_free(m);
-        } else if (r == 0 && dbus_expire(d))
+        }
+        /* Also beside a flood of messages. */
+        if (dbus_expire(d))
                 r = 1;
         return d->error < 0 ? d->error : r;
 }
@@ -398,6 +448,8 @@ int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage 
                 r = dbus_turn(d, &m);
                 if (r == 0)
                         r = dbus_wait(d, until);
+                else if (r > 0 && now_ns() >= until)
+                        r = -ETIMEDOUT;
                 if (!m)
                         continue;
                 if (m->reply_serial == serial && m->type == DBUS_METHOD_RETURN) {
@@ -472,11 +524,9 @@ Dbus *dbus_close(Dbus *d) {
                 next = p->next;
                 free(p);
         }
-        for (unsigned i = 0; i < d->n_fds; i++)
-                safe_close(d->fds[i]);
+        receive_begin(d);
         safe_close(d->fd);
         free(d->out);
-        free(d->in);
         free(d->watched);
         free(d);
         return NULL;

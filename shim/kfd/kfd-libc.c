@@ -264,7 +264,7 @@ static void fd_copy(int from, int to) {
 static void contexts_start(void) {
         pid_t known = 0;
 
-        late_load(); /* not under our lock */
+        (void) late_load(); /* not under our lock */
         if (atomic_compare_exchange_strong(&contexts_pid, &known, getpid()))
                 (void) thread_atfork(NULL, NULL, contexts_in_child);
         else if (known != getpid())

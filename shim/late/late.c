@@ -57,6 +57,13 @@ static struct {
         typeof(&_Unwind_GetIPInfo) get_ip_info;
 } late;
 
+/* They are looked for by old-glibc.h, which says why. */
+#pragma weak dladdr
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak pthread_create
+#pragma weak pthread_once
+
 static pthread_once_t late_once = PTHREAD_ONCE_INIT;
 static _Atomic bool late_loaded;
 
@@ -94,10 +101,13 @@ static void load(void) {
         late_loaded = all;
 }
 
-void late_load(void) {
+bool late_load(void) {
         PROTECT_ERRNO;
 
+        if (!pthread_once || !pthread_create || !dlopen || !dlsym || !dladdr)
+                return false;
         (void) pthread_once(&late_once, load);
+        return true;
 }
 
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include <stdbool.h>
+
 /*
  * libxsched, as late as can be
  *
@@ -14,4 +16,6 @@
  * The environment is read when the layer is loaded, and libxsched takes it from there (common/client-environment.h).
  */
 
-void late_load(void);
+/* Returns whether libxsched may be called: false where libc has no threads or no dlopen() in this process, as before
+ * glibc 2.34 in a program that is not linked to them. */
+bool late_load(void);

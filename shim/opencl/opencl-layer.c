@@ -154,7 +154,7 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
         h->loader = object_of(caller) ?: h;
         memcpy(&h->target, target_dispatch, MIN(num_entries, OPENCL_N_ENTRIES) * sizeof(OpenclFunction));
 
-        late_load(); /* as long as the environment is as it was when we were loaded */
+        (void) late_load(); /* as long as the environment is as it was when we were loaded */
         keep_loaded(caller);
         keep_loaded(*(void *const *) target_dispatch);
         hook_dispatch(target_dispatch, num_entries, &h->dispatch, h);

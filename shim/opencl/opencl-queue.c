@@ -264,7 +264,8 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
         if (off && streq(off, "1"))
                 return;
 
-        late_load();
+        if (!late_load())
+                return;
         (void) pthread_once(&fork_once, fork_register);
         OpenclQueue *q = queue_new(handle, device, properties, priority_hint), *stale = NULL;
         if (!q)

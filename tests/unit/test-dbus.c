@@ -66,8 +66,6 @@ static void peer_begin(Peer *p, bool is_bus) {
 
 #define ACCEPTED "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\nAGREE_UNIX_FD\r\n"
 
-static const char too_much[] = ACCEPTED "and more";
-
 static void peer_accept(Peer *p) {
         say(p, ACCEPTED, strlen(ACCEPTED));
         assert_int_equal(process(p), 0);
@@ -182,7 +180,6 @@ static void test_no_acceptance(void **state) {
                         "DATA\r\nREJECTED\r\n",
                         "DATA\r\nOK 0123\r\nERROR\r\n",
                         "DATA\r\nOKAY\r\n",
-                        too_much,
         };
 
         for (size_t i = 0; i < ELEMENTSOF(words); i++) {
@@ -353,7 +350,8 @@ static unsigned count_fds(void) {
         return n;
 }
 
-/* More than a message says that it has, or than it may: the end, and none of them stays open. */
+/* More than a message says that it has, or than it may: it is passed over, as anybody may send it, and none of them
+ * stays open. */
 static void test_fds(void **state) {
         unsigned before = count_fds();
 
@@ -366,11 +364,88 @@ static void test_fds(void **state) {
                 peer_accept(&p);
                 dbus_writer_begin(&w, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 1});
                 assert_int_equal(dbus_writer_seal(&w, 1), 0);
+                assert_int_equal(call(&p, NSEC_PER_SEC), 0);
                 send_fds(&p, w.data, w.size, n);
-                assert_int_equal(process(&p), -EBADMSG);
+                assert_int_equal(process(&p), 0);
+                assert_int_equal(p.n_replies, 0);
+                say(&p, w.data, w.size);
+                assert_int_equal(process(&p), 0);
+                assert_int_equal(p.n_replies, 1);
                 peer_end(&p);
         }
         assert_int_equal(count_fds(), before);
+}
+
+/* Longer than anything that is for us, or with what is no header: the next is heard. */
+static void test_passed_over(void **state) {
+        uint8_t prefix[DBUS_PREFIX_SIZE] = {'l', 4, 0, 1, [6] = 0x20, [8] = 1}, zeros[4096] = {};
+        size_t left = 0x200000;
+        Peer p;
+
+        peer_begin(&p, false);
+        peer_accept(&p);
+        assert_int_equal(call(&p, NSEC_PER_SEC), 0);
+        say(&p, prefix, sizeof(prefix));
+        for (; left > 0; left -= sizeof(zeros)) {
+                say(&p, zeros, sizeof(zeros));
+                assert_int_equal(process(&p), 0);
+        }
+        prefix[6] = 0;
+        prefix[12] = 8; /* eight zeros are no field */
+        say(&p, prefix, sizeof(prefix));
+        say(&p, zeros, 8);
+        assert_int_equal(process(&p), 0);
+        assert_int_equal(p.n_replies, 0);
+        say_message(&p, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 1}, NULL);
+        assert_int_equal(process(&p), 0);
+        assert_int_equal(p.n_replies, 1);
+        peer_end(&p);
+}
+
+/* A peer may say something right behind its acceptance. */
+static void test_early_message(void **state) {
+        _cleanup_(dbus_writer_done)
+        DbusWriter w = DBUS_WRITER_NULL;
+        uint8_t both[256];
+        size_t n = strlen(ACCEPTED);
+        Peer p;
+
+        peer_begin(&p, false);
+        assert_int_equal(call(&p, NSEC_PER_SEC), 0);
+        dbus_writer_begin(&w, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 1});
+        assert_int_equal(dbus_writer_seal(&w, 1), 0);
+        memcpy(both, ACCEPTED, n);
+        memcpy(both + n, w.data, w.size);
+        say(&p, both, n + w.size);
+        assert_int_equal(process(&p), 0);
+        assert_int_equal(p.n_replies, 1);
+        peer_end(&p);
+}
+
+/* Who does not read does not make us keep for ever what is said to him. */
+static void test_does_not_read(void **state) {
+        Peer p;
+        int r = 0;
+
+        peer_begin(&p, false);
+        for (unsigned i = 0; i < 100000 && r == 0; i++)
+                r = call(&p, NSEC_PER_SEC);
+        assert_int_equal(r, -ENOTCONN);
+        assert_int_equal(process(&p), -ENOBUFS);
+        peer_end(&p);
+}
+
+/* An application may have closed its standard output. */
+static void test_above_standard_output(void **state) {
+        int saved = dup(STDIN_FILENO);
+        Peer p;
+
+        assert_int_equal(close(STDIN_FILENO), 0);
+        peer_begin(&p, false);
+        assert_true(dbus_fd(p.bus) > STDERR_FILENO);
+        peer_end(&p);
+        assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+        safe_close(saved);
 }
 
 static void test_too_much(void **state) {
@@ -431,6 +506,10 @@ int main(void) {
                         cmocka_unit_test(test_owner),
                         cmocka_unit_test(test_is_called),
                         cmocka_unit_test(test_fds),
+                        cmocka_unit_test(test_passed_over),
+                        cmocka_unit_test(test_early_message),
+                        cmocka_unit_test(test_does_not_read),
+                        cmocka_unit_test(test_above_standard_output),
                         cmocka_unit_test(test_too_much),
                         cmocka_unit_test(test_end),
         };
