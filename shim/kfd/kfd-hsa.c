@@ -122,6 +122,9 @@ static void note_rung(KfdQueue *q, int64_t value) {
 
         while (next > rung && !atomic_compare_exchange_weak(&q->rung, &rung, next))
                 ;
+        /* Another thread has found out meanwhile. */
+        if (unlikely(atomic_load(&q->intercepted)))
+                atomic_store(&q->rung, 0);
 }
 
 /* Who rings has taken the index before. When the queue's own index says otherwise, it is another one that is rung for:

@@ -195,6 +195,16 @@ static Function find(void *handle, void *own, void **any, const char *name) {
         return (Function) (uintptr_t) (f || !*any ? f : dlsym(*any, name));
 }
 
+static typeof(&dlclose) next_dlclose(void) {
+        static _Atomic(typeof(&dlclose)) next;
+
+        if (!atomic_load(&next)) {
+                PROTECT_ERRNO;
+                atomic_store(&next, (typeof(&dlclose)) (uintptr_t) dlsym(RTLD_NEXT, "dlclose"));
+        }
+        return atomic_load(&next);
+}
+
 static KfdRuntime runtime_read(const void *caller) {
         const struct link_map *map = object_of(caller);
         void *own = handle_of(map), *handle = runtime_handle(map, own), *any = NULL;
@@ -203,8 +213,9 @@ static KfdRuntime runtime_read(const void *caller) {
 #define READ(name) r.name = (typeof(&name)) find(handle, own, &any, #name);
         HSA_FUNCTIONS(READ)
 #undef READ
-        if (own)
-                (void) dlclose(own);
+        /* Nothing is unloaded by it: what is known of others stays known. */
+        if (own && next_dlclose())
+                (void) next_dlclose()(own);
         return r;
 }
 
@@ -351,15 +362,9 @@ _noinline_ const KfdRuntime *kfd_runtime(const void *caller) {
 /* Before, for what comes to that place; and again, for what the library's own end has called from there. */
 _public_
 int dlclose(void *handle) {
-        static _Atomic(typeof(&dlclose)) next;
-
-        if (!atomic_load(&next)) {
-                PROTECT_ERRNO;
-                atomic_store(&next, (typeof(&dlclose)) (uintptr_t) dlsym(RTLD_NEXT, "dlclose"));
-        }
         libraries_forget();
         places_forget();
-        int r = atomic_load(&next) ? atomic_load(&next)(handle) : -1;
+        int r = next_dlclose() ? next_dlclose()(handle) : -1;
         libraries_forget();
         places_forget();
         return r;

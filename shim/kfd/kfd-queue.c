@@ -338,6 +338,7 @@ void kfd_queue_meet(const HsaQueue *queue) {
                 return;
         kfd_doorbell_add(queue->doorbell_signal.handle, q);
         atomic_store(&q->intercepted, true);
+        atomic_store(&q->rung, 0); /* from here on it is not followed */
 }
 
 void kfd_context_end(unsigned context) {
