@@ -4,6 +4,7 @@
  * This process as a client: environment, state, hints, fork
  */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>

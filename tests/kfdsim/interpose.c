@@ -378,7 +378,7 @@ int fstat64(int fd, struct stat64 *buf) {
         return r;
 }
 
-/* What stat() and fstat() were before glibc 2.33. A sanitizer makes the new ones of these, so these do not call those. */
+/* What stat() and fstat() were before glibc 2.33. A sanitizer makes the new ones of these: these do not call those. */
 int __xstat64(int version, const char *file, struct stat64 *buf);
 int __fxstat64(int version, int fd, struct stat64 *buf);
 
