@@ -425,7 +425,8 @@ const cl_icd_dispatch sim_dispatch = {
 
 /* --- libxsched --- */
 
-void late_load(void) {
+bool late_load(void) {
+        return true;
 }
 
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
