@@ -406,15 +406,16 @@ static void test_passed_over(void **state) {
 static void test_early_message(void **state) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
+        static const char accepted[] = ACCEPTED;
+        const size_t n = sizeof(accepted) - 1;
         uint8_t both[256];
-        size_t n = strlen(ACCEPTED);
         Peer p;
 
         peer_begin(&p, false);
         assert_int_equal(call(&p, NSEC_PER_SEC), 0);
         dbus_writer_begin(&w, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 1});
         assert_int_equal(dbus_writer_seal(&w, 1), 0);
-        memcpy(both, ACCEPTED, n);
+        memcpy(both, accepted, n);
         memcpy(both + n, w.data, w.size);
         say(&p, both, n + w.size);
         assert_int_equal(process(&p), 0);
