@@ -58,7 +58,7 @@ static struct {
 typedef enum ControlLife {
         CONTROL_NONE,
         CONTROL_STARTED,
-        CONTROL_FAILED, /* no libsystemd: queues come and go without it */
+        CONTROL_FAILED, /* it found no memory: queues come and go without it */
 } ControlLife;
 
 const char *client_hint_to_string(ClientHint h) {

@@ -90,33 +90,22 @@ static int tell_variable(Asking *a, const char *s, size_t n) {
         return tell(a, text);
 }
 
-static int tell_environment(Asking *a) {
+/* Words that are strings, or arrays of bytes. */
+static int tell_variables(Asking *a, const char *property, const char *signature) {
         _cleanup_(message_freep)
         DbusMessage *m = NULL;
         DbusReader value;
-        int r = get(a, SYSTEMD_NAME ".Service", "Environment", "as", &m, &value);
+        int r = get(a, SYSTEMD_NAME ".Service", property, signature, &m, &value);
 
         if (r < 0)
                 return r;
         for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);) {
-                const char *s = dbus_read_string(&value);
-                r = tell_variable(a, s, strlen(s));
-        }
-        return r < 0 ? r : value.bad ? -EBADMSG : 0;
-}
-
-static int tell_log_fields(Asking *a) {
-        _cleanup_(message_freep)
-        DbusMessage *m = NULL;
-        DbusReader value;
-        int r = get(a, SYSTEMD_NAME ".Service", "LogExtraFields", "aay", &m, &value);
-
-        if (r < 0)
-                return r;
-        for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);) {
-                size_t n;
-                const uint8_t *s = dbus_read_bytes(&value, &n);
-                r = s ? tell_variable(a, (const char *) s, n) : -EBADMSG;
+                bool is_string = streq(signature, "as");
+                size_t n = 0;
+                const char *s = is_string ? dbus_read_string(&value)
+                                          : (const char *) dbus_read_bytes(&value, &n);
+                if (s)
+                        r = tell_variable(a, s, is_string ? strlen(s) : n);
         }
         return r < 0 ? r : value.bad ? -EBADMSG : 0;
 }
@@ -191,9 +180,9 @@ static int tell_unit(Asking *a, const char *unit) {
         if (r >= 0)
                 r = tell(a, "");
         if (r >= 0 && ends_with(unit, ".service"))
-                r = tell_environment(a);
+                r = tell_variables(a, "Environment", "as");
         if (r >= 0 && ends_with(unit, ".service"))
-                r = tell_log_fields(a);
+                r = tell_variables(a, "LogExtraFields", "aay");
         return r < 0 ? r : tell_files(a);
 }
 
