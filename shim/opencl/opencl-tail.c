@@ -34,7 +34,8 @@ void opencl_tail_reset(OpenclQueue *q) {
         q->open_seq = q->covered_seq = 0;
         q->arm = false;
         q->n_told = q->n_trusted = 0;
-        q->untold_ns = q->told_seq = 0;
+        q->untold_ns = 0;
+        q->told_seq = q->last_seq;
         q->newest_ns = 0;
 }
 
@@ -99,14 +100,24 @@ uint32_t opencl_tail_every(const OpenclQueue *q) {
         return atomic_load_explicit(&q->plan_every, memory_order_relaxed) ?: OPENCL_TAIL_EVERY;
 }
 
-void opencl_tail_note_idle(OpenclQueue *q, bool told) {
-        q->untold_ns = told ? 0 : now_ns();
-        if (!told)
-                return;
-        q->n_told = (uint32_t) MIN(q->n_told + 1 + (q->last_seq - q->told_seq) / MANY, (uint64_t) TOLD_MIN);
+static void note_told(OpenclQueue *q, uint64_t n) {
+        q->n_told = (uint32_t) MIN(q->n_told + n + (q->last_seq - q->told_seq) / MANY, (uint64_t) TOLD_MIN);
         q->told_seq = q->last_seq;
         if (q->n_told == TOLD_MIN && !atomic_load_explicit(&q->tail, memory_order_relaxed))
                 atomic_store(&q->tail, true);
+}
+
+void opencl_tail_note_idle(OpenclQueue *q, bool told) {
+        bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+
+        q->untold_ns = told || held ? 0 : now_ns();
+        if (told)
+                note_told(q, 1);
+}
+
+void opencl_tail_note_busy(OpenclQueue *q) {
+        if (q->last_seq - q->told_seq >= (uint64_t) MANY * TOLD_MIN)
+                note_told(q, 0);
 }
 
 /* Under the lock. It was at rest, and nobody would have told: once that is chance (a thread that has lost its CPU), not
@@ -128,6 +139,7 @@ void opencl_tail_note_begin(OpenclQueue *q, uint64_t now) {
 static void end_tail(OpenclQueue *q) {
         atomic_store(&q->tail, false);
         q->n_told = 0;
+        q->told_seq = q->last_seq;
 }
 
 /* --- closing it --- */

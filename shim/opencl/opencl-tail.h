@@ -11,8 +11,10 @@
  * before, with no event; so does the event of a later launch.
  *
  * A queue has a tail when its application's own waits have told the last four ends of work in flight (or fewer of
- * many launches), and its launches are short. It has none any more once it was found at rest twice with nobody
- * waiting for it, or once its launches meet a bound of so few that each has to be known.
+ * many launches), or when it has had work in flight for a thousand launches: an end that is known a millisecond late
+ * costs nothing beside so many. And its launches are short. It has none any more once it was found at rest twice with
+ * nobody waiting for it, or once its launches meet a bound of so few that each has to be known. That a queue which is
+ * held has come to its end says nothing of its application.
  *
  * What holds, whatever the interleaving:
  *
@@ -71,9 +73,10 @@ void opencl_tail_end(OpenclQueue *q);
 /* XschedQueueInfo.look */
 void opencl_tail_look(XschedQueue *xq, void *userdata);
 
-/* Under the queue's lock: nothing is in flight any more; `told`: while the application waited for it. And: something
- * will be, when nothing was. */
+/* Under the queue's lock: nothing is in flight any more; `told`: while the application waited for it. Something has
+ * completed, and more is in flight. And: something will be in flight, when nothing was. */
 void opencl_tail_note_idle(OpenclQueue *q, bool told);
+void opencl_tail_note_busy(OpenclQueue *q);
 void opencl_tail_note_begin(OpenclQueue *q, uint64_t now);
 
 void opencl_tail_reset(OpenclQueue *q);

@@ -269,6 +269,42 @@ static void test_held(void **state) {
         release(q);
 }
 
+/* Never idle, and never waited for to its end: many launches in flight after each other are enough. */
+static void test_always_busy(void **state) {
+        cl_command_queue q = queue(0);
+
+        library.track = true;
+        for (int n = 20; n <= 1200; n += 20) {
+                launches(q, 20);
+                takes(q, 20 * NSEC_PER_USEC);
+                sim_complete_to(sim.n_events - 10);
+                opencl_harvest(opencl_queue_find(q), 0);
+                assert_int_equal(has_tail(q), n > 1024);
+        }
+        assert_in_range(n_events_held(), 1, 3);
+        finish(q);
+        assert_int_equal(library.completed, 1200);
+        release(q);
+}
+
+/* A turn of others ends what is in flight, time and again: that is no rest. */
+static void test_held_is_no_rest(void **state) {
+        cl_command_queue q = waiting_queue(0);
+
+        for (int i = 0; i < 5; i++) {
+                launches(q, 3);
+                library.held = true;
+                (void) library_look(library.last);
+                sim_complete_to(sim.n_events);
+                assert_int_equal(library.completed, 3 * (i + 1));
+                for (int n = 0; n < 5; n++)
+                        rest();
+                library.held = false;
+        }
+        assert_true(has_tail(q));
+        release(q);
+}
+
 static void test_release_closes(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -484,6 +520,8 @@ int main(void) {
                         T(test_waits_are_trusted),
                         T(test_wait_is_cancelled),
                         T(test_held),
+                        T(test_held_is_no_rest),
+                        T(test_always_busy),
                         T(test_release_closes),
                         T(test_no_marker),
                         T(test_lost_device),
