@@ -10,9 +10,10 @@ Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few mi
   few        what takes two minutes: for a CPU as the device, and for trying
 
 With ":USEC" behind it, of 300 and 900 only the pairs that have a kernel of that length, for 1 s each, until
-two minutes are over: what was not reached stays as it was.
+four minutes are over: what was not reached stays as it was.
 
-On a GPU, whose speed is known to be steady, what each does alone is measured before and after a subset; on a CPU around each mix.
+On a GPU, whose speed is known to be steady, what each does alone is measured before and after a subset. On a CPU,
+and of kernels that are as short as a launch, whose speed is that of the host, it is measured around each mix.
 """
 
 import itertools
@@ -31,8 +32,10 @@ from mix import KINDS, Kind  # noqa: E402
 LONG = 10
 SHORT = 2
 SHORTER = 1
-PART = 110
+PART = 230
 ALONE = 0.5
+ALONE_SHORT = 0.3
+AS_LAUNCH = 20  # us: kernels that are shorter take about as long as a launch, or less
 
 # Heavy and light: equal kernels, long beside short in both directions, synchronous beside deep.
 PAIRS = [
@@ -81,7 +84,8 @@ class Bench:
         """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked at."""
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
         seconds = 1 if self.quick else seconds
-        if self.steady:
+        by_host = any(k.usec < AS_LAUNCH for k in kinds)
+        if self.steady and not by_host:
             for t, values in zip(tenants, settings):
                 self.service.set(t.group, **values)
             works = mix.measure(self.service, tenants, seconds)
@@ -89,7 +93,7 @@ class Bench:
                 self.service.set(t.group, **mix.DEFAULTS)
             mixed = mix.Mixed(tenants, works, self.alone, self.session.kernels)
         else:
-            mixed = mix.mix(self.session, tenants, settings, seconds, ALONE)
+            mixed = mix.mix(self.session, tenants, settings, seconds, ALONE_SHORT if self.steady else ALONE)
         self.rows.append((what, asked, limit, mixed))
         print(f"{self.subset}: {len(self.rows)} {what}: {', '.join(map(str, kinds))}", file=sys.stderr, flush=True)
 
