@@ -23,6 +23,9 @@
 
 #define SECTION "X-XSched"
 
+/* user.xsched.lower.priority, ...: in root's directory, too, they only lower. */
+#define ATTRIBUTE_LOWER "lower."
+
 /* --- [X-XSched] --- */
 
 typedef struct Section {
@@ -126,12 +129,13 @@ static void read_properties(Origin *o, const UnitFacts *facts) {
 
 void origin_take_attribute(const char *key, const char *value, void *userdata) {
         Origin *o = userdata;
+        const char *lower = startswith(key, ATTRIBUTE_LOWER);
         char name[16] = "";
 
         /* "priority" in the attribute's name, "Priority" everywhere else. */
-        (void) snprintf(name, sizeof(name), "%s", key);
+        (void) snprintf(name, sizeof(name), "%s", lower ?: key);
         name[0] = (char) toupper((unsigned char) name[0]);
-        int r = settings_set_string(&o->attr, name, value);
+        int r = settings_set_string(lower ? &o->lowered : &o->attr, name, value);
         if (r == -ENOENT)
                 log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
                                 "%s: attribute user.xsched.%.32s is none of ours, ignored", o->path, key);
@@ -167,11 +171,12 @@ static bool read_attrs(Origin *o) {
                 r = cgroup_attr_read(directory, origin_take_attribute, o, &owner);
         o->owner = r < 0 ? ORIGIN_OWNER_UNKNOWN : owner == 0 ? ORIGIN_OWNER_ROOT : ORIGIN_OWNER_OTHER;
         if (o->owner == ORIGIN_OWNER_OTHER) {
-                o->lowered = o->attr;
+                settings_merge(&o->lowered, &o->attr);
                 o->attr = SETTINGS_NULL;
         }
         if (!settings_is_equal(&lowered, &o->lowered)) {
-                log_refused(o, owner);
+                if (o->owner == ORIGIN_OWNER_OTHER)
+                        log_refused(o, owner);
                 return true;
         }
         return o->owner != former || !settings_is_equal(&attr, &o->attr);

@@ -37,7 +37,7 @@ struct Origin {
         Settings file, property;
         Settings environment; /* what of `property` its processes have in their environment, too */
         Settings attr;        /* where root owns the directory */
-        Settings lowered;     /* where another user does: these only lower */
+        Settings lowered;     /* where another user does, and user.xsched.lower.*: these only lower */
         OriginOwner owner;    /* of the directory: who makes, and names, cgroups in there */
         Settings told;        /* by processes of a user's manager, of its unit: these, too (user-units.h) */
         int attr_watch;       /* its number; 0: none */

@@ -14,7 +14,7 @@
 #include "tests/fuzz/fuzz-settings.h"
 
 static void take_attribute(char *line, Origin *o) {
-        const Settings before = o->attr;
+        const unsigned before = o->attr.mask, lowered = o->lowered.mask;
         char *equals = strchr(line, '=');
 
         if (!equals)
@@ -23,7 +23,10 @@ static void take_attribute(char *line, Origin *o) {
         origin_take_attribute(line, equals + 1, o);
         *equals = '=';
         check_settings(&o->attr);
-        require((o->attr.mask & before.mask) == before.mask);
+        check_settings(&o->lowered);
+        require((o->attr.mask & before) == before);
+        require((o->lowered.mask & lowered) == lowered);
+        require(startswith(line, "lower.") ? o->attr.mask == before : o->lowered.mask == lowered);
 }
 
 static void take_assignment(const char *line, const Origin *o, Settings *s) {

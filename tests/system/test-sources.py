@@ -104,17 +104,26 @@ class Sources(Case):
         self.tried(agent.set, client, CLIENT, {"Priority": value})
         return client
 
-    def attribute_of_root(self, value):
-        """As Slurm's plugins find it: a cgroup that is root's, in which a step of a user's runs."""
+    def in_step(self, attribute, value):
         agent, _, client = self.start()
         step = "/system.slice/node_slurmstepd.scope/job_6/step_0/user/task_0"
         os.makedirs(lowering.CGROUPS + step, exist_ok=True)
         with open(f"{lowering.CGROUPS}{step}/cgroup.procs", "w", encoding="ascii") as f:
             f.write(str(self.get("PID", client, CLIENT)))
-        os.setxattr(lowering.CGROUPS + step, "user.xsched.priority", str(value).encode())
-        until(lambda: self.get("Group", client, CLIENT) == step, "the step")
+        for name, text in ((attribute, str(value)), ("user.xsched.weight", "42")):
+            os.setxattr(lowering.CGROUPS + step, name, text.encode())
+            self.undo.insert(0, lambda name=name: os.removexattr(lowering.CGROUPS + step, name))
+        until(lambda: (self.get("Group", client, CLIENT), self.get("Weight", client, CLIENT)) == (step, 42), "the step")
         self.tried(agent.attribute, step, "Priority", "99")
         return client
+
+    def attribute_of_root(self, value):
+        """As Slurm's plugins find it: a cgroup that is root's, in which a step of a user's runs."""
+        return self.in_step("user.xsched.priority", value)
+
+    def attribute_that_lowers(self, value):
+        """What the plugin was asked for by the user."""
+        return self.in_step("user.xsched.lower.priority", value)
 
     def attribute_of_user(self, value):
         agent, home, client = self.start()
@@ -225,6 +234,7 @@ class Sources(Case):
         "the same, for what is one's own": owner,
         "user.xsched. of a cgroup of root's": attribute_of_root,
         "user.xsched. of a cgroup of a user's": attribute_of_user,
+        "user.xsched.lower. of any cgroup": attribute_that_lowers,
         "[X-XSched] of the system's units": unit_file,
         "Environment=, LogExtraFields= of the system's units": unit,
         "units of user managers": user_unit,
