@@ -165,6 +165,17 @@ static void note_launch(KfdQueue *q) {
         kfd_poll_launched();
 }
 
+/* Its packets are not in the queue before the store returns. Somebody may have begun to watch since the gate let it
+ * pass unwatched, and may have looked who is inside: then it counts after all, though twice among those let through. */
+static bool enter(KfdQueue *q, bool watched) {
+        PROTECT_ERRNO;
+
+        atomic_fetch_add(&q->inside, 1);
+        if (watched || thread.in_gate || !(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_WATCHED))
+                return watched;
+        return xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED;
+}
+
 /* True: after_store() is to be called. */
 static inline bool before_store(KfdQueue *q, int64_t value) {
         bool intercepted = is_intercepted(q, value), watched = false;
@@ -174,29 +185,44 @@ static inline bool before_store(KfdQueue *q, int64_t value) {
                 watched = launch(q);
                 thread.in_gate = false;
         }
-        if (unlikely(watched && intercepted))
-                atomic_fetch_add(&q->inside, 1);
+        if (unlikely(intercepted))
+                watched = enter(q, watched);
         if (unlikely(watched))
                 note_launch(q);
         if (likely(!intercepted))
                 note_rung(q, value);
-        return watched && intercepted;
+        return intercepted;
 }
 
 static void after_store(KfdQueue *q) {
         atomic_fetch_sub(&q->inside, 1);
 }
 
-/* A signal handler's first doorbell from its place: to ask the dynamic linker, whose lock the thread may hold, is not
- * for it. Every runtime does this with a signal of the kind. */
-static bool store_in_handler(const KfdQueue *q, HsaSignal signal, int64_t value) {
+/* Every runtime does this with a signal of the kind. */
+static bool store_to_hardware(const KfdQueue *q, HsaSignal signal, int64_t value) {
         const AmdSignal *s = (const AmdSignal *) (uintptr_t) signal.handle;
 
-        if (!q || atomic_load(&q->intercepted) || s->kind != AMD_SIGNAL_DOORBELL || !s->hardware_doorbell ||
-                        !in_signal_handler())
+        if (!q || atomic_load(&q->intercepted) || s->kind != AMD_SIGNAL_DOORBELL || !s->hardware_doorbell)
                 return false;
         __atomic_store_n(s->hardware_doorbell, (uint64_t) value, __ATOMIC_SEQ_CST);
         return true;
+}
+
+/* The first doorbell from its place. A signal handler's thread may hold the dynamic linker's lock, so it does not ask.
+ * And where the linker finds nothing (it has no memory left), the doorbell is rung all the same. */
+static _noinline_ void store_unknown(
+                const void *caller, const KfdQueue *q, HsaSignal signal, int64_t value, size_t function) {
+        KfdRuntime spare;
+
+        if (q && in_signal_handler() && store_to_hardware(q, signal, value))
+                return;
+        const KfdRuntime *next = kfd_runtime(caller, &spare);
+        typeof(&hsa_signal_store_relaxed) store;
+        memcpy(&store, (const char *) next + function, sizeof(store));
+        if (store)
+                store(signal, value);
+        else
+                (void) store_to_hardware(q, signal, value);
 }
 
 #define STORE(name)                                                                                         \
@@ -206,13 +232,11 @@ static bool store_in_handler(const KfdQueue *q, HsaSignal signal, int64_t value)
                 KfdQueue *q = kfd_doorbell_find(signal.handle);                                             \
                 bool inside = unlikely(q) && before_store(q, value);                                        \
                                                                                                             \
-                if (unlikely(!next)) {                                                                      \
-                        if (store_in_handler(q, signal, value))                                             \
-                                return;                                                                     \
-                        next = kfd_runtime(__builtin_return_address(0));                                    \
-                }                                                                                           \
-                if (likely(next->name))                                                                     \
+                if (likely(next && next->name))                                                             \
                         next->name(signal, value);                                                          \
+                else                                                                                        \
+                        store_unknown(__builtin_return_address(0), q, signal, value,                        \
+                                        offsetof(KfdRuntime, name));                                        \
                 if (unlikely(inside))                                                                       \
                         after_store(q);                                                                     \
         }
@@ -223,18 +247,40 @@ STORE(hsa_signal_store_screlease)
 
 /* --- reservations --- */
 
+/* A signal handler does not wait for who has the lock: then the queue becomes known another time. */
+static _noinline_ void meet_slow(const HsaQueue *queue) {
+        if (!kfd_queue_meet(queue, false) && !in_signal_handler())
+                (void) kfd_queue_meet(queue, true);
+}
+
 /* Whoever launches names the queue first, and so a profiler's proxy becomes known. */
 static inline void meet(const HsaQueue *queue, KfdQueue **ret) {
         if (kfd_has_doorbells() && unlikely(!kfd_doorbell_look((uintptr_t) queue, ret)))
-                kfd_queue_meet(queue);
+                meet_slow(queue);
 }
 
-/* As store_in_handler(). */
-static bool reserve_in_handler(const KfdQueue *q, uint64_t n, uint64_t *ret) {
-        if (!q || atomic_load(&q->intercepted) || !in_signal_handler())
+static bool reserve_in_memory(const KfdQueue *q, uint64_t n, uint64_t *ret) {
+        if (!q || atomic_load(&q->intercepted))
                 return false;
         *ret = __atomic_fetch_add((uint64_t *) (uintptr_t) &q->aql->write_index, n, __ATOMIC_SEQ_CST);
         return true;
+}
+
+/* As store_unknown(). */
+static _noinline_ uint64_t reserve_unknown(
+                const void *caller, const KfdQueue *q, const HsaQueue *queue, uint64_t n, size_t function) {
+        uint64_t index = 0;
+        KfdRuntime spare;
+
+        if (q && in_signal_handler() && reserve_in_memory(q, n, &index))
+                return index;
+        const KfdRuntime *next = kfd_runtime(caller, &spare);
+        typeof(&hsa_queue_add_write_index_relaxed) add;
+        memcpy(&add, (const char *) next + function, sizeof(add));
+        if (add)
+                return add(queue, n);
+        (void) reserve_in_memory(q, n, &index);
+        return index;
 }
 
 #define RESERVE(name)                                                                                       \
@@ -242,15 +288,12 @@ static bool reserve_in_handler(const KfdQueue *q, uint64_t n, uint64_t *ret) {
         uint64_t name(const HsaQueue *queue, uint64_t n) {                                                  \
                 const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
                 KfdQueue *q = NULL;                                                                         \
-                uint64_t index;                                                                             \
                                                                                                             \
                 meet(queue, &q);                                                                            \
-                if (unlikely(!next)) {                                                                      \
-                        if (reserve_in_handler(q, n, &index))                                               \
-                                return index;                                                               \
-                        next = kfd_runtime(__builtin_return_address(0));                                    \
-                }                                                                                           \
-                return likely(next->name) ? next->name(queue, n) : 0;                                       \
+                if (likely(next && next->name))                                                             \
+                        return next->name(queue, n);                                                        \
+                return reserve_unknown(                                                                     \
+                                __builtin_return_address(0), q, queue, n, offsetof(KfdRuntime, name));      \
         }
 
 HSA_RESERVATIONS(RESERVE)
@@ -277,8 +320,10 @@ _public_
 int hsa_amd_signal_async_handler(
                 HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {
         const void *caller = __builtin_return_address(0);
+        KfdRuntime spare;
         typeof(&hsa_amd_signal_async_handler) next =
-                        (kfd_runtime_known(caller) ?: kfd_runtime(caller))->hsa_amd_signal_async_handler;
+                        (kfd_runtime_known(caller) ?: kfd_runtime(caller, &spare))
+                                        ->hsa_amd_signal_async_handler;
         if (!next)
                 return HSA_ERROR;
 

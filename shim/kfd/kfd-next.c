@@ -19,12 +19,16 @@
 /* musl has none. */
 #pragma weak dladdr1
 
-#define PLACES_MAX   1024U
-#define PLACE_WAYS   4U
-#define RUNTIMES_MAX 255U
-#define NUMBER_BITS  8U
+#define PLACES_MAX  1024U
+#define PLACE_WAYS  4U
+#define NUMBER_BITS 8U
+#define NUMBER_MASK 255U
 
-static _Atomic(KfdRuntime *) runtimes[RUNTIMES_MAX];
+#ifndef KFD_RUNTIMES_MAX /* fewer, for a test of what comes beyond */
+#        define KFD_RUNTIMES_MAX NUMBER_MASK
+#endif
+
+static _Atomic(KfdRuntime *) runtimes[KFD_RUNTIMES_MAX];
 static _Atomic uint64_t places[PLACES_MAX]; /* 0: none */
 static const struct link_map *last_at_start;
 
@@ -162,15 +166,13 @@ static void *runtime_handle(const struct link_map *caller, void *own) {
 
 typedef void (*Function)(void);
 
-static const KfdRuntime nothing;
-
 /* Returns the number, from 1; 0 when there is no memory or no room. */
 static uint64_t runtime_number(const KfdRuntime *r) {
         _cleanup_free_ KfdRuntime *copy = malloc(sizeof(*copy));
         if (!copy)
                 return 0;
         *copy = *r;
-        for (size_t i = 0; i < RUNTIMES_MAX; i++) {
+        for (size_t i = 0; i < KFD_RUNTIMES_MAX; i++) {
                 KfdRuntime *known = NULL;
                 if (atomic_compare_exchange_strong(&runtimes[i], &known, copy)) {
                         copy = NULL;
@@ -231,7 +233,7 @@ static uint64_t place_number(uint64_t address) {
         for (unsigned i = 0; i < PLACE_WAYS; i++) {
                 uint64_t place = atomic_load_explicit(&places[first + i], memory_order_acquire);
                 if (place >> NUMBER_BITS == address)
-                        return place & RUNTIMES_MAX;
+                        return place & NUMBER_MASK;
         }
         return 0;
 }
@@ -343,14 +345,14 @@ const KfdRuntime *kfd_runtime_known(const void *caller) {
         return number > 0 ? atomic_load_explicit(&runtimes[number - 1], memory_order_acquire) : NULL;
 }
 
-_noinline_ const KfdRuntime *kfd_runtime(const void *caller) {
+_noinline_ const KfdRuntime *kfd_runtime(const void *caller, KfdRuntime *spare) {
         PROTECT_ERRNO;
-        KfdRuntime r = runtime_read(caller);
-        uint64_t number = runtime_number(&r);
+        *spare = runtime_read(caller);
+        uint64_t number = runtime_number(spare);
 
         if (number == 0)
-                return &nothing;
-        if (r.hsa_signal_store_screlease) {
+                return spare;
+        if (spare->hsa_signal_store_screlease) {
                 place_remember((uintptr_t) caller, number);
                 library_remember(caller, number);
         }

@@ -24,5 +24,6 @@ typedef struct KfdRuntime {
 /* NULL: nobody has asked for this caller yet. Takes no lock, and is fit for signal handlers. */
 const KfdRuntime *kfd_runtime_known(const void *caller);
 
-/* Never NULL, but the functions may be. Not under kfd_lock(): it waits for the dynamic linker's. */
-const KfdRuntime *kfd_runtime(const void *caller);
+/* Never NULL, but the functions may be. Not under kfd_lock(): it waits for the dynamic linker's. `spare` is filled in
+ * where there is no memory to remember more runtimes, or no room: nobody's launch is lost for that. */
+const KfdRuntime *kfd_runtime(const void *caller, KfdRuntime *spare);

@@ -11,7 +11,8 @@
  * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets
  * are in the write index before that. So of `pending` launches, read before the indices, no more than `write - read`
  * can be under way: each has at least one packet, and all of them lie below the write index; those of an intercepted
- * queue do when nobody is inside any more. On a queue that is only looked at, a packet is a launch.
+ * queue do when nobody is inside any more, and a drain waits for that, too. On a queue that is only looked at, a
+ * packet is a launch.
  */
 
 #include <pthread.h>
@@ -53,6 +54,7 @@ void kfd_poll_launched(void) {
 
 void kfd_poll_drain(KfdQueue *q) {
         q->draining = true;
+        q->drain_open = atomic_load(&q->intercepted);
         q->drain_to = q->seen_write = atomic_load(q->hal.write_index);
         q->tracking = !q->hooked;
         q->mark_ns = now_ns();
@@ -111,7 +113,11 @@ static void queue_look(KfdQueue *q, Turn *t) {
                 queue_see(q, write, t);
                 pending = atomic_load(&q->pending);
         }
-        if (q->draining && read >= q->drain_to) {
+        if (q->draining && q->drain_open && !inside) {
+                q->drain_open = false;
+                q->drain_to = write;
+        }
+        if (q->draining && !q->drain_open && read >= q->drain_to) {
                 q->draining = false;
                 q->mark_ns = t->now_ns;
                 t->moved = true;

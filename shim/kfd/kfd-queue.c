@@ -326,10 +326,8 @@ static KfdQueue *queue_behind(const AmdQueue *proxy) {
         return NULL;
 }
 
-void kfd_queue_meet(const HsaQueue *queue) {
-        PROTECT_ERRNO;
-
-        KFD_LOCKED() return;
+/* Under the lock. */
+static void meet(const HsaQueue *queue) {
         KfdQueue *q = queue_behind((const AmdQueue *) queue), *known;
         if (kfd_doorbell_look((uintptr_t) queue, &known))
                 return;
@@ -339,6 +337,24 @@ void kfd_queue_meet(const HsaQueue *queue) {
         kfd_doorbell_add(queue->doorbell_signal.handle, q);
         atomic_store(&q->intercepted, true);
         atomic_store(&q->rung, 0); /* from here on it is not followed */
+}
+
+static bool lock_now(void) {
+        if (queues_locked)
+                return false;
+        queues_locked = true; /* before, as in kfd_lock() */
+        queues_locked = pthread_mutex_trylock(&queues_lock) == 0;
+        return queues_locked;
+}
+
+bool kfd_queue_meet(const HsaQueue *queue, bool wait) {
+        PROTECT_ERRNO;
+        _cleanup_(kfd_unlockp)
+        bool locked = wait ? kfd_lock() : lock_now();
+
+        if (locked)
+                meet(queue);
+        return locked;
 }
 
 void kfd_context_end(unsigned context) {

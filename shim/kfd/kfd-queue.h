@@ -57,7 +57,7 @@ typedef struct KfdQueue {
         /* Somebody stands between the application and the queue: packets come into it, under indices of its own, while
          * the application's doorbell is rung. */
         _Atomic bool intercepted;
-        _Atomic uint32_t inside; /* doorbells that are being rung there */
+        _Atomic uint32_t inside; /* doorbells that are being rung there: their packets may still come */
 
         /* kfd-poll.c */
         _Atomic bool hooked;      /* its doorbell passes kfd-hsa.c, which counts launches */
@@ -66,6 +66,7 @@ typedef struct KfdQueue {
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */
         bool draining;
+        bool drain_open; /* who was inside when the drain was asked for may be so still */
         uint64_t drain_to;
         uint64_t seen_write;
         uint64_t seen_read;
@@ -86,8 +87,9 @@ int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg)
 int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg);
 int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg);
 
-/* The application uses an hsa_queue_t that is not known yet: finds out whose it is. */
-void kfd_queue_meet(const HsaQueue *queue);
+/* The application uses an hsa_queue_t that is not known yet: finds out whose it is. False: the lock was not to be had
+ * without waiting. */
+bool kfd_queue_meet(const HsaQueue *queue, bool wait);
 
 /* The rest is under the lock. The list of all that are not gone: */
 KfdQueue *kfd_queues(void);

@@ -16,12 +16,12 @@
 
 /* The body: the arguments as the application gave them, and with the event where we want it; and the kind
  * (opencl_time_kind()). */
-#define GATED_LAUNCH(function, arguments, tracked, ...)                                                     \
+#define GATED_LAUNCH(function, arguments, tracked, blocks, ...)                                             \
         OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                          \
         if (likely(!q))                                                                                     \
                 return opencl_next.function arguments;                                                      \
                                                                                                             \
-        OpenclLaunch l;                                                                                     \
+        OpenclLaunch l = {.blocking = blocks};                                                              \
         opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                          \
         cl_int r = opencl_next.function tracked;                                                            \
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                             \
@@ -31,14 +31,21 @@
         static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
                         const cl_event *waits, cl_event *event) {                                           \
                 GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
-                                (queue ARGS, n_waits, waits, l.event), #function, 0, NULL)                  \
+                                (queue ARGS, n_waits, waits, l.event), false, #function, 0, NULL)           \
+        }
+
+#define GATED_WRITE(function, PARAMS, ARGS)                                                                 \
+        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
+                        const cl_event *waits, cl_event *event) {                                           \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
+                                (queue ARGS, n_waits, waits, l.event), blocking, #function, 0, NULL)        \
         }
 
 #define GATED_KERNEL(function, PARAMS, ARGS)                                                                \
         static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
                         const cl_event *waits, cl_event *event) {                                           \
                 GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
-                                (queue ARGS, n_waits, waits, l.event), kernel, dim, global)                 \
+                                (queue ARGS, n_waits, waits, l.event), false, kernel, dim, global)          \
         }
 
 #define GATED_BLOCKING(function, PARAMS, ARGS)                                                              \
@@ -56,7 +63,7 @@
                         opencl_blocking_end(&w, q, r != CL_SUCCESS);                                        \
                         return r;                                                                           \
                 }                                                                                           \
-                OpenclLaunch l;                                                                             \
+                OpenclLaunch l = {};                                                                        \
                 opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
                 cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                       \
                 opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                     \
@@ -78,7 +85,7 @@
                         opencl_blocking_end(&w, q, !p);                                                     \
                         return p;                                                                           \
                 }                                                                                           \
-                OpenclLaunch l;                                                                             \
+                OpenclLaunch l = {};                                                                        \
                 opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
                 void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);               \
                 opencl_launch_end(&l, !p, n_waits, waits);                                                  \
@@ -298,6 +305,7 @@ const OpenclHook opencl_hooks[] = {HOOK(clEnqueueBarrier) HOOK(clEnqueueWaitForE
                                                                 clGetExtensionFunctionAddressForPlatform)
 #define GATED(function, PARAMS, ARGS)          HOOK(function)
 #define GATED_KERNEL(function, PARAMS, ARGS)   HOOK(function)
+#define GATED_WRITE(function, PARAMS, ARGS)    HOOK(function)
 #define GATED_BLOCKING(function, PARAMS, ARGS) HOOK(function)
 #define GATED_MAP(function, PARAMS, ARGS)      HOOK(function)
 #define OBSERVED(function, what, PARAMS, ARGS) HOOK(function)

@@ -8,8 +8,8 @@
  * is watched: everything that makes the device work.
  *
  * GATED_BLOCKING and GATED_MAP return when all is done that was launched before, where they are asked to block, and
- * tell so. A write is not among them: it returns when the application's memory is its own again, which may be before
- * the device has begun.
+ * tell so. GATED_WRITE may block, too, and tells nothing: it returns when the application's memory is its own again,
+ * which may be before the device has begun.
  *
  * OBSERVED always passes, and is only looked at for what its wait list says about the commands behind it:
  *  - markers and barriers do no work, and hold nothing up that is not held already. Applications use them to make one
@@ -34,6 +34,9 @@
 #endif
 #ifndef GATED_BLOCKING
 #        define GATED_BLOCKING(name, PARAMS, ARGS)
+#endif
+#ifndef GATED_WRITE
+#        define GATED_WRITE(name, PARAMS, ARGS)
 #endif
 #ifndef GATED_MAP
 #        define GATED_MAP(name, PARAMS, ARGS)
@@ -84,21 +87,21 @@ GATED(clEnqueueSVMMigrateMem,
 GATED_BLOCKING(clEnqueueReadBuffer,
       L(cl_mem mem, cl_bool blocking, size_t offset, size_t size, void *ptr),
       L(mem, blocking, offset, size, ptr))
-GATED(clEnqueueWriteBuffer,
+GATED_WRITE(clEnqueueWriteBuffer,
       L(cl_mem mem, cl_bool blocking, size_t offset, size_t size, const void *ptr),
       L(mem, blocking, offset, size, ptr))
 GATED_BLOCKING(clEnqueueReadBufferRect,
       L(cl_mem mem, cl_bool blocking, const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
         size_t buffer_row, size_t buffer_slice, size_t host_row, size_t host_slice, void *ptr),
       L(mem, blocking, buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice, ptr))
-GATED(clEnqueueWriteBufferRect,
+GATED_WRITE(clEnqueueWriteBufferRect,
       L(cl_mem mem, cl_bool blocking, const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
         size_t buffer_row, size_t buffer_slice, size_t host_row, size_t host_slice, const void *ptr),
       L(mem, blocking, buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice, ptr))
 GATED_BLOCKING(clEnqueueReadImage,
       L(cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t row, size_t slice, void *ptr),
       L(image, blocking, origin, region, row, slice, ptr))
-GATED(clEnqueueWriteImage,
+GATED_WRITE(clEnqueueWriteImage,
       L(cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t row, size_t slice,
         const void *ptr),
       L(image, blocking, origin, region, row, slice, ptr))
@@ -136,5 +139,6 @@ OBSERVED(clEnqueueReleaseGLObjects, OPENCL_OBSERVE_HOST, L(cl_uint n_mems, const
 #undef GATED
 #undef GATED_KERNEL
 #undef GATED_BLOCKING
+#undef GATED_WRITE
 #undef GATED_MAP
 #undef OBSERVED

@@ -72,8 +72,10 @@ void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const c
 
 void opencl_launch_start(
                 OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
-        /* Two threads at once: the runtime's order need not be the one in which they come back to us. */
-        if (atomic_fetch_add(&q->submitting, 1) != 0)
+        /* Two threads at once: the runtime's order need not be the one in which they come back to us. A call that
+         * blocks is one launch among many of the other's: `covers` is right without that, and its end is heard of
+         * later. */
+        if (!ret->blocking && atomic_fetch_add(&q->submitting, 1) != 0)
                 atomic_store(&q->multi_threaded, true);
         ret->queue = q;
         ret->kind = kind;
@@ -112,7 +114,8 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
                 };
                 tracked = opencl_track(q, event, &t);
         }
-        atomic_fetch_sub(&q->submitting, 1);
+        if (!l->blocking)
+                atomic_fetch_sub(&q->submitting, 1);
         if (!tracked)
                 xsched_queue_complete(q->xq, 1, 0);
 }

@@ -21,6 +21,7 @@ typedef struct OpenclLaunch {
         uint64_t covers;
         cl_event own;
         cl_event *event; /* where the runtime puts the event: the application's place, or ours; NULL: there is none */
+        bool blocking;
 } OpenclLaunch;
 
 typedef struct OpenclThread {
@@ -31,7 +32,8 @@ typedef struct OpenclThread {
 
 extern _hidden_ __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
 
-/* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. */
+/* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. `ret->blocking` is
+ * the caller's: the call may take long, and who launches meanwhile is no second thread that keeps the queue full. */
 void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret);
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits);
 

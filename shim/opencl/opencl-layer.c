@@ -19,8 +19,9 @@
  *    after those of the drivers. It asks for the same version by clGetLayerInfo(), so nothing but the name of the
  *    function tells the two kinds apart.
  *
- * When the last loader has let go of us, and at the latest when our own destructor runs (as a layer we were loaded
- * after the drivers, so that is before theirs), no thread of ours calls the runtime any more (opencl-own.h). The
+ * When the last loader has let go of us, and at the latest when the process ends (as soon as what was registered by
+ * atexit() after its first queue is done: before the drivers' own ends), no thread of ours calls the runtime any more
+ * (opencl-own.h). The
  * application's calls pass on. This library itself is never unmapped (-z nodelete): the runtime's threads may come
  * back into it.
  *

@@ -147,6 +147,7 @@ static inline void leave(const int *unused) {
         }
 #define GATED_KERNEL(function, PARAMS, ARGS)   GATED(function, SAME(PARAMS), SAME(ARGS))
 #define GATED_BLOCKING(function, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
+#define GATED_WRITE(function, PARAMS, ARGS)    GATED(function, SAME(PARAMS), SAME(ARGS))
 #define OBSERVED(function, what, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
 #define SAME(...)                              __VA_ARGS__
 #define GATED_MAP(function, PARAMS, ARGS)                                                                   \

@@ -31,7 +31,7 @@ _Atomic(OpenclTable *) opencl_table = &table_empty.table;
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static OpenclQueue *free_queues;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 OpenclQueue *opencl_queue_find(cl_command_queue handle) {
         return opencl_table_find(atomic_load_explicit(&opencl_table, memory_order_acquire), handle);
@@ -49,8 +49,17 @@ static void fork_child(void) {
         opencl_thread = (OpenclThread){};
 }
 
-static void fork_register(void) {
+/* The runtime is there, and what it has registered for the end of the process comes after this, whatever order our
+ * destructor has among others: preloaded, it would be the last. */
+static void at_exit(void) {
+        PROTECT_ERRNO;
+        opencl_own_stop();
+        opencl_queue_forget_all();
+}
+
+static void with_first_queue(void) {
         (void) thread_atfork(NULL, NULL, fork_child);
+        (void) atexit(at_exit);
 }
 
 /* --- records --- */
@@ -266,7 +275,7 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
 
         if (!late_load())
                 return;
-        (void) pthread_once(&fork_once, fork_register);
+        (void) pthread_once(&once, with_first_queue);
         OpenclQueue *q = queue_new(handle, device, properties, priority_hint), *stale = NULL;
         if (!q)
                 return;
@@ -341,9 +350,25 @@ static void queue_forget(OpenclQueue *q) {
         opencl_bound_progress(q);
 }
 
+/* A reader may still be in one; and who looks for leaks then finds them here. */
+static OpenclTable *forgotten_tables;
+
+/* Under the lock. */
+static void table_keep(OpenclTable *t) {
+        OpenclTable *oldest = t;
+
+        if (t == &table_empty.table)
+                return;
+        while (oldest->older && oldest->older != &table_empty.table)
+                oldest = oldest->older;
+        oldest->older = forgotten_tables;
+        forgotten_tables = t;
+}
+
 void opencl_queue_forget_all(void) {
         (void) pthread_mutex_lock(&registry_lock);
         OpenclTable *t = atomic_exchange(&opencl_table, &table_empty.table);
+        table_keep(t);
         (void) pthread_mutex_unlock(&registry_lock);
 
         for (size_t i = 0; i <= t->mask; i++) {

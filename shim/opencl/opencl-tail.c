@@ -209,24 +209,45 @@ void opencl_tail_end(OpenclQueue *q) {
 
 /* --- waits of the application --- */
 
+#define EVENT_WAITS 4U
+
+/* This thread's outermost wait: for the queues of the last few events, each with a reference. Not in the wait's own
+ * frame, which a jump out of it would lose. */
+static __thread struct {
+        const OpenclEventWait *wait; /* NULL: there is none */
+        OpenclQueue *queues[EVENT_WAITS];
+        uint32_t n;
+} waiting __attribute__((tls_model("initial-exec")));
+
+static void waiting_end(void) {
+        waiting.wait = NULL;
+        while (waiting.n > 0) {
+                OpenclQueue *q = waiting.queues[--waiting.n];
+                atomic_fetch_sub(&q->event_waits, 1);
+                opencl_queue_unref(q);
+        }
+}
+
 /* The handles are good here: who waits has them. */
 void opencl_event_wait_begin(OpenclEventWait *w, cl_uint n, const cl_event *events) {
-        *w = (OpenclEventWait){};
-        for (cl_uint i = n; i > 0 && events && w->n < OPENCL_EVENT_WAITS; i--) {
+        /* Stacks grow down: a frame that is no further up than ours is gone, and nobody has left that wait. */
+        if ((uintptr_t) waiting.wait <= (uintptr_t) w)
+                waiting_end();
+        if (waiting.wait)
+                return;
+        waiting.wait = w;
+        for (cl_uint i = n; i > 0 && events && waiting.n < EVENT_WAITS; i--) {
                 OpenclQueue *q = opencl_queue_get(opencl_event_queue(events[i - 1]));
                 if (!q)
                         continue;
                 atomic_fetch_add(&q->event_waits, 1);
-                w->queues[w->n++] = q;
+                waiting.queues[waiting.n++] = q;
         }
 }
 
 void opencl_event_wait_leave(OpenclEventWait *w) {
-        while (w->n > 0) {
-                OpenclQueue *q = w->queues[--w->n];
-                atomic_fetch_sub(&q->event_waits, 1);
-                opencl_queue_unref(q);
-        }
+        if (waiting.wait == w)
+                waiting_end();
 }
 
 /* --- looking --- */
@@ -246,11 +267,16 @@ typedef enum Look {
         LOOK_NOTHING, /* there is nothing in flight, or its end will be heard of */
         LOOK_AGAIN,
         LOOK_CLOSE,
+        LOOK_HARVEST, /* a harvester has left it to us */
 } Look;
 
 /* Under the lock. */
 static Look look(OpenclQueue *q) {
-        if (opencl_record_n(q) == 0 || q->idle)
+        if (opencl_record_n(q) == 0)
+                return LOOK_NOTHING;
+        if (q->again && !q->harvesting)
+                return LOOK_HARVEST;
+        if (q->idle)
                 return LOOK_NOTHING;
 
         bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
@@ -278,7 +304,9 @@ void opencl_tail_look(XschedQueue *xq, void *userdata) {
                         l = look(q);
                         (void) pthread_mutex_unlock(&q->lock);
                 }
-                if (l == LOOK_CLOSE)
+                if (l == LOOK_HARVEST)
+                        opencl_harvest(q, 0);
+                else if (l == LOOK_CLOSE)
                         opencl_tail_close(q);
                 else if (l == LOOK_AGAIN)
                         xsched_queue_look(xq);

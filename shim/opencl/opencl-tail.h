@@ -95,12 +95,10 @@ static inline void opencl_wait_leave(OpenclWait *w) {
         w->queue = NULL;
 }
 
-/* One in clWaitForEvents(): for the queues of the last few events, each with a reference. */
-#define OPENCL_EVENT_WAITS 4U
-
+/* One in clWaitForEvents(), in the frame of who waits. The thread's next one ends what a jump has left; of waits
+ * inside of a wait only the outermost counts. */
 typedef struct OpenclEventWait {
-        OpenclQueue *queues[OPENCL_EVENT_WAITS];
-        uint32_t n;
+        char frame;
 } OpenclEventWait;
 
 void opencl_event_wait_begin(OpenclEventWait *w, cl_uint n, const cl_event *events);

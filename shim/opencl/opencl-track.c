@@ -5,9 +5,10 @@
  *
  * Every tracked launch stands in its queue's record, with its event, or without (opencl-tail.h). One thread at a
  * time, the harvester, asks the runtime which have completed and removes those; whoever else comes meanwhile only
- * leaves word to look once more. It comes from five sides: the application has learned something itself (it
- * finished, waited, read blocking, or asked), a launch found too many in flight, a launch found no sentinel, a
- * sentinel fired (opencl-sentinel.h), or the control thread looked.
+ * leaves word to look once more, which it does a few times, and then leaves the rest to the control thread. It comes
+ * from five sides: the application has learned something itself (it finished, waited, read blocking, or asked), a
+ * launch found too many in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control
+ * thread looked.
  *
  * Invariant: a launch in the record has an idle sentinel armed at it or before it, or a harvester is at work, which
  * arms one before it ends, or a look is to come. A launch that is put in while none of these is true becomes the
@@ -28,6 +29,7 @@
 
 #define BATCH         32U
 #define LAUNCH_ROUNDS 2U /* batches that a launch looks at: its cost must not grow with the queue */
+#define TURNS_MAX     4U /* of a harvester who is asked again and again: the next is the control thread's */
 
 bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         (void) pthread_mutex_lock(&q->lock);
@@ -220,7 +222,7 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited
                 return;
         }
         q->harvesting = true;
-        do {
+        for (unsigned turn = 0; turn == 0 || (q->again && turn < TURNS_MAX); turn++) {
                 OpenclFound h = {};
                 size_t skip = 0;
                 bool more = opencl_record_n(q) > 0;
@@ -233,8 +235,10 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited
                 q->looked_ns = opencl_record_n(q) > 0 ? now_ns() : 0;
                 q->waited = false;
                 opencl_sentinels_arm(q);
-        } while (q->again);
+        }
         q->harvesting = false;
+        if (q->again)
+                xsched_queue_look(q->xq);
         (void) pthread_mutex_unlock(&q->lock);
 }
 

@@ -11,10 +11,13 @@
  * where it traces (queue_interposition.cpp). They are a ring ahead of the real ones, so that packets have their places.
  * The real write index goes on when the doorbell is rung.
  *
+ * While hsa_tool_stops is set, a doorbell does not get any further, and hsa_tool_inside says how many those are.
+ *
  * The tables that a tool gets are lists of functions which grow at their ends (hsa_api_trace.h).
  */
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "common/macro.h"
@@ -24,6 +27,14 @@
 #define VERSION    2U /* words, at the head of each table */
 #define INVALID    1U
 #define TYPE_MASK  0xffU
+
+/* While it is set, who rings stays inside. */
+extern _Atomic bool hsa_tool_stops;
+_public_
+_Atomic bool hsa_tool_stops;
+extern _Atomic unsigned hsa_tool_inside;
+_public_
+_Atomic unsigned hsa_tool_inside;
 
 /* Places in the tables. */
 enum {
@@ -63,7 +74,15 @@ static struct {
 
 /* --- a proxy in front of each queue --- */
 
+static void stop(void) {
+        atomic_fetch_add(&hsa_tool_inside, 1);
+        while (atomic_load(&hsa_tool_stops))
+                (void) sched_yield();
+        atomic_fetch_sub(&hsa_tool_inside, 1);
+}
+
 static void intercept(const void *packets, uint64_t n, uint64_t index, void *data, Writer *writer) {
+        stop();
         writer(packets, n);
 }
 
@@ -153,6 +172,7 @@ static void publish(Traced *t) {
 static void store(HsaSignal signal, int64_t value) {
         for (unsigned i = 0, n = atomic_load(&n_traced); i < n; i++)
                 if (traced[i].queue->hsa_queue.doorbell_signal.handle == signal.handle) {
+                        stop();
                         (void) pthread_mutex_lock(&lock);
                         publish(traced + i);
                         (void) pthread_mutex_unlock(&lock);

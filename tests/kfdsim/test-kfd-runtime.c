@@ -9,6 +9,7 @@
  */
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -141,10 +142,49 @@ static void case_unknown(void) {
         }
 }
 
+static const HsaQueue *unknown;
+static uint64_t (*reserve)(const HsaQueue *queue, uint64_t n);
+
+static void on_signal(int unused) {
+        (void) reserve(unknown, 1);
+}
+
+static void hold_that_hangs(void) {
+        char text[32];
+
+        (void) snprintf(text, sizeof(text), "%d:hang:1", KFD_NR_UPDATE_QUEUE);
+        CHECK(kfdsim_fail(text) == 0);
+        hold(0, NSEC_INFINITY);
+        int failed = 0;
+        CHECK(poll_until(kfdsim_calls(&failed) > 0 && failed == KFD_NR_UPDATE_QUEUE));
+}
+
+/* The kernel takes its time, under our lock: a handler's launch to a queue that is not known yet does not wait. */
+static void case_handler_meets(void) {
+        Raw r = start_runtime();
+        View v = view_new(&r), other = view_new(&(Raw){.fd = r.fd, .memory = r.memory + 32768});
+
+        reserve = (typeof(reserve)) (uintptr_t) dlsym(RTLD_DEFAULT, "hsa_queue_add_write_index_relaxed");
+        unknown = &other.queue->hsa_queue;
+        CHECK(reserve && signal(SIGUSR1, on_signal) != SIG_ERR);
+        CHECK(ioctl(r.fd, KFD_IOC_CREATE_QUEUE, &v.a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
+        (void) reserve(&v.queue->hsa_queue, 1); /* what the linker has to say is known */
+        hold_that_hangs();
+        uint64_t begun = now_ns();
+        CHECK(raise(SIGUSR1) == 0);
+        uint64_t in_handler = now_ns() - begun;
+        CHECK(scheduler_until(s, client->n_gone == 1)); /* the hold has failed: the level is lower */
+        uint64_t until_failed = now_ns() - begun;
+        CHECK(in_handler < until_failed / 2);
+        CHECK(raw_destroy(&r, v.a.queue_id) == 0);
+}
+
 int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(known),
                         CASE(unknown),
+                        CASE(handler_meets),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }

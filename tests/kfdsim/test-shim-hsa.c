@@ -7,6 +7,7 @@
  * libxsched-kfd.so and libkfdsim.so preloaded; the service does what the test says.
  */
 
+#include <dlfcn.h>
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #include <pthread.h>
@@ -342,6 +343,33 @@ static hsa_signal_t block(uint64_t n) {
         return signal;
 }
 
+/* What a profiler has not put into the queue yet may run on: the drain does not end before. */
+static void case_drain_inside(void) {
+        const char *tool = getenv("HSA_TOOL") ? getenv("HSA_TOOLS_LIB") : NULL;
+        if (!tool)
+                return; /* nobody is in between */
+        start();
+        void *handle = dlopen(tool, RTLD_LAZY | RTLD_NOLOAD);
+        CHECK(handle);
+        _Atomic bool *stops = dlsym(handle, "hsa_tool_stops");
+        _Atomic unsigned *inside = dlsym(handle, "hsa_tool_inside");
+        CHECK(stops && inside);
+        pthread_t thread;
+
+        atomic_store(stops, true);
+        CHECK(pthread_create(&thread, NULL, dispatch_thread, NULL) == 0);
+        CHECK(poll_until(atomic_load(inside) == 1));
+        (void) page_slot_set_watch(slot(), WATCH_ALL);
+        fake_client_nudge(client);
+        uint64_t before = thread_sleeps(POLLER);
+        CHECK(poll_until(thread_sleeps(POLLER) > before + 20));
+        CHECK(atomic_load(&slot()->outstanding) == 1); /* adopted, and not over */
+        atomic_store(stops, false);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+        CHECK(is_done());
+}
+
 static void case_bound(void) {
         start();
         watch();
@@ -522,6 +550,7 @@ int test_main(int argc, char *argv[]) {
                         CASE(signal_handler),
                         CASE(handler_at_gate),
                         CASE(callback),
+                        CASE(drain_inside),
                         CASE(bound),
                         CASE(room),
                         CASE(release),

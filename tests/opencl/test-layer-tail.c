@@ -400,34 +400,6 @@ static void test_out_of_order_has_none(void **state) {
         release(other);
 }
 
-static cl_event behind;
-
-static void launch_another(cl_command_queue q) {
-        assert_int_equal(launch(q, 0, NULL, &behind), CL_SUCCESS);
-}
-
-/* Two threads at once: the later number need not be the later command. */
-static void test_two_at_once(void **state) {
-        cl_command_queue q = waiting_queue(0);
-
-        sim.in_enqueue = launch_another; /* which has the lower number, though it comes second */
-        launches(q, 1);
-        sim_end(0, CL_COMPLETE);
-        opencl_harvest(opencl_queue_find(q), 0);
-        assert_int_equal(library.completed, 0);
-        sim_end(1, CL_COMPLETE);
-        opencl_harvest(opencl_queue_find(q), 0);
-        assert_int_equal(library.completed, 1); /* the other's number came after its call */
-        assert_int_equal(cl->clReleaseEvent(behind), CL_SUCCESS);
-
-        launches(q, 1);
-        assert_int_equal(n_events_held(), 1);
-        sim_complete_to(sim.n_events);
-        opencl_harvest(opencl_queue_find(q), 0);
-        assert_int_equal(library.completed, 3);
-        release(q);
-}
-
 /* The application's own events are as ever, and tell when they are asked. */
 static void test_own_events(void **state) {
         cl_command_queue q = waiting_queue(0);
@@ -527,7 +499,6 @@ int main(void) {
                         T(test_lost_device),
                         T(test_failed_tells_of_itself),
                         T(test_out_of_order_has_none),
-                        T(test_two_at_once),
                         T(test_own_events),
                         T(test_failed_launch),
                         T(test_short_bound),

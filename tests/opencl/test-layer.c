@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/opencl-mark-name.h"
 #include "layer-fixture.h"
@@ -59,6 +61,42 @@ static void test_table_lengths(void **state) {
         assert_int_equal(clInitLayer(0, &sim_dispatch, &n, &unset), CL_INVALID_VALUE);
         assert_int_equal(clInitLayer(10, NULL, &n, &unset), CL_INVALID_VALUE);
         assert_null(unset);
+}
+
+/* --- the end of the process --- */
+
+static XschedQueue *at_end;
+
+/* As of a runtime: what it has registered when it was loaded. A failed assertion would only end the child's test. */
+static void runtime_ends(void) {
+        int before = sim.n.markers + sim.n.queries + sim.n.flushes;
+
+        at_end->info.drain(at_end, at_end->info.userdata);
+        _exit(library.completed == 3 && library.drained == 1 &&
+                                                        before ==
+                                                                        sim.n.markers + sim.n.queries +
+                                                                                        sim.n.flushes
+                                        ? EXIT_SUCCESS
+                                        : EXIT_FAILURE);
+}
+
+/* No thread of ours calls a runtime that is being taken down. */
+static void test_exit(void **state) {
+        int status;
+        pid_t pid = fork();
+
+        assert_int_not_equal(pid, -1);
+        if (pid == 0) {
+                (void) atexit(runtime_ends);
+                library.track = true;
+                cl_command_queue q = queue(0);
+                at_end = library.last;
+                launches(q, 3);
+                exit(EXIT_SUCCESS); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), EXIT_SUCCESS);
 }
 
 /* --- launches --- */
@@ -462,6 +500,7 @@ static int end_teardown(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
+                        T(test_exit), /* before any queue is made */
                         T(test_layer_info),
                         T(test_table_lengths),
                         T(test_open_gate_does_nothing),
