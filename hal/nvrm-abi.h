@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What is needed of the interface of NVIDIA's kernel driver: objects of its resource manager (RM) on /dev/nvidiactl
+ *
+ * Declared here and not taken from NVIDIA's headers, as they are in open-gpu-kernel-modules: nvos.h, nv_escape.h,
+ * nv-ioctl.h, ctrl2080fifo.h, ctrl2080gpu.h and ctrl0000gpu.h. The driver dispatches by the number of the request and
+ * by the size that stands in it. Nothing of this is promised from one branch of the driver to the next, see
+ * nvrm_version_known().
+ */
+
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+#define NVRM_IOCTL_TYPE 'F'
+
+enum {
+        NVRM_NR_FREE = 0x29,
+        NVRM_NR_CONTROL = 0x2a,
+        NVRM_NR_ALLOC = 0x2b,
+        NVRM_NR_DUP = 0x34,
+        NVRM_NR_VERSION = 210,
+        NVRM_NR_LARGE = 211, /* one of the others, by way of a structure that says which */
+};
+
+#define NVRM_IOC(nr, type) _IOWR(NVRM_IOCTL_TYPE, nr, type)
+
+/* Of an answer. */
+enum {
+        NVRM_OK = 0x00,
+        NVRM_BUSY_RETRY = 0x03,
+        NVRM_GPU_IS_LOST = 0x0f,
+        NVRM_GPU_IN_RESET = 0x10,
+        NVRM_INSUFFICIENT_PERMISSIONS = 0x1b,
+        NVRM_INVALID_ARGUMENT = 0x1f,
+        NVRM_INVALID_CHANNEL = 0x21,
+        NVRM_INVALID_CLIENT = 0x23,
+        NVRM_INVALID_OBJECT = 0x31,
+        NVRM_INVALID_OBJECT_HANDLE = 0x33,
+        NVRM_INVALID_OBJECT_PARENT = 0x36,
+        NVRM_INVALID_STATE = 0x40,
+        NVRM_NOT_SUPPORTED = 0x56,
+        NVRM_OBJECT_NOT_FOUND = 0x57,
+        NVRM_RESET_REQUIRED = 0x62,
+        NVRM_STATE_IN_USE = 0x63,
+        NVRM_TIMEOUT = 0x65,
+};
+
+/* Classes of objects. All channels that take work by a ring of entries (GPFIFO) end in 6f, from Kepler (a06f) to
+ * Blackwell (ca6f). */
+enum {
+        NVRM_CLASS_ROOT = 0x0000,
+        NVRM_CLASS_ROOT_NON_PRIVILEGED = 0x0001,
+        NVRM_CLASS_ROOT_CLIENT = 0x0041,
+        NVRM_CLASS_DEVICE = 0x0080,
+        NVRM_CLASS_SUBDEVICE = 0x2080,
+        NVRM_CLASS_CHANNEL_GROUP = 0xa06c,
+        NVRM_CLASS_CHANNEL_HOPPER = 0xc86f,
+};
+
+/* NVOS21; a longer one has a mask of rights in front of the size. */
+typedef struct NvrmAllocShort {
+        uint32_t client, parent;
+        uint32_t object; /* 0: the driver chooses, and says here what */
+        uint32_t class;
+        uint64_t parameters;
+        uint32_t parameters_size;
+        uint32_t status;
+} NvrmAllocShort;
+
+typedef struct NvrmAlloc {
+        uint32_t client, parent, object, class;
+        uint64_t parameters;
+        uint64_t rights;
+        uint32_t parameters_size;
+        uint32_t flags;
+        uint32_t status;
+        uint32_t unused;
+} NvrmAlloc;
+
+/* NVOS00. With an object all go that were made under it. */
+typedef struct NvrmFree {
+        uint32_t client, parent, object;
+        uint32_t status;
+} NvrmFree;
+
+/* NVOS54 */
+typedef struct NvrmControl {
+        uint32_t client, object;
+        uint32_t command;
+        uint32_t flags;
+        uint64_t parameters;
+        uint32_t parameters_size;
+        uint32_t status;
+} NvrmControl;
+
+/* NVOS55 */
+typedef struct NvrmDup {
+        uint32_t client, parent, object;
+        uint32_t from_client, from_object;
+        uint32_t flags;
+        uint32_t status;
+} NvrmDup;
+
+typedef struct NvrmLarge {
+        uint32_t nr;
+        uint32_t size;
+        uint64_t argument;
+} NvrmLarge;
+
+#define NVRM_VERSION_QUERY '2' /* compares nothing */
+
+typedef struct NvrmVersion {
+        uint32_t command;
+        uint32_t reply;
+        char text[64];
+} NvrmVersion;
+
+/* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, its beginning */
+typedef struct NvrmGroupParameters {
+        uint32_t error, ecc_error, address_space;
+        uint32_t engine; /* 1: graphics and compute */
+} NvrmGroupParameters;
+
+/* --- controls --- */
+
+enum {
+        NVRM_CMD_GPU_GET_PCI_INFO = 0x21b,      /* of a client */
+        NVRM_CMD_GPU_GET_ID = 0x20800142,       /* of a subdevice */
+        NVRM_CMD_DISABLE_CHANNELS = 0x2080110b, /* of a subdevice */
+        NVRM_CMD_GROUP_SCHEDULE = 0xa06c0101,   /* GPFIFO_SCHEDULE: from here on it runs */
+        NVRM_CMD_CHANNEL_SCHEDULE = 0xa06f0103,
+        NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY = 0x6f0103, /* below the first byte of the class */
+};
+
+typedef struct NvrmGpuId {
+        uint32_t gpu_id;
+} NvrmGpuId;
+
+typedef struct NvrmPciInfo {
+        uint32_t gpu_id;
+        uint32_t domain;
+        uint16_t bus, slot;
+} NvrmPciInfo;
+
+#define NVRM_CHANNELS_MAX 64U /* of one call */
+
+/* Returns when none of them runs any more. */
+typedef struct NvrmDisableChannels {
+        uint8_t disable;
+        uint8_t pad[3];
+        uint32_t n;
+        uint8_t only_scheduling; /* what runs goes on */
+        uint8_t rewind;
+        uint8_t more_pad[6];
+        uint64_t event; /* the kernel's clients' alone */
+        uint32_t clients[NVRM_CHANNELS_MAX];
+        uint32_t channels[NVRM_CHANNELS_MAX];
+} NvrmDisableChannels;
+
+_Static_assert(sizeof(NvrmAllocShort) == 32, "NVOS21_PARAMETERS");
+_Static_assert(sizeof(NvrmAlloc) == 48, "NVOS64_PARAMETERS");
+_Static_assert(sizeof(NvrmFree) == 16, "NVOS00_PARAMETERS");
+_Static_assert(sizeof(NvrmControl) == 32, "NVOS54_PARAMETERS");
+_Static_assert(sizeof(NvrmDup) == 28, "NVOS55_PARAMETERS");
+_Static_assert(sizeof(NvrmLarge) == 16, "nv_ioctl_xfer_t");
+_Static_assert(sizeof(NvrmVersion) == 72, "nv_ioctl_rm_api_version_t");
+_Static_assert(sizeof(NvrmPciInfo) == 12, "NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS");
+_Static_assert(sizeof(NvrmDisableChannels) == 536, "NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS");

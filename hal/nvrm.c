@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The backend for NVIDIA's kernel driver: see nvrm.h for what a hold means here
+ */
+
+#include "hal/nvrm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/macro.h"
+#include "common/time-util.h"
+#include "hal/nvrm-abi.h"
+
+/* A signal that interrupts a call before it has begun comes once, or a few times. */
+#define INTERRUPTS_MAX 100U
+
+static NvrmHalQueue *nvrm_queue(const HalQueue *q) {
+        return container_of((HalQueue *) q, NvrmHalQueue, hal);
+}
+
+void nvrm_hal_init(NvrmHalQueue *q, NvrmHalDevice *device) {
+        *q = (NvrmHalQueue){.hal.ops = &hal_nvrm_ops, .device = device, .fd = -EBADF};
+}
+
+/* --- versions --- */
+
+/* By branch. The headers of those that were read (open-gpu-kernel-modules) have the same structures and numbers, and
+ * flags that let everybody make the call. */
+NvrmKnown nvrm_version_known(const char *version) {
+        static const struct {
+                unsigned branch;
+                NvrmKnown known;
+        } branches[] = {
+                        {535, NVRM_READ},
+                        {545, NVRM_READ},
+                        {550, NVRM_READ},
+                        {555, NVRM_READ},
+                        {580, NVRM_READ},
+                        {590, NVRM_READ},
+                        {595, NVRM_READ},
+        };
+        char *end;
+
+        unsigned long branch = version ? strtoul(version, &end, 10) : 0;
+        if (branch == 0 || *end != '.')
+                return NVRM_UNKNOWN;
+        for (size_t i = 0; i < ELEMENTSOF(branches); i++)
+                if (branches[i].branch == branch)
+                        return branches[i].known;
+        return NVRM_UNKNOWN;
+}
+
+/* --- calls --- */
+
+/* -ENOENT: something that was named is not there, or the file is not the driver's any more. */
+static int status_to_errno(uint32_t status) {
+        switch (status) {
+        case NVRM_OK:
+                return 0;
+        case NVRM_BUSY_RETRY:
+        case NVRM_STATE_IN_USE:
+                return -EAGAIN;
+        case NVRM_INVALID_CHANNEL:
+        case NVRM_INVALID_CLIENT:
+        case NVRM_INVALID_OBJECT:
+        case NVRM_INVALID_OBJECT_HANDLE:
+        case NVRM_OBJECT_NOT_FOUND:
+                return -ENOENT;
+        case NVRM_INSUFFICIENT_PERMISSIONS:
+                return -EACCES;
+        case NVRM_GPU_IS_LOST:
+                return -ENODEV;
+        case NVRM_NOT_SUPPORTED:
+                return -EOPNOTSUPP;
+        case NVRM_TIMEOUT:
+                return -ETIME;
+        default:
+                return -EIO;
+        }
+}
+
+static int call_error(int error) {
+        switch (error) {
+        case EBADF:
+        case ENOTTY:
+                return -ENOENT;
+        case ENODEV:
+        case EACCES:
+                return -error;
+        default:
+                return -EIO;
+        }
+}
+
+int nvrm_control(int (*ioctl)(int fd, unsigned long request, ...), int fd, uint32_t client, uint32_t object,
+                uint32_t command, void *parameters, uint32_t size) {
+        NvrmControl a = {
+                        .client = client,
+                        .object = object,
+                        .command = command,
+                        .parameters = (uintptr_t) parameters,
+                        .parameters_size = size,
+        };
+        PROTECT_ERRNO;
+
+        for (unsigned i = 0; i < INTERRUPTS_MAX; i++) {
+                if (ioctl(fd, NVRM_IOC(NVRM_NR_CONTROL, NvrmControl), &a) >= 0)
+                        return status_to_errno(a.status);
+                if (errno != EINTR && errno != EAGAIN)
+                        return call_error(errno);
+        }
+        return -EAGAIN;
+}
+
+/* What goes into one call. */
+typedef struct List {
+        const NvrmHalQueue *via;
+        NvrmChannel *channels[NVRM_CHANNELS_MAX];
+        uint32_t n;
+} List;
+
+static int list_call(const List *l, bool stop) {
+        NvrmDisableChannels a = {.disable = stop, .n = l->n};
+
+        for (uint32_t i = 0; i < l->n; i++) {
+                a.clients[i] = l->channels[i]->client;
+                a.channels[i] = l->channels[i]->object;
+        }
+        return nvrm_control(l->via->ioctl, l->via->fd, l->via->client, l->via->subdevice,
+                        NVRM_CMD_DISABLE_CHANNELS, &a, sizeof(a));
+}
+
+static int channel_call(const NvrmHalQueue *via, NvrmChannel *c, bool stop) {
+        const List l = {.via = via, .channels = {c}, .n = 1};
+
+        int r = list_call(&l, stop);
+        c->lost |= r == -ENOENT;
+        return c->lost ? 0 : r;
+}
+
+/* Whatever it was: to what its boolean says. */
+static int channel_restore(const NvrmHalQueue *via, NvrmChannel *c) {
+        c->unsure = true;
+        int r = channel_call(via, c, false);
+        if (r >= 0 && c->stopped && !c->lost)
+                r = channel_call(via, c, true);
+        c->unsure = r < 0;
+        return r;
+}
+
+static void list_restore(const List *l) {
+        for (uint32_t i = 0; i < l->n; i++)
+                (void) channel_restore(l->via, l->channels[i]);
+}
+
+/* Returns whether there were any. */
+static bool list_drop_lost(List *l) {
+        uint32_t before = l->n;
+
+        l->n = 0;
+        for (uint32_t i = 0; i < before; i++)
+                if (!l->channels[i]->lost)
+                        l->channels[l->n++] = l->channels[i];
+        return l->n < before;
+}
+
+/* All of the list, or none. */
+static int list_try(List *l, bool stop) {
+        int r = l->n > 0 ? list_call(l, stop) : 0;
+
+        if (r < 0)
+                list_restore(l);
+        for (uint32_t i = 0; r >= 0 && i < l->n; i++)
+                l->channels[i]->stopped = stop;
+        return r;
+}
+
+/* Empties the list. */
+static int list_apply(List *l, bool stop) {
+        int r = list_try(l, stop);
+
+        if (r == -ENOENT && list_drop_lost(l))
+                r = list_try(l, stop);
+        l->n = 0;
+        return r;
+}
+
+static bool channel_is_due(const NvrmChannel *c, bool stop) {
+        return !c->lost && !c->leaving && (c->unsure || c->stopped != stop);
+}
+
+static bool is_reached_alike(const NvrmHalQueue *a, const NvrmHalQueue *b) {
+        return a->fd == b->fd && a->client == b->client && a->subdevice == b->subdevice;
+}
+
+static int list_add(List *l, const NvrmHalQueue *q, NvrmChannel *c, bool stop) {
+        int r = 0;
+
+        if (c->unsure)
+                r = channel_restore(q, c);
+        if (r < 0)
+                return r;
+        if (!channel_is_due(c, stop))
+                return 0;
+        if (l->n > 0 && (l->n == ELEMENTSOF(l->channels) || !is_reached_alike(l->via, q)))
+                r = list_apply(l, stop);
+        l->via = q;
+        l->channels[l->n++] = c;
+        return r;
+}
+
+/* --- queues --- */
+
+static int queue_add(List *l, const NvrmHalQueue *q, bool stop) {
+        int r = 0;
+
+        for (NvrmChannel *c = q->channels; c && r >= 0; c = c->next)
+                if (channel_is_due(c, stop))
+                        r = list_add(l, q, c, stop);
+        return r;
+}
+
+/* All of the queues, or those that were so before. One may stand in the batch twice. */
+static int queues_apply(HalQueue *const *queues, size_t n, bool held, bool back) {
+        List l = {};
+        int r = 0;
+
+        for (size_t i = 0; i < n; i++)
+                queues[i]->changed = false;
+        for (size_t i = 0; i < n && r >= 0; i++) {
+                if (queues[i]->changed || (back && queues[i]->held != held))
+                        continue;
+                queues[i]->changed = true;
+                r = queue_add(&l, nvrm_queue(queues[i]), held);
+        }
+        return r < 0 ? r : list_apply(&l, held);
+}
+
+/* None of them passes by calling again. */
+static void note_failure(NvrmHalDevice *d, int r) {
+        if (r != -EIO && r != -ETIME && r != -EACCES && r != -EOPNOTSUPP)
+                return;
+        if (d->level > LEVEL_GATE)
+                d->level = LEVEL_GATE;
+        d->degraded = true;
+        d->error = r;
+}
+
+static bool anything_is_due(HalQueue *const *queues, size_t n, bool held) {
+        for (size_t i = 0; i < n; i++)
+                for (const NvrmChannel *c = nvrm_queue(queues[i])->channels; c; c = c->next)
+                        if (channel_is_due(c, held))
+                                return true;
+        return false;
+}
+
+static int nvrm_batch(HalQueue *const *queues, size_t n, bool held) {
+        if (n == 0)
+                return 0;
+
+        NvrmHalDevice *d = nvrm_queue(queues[0])->device;
+        bool changes = anything_is_due(queues, n, held);
+        uint64_t start = changes ? now_ns() : 0;
+        int r = queues_apply(queues, n, held, false);
+        if (r < 0) {
+                note_failure(d, r);
+                (void) queues_apply(queues, n, !held, true);
+                return r;
+        }
+        for (size_t i = 0; i < n; i++)
+                queues[i]->held = held;
+        uint64_t *estimate = held ? &d->costs.hold_ns : &d->costs.release_ns;
+        if (changes)
+                *estimate = hal_learn_cost(*estimate, now_ns() - start);
+        return 0;
+}
+
+static int nvrm_hold(HalQueue *const *queues, size_t n) {
+        return nvrm_batch(queues, n, true);
+}
+
+static int nvrm_release(HalQueue *const *queues, size_t n) {
+        return nvrm_batch(queues, n, false);
+}
+
+/* A call for one channel that was refused has done nothing. */
+int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c) {
+        if (!channel_is_due(c, q->hal.held))
+                return 0;
+        if (c->unsure)
+                return channel_restore(q, c);
+
+        int r = channel_call(q, c, q->hal.held);
+        if (r >= 0)
+                c->stopped = q->hal.held;
+        c->unsure = r == -ETIME || r == -EAGAIN;
+        return r;
+}
+
+/* Where a ring of entries begins and ends only its owner knows. */
+static int nvrm_backlog(const HalQueue *hal, uint64_t *ret) {
+        return -EOPNOTSUPP;
+}
+
+static void nvrm_costs(const HalQueue *hal, HalCosts *ret) {
+        *ret = nvrm_queue(hal)->device->costs;
+}
+
+const HalOps hal_nvrm_ops = {
+                .name = "nvrm",
+                .traits =
+                                {
+                                                .max_level = LEVEL_INTERRUPT,
+                                                .callers = HAL_CALLER_PROCESS,
+                                                .counts = true,
+                                                .partial_failure = true,
+                                                .inherit = HAL_INHERIT_RUN,
+                                },
+                .hold = nvrm_hold,
+                .release = nvrm_release,
+                .backlog = nvrm_backlog,
+                .costs = nvrm_costs,
+};

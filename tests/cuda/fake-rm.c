@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * A resource manager in memory: see fake-rm.h
+ */
+
+#include "fake-rm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "hal/nvrm-abi.h"
+
+#define FIRST_CLIENT 0xc1d00001U
+#define FIRST_HANDLE 0x5c000001U
+
+/* What several names may be of. */
+typedef struct Thing {
+        uint32_t class, gpu;
+        unsigned n_names;
+        unsigned disabled; /* of a channel: how often */
+        bool scheduled;
+        struct Thing *group; /* of a channel that is in one */
+        struct Thing *next;
+} Thing;
+
+typedef struct Name {
+        uint32_t client, id, parent;
+        int file; /* of a client */
+        Thing *thing;
+        struct Name *next;
+} Name;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static Name *names;
+static Thing *things;
+static uint32_t next_client = FIRST_CLIENT, next_handle = FIRST_HANDLE, fail_status;
+static unsigned n_files, n_calls, fail_after;
+static uint64_t progress, changed_ns;
+static bool strict;
+static char version[64] = "580.159.04";
+static void (*on_change)(void);
+
+static uint64_t now(void) {
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
+}
+
+static void init(void) {
+        pthread_condattr_t a;
+
+        pthread_condattr_init(&a);
+        pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+        pthread_cond_init(&changed, &a);
+        pthread_condattr_destroy(&a);
+}
+
+static void enter(void) {
+        pthread_once(&once, init);
+        pthread_mutex_lock(&lock);
+}
+
+static void leave(void) {
+        pthread_mutex_unlock(&lock);
+}
+
+static void change(void) {
+        changed_ns = now();
+        pthread_cond_broadcast(&changed);
+        if (on_change)
+                on_change();
+}
+
+/* --- objects --- */
+
+static bool is_root(uint32_t class) {
+        return class == NVRM_CLASS_ROOT || class == NVRM_CLASS_ROOT_CLIENT;
+}
+
+static bool is_channel(uint32_t class) {
+        return (class & 0xff) == 0x6f;
+}
+
+static Name *find(uint32_t client, uint32_t id) {
+        for (Name *n = names; n; n = n->next)
+                if (n->client == client && n->id == id)
+                        return n;
+        return NULL;
+}
+
+static bool client_is_on(int file, uint32_t client) {
+        const Name *n = find(client, client);
+        return n && n->file == file;
+}
+
+static Name *name_add(uint32_t client, uint32_t id, uint32_t parent, Thing *t) {
+        Name *n = calloc(1, sizeof(*n));
+
+        *n = (Name){.client = client, .id = id, .parent = parent, .thing = t, .next = names};
+        names = n;
+        t->n_names++;
+        return n;
+}
+
+static void thing_end(Thing *t) {
+        for (Thing **p = &things; *p; p = &(*p)->next)
+                if (*p == t) {
+                        *p = t->next;
+                        break;
+                }
+        for (Thing *o = things; o; o = o->next)
+                if (o->group == t)
+                        o->group = NULL;
+        free(t);
+}
+
+static void name_end(Name *n) {
+        for (bool more = true; more;) {
+                more = false;
+                for (Name *c = names; c && !more; c = c->next)
+                        if (c != n && c->client == n->client && c->parent == n->id) {
+                                name_end(c);
+                                more = true;
+                        }
+        }
+        for (Name **p = &names; *p; p = &(*p)->next)
+                if (*p == n) {
+                        *p = n->next;
+                        break;
+                }
+        if (--n->thing->n_names == 0)
+                thing_end(n->thing);
+        free(n);
+}
+
+static uint32_t alloc(int file, NvrmAllocShort *a) {
+        const Name *parent = is_root(a->class) ? NULL : find(a->client, a->parent);
+
+        if (!is_root(a->class) && !client_is_on(file, a->client))
+                return NVRM_INVALID_CLIENT;
+        if (!is_root(a->class) && !parent)
+                return NVRM_INVALID_OBJECT_PARENT;
+        if (is_channel(a->class) && parent->thing->class != NVRM_CLASS_CHANNEL_GROUP &&
+                        parent->thing->class != NVRM_CLASS_DEVICE)
+                return NVRM_INVALID_OBJECT_PARENT;
+        if (a->object != 0 && find(a->client, a->object))
+                return NVRM_INVALID_ARGUMENT;
+
+        Thing *t = calloc(1, sizeof(*t));
+        t->class = a->class;
+        t->gpu = parent ? parent->thing->gpu : 0;
+        if (a->class == NVRM_CLASS_DEVICE)
+                memcpy(&t->gpu, (void *) (uintptr_t) a->parameters, sizeof(t->gpu));
+        if (is_channel(a->class) && parent->thing->class == NVRM_CLASS_CHANNEL_GROUP)
+                t->group = parent->thing;
+        t->next = things;
+        things = t;
+        if (is_root(a->class)) {
+                a->object = a->object ?: next_client++;
+                name_add(a->object, a->object, 0, t)->file = file;
+        } else {
+                a->object = a->object ?: next_handle++;
+                name_add(a->client, a->object, a->parent, t);
+        }
+        return NVRM_OK;
+}
+
+static uint32_t dup_object(int file, NvrmDup *a) {
+        const Name *from = find(a->from_client, a->from_object);
+
+        if (!client_is_on(file, a->client))
+                return NVRM_INVALID_CLIENT;
+        if (!from || is_root(from->thing->class))
+                return NVRM_OBJECT_NOT_FOUND;
+        if (!find(a->client, a->parent))
+                return NVRM_INVALID_OBJECT_PARENT;
+        a->object = a->object ?: next_handle++;
+        name_add(a->client, a->object, a->parent, from->thing);
+        return NVRM_OK;
+}
+
+static uint32_t free_object(int file, const NvrmFree *a) {
+        Name *n = find(a->client, a->object);
+
+        if (!client_is_on(file, a->client))
+                return NVRM_INVALID_CLIENT;
+        if (!n)
+                return NVRM_OBJECT_NOT_FOUND;
+        name_end(n);
+        change();
+        return NVRM_OK;
+}
+
+/* --- controls --- */
+
+static uint32_t able(const NvrmDisableChannels *d, uint32_t i, uint32_t gpu) {
+        const Name *n = find(d->clients[i], d->channels[i]);
+
+        if (fail_status && fail_after-- == 0) {
+                uint32_t status = fail_status;
+                fail_status = 0;
+                return status;
+        }
+        if (!n || !is_channel(n->thing->class))
+                return NVRM_INVALID_OBJECT_HANDLE;
+        if (n->thing->gpu != gpu)
+                return NVRM_INVALID_ARGUMENT;
+        const Thing *group = n->thing->group;
+        if (strict && !n->thing->scheduled && !(group && group->scheduled))
+                return NVRM_INVALID_STATE;
+        if (d->disable)
+                n->thing->disabled++;
+        else if (n->thing->disabled > 0)
+                n->thing->disabled--;
+        return NVRM_OK;
+}
+
+static uint32_t disable_channels(const NvrmDisableChannels *d, uint32_t gpu) {
+        uint32_t status = NVRM_OK;
+
+        n_calls++;
+        if (d->n > NVRM_CHANNELS_MAX)
+                return NVRM_INVALID_ARGUMENT;
+        if (d->event != 0)
+                return NVRM_INSUFFICIENT_PERMISSIONS;
+        for (uint32_t i = 0; i < d->n && status == NVRM_OK; i++)
+                status = able(d, i, gpu);
+        change();
+        return status;
+}
+
+static uint32_t schedule(const Name *n) {
+        n->thing->scheduled = true;
+        for (Thing *t = things; t; t = t->next)
+                if (t->group == n->thing)
+                        t->scheduled = true;
+        change();
+        return NVRM_OK;
+}
+
+static uint32_t control(int file, const NvrmControl *c) {
+        const Name *n = find(c->client, c->object);
+        void *p = (void *) (uintptr_t) c->parameters;
+
+        if (!client_is_on(file, c->client))
+                return NVRM_INVALID_CLIENT;
+        if (!n)
+                return NVRM_INVALID_OBJECT_HANDLE;
+        uint32_t class = n->thing->class;
+        if (c->command == NVRM_CMD_DISABLE_CHANNELS && class == NVRM_CLASS_SUBDEVICE &&
+                        c->parameters_size == sizeof(NvrmDisableChannels))
+                return disable_channels(p, n->thing->gpu);
+        if (c->command == NVRM_CMD_GPU_GET_ID && class == NVRM_CLASS_SUBDEVICE &&
+                        c->parameters_size == sizeof(NvrmGpuId)) {
+                *(NvrmGpuId *) p = (NvrmGpuId){.gpu_id = (n->thing->gpu + 1) << 8};
+                return NVRM_OK;
+        }
+        if (c->command == NVRM_CMD_GPU_GET_PCI_INFO && is_root(class) &&
+                        c->parameters_size == sizeof(NvrmPciInfo)) {
+                NvrmPciInfo *pci = p;
+                pci->domain = pci->slot = 0;
+                pci->bus = (uint16_t) (0xa0 + (pci->gpu_id >> 8) - 1);
+                return NVRM_OK;
+        }
+        if ((c->command == NVRM_CMD_GROUP_SCHEDULE && class == NVRM_CLASS_CHANNEL_GROUP) ||
+                        (c->command == NVRM_CMD_CHANNEL_SCHEDULE && is_channel(class)))
+                return schedule(n);
+        return NVRM_NOT_SUPPORTED;
+}
+
+/* --- calls --- */
+
+int fake_rm_open(void) {
+        enter();
+        int file = (int) ++n_files;
+        leave();
+        return file;
+}
+
+void fake_rm_close(int file) {
+        enter();
+        for (Name *n = names, *next; n; n = next) {
+                next = n->next;
+                if (is_root(n->thing->class) && n->file == file) {
+                        name_end(n);
+                        next = names;
+                }
+        }
+        change();
+        leave();
+}
+
+static int call_locked(int file, unsigned nr, size_t size, void *argument) {
+        NvrmAlloc *l = argument;
+        NvrmVersion *v = argument;
+
+        if (nr == NVRM_NR_ALLOC && size == sizeof(NvrmAllocShort)) {
+                NvrmAllocShort *a = argument;
+                a->status = alloc(file, a);
+        } else if (nr == NVRM_NR_ALLOC && size == sizeof(NvrmAlloc)) {
+                NvrmAllocShort a = {};
+                memcpy(&a, l, offsetof(NvrmAllocShort, parameters_size));
+                l->status = alloc(file, &a);
+                l->object = a.object;
+        } else if (nr == NVRM_NR_FREE && size == sizeof(NvrmFree))
+                ((NvrmFree *) argument)->status = free_object(file, argument);
+        else if (nr == NVRM_NR_CONTROL && size == sizeof(NvrmControl))
+                ((NvrmControl *) argument)->status = control(file, argument);
+        else if (nr == NVRM_NR_DUP && size == sizeof(NvrmDup))
+                ((NvrmDup *) argument)->status = dup_object(file, argument);
+        else if (nr == NVRM_NR_VERSION && size == sizeof(*v)) {
+                v->reply = 1;
+                memcpy(v->text, version, sizeof(version));
+        } else if (nr == NVRM_NR_LARGE && size == sizeof(NvrmLarge)) {
+                const NvrmLarge *x = argument;
+                return call_locked(file, x->nr, x->size, (void *) (uintptr_t) x->argument);
+        } else
+                return -EINVAL;
+        return 0;
+}
+
+int fake_rm_call(int file, unsigned nr, size_t size, void *argument) {
+        enter();
+        int r = call_locked(file, nr, size, argument);
+        leave();
+        return r;
+}
+
+/* --- work --- */
+
+static bool thing_runs(const Thing *channel) {
+        bool scheduled = channel->scheduled || (channel->group && channel->group->scheduled);
+
+        if (!scheduled || !channel->group)
+                return scheduled && channel->disabled == 0;
+        for (const Thing *t = things; t; t = t->next)
+                if (t->group == channel->group && t->disabled == 0)
+                        return true;
+        return false;
+}
+
+bool fake_rm_runs(uint32_t client, uint32_t channel) {
+        enter();
+        const Name *n = find(client, channel);
+        bool runs = n && thing_runs(n->thing);
+        leave();
+        return runs;
+}
+
+static void wait_until(uint64_t ns) {
+        struct timespec ts = {.tv_sec = (time_t) (ns / 1000000000), .tv_nsec = (long) (ns % 1000000000)};
+
+        pthread_cond_timedwait(&changed, &lock, &ts);
+}
+
+void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
+        const Name *n;
+
+        enter();
+        while ((n = find(client, channel))) {
+                if (!thing_runs(n->thing)) {
+                        pthread_cond_wait(&changed, &lock);
+                        continue;
+                }
+                if (ns == 0)
+                        break;
+                uint64_t start = now(), end = start + ns, before = changed_ns;
+                wait_until(end);
+                /* What it did since the change it did not do. */
+                uint64_t at = changed_ns != before && changed_ns > start ? changed_ns : now();
+                uint64_t did = at - start < ns ? at - start : ns;
+                ns -= did;
+                progress += did;
+        }
+        leave();
+}
+
+uint64_t fake_rm_progress(void) {
+        enter();
+        uint64_t p = progress;
+        leave();
+        return p;
+}
+
+/* --- for tests --- */
+
+void fake_rm_fail(unsigned after, uint32_t status) {
+        enter();
+        fail_after = after;
+        fail_status = status;
+        leave();
+}
+
+void fake_rm_be_strict(void) {
+        strict = true;
+}
+
+void fake_rm_set_version(const char *text) {
+        (void) snprintf(version, sizeof(version), "%s", text);
+}
+
+unsigned fake_rm_calls(void) {
+        enter();
+        unsigned n = n_calls;
+        leave();
+        return n;
+}
+
+unsigned fake_rm_disabled(uint32_t count) {
+        unsigned n = 0;
+
+        enter();
+        for (const Thing *t = things; t; t = t->next)
+                n += is_channel(t->class) && t->disabled == count;
+        leave();
+        return n;
+}
+
+void fake_rm_on_change(void (*f)(void)) {
+        on_change = f;
+}
