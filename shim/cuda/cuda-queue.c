@@ -13,6 +13,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
+#include "shim/cuda/cuda-stop.h"
 #include "shim/late/late.h"
 
 #define TABLE_MIN   64U
@@ -69,6 +70,7 @@ static bool lock_until(CudaQueue *q, uint64_t until_ns) {
 static void process_ends(void) {
         uint64_t until = now_ns() + END_WAIT_NS;
 
+        cuda_stop_end();
         for (CudaQueue *q = all_queues; q; q = q->all_next)
                 if (lock_until(q, until))
                         last_look(q);
@@ -195,7 +197,7 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
 
         if (!device_describe(q->device, id, sizeof(id), name, sizeof(name)))
                 return -ENODEV;
-        const XschedQueueInfo info = {
+        XschedQueueInfo info = {
                         .size = sizeof(info),
                         .device = id,
                         .device_name = name,
@@ -208,7 +210,7 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .look = ops->look,
                         .userdata = q,
         };
-        return xsched_queue_new(&info, &q->xq);
+        return cuda_stop_queue_new(&info, &q->xq);
 }
 
 /* A record that nobody knows yet. Only the locks are taken that are named here, and none while the driver is asked. */
@@ -289,6 +291,7 @@ static _noinline_ CudaQueue *queue_first_launch(
         if (t && !other)
                 return q;
         /* Another thread was first. */
+        cuda_stop_leave(q->xq);
         xsched_queue_unref(TAKE_PTR(q->xq));
         cuda_queue_free(q);
         return other;

@@ -11,6 +11,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-track.h"
 
 #define MARK_EVERY    8U
@@ -197,6 +198,7 @@ static void queue_unlock(CudaQueue *q) {
         (void) pthread_mutex_unlock(&q->lock);
         if (!last)
                 return;
+        cuda_stop_leave(last);
         xsched_queue_unref(last);
         cuda_queue_free(q);
 }

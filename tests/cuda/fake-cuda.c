@@ -64,6 +64,7 @@ API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
         ENTER;
         primaries[device].n_users++;
         primaries[device].device = device;
+        fake_channels_start(&primaries[device].channels, device);
         *ret = &primaries[device];
         return SUCCESS;
 }
@@ -94,6 +95,7 @@ API int cuCtxCreate_v2(Context **ret, unsigned flags, int device) {
         ENTER;
         *ret = fake_current = calloc(1, sizeof(Context));
         fake_current->device = device;
+        fake_channels_start(&fake_current->channels, device);
         return SUCCESS;
 }
 
@@ -146,6 +148,7 @@ API int cuCtxDestroy_v2(Context *c) {
         }
         if (fake_current == c)
                 fake_current = NULL;
+        fake_channels_end(&c->channels);
         memset(c, 0xEE, sizeof(*c));
         free(c);
         return SUCCESS;

@@ -4,7 +4,6 @@
  * The device behind fake-cuda.c
  */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,19 +23,14 @@ static uint64_t now(void) {
         return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
 }
 
-static void do_kernel(const Op *op) {
+static void do_kernel(const Op *op, uint32_t channel) {
+        fake_channels_run(channel, op->ns);
         for (unsigned i = 0; i < op->n; i++)
                 op->a[i] = op->a[i] * 3 + op->k;
-        if (op->ns > 0) {
-                struct timespec ts = {.tv_sec = (time_t) (op->ns / 1000000000),
-                                .tv_nsec = (long) (op->ns % 1000000000)};
-                while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
-                        ;
-        }
 }
 
 /* Under the fake_lock, but while it works. */
-static void do_op(Op *op) {
+static void do_op(Op *op, uint32_t channel) {
         if (op->kind == OP_RECORD) {
                 op->event->reached = op->generation;
                 op->event->at_ns = now();
@@ -48,7 +42,7 @@ static void do_op(Op *op) {
                 pthread_cond_wait(&fake_changed, &fake_lock);
         pthread_mutex_unlock(&fake_lock);
         if (op->kind == OP_KERNEL)
-                do_kernel(op);
+                do_kernel(op, channel);
         else if (op->kind == OP_COPY)
                 memcpy(op->to, op->from, op->size);
         else if (op->kind == OP_SET)
@@ -74,7 +68,7 @@ static void *stream_run(void *userdata) {
                 s->first = op->next;
                 if (!s->first)
                         s->last = &s->first;
-                do_op(op);
+                do_op(op, s->channel);
                 free(op);
                 s->done++;
                 pthread_cond_broadcast(&fake_changed);
@@ -84,7 +78,7 @@ static void *stream_run(void *userdata) {
 }
 
 void fake_stream_start(Stream *s, Context *c) {
-        *s = (Stream){.context = c};
+        *s = (Stream){.context = c, .channel = fake_channels_next(&c->channels)};
         s->last = &s->first;
         pthread_create(&s->thread, NULL, stream_run, s);
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "fake-channels.h"
 #include "fake-cuda.h"
 
 enum {
@@ -64,6 +65,7 @@ typedef struct Graph {
 typedef struct Stream {
         pthread_t thread;
         struct Context *context;
+        uint32_t channel;
         Op *first, **last;
         uint64_t submitted, done;
         bool ending;
@@ -78,6 +80,7 @@ typedef struct Context {
         bool has_legacy;
         int n_users; /* of a primary one */
         Stream *streams;
+        FakeChannels channels;
 } Context;
 
 extern pthread_mutex_t fake_lock; /* of all that is in the structures above */

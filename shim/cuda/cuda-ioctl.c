@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Between libcuda and the kernel: ioctl()
+ *
+ * libcuda calls libc's. Calls that are none of the driver's about objects cost two comparisons.
+ */
+
+#undef _FORTIFY_SOURCE
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "common/macro.h"
+#include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-rm.h"
+
+typedef int (*Ioctl)(int fd, unsigned long request, ...);
+
+#define ARGUMENT(last)                                                                                      \
+        ({                                                                                                  \
+                va_list _ap;                                                                                \
+                va_start(_ap, last);                                                                        \
+                void *_arg = va_arg(_ap, void *);                                                           \
+                va_end(_ap);                                                                                \
+                _arg;                                                                                       \
+        })
+
+static int raw_ioctl(int fd, unsigned long request, ...) {
+        return (int) syscall(SYS_ioctl, fd, request, ARGUMENT(request));
+}
+
+/* Whoever stands behind us, and in the end libc. */
+static Ioctl next_ioctl(void) {
+        static _Atomic(Ioctl) next;
+        Ioctl f = atomic_load_explicit(&next, memory_order_acquire);
+
+        if (unlikely(!f)) {
+                PROTECT_ERRNO;
+                CudaDlsym lookup = cuda_real_dlsym();
+                f = lookup ? (Ioctl) (uintptr_t) lookup(RTLD_NEXT, "ioctl") : NULL;
+                f = f ?: raw_ioctl;
+                atomic_store_explicit(&next, f, memory_order_release);
+        }
+        return f;
+}
+
+/* The first call may come in a signal handler, where dlsym() has no business. */
+__attribute__((constructor)) static void resolve(void) {
+        (void) next_ioctl();
+}
+
+int cuda_next_ioctl(int fd, unsigned long request, ...) {
+        return next_ioctl()(fd, request, ARGUMENT(request));
+}
+
+/* --- the driver's calls --- */
+
+/* False when the kernel is to say EFAULT, and not we to crash. */
+static bool read_arguments(void *to, const void *from, size_t size) {
+        struct iovec local = {.iov_base = to, .iov_len = size};
+        struct iovec remote = {.iov_base = (void *) (uintptr_t) from, .iov_len = size};
+        PROTECT_ERRNO;
+
+        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+        if (n == (ssize_t) size)
+                return true;
+        if (n >= 0 || errno == EFAULT)
+                return false;
+        memcpy(to, from, size); /* not allowed here (seccomp) */
+        return true;
+}
+
+/* What was called: by what number, with how much, and where that is. */
+typedef struct Call {
+        int fd;
+        unsigned long request;
+        void *arg;
+        unsigned nr;
+        size_t size;
+        const void *parameters;
+} Call;
+
+static int pass(const Call *c) {
+        return next_ioctl()(c->fd, c->request, c->arg);
+}
+
+/* Both begin alike. */
+static int pass_alloc(const Call *c) {
+        int r = pass(c);
+        if (r < 0)
+                return r;
+
+        PROTECT_ERRNO;
+        NvrmAllocShort a;
+        NvrmAlloc l;
+        if (c->size == sizeof(l)) {
+                memcpy(&l, c->parameters, sizeof(l));
+                memcpy(&a, &l, offsetof(NvrmAllocShort, parameters_size));
+                a.parameters_size = l.parameters_size;
+                a.status = l.status;
+        } else
+                memcpy(&a, c->parameters, sizeof(a));
+        if (a.status == NVRM_OK)
+                cuda_rm_alloc(c->fd, &a);
+        return r;
+}
+
+static int pass_free(const Call *c) {
+        NvrmFree a;
+
+        if (!read_arguments(&a, c->parameters, sizeof(a)) || !cuda_rm_free_begin(a.client, a.object))
+                return pass(c);
+        int r = pass(c);
+        PROTECT_ERRNO;
+        NvrmFree after = a;
+        if (r >= 0)
+                memcpy(&after, c->parameters, sizeof(after));
+        cuda_rm_free_end(a.client, a.object, r >= 0 && after.status == NVRM_OK);
+        return r;
+}
+
+static int pass_dup(const Call *c) {
+        int r = pass(c);
+        if (r < 0)
+                return r;
+
+        PROTECT_ERRNO;
+        NvrmDup a;
+        memcpy(&a, c->parameters, sizeof(a));
+        if (a.status == NVRM_OK)
+                cuda_rm_dup(&a);
+        return r;
+}
+
+/* GPFIFO_SCHEDULE of a group, and of a channel of any class. */
+static bool is_schedule(uint32_t command) {
+        return command == NVRM_CMD_GROUP_SCHEDULE ||
+                        (command & 0x00ffffff) == NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY;
+}
+
+static int pass_control(const Call *c) {
+        int r = pass(c);
+        if (r < 0)
+                return r;
+
+        const NvrmControl *a = c->parameters;
+        if (unlikely(is_schedule(a->command)) && a->status == NVRM_OK) {
+                PROTECT_ERRNO;
+                cuda_rm_schedule(a->client, a->object);
+        }
+        return r;
+}
+
+static int pass_object_call(const Call *c) {
+        switch (c->nr) {
+        case NVRM_NR_ALLOC:
+                return c->size == sizeof(NvrmAlloc) || c->size == sizeof(NvrmAllocShort) ? pass_alloc(c)
+                                                                                         : pass(c);
+        case NVRM_NR_FREE:
+                return c->size == sizeof(NvrmFree) ? pass_free(c) : pass(c);
+        case NVRM_NR_DUP:
+                return c->size == sizeof(NvrmDup) ? pass_dup(c) : pass(c);
+        case NVRM_NR_CONTROL:
+                return c->size == sizeof(NvrmControl) ? pass_control(c) : pass(c);
+        default:
+                return pass(c);
+        }
+}
+
+static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
+        Call c = {.fd = fd,
+                        .request = request,
+                        .arg = arg,
+                        .nr = _IOC_NR(request),
+                        .size = _IOC_SIZE(request),
+                        .parameters = arg};
+        NvrmLarge l;
+
+        if (c.nr == NVRM_NR_LARGE && c.size == sizeof(l)) {
+                if (!read_arguments(&l, arg, sizeof(l)))
+                        return pass(&c);
+                c.nr = l.nr;
+                c.size = l.size;
+                c.parameters = (const void *) (uintptr_t) l.argument;
+        }
+        return pass_object_call(&c);
+}
+
+/* Parameters have the names of libc's header. */
+_public_
+int ioctl(int fd, unsigned long request, ...) {
+        void *arg = ARGUMENT(request);
+
+        if (likely(_IOC_TYPE(request) != NVRM_IOCTL_TYPE))
+                return next_ioctl()(fd, request, arg);
+        return driver_ioctl(fd, request, arg);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What this process has of the driver's: clients, devices, channel groups and channels
+ *
+ * cuda-ioctl.c sees libcuda's calls into the driver that make, copy and free objects; here is a record of those that
+ * matter for stopping channels (hal/nvrm.h), and what is stopped; cuda-stop.c says when. A call of the application is
+ * passed on first, and looked at when it has succeeded; but channels that are about to be freed are left out of our own
+ * calls from before on.
+ *
+ * All channels of the process on a device are stopped together. One that is made while they are is stopped, too.
+ *
+ * A copy of a channel in the same process is the same channel: it is named once, by its first name, and by the next
+ * when that is freed.
+ *
+ * One lock covers records and our calls into the driver. No launch takes it. A child after fork() has no records, and
+ * stops nothing.
+ */
+
+#include "hal/nvrm-abi.h"
+#include "hal/nvrm.h"
+
+typedef struct CudaGpu {
+        char id[32]; /* "pci:0000:a0:00.0", as cuda-queue.c says */
+        NvrmHalDevice hal;
+        bool stopped; /* what its channels are to be */
+        struct CudaGpu *next;
+} CudaGpu;
+
+/* False in a signal handler that has interrupted this very thread under the lock. */
+bool cuda_rm_lock(void);
+void cuda_rm_unlock(void);
+static inline void cuda_rm_unlockp(const bool *locked) {
+        if (*locked)
+                cuda_rm_unlock();
+}
+
+/* --- the application's calls, without the lock --- */
+
+/* False: nothing is recorded, see cuda_rm_why(). On the file on which a client was made. */
+bool cuda_rm_is_on(int fd);
+
+/* After each has succeeded. */
+void cuda_rm_alloc(int fd, const NvrmAllocShort *a);
+void cuda_rm_dup(const NvrmDup *a);
+void cuda_rm_schedule(uint32_t client, uint32_t object); /* a group or channel may run from now on */
+
+/* Around each. `begin` returns whether it concerns us. */
+bool cuda_rm_free_begin(uint32_t client, uint32_t object);
+void cuda_rm_free_end(uint32_t client, uint32_t object, bool done);
+
+/* --- with the lock --- */
+
+/* By its PCI address; NULL: we know no channel of it that we could stop. */
+CudaGpu *cuda_rm_gpu(const char *id);
+CudaGpu *cuda_rm_gpus(void);
+
+/* All channels of the process on it. Returns 0 or a negative errno, and then all run, or are to be let go again. */
+int cuda_rm_stop(CudaGpu *g, bool stop);
+
+/* Why nothing is recorded; NULL: it is. */
+const char *cuda_rm_why(void);
+
+/* For tests and tools: one line for each object. Returns how long the text is. */
+size_t cuda_rm_describe(char *ret, size_t size);
+
+/* cuda-ioctl.c: behind us. */
+int cuda_next_ioctl(int fd, unsigned long request, ...);
+
+/* cuda-stop.c: the device can be stopped no more; in a child after fork(). Both with the lock. */
+void cuda_stop_lower(const CudaGpu *g);
+void cuda_stop_forget(void);

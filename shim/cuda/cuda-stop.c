@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * When the process's channels are stopped: see cuda-stop.h
+ */
+
+#include "shim/cuda/cuda-stop.h"
+
+#include <stdatomic.h>
+
+#include "common/macro.h"
+#include "shim/cuda/cuda-rm.h"
+
+typedef struct Member {
+        XschedQueue *xq;
+        CudaGpu *gpu;
+        bool known; /* the service has said something about it */
+        bool held;
+        struct Member *next;
+} Member;
+
+static Member *members; /* under cuda_rm_lock() */
+static bool ended;
+
+#define RM_LOCKED()                                                                                         \
+        _cleanup_(cuda_rm_unlockp)                                                                          \
+        bool _locked = cuda_rm_lock();                                                                      \
+        if (!_locked)
+
+static bool all_are_held(const CudaGpu *g) {
+        bool any = false;
+
+        for (const Member *m = members; m; m = m->next) {
+                if (m->gpu != g || !m->known)
+                        continue;
+                if (!m->held)
+                        return false;
+                any = true;
+        }
+        return any && !ended;
+}
+
+/* To let go is tried whatever we think that it is. */
+static int gpu_follow(CudaGpu *g) {
+        bool stop = all_are_held(g);
+
+        return stop && g->stopped ? 0 : cuda_rm_stop(g, stop);
+}
+
+static Member *member_find(const XschedQueue *xq) {
+        for (Member *m = members; m; m = m->next)
+                if (m->xq == xq)
+                        return m;
+        return NULL;
+}
+
+/* One batch is of one device. On libxsched's control thread. */
+static int stop_apply(XschedQueue *const *queues, void *const *unused, uint32_t n, int held) {
+        CudaGpu *g = NULL;
+
+        RM_LOCKED() return -EBUSY;
+        for (uint32_t i = 0; i < n; i++) {
+                Member *m = member_find(queues[i]);
+                if (!m)
+                        continue; /* it is gone, and not yet buried */
+                m->known = true;
+                m->held = held;
+                g = m->gpu;
+        }
+        int r = g ? gpu_follow(g) : 0;
+        if (r >= 0 || !held)
+                return r;
+        for (uint32_t i = 0; i < n; i++) {
+                Member *m = member_find(queues[i]);
+                if (m)
+                        m->held = false;
+        }
+        return r;
+}
+
+/* A queue is known here before the control thread can ask for it. */
+int cuda_stop_queue_new(XschedQueueInfo *info, XschedQueue **ret) {
+        RM_LOCKED() return xsched_queue_new(info, ret);
+        CudaGpu *g = cuda_rm_gpu(info->device);
+        Member *m = g ? calloc(1, sizeof(Member)) : NULL;
+
+        info->level = m ? LEVEL_INTERRUPT : LEVEL_GATE;
+        info->apply = m ? stop_apply : NULL;
+        int r = xsched_queue_new(info, ret);
+        if (r < 0 || !m) {
+                free(m);
+                return r;
+        }
+        *m = (Member){.xq = *ret, .gpu = g, .next = members};
+        members = m;
+        return r;
+}
+
+void cuda_stop_leave(const XschedQueue *xq) {
+        PROTECT_ERRNO;
+
+        RM_LOCKED() return;
+        for (Member **link = &members, *m; (m = *link); link = &m->next) {
+                if (m->xq != xq)
+                        continue;
+                *link = m->next;
+                CudaGpu *g = m->gpu;
+                free(m);
+                (void) gpu_follow(g);
+                return;
+        }
+}
+
+void cuda_stop_end(void) {
+        PROTECT_ERRNO;
+
+        RM_LOCKED() return;
+        ended = true;
+        for (CudaGpu *g = cuda_rm_gpus(); g; g = g->next)
+                (void) cuda_rm_stop(g, false);
+}
+
+void cuda_stop_lower(const CudaGpu *g) {
+        for (const Member *m = members; m; m = m->next)
+                if (m->gpu == g)
+                        xsched_queue_lower_level(m->xq, LEVEL_GATE);
+}
+
+void cuda_stop_forget(void) {
+        members = NULL;
+        ended = false;
+}
+
+/* --- for tests and tools --- */
+
+/* What of the driver's objects this process has, as text. Returns how long it is. */
+_public_
+size_t xsched_cuda_describe(char *ret, size_t size);
+
+_public_
+size_t xsched_cuda_describe(char *ret, size_t size) {
+        RM_LOCKED() return 0;
+        return cuda_rm_describe(ret, size);
+}
+
+/* Stops all channels of this process, or lets them go, whatever the service says, until it says something else.
+ * Returns 0 or a negative errno. */
+_public_
+int xsched_cuda_stop(int stop);
+
+_public_
+int xsched_cuda_stop(int stop) {
+        int result = 0;
+
+        RM_LOCKED() return -EBUSY;
+        if (!cuda_rm_gpus())
+                return -ENODEV;
+        for (CudaGpu *g = cuda_rm_gpus(); g; g = g->next) {
+                int r = cuda_rm_stop(g, stop && !ended);
+                if (r < 0)
+                        result = r;
+        }
+        return result;
+}

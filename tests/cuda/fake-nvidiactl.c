@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * /dev/nvidiactl in a process of its own: a library to be preloaded behind the layer
+ *
+ * The resource manager is fake-rm.c's. What FAKE_NVIDIACTL says, words between commas: version=TEXT; strict.
+ */
+
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "fake-rm.h"
+#include "hal/nvrm-abi.h"
+
+#define API   __attribute__((visibility("default")))
+#define FILES 1024
+
+static _Atomic int files[FILES]; /* 0: not ours */
+
+#define NEXT(name) ((typeof(&name)) (uintptr_t) dlsym(RTLD_NEXT, #name))
+
+static void *argument(va_list ap) {
+        return va_arg(ap, void *);
+}
+
+#define ARGUMENT(last)                                                                                      \
+        ({                                                                                                  \
+                va_list _ap;                                                                                \
+                va_start(_ap, last);                                                                        \
+                void *_arg = argument(_ap);                                                                 \
+                va_end(_ap);                                                                                \
+                _arg;                                                                                       \
+        })
+
+__attribute__((constructor)) static void configure(void) {
+        char words[128], *rest = words;
+
+        (void) snprintf(words, sizeof(words), "%s",
+                        getenv("FAKE_NVIDIACTL") ? getenv("FAKE_NVIDIACTL") : "");
+        for (const char *w; (w = strsep(&rest, ","));)
+                if (strncmp(w, "version=", 8) == 0)
+                        fake_rm_set_version(w + 8);
+                else if (strcmp(w, "strict") == 0)
+                        fake_rm_be_strict();
+}
+
+static int open_ours(void) {
+        int fd = eventfd(0, EFD_CLOEXEC);
+
+        if (fd < 0 || fd >= FILES)
+                return -1;
+        files[fd] = fake_rm_open();
+        return fd;
+}
+
+#define OPENS(name)                                                                                         \
+        API int name(const char *path, int flags, ...) {                                                    \
+                void *mode = ARGUMENT(flags);                                                               \
+                                                                                                            \
+                if (strcmp(path, "/dev/nvidiactl") == 0)                                                    \
+                        return open_ours();                                                                 \
+                return NEXT(name)(path, flags, (mode_t) (uintptr_t) mode);                                  \
+        }
+OPENS(open)
+OPENS(open64)
+
+API int close(int fd) {
+        int file = fd >= 0 && fd < FILES ? atomic_exchange(&files[fd], 0) : 0;
+
+        if (file > 0)
+                fake_rm_close(file);
+        return NEXT(close)(fd);
+}
+
+API int ioctl(int fd, unsigned long request, ...) {
+        void *arg = ARGUMENT(request);
+        int file = fd >= 0 && fd < FILES ? files[fd] : 0;
+
+        if (file == 0)
+                return NEXT(ioctl)(fd, request, arg);
+        int r = _IOC_TYPE(request) == NVRM_IOCTL_TYPE
+                        ? fake_rm_call(file, _IOC_NR(request), _IOC_SIZE(request), arg)
+                        : -ENOTTY;
+        if (r >= 0)
+                return 0;
+        errno = -r;
+        return -1;
+}
