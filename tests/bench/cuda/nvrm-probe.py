@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a stock NVIDIA driver does when its channels are stopped from inside of the process, on a real GPU with PyTorch
+
+nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
+
+Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd.
+Each prints lines of "name: value", and one that fails keeps no other from being run. --keep: where the trace of the
+driver's calls goes.
+"""
+
+import argparse
+import collections
+import ctypes
+import glob
+import hashlib
+import os
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+BUILD = os.path.join(HERE, "../../../build")
+DISABLE_CHANNELS, CONTROL = 0x2080110B, (3 << 30) | (32 << 16) | (ord("F") << 8) | 0x2A
+
+
+def say(name, *values):
+    print(f"{name}:", *values, flush=True)
+
+
+def quantiles(seconds):
+    us = sorted(s * 1e6 for s in seconds)
+    at = lambda q: round(us[min(len(us) - 1, int(q * len(us)))])
+    return f"p50 {at(0.5)} p90 {at(0.9)} p99 {at(0.99)} max {at(1)} us ({len(us)})"
+
+
+# --- the layer ---
+
+class Layer:
+    def __init__(self):
+        self.calls = ctypes.CDLL(None, use_errno=True)
+        self.calls.xsched_cuda_describe.restype = ctypes.c_size_t
+        self.calls.xsched_cuda_describe.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+    def describe(self):
+        text = ctypes.create_string_buffer(1 << 20)
+        self.calls.xsched_cuda_describe(text, len(text))
+        return text.value.decode()
+
+    def objects(self):
+        found = []
+        for line in self.describe().splitlines()[1:]:
+            kind, *rest = line.split()
+            o = {k: v for k, _, v in (w.partition("=") for w in rest)}
+            o["kind"] = kind
+            found.append(o)
+        return found
+
+    def stop(self, stop):
+        """Returns seconds."""
+        began = time.perf_counter()
+        r = self.calls.xsched_cuda_stop(int(stop))
+        took = time.perf_counter() - began
+        if r != 0:
+            raise OSError(-r, f"xsched_cuda_stop({stop}): {os.strerror(-r)}")
+        return took
+
+    def channels(self, engine=None):
+        """(client, channel) of each, of groups of that engine; and by what they are reached: fd, client, subdevice."""
+        objects = self.objects()
+        fds = {o["client"]: int(o["fd"]) for o in objects if o["kind"] == "client"}
+        groups = {(o["client"], o["object"]): o for o in objects if o["kind"] == "group" and "gpu" in o}
+        wanted = {k for k, g in groups.items() if engine is None or int(g["engine"]) == engine}
+        some = next(iter(groups.values()))
+        of = [(int(o["client"], 16), int(o["object"], 16)) for o in objects
+              if o["kind"] == "channel" and (o["client"], o["parent"]) in wanted and "copy" not in o]
+        return of, (fds[some["client"]], int(some["client"], 16), int(some["subdevice"], 16))
+
+    def control(self, via, channels, disable):
+        """The driver's own answer."""
+        fd, client, subdevice = via
+        clients = [c for c, _ in channels] + [0] * (64 - len(channels))
+        objects = [o for _, o in channels] + [0] * (64 - len(channels))
+        data = struct.pack("=B3xIBB6xQ64I64I", disable, len(channels), 0, 0, 0, *clients, *objects)
+        parameters = ctypes.create_string_buffer(data, len(data))
+        at = ctypes.addressof(parameters)
+        head = struct.pack("=IIIIQII", client, subdevice, DISABLE_CHANNELS, 0, at, len(data), 0)
+        argument = ctypes.create_string_buffer(head, len(head))
+        if self.calls.ioctl(fd, ctypes.c_ulong(CONTROL), argument) < 0:
+            raise OSError(ctypes.get_errno(), "ioctl")
+        return struct.unpack_from("=I", argument, 28)[0]
+
+
+# --- work ---
+
+class Work:
+    """Products of matrices, one after the other, each with an event behind it."""
+
+    def __init__(self, n=8192, k=28672):
+        import torch
+        self.torch = torch
+        torch.manual_seed(1)
+        self.a = torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
+        self.b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+        self.out = torch.empty(n, n, device="cuda", dtype=torch.bfloat16)
+        self.events = []
+        self.launch(3)
+        self.wait()
+        self.result = self.digest()
+        self.launch(10)
+        self.wait()
+        self.kernel_ms = self.events[0].elapsed_time(self.events[9]) / 9
+
+    def launch(self, n):
+        self.events = []
+        for _ in range(n):
+            self.torch.matmul(self.a, self.b, out=self.out)
+            e = self.torch.cuda.Event(enable_timing=True)
+            e.record()
+            self.events.append(e)
+
+    def done(self):
+        return sum(e.query() for e in self.events)
+
+    def wait(self):
+        self.torch.cuda.synchronize()
+
+    def digest(self):
+        return hashlib.sha256(self.out.view(self.torch.int16).cpu().numpy().tobytes()).hexdigest()[:16]
+
+    def is_right(self):
+        return self.digest() == self.result
+
+    def progresses(self, seconds=0.06):
+        before = self.done()
+        time.sleep(seconds)
+        return self.done() - before
+
+
+# --- parts, each in a process of its own ---
+
+def part_trace():
+    import torch
+    layer = Layer()
+    torch.zeros(1, device="cuda")
+    torch.matmul(*(torch.randn(512, 512, device="cuda") for _ in range(2)))
+    torch.cuda.synchronize()
+    say("driver and layer", layer.describe().splitlines()[0])
+    for kind, n in collections.Counter(o["kind"] for o in layer.objects()).items():
+        say(f"objects, {kind}", n)
+    for o in layer.objects():
+        if o["kind"] in ("client", "device", "subdevice", "group"):
+            below = [c for c in layer.objects() if c["kind"] == "channel" and c["parent"] == o["object"]]
+            classes = collections.Counter(c["class"] for c in below)
+            say("object", {**o, "channels": dict(classes), "scheduled": sum(c.get("scheduled") == "1" for c in below)})
+    streams = [torch.cuda.Stream() for _ in range(16)]
+    for s in streams:
+        with torch.cuda.stream(s):
+            torch.zeros(1, device="cuda").add_(1)
+    torch.cuda.synchronize()
+    say("channels with 16 streams", sum(o["kind"] == "channel" for o in layer.objects()))
+
+
+def show_trace(path):
+    if not os.path.exists(path):
+        say("trace", "NO CALL SEEN: libcuda's ioctl() does not come by")
+        return
+    with open(path, encoding="utf-8") as f:
+        lines = [line.split() for line in f]
+    allocs = collections.Counter((w[1], w[5], w[7]) for w in lines if w[1].startswith("alloc"))
+    say("calls", dict(collections.Counter(w[1] for w in lines)))
+    for (how, class_, status), n in sorted(allocs.items(), key=lambda i: -i[1]):
+        say("alloc", how, "class", class_, "status", status, "n", n)
+    first = [i for i, w in enumerate(lines) if w[1].startswith("alloc") and (w[5] == "a06c" or w[5].endswith("6f"))]
+    known = {"a06c": "group"}
+    for i in first[:4] + first[-2:]:
+        say("channel or group", known.get(lines[i][5], "channel"), *lines[i])
+    kin = {w[4]: w[5] for w in lines if w[1].startswith("alloc")}
+    controls = collections.Counter((kin.get(w[4], "?"), w[5], w[7]) for w in lines if w[1] == "control")
+    for (class_, command, status), n in sorted(controls.items(), key=lambda i: -i[1]):
+        if class_ in ("a06c", "2080") or class_.endswith("6f"):
+            say("control", "of", class_, "command", command, "status", status, "n", n)
+    for w in lines:
+        if w[1] == "dup" and kin.get(w[5], "") in ("a06c", "2080", "80"):
+            say("copied", kin[w[5]], *w)
+
+
+def try_hold(layer, work):
+    bad, stop, resume, late = 0, [], [], []
+    for cycle in range(60):
+        work.launch(12)
+        time.sleep(0.001 * (cycle % 7) + 0.002)
+        stop.append(layer.stop(True))
+        at_once = work.done()
+        time.sleep(0.03)
+        bad += work.done() != at_once or at_once == 12
+        resume.append(layer.stop(False))
+        began = time.perf_counter()
+        while work.done() == at_once:
+            pass
+        late.append(time.perf_counter() - began)
+        work.wait()
+        bad += not work.is_right()
+    say("60 stops in a queue of matmuls: kernels that ended while stopped, or results that differ", bad)
+    say("stop", quantiles(stop))
+    say("resume", quantiles(resume))
+    say("from resume to the end of the next kernel", quantiles(late))
+
+
+def try_middle(layer, work):
+    begin = work.torch.cuda.Event(enable_timing=True)
+    begin.record()
+    work.launch(1)
+    time.sleep(work.kernel_ms * 0.0005)
+    layer.stop(True)
+    before = work.done()
+    time.sleep(0.2)
+    after = work.done()
+    layer.stop(False)
+    work.wait()
+    say("one kernel stopped in its middle", f"done before {before}, after 200 ms {after},",
+        f"took {begin.elapsed_time(work.events[0]):.1f} ms, alone {work.kernel_ms:.2f}, right {work.is_right()}")
+
+
+def try_lists(layer, work):
+    """What a call costs by what it names, and whether that is enough."""
+    everything, via = layer.channels()
+    compute, _ = layer.channels(engine=1)
+    say("channels", len(everything), "of compute", len(compute))
+    for name, which in (("all", everything), ("compute", compute), ("first of compute", compute[:1])):
+        took, status, went_on = {True: [], False: []}, set(), 0
+        for _ in range(25):
+            work.launch(6)
+            time.sleep(0.004)
+            for disable in (True, False):
+                began = time.perf_counter()
+                for i in range(0, len(which), 64):
+                    status.add(layer.control(via, which[i:i + 64], disable))
+                took[disable].append(time.perf_counter() - began)
+                if disable:
+                    went_on += work.progresses(0.02) > 0
+            work.wait()
+        say(f"list of {name} ({len(which)})", "status", status, "went on", went_on, "of 25; disable",
+            quantiles(took[True]), "enable", quantiles(took[False]))
+    began = time.perf_counter()
+    for c in everything:
+        layer.control(via, [c], True)
+    for c in everything:
+        layer.control(via, [c], False)
+    say("one by one, both ways", f"{(time.perf_counter() - began) * 1e3:.2f} ms")
+
+
+def try_counts(layer, work):
+    everything, via = layer.channels()
+    everything = everything[:64]
+    call = lambda disable, which=None: layer.control(via, which or everything, disable)
+    running = lambda: work.progresses() > 0
+    work.launch(150)
+    r = [call(False), call(False)]
+    say("enabled twice while enabled", "status", r, "runs", running())
+    r = [call(True)]
+    say("then disabled once", "status", r, "runs", running())
+    r = [call(False)]
+    say("then enabled once", "status", r, "runs", running())
+    r = [call(True), call(True), call(False)]
+    say("disabled twice, enabled once", "status", r, "runs", running())
+    r = [call(False)]
+    say("and once more", "status", r, "runs", running())
+    work.wait()
+    say("right", work.is_right())
+    bogus = (everything[0][0], 0xDEAD0001)
+    middle = len(everything) // 2
+    for name, which in (("first", [bogus] + everything[:63]),
+                        ("in the middle", everything[:middle] + [bogus] + everything[middle:63]),
+                        ("last", everything[:63] + [bogus])):
+        work.launch(60)
+        r = [call(True, which)]
+        ran = running()
+        r += [call(False, which), call(False)]
+        say(f"a list with an unknown channel {name}", "status", [hex(s) for s in r], "ran after it", ran,
+            "runs now", running())
+        work.wait()
+    # What the layer does about it: each by itself enabled, as often as may be needed.
+    for c in everything:
+        call(False, [c])
+    work.launch(40)
+    layer.stop(True)
+    stopped = not running()
+    layer.stop(False)
+    say("after that, stopped and let go by the layer", stopped, running())
+    work.wait()
+    say("right", work.is_right())
+
+
+def driver_library():
+    cu = ctypes.CDLL("libcuda.so.1")
+    cu.cuCtxCreate_v2.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint, ctypes.c_int]
+    cu.cuCtxDestroy_v2.argtypes = [ctypes.c_void_p]
+    cu.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]
+    return cu
+
+
+def in_thread(name, f, layer):
+    """f() while everything is stopped: at once, or only when it is let go?"""
+    took = []
+
+    def run():
+        began = time.perf_counter()
+        r = f()
+        took.append((r, time.perf_counter() - began))
+
+    t = threading.Thread(target=run, daemon=True)
+    layer.stop(True)
+    t.start()
+    t.join(3)
+    by_itself = not t.is_alive()
+    stopped = [o["stopped"] for o in layer.objects() if o["kind"] == "channel" and "stopped" in o]
+    layer.stop(False)
+    t.join(10)
+    say(name, "while stopped" if by_itself else "ONLY WHEN LET GO", took,
+        f"channels {len(stopped)}, stopped {stopped.count('1')}")
+
+
+def try_contexts(layer, work):
+    cu, contexts = driver_library(), []
+
+    def create():
+        c = ctypes.c_void_p()
+        r = cu.cuCtxCreate_v2(ctypes.byref(c), 0, 0)
+        contexts.append(c)
+        return r
+
+    work.launch(30)
+    in_thread("a context made", create, layer)
+    work.wait()
+    create()
+    work.torch.cuda.synchronize()
+    while contexts:
+        in_thread("a context destroyed", lambda: cu.cuCtxDestroy_v2(contexts.pop()), layer)
+    cu.cuCtxSetCurrent(None)
+    work.torch.cuda.set_device(0)
+    work.launch(5)
+    work.wait()
+    say("right after contexts have come and gone", work.is_right(), "channels left",
+        sum(o["kind"] == "channel" for o in layer.objects()))
+
+
+def try_fork(layer, work):
+    work.launch(40)
+    pid = os.fork()
+    if pid == 0:
+        status = -layer.calls.xsched_cuda_stop(1)
+        os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    say("a child's stop says", os.strerror(status), "and the parent runs", work.progresses() > 0)
+    work.wait()
+    say("right", work.is_right())
+
+
+def part_stop():
+    layer, work = Layer(), Work()
+    say("layer", layer.describe().splitlines()[0])
+    say("a matmul takes", f"{work.kernel_ms:.2f} ms")
+    for f in (try_hold, try_middle, try_lists, try_counts, try_contexts, try_fork):
+        began = time.perf_counter()
+        try:
+            f(layer, work)
+        except Exception:
+            traceback.print_exc()
+            layer.calls.xsched_cuda_stop(0)
+        say("time", f.__name__, f"{time.perf_counter() - began:.1f} s")
+    for how in ("exit", "kill"):
+        end_while_stopped(how)
+    work.launch(5)
+    work.wait()
+    say("right after others have ended while stopped", work.is_right())
+
+
+def end_while_stopped(how):
+    p = subprocess.Popen([sys.executable, __file__, f"--part=end-{how}"], stdout=subprocess.PIPE, text=True)
+    line = p.stdout.readline().strip()
+    began = time.perf_counter()
+    if how == "kill":
+        p.send_signal(signal.SIGKILL)
+    try:
+        p.wait(20)
+    except subprocess.TimeoutExpired:
+        p.kill()
+    say(f"{how} while stopped", line, "status", p.returncode, f"after {time.perf_counter() - began:.2f} s")
+
+
+def part_end(how):
+    layer, work = Layer(), Work()
+    work.launch(50)
+    layer.stop(True)
+    print("stopped", flush=True)
+    if how == "kill":
+        signal.pause()
+
+
+def part_member():
+    layer, work = Layer(), Work(4096, 28672)
+    print("ready", sum(o["kind"] == "channel" for o in layer.objects()), flush=True)
+    for line in sys.stdin:
+        at, n = float(line.split()[0]), int(line.split()[1])
+        stop, resume, late = [], [], []
+        for i in range(n):
+            work.launch(40)
+            while time.time() < at + i * 0.2:
+                pass
+            stop.append(layer.stop(True))
+            late.append(time.time() - at - i * 0.2)
+            while time.time() < at + i * 0.2 + 0.03:
+                pass
+            resume.append(layer.stop(False))
+            work.wait()
+        print(statistics.mean(stop), statistics.mean(resume), max(late), work.is_right(), flush=True)
+
+
+def part_crowd(members=7):
+    """Several processes at once, each by itself."""
+    all_ = [subprocess.Popen([sys.executable, __file__, "--part=member"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True, bufsize=1) for _ in range(members)]
+    say("channels of each", [p.stdout.readline().split()[1] for p in all_])
+    for n in (1, 2, members):
+        at = time.time() + 0.5
+        for p in all_[:n]:
+            p.stdin.write(f"{at} 10\n")
+        for p in all_[:n]:
+            stop, resume, late, right = p.stdout.readline().split()
+            say(f"of {n} at once", f"stop {float(stop) * 1e3:.2f} ms, resume {float(resume) * 1e3:.2f},",
+                f"stopped at the latest after {float(late) * 1e3:.2f}, right {right}")
+    for p in all_:
+        p.stdin.close()
+        p.wait()
+
+
+# --- all ---
+
+def find(option, pattern):
+    if option:
+        return os.path.abspath(option)
+    found = glob.glob(os.path.join(BUILD, pattern))
+    return os.path.realpath(found[0]) if found else ""
+
+
+def run_part(part, options):
+    env = {**os.environ, "XSCHED_BUS_ADDRESS": "unix:path=/nonexistent", "XSCHED_CUDA_STOP": "1"}
+    preload = [find(options.layer, "shim/libxsched-cuda.so")]
+    folder = tempfile.mkdtemp(prefix="nvrm-probe-")
+    if part == "trace":
+        preload.append(find(options.trace, "tests/bench/librm-trace.so"))
+        env["RM_TRACE"] = options.keep or os.path.join(folder, "trace")
+    env["LD_PRELOAD"] = ":".join(preload)
+    print(f"=== {part}", flush=True)
+    began = time.monotonic()
+    try:
+        p = subprocess.run([sys.executable, __file__, f"--part={part}"], env=env, timeout=options.limit, check=False)
+        say("status", p.returncode)
+    except subprocess.TimeoutExpired:
+        say("status", f"NOT DONE after {options.limit} s")
+    if part == "trace":
+        show_trace(env["RM_TRACE"])
+    say("time", f"{time.monotonic() - began:.1f} s")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--only", default="trace,stop,crowd")
+    p.add_argument("--layer")
+    p.add_argument("--trace")
+    p.add_argument("--keep")
+    p.add_argument("--limit", type=float, default=90)
+    p.add_argument("--part")
+    options = p.parse_args()
+    if not options.part:
+        for part in options.only.split(","):
+            run_part(part, options)
+    elif options.part.startswith("end-"):
+        part_end(options.part[4:])
+    else:
+        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member}[options.part]()
+
+
+main()
