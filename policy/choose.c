@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The decisions of the tree policy
+ * The decisions of every policy
  *
- * A tier is all entities of one priority. Its tree of fair queues (node.h, fair.h) holds those that are ready and not
- * stopped by a maximum, and says who of them would run, whether the tier has the device or not: a tier that was
- * interrupted goes on where it was, and so does the inside of a node.
+ * A tier is all entities of one level. Its tree of queues (node.h) holds those that are ready and not stopped by a
+ * maximum, and says who of them would run, whether the tier has the device or not: a tier that was interrupted goes on
+ * where it was, and so does the inside of a node. What an ordering says (order.h) is in the queues: they are fair ones
+ * (fair.h), or those of ranks (rank.h).
  *
  * Each dispatch decides in this order, and every decision is the function of what stands in struct Policy:
  *
  *   refill    Nodes whose period has ended go on.
+ *   tick      The ordering is asked of those whose slices are used up, or whose alarms have come: ordering.h.
  *   choose    Of the tiers with somebody who could run the highest is active, and its tree's runners are the chosen
- *             ones; unless the device is kept (below), then nobody is. Hence never two tiers, at most `concurrency`,
+ *             ones; unless the device is kept (below), or another device has somebody of a higher level (outside()):
+ *             then nobody is. Hence never two tiers, at most `concurrency`,
  *             and work-conserving: a fair queue leaves no slot empty while somebody waits.
  *   guarantee A node below which nobody was chosen, and which is due (guarantee.h), gets a turn: one of the places is
  *             taken from the active tier, and goes to the highest tier of the node, by its own tree. Meanwhile that
@@ -45,7 +48,7 @@
  *             from the last one.
  *
  * Thresholds follow claims: those of a higher tier (one needs to be registered only: its first launch counts), those of
- * equals that were more than could run at once within TREE_RECENT_NS, those of a minimum of somebody else, and those of
+ * equals that were more than could run at once within CORE_RECENT_NS, those of a minimum of somebody else, and those of
  * a maximum. The time of equals ends without a wake-up, at whatever dispatch comes next.
  *
  * Asked again: at the end of the wait or of a turn, when the longest held is starved and a turn may begin, when a fair
@@ -70,25 +73,26 @@
 #include "floor.h"
 #include "keep.h"
 #include "node.h"
+#include "ordering.h"
 
 static void tier_set_put(TierSet *s, size_t i, bool in) {
-        uint64_t bit = UINT64_C(1) << (i % TREE_WORD_BITS);
+        uint64_t bit = UINT64_C(1) << (i % CORE_WORD_BITS);
 
         if (in)
-                s->words[i / TREE_WORD_BITS] |= bit;
+                s->words[i / CORE_WORD_BITS] |= bit;
         else
-                s->words[i / TREE_WORD_BITS] &= ~bit;
+                s->words[i / CORE_WORD_BITS] &= ~bit;
 }
 
-Tier *tree_highest(Policy *p, const TierSet *s) {
+Tier *core_highest(const Policy *p, const TierSet *s) {
         for (size_t w = ELEMENTSOF(s->words); w-- > 0;)
                 if (s->words[w] != 0)
-                        return p->tiers + w * TREE_WORD_BITS +
-                                        (TREE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
+                        return p->tiers + w * CORE_WORD_BITS +
+                                        (CORE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
         return NULL;
 }
 
-void tree_note_tier(Tier *t) {
+void core_note_tier(Tier *t) {
         Policy *p = t->root.node->policy;
         size_t i = (size_t) (t - p->tiers);
 
@@ -122,7 +126,14 @@ static void turn_advance(Policy *p, uint64_t ns) {
                 fair_queue_charge(&b->parent->fair, &b->self, ns, p->config.timeslice_ns);
 }
 
-static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
+static void fair_advance(Policy *p, uint64_t ns) {
+        if (p->active)
+                fair_advance_tree(&p->active->root.fair, p->slots, ns);
+        if (p->turn)
+                turn_advance(p, ns);
+}
+
+static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
@@ -139,42 +150,42 @@ static void tree_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
 }
 
 /* Time passes, under what holds now; of it the part up to `charged_ns` is charged to somebody. */
-static void tree_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
+static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
         uint64_t from_ns = p->now_ns, ns = ns_sub(MIN(to_ns, charged_ns), from_ns);
 
         if (to_ns <= from_ns)
                 return;
-        tree_account(p, to_ns);
+        core_account(p, to_ns);
         p->now_ns = to_ns;
         if (ns == 0)
                 return;
-        tree_block(p);
-        if (p->active)
-                fair_advance_tree(&p->active->root.fair, p->slots, ns);
-        if (p->turn)
-                turn_advance(p, ns);
-        tree_charge_tails(p, from_ns, ns);
-        tree_charge(p, from_ns, ns);
-        tree_unblock(p);
+        core_block(p);
+        if (core_is_ranked(p))
+                core_charge_chosen(p, ns);
+        else
+                fair_advance(p, ns);
+        core_charge_tails(p, from_ns, ns);
+        core_charge(p, from_ns, ns);
+        core_unblock(p);
 }
 
-void tree_advance(Policy *p, uint64_t now_ns) {
+void core_advance(Policy *p, uint64_t now_ns) {
         uint64_t charged_ns = now_ns;
 
         if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
                 charged_ns = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
-        while (tree_next_drain_end(p) <= now_ns) {
+        while (core_next_drain_end(p) <= now_ns) {
                 PolicyEntity *e = p->draining;
 
-                tree_step(p, e->drain_until_ns, charged_ns);
+                core_step(p, e->drain_until_ns, charged_ns);
                 entity_drain_end(e);
         }
-        tree_step(p, now_ns, charged_ns);
+        core_step(p, now_ns, charged_ns);
 }
 
 /* --- choose --- */
 
-static void entity_choose(PolicyEntity *e) {
+void entity_choose(PolicyEntity *e) {
         Policy *p = e->policy;
 
         e->chosen = true;
@@ -205,37 +216,47 @@ static void fair_choose_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                         entity_choose(entity_of(n));
 }
 
+static void branch_choose(Branch *b, uint32_t slots) {
+        const Policy *p = b->node->policy;
+
+        if (core_is_ranked(p))
+                core_choose_ranked(b, slots);
+        else
+                fair_choose_tree(&b->fair, slots, p->config.timeslice_ns);
+}
+
 /* The device is kept for the one that may be back, but from lower tiers only. */
-static void tree_choose(Policy *p) {
-        Tier *top = tree_highest(p, &p->with_places);
+static void core_choose(Policy *p) {
+        Tier *top = core_highest(p, &p->with_places);
 
         while (p->chosen)
                 entity_unchoose(p->chosen);
         if (p->linger && (p->now_ns >= p->linger_until_ns || node_is_stopped(p->linger->node)))
                 p->linger = NULL;
-        p->lingering = top && p->linger && p->linger->branch->tier > top;
+        p->lingering = top && p->linger && p->linger->branch->tier > top &&
+                        !core_is_outranked(p, p->linger->branch->tier);
         p->slots = p->config.concurrency - (p->turn ? 1 : 0);
-        p->active = p->lingering || p->slots == 0 ? NULL : top;
+        p->active = !top || p->lingering || p->slots == 0 || core_is_outranked(p, top) ? NULL : top;
         if (p->active)
-                fair_choose_tree(&p->active->root.fair, p->slots, p->config.timeslice_ns);
+                branch_choose(&p->active->root, p->slots);
         if (p->turn)
-                fair_choose_tree(&p->turn->fair, 1, p->config.timeslice_ns);
+                branch_choose(p->turn, 1);
 }
 
-static void tree_note_contention(Policy *p) {
-        Tier *top = tree_highest(p, &p->with_places);
+static void core_note_contention(Policy *p) {
+        Tier *top = core_highest(p, &p->with_places);
         uint32_t places;
 
         if (!top)
                 return;
         places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
         if (places > p->config.concurrency)
-                top->contended_until_ns = ns_add(p->now_ns, TREE_RECENT_NS);
+                top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
 }
 
 /* --- guarantee --- */
 
-void tree_end_turn(Policy *p) {
+void core_end_turn(Policy *p) {
         Branch *b = TAKE_PTR(p->turn);
 
         p->guaranteed = NULL;
@@ -245,8 +266,10 @@ void tree_end_turn(Policy *p) {
 
 /* Without a turn it would not run: its own tier, without it, takes all places, or a higher one is there. */
 static bool turn_is_needed(Policy *p) {
-        const Tier *top = tree_highest(p, &p->with_places);
+        const Tier *top = core_highest(p, &p->with_places);
 
+        if (core_is_outranked(p, p->turn->tier))
+                return true;
         return top &&
                         (top > p->turn->tier ||
                                         (top == p->turn->tier &&
@@ -264,24 +287,24 @@ static void turn_set_branch(Policy *p, Branch *b) {
                 branch_set_apart(b, true);
 }
 
-static void tree_continue_turn(Policy *p) {
+static void core_continue_turn(Policy *p) {
         if (!p->guaranteed)
                 return;
         if (p->now_ns < p->turn_until_ns && !node_is_stopped(p->guaranteed))
                 turn_set_branch(p, node_highest(p->guaranteed));
         else
-                tree_end_turn(p);
+                core_end_turn(p);
         if (p->guaranteed && (!p->turn || !turn_is_needed(p)))
-                tree_end_turn(p);
+                core_end_turn(p);
 }
 
 /* After choosing: so a node that is in the index of those due has nobody who was chosen. Whether to choose again. */
-static bool tree_begin_turn(Policy *p) {
+static bool core_begin_turn(Policy *p) {
         PolicyNode *n;
 
         if (p->guaranteed || p->lingering)
                 return false;
-        while ((n = tree_first_due(p)) && n->due_ns <= p->now_ns) {
+        while ((n = core_first_due(p)) && n->due_ns <= p->now_ns) {
                 if (node_is_stopped(n)) {
                         node_forget_due(n);
                         continue;
@@ -297,7 +320,7 @@ static bool tree_begin_turn(Policy *p) {
 /* --- owe --- */
 
 /* Who is about to be released is not starved. */
-static PolicyEntity *tree_find_starved(Policy *p) {
+static PolicyEntity *core_find_starved(Policy *p) {
         PolicyEntity *e;
 
         if (p->now_ns < p->config.starve_ns)
@@ -309,13 +332,13 @@ static PolicyEntity *tree_find_starved(Policy *p) {
 }
 
 /* At most one owed turn per starve period. */
-static void tree_owe(Policy *p) {
+static void core_owe(Policy *p) {
         if (p->owed && (p->now_ns >= p->owed_until_ns || p->owed->chosen || node_is_stopped(p->owed->node)))
                 p->owed = NULL;
-        if (p->owed || !tree_has_floor(p) || p->now_ns < p->owed_next_ns)
+        if (p->owed || !core_has_floor(p) || p->now_ns < p->owed_next_ns)
                 return;
 
-        p->owed = tree_find_starved(p);
+        p->owed = core_find_starved(p);
         if (p->owed) {
                 p->owed_until_ns = ns_add(p->now_ns, p->config.starve_run_ns);
                 p->owed_next_ns = ns_add(p->now_ns, p->config.starve_ns);
@@ -331,14 +354,14 @@ static bool tier_is_taken(const Policy *p, const Tier *t) {
 }
 
 /* The idle entities of the highest tier, the most recent ones where there are many. */
-static void tree_choose_advance(Policy *p) {
-        const Tier *highest = tree_highest(p, &p->registered);
+static void core_choose_advance(Policy *p) {
+        const Tier *highest = core_highest(p, &p->registered);
         PolicyEntity *e;
         size_t n = 0;
 
         while (p->n_advanced > 0)
                 p->advanced[--p->n_advanced]->advanced = false;
-        if (!highest || tier_is_taken(p, highest))
+        if (!highest || tier_is_taken(p, highest) || core_is_outranked(p, highest))
                 return;
         DL_FOREACH2(highest->idle, e, idle_next) {
                 if (n++ >= POLICY_ADVANCE_MAX)
@@ -353,7 +376,10 @@ static void tree_choose_advance(Policy *p) {
 /* --- report --- */
 
 static bool entity_is_last(const PolicyEntity *e) {
-        return e == e->policy->last && e->policy->n_ready == 0 && !node_is_stopped(e->node);
+        const Policy *p = e->policy;
+
+        return e == p->last && p->n_ready == 0 && !node_is_stopped(e->node) &&
+                        !core_is_outranked(p, e->branch->tier);
 }
 
 static bool entity_may_run(const PolicyEntity *e) {
@@ -369,7 +395,7 @@ static bool entity_is_claimed(const PolicyEntity *e) {
         Policy *p = e->policy;
         const Tier *t = e->branch->tier;
 
-        return t != tree_highest(p, &p->registered) ||
+        return t != core_highest(p, &p->registered) || core_is_outranked(p, t) ||
                         (t->n_entities > 1 && p->now_ns < t->contended_until_ns) ||
                         (p->guarantees && p->n_entities > 1) || node_is_limited(e->node);
 }
@@ -422,7 +448,7 @@ static void entity_hold(PolicyEntity *e) {
 }
 
 /* Holds first, so that no two tiers are granted at once, not even between two callbacks. */
-static void tree_report(Policy *p) {
+static void core_report(Policy *p) {
         PolicyEntity *e, *next;
 
         DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
@@ -431,7 +457,7 @@ static void tree_report(Policy *p) {
                 else
                         entity_hold(e);
 
-        tree_await_tails(p);
+        core_await_tails(p);
         DL_FOREACH2(p->chosen, e, chosen_next)
                 if (!e->awaits_tail)
                         entity_run(e);
@@ -460,8 +486,20 @@ static uint64_t fair_left_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) 
         return left;
 }
 
+static uint64_t fair_left(Policy *p) {
+        uint64_t slice_ns = p->config.timeslice_ns, left = NSEC_INFINITY, t;
+
+        if (p->active)
+                left = fair_left_tree(&p->active->root.fair, p->slots, slice_ns);
+        if (p->turn) {
+                t = fair_left_tree(&p->turn->fair, 1, slice_ns);
+                left = MIN(left, t);
+        }
+        return left;
+}
+
 /* Until a quota may be used up by those who run. */
-static uint64_t tree_quota_left(const Policy *p) {
+static uint64_t core_quota_left(const Policy *p) {
         const PolicyEntity *e;
         uint32_t extra = p->owed ? 1 : 0;
         uint64_t left = p->owed && !p->owed->blocked ? node_quota_left(p->owed->node, extra) : NSEC_INFINITY;
@@ -477,18 +515,18 @@ static uint64_t tree_quota_left(const Policy *p) {
         return left;
 }
 
-static uint64_t tree_next_turn(const Policy *p) {
-        const PolicyNode *due = tree_first_due(p);
+static uint64_t core_next_turn(const Policy *p) {
+        const PolicyNode *due = core_first_due(p);
 
         if (p->guaranteed)
                 return p->turn_until_ns;
         return due && due->due_ns > p->now_ns ? due->due_ns : NSEC_INFINITY;
 }
 
-static uint64_t tree_next_owed(const Policy *p) {
+static uint64_t core_next_owed(const Policy *p) {
         uint64_t held_ns = floor_longest(p), next = p->owed ? p->owed_until_ns : NSEC_INFINITY;
 
-        if (held_ns != NSEC_INFINITY && tree_has_floor(p)) {
+        if (held_ns != NSEC_INFINITY && core_has_floor(p)) {
                 uint64_t starved = ns_add(held_ns, p->config.starve_ns);
 
                 starved = MAX(starved, p->owed_next_ns);
@@ -497,59 +535,60 @@ static uint64_t tree_next_owed(const Policy *p) {
         return next;
 }
 
-static uint64_t tree_next(Policy *p) {
-        uint64_t left, slice_ns = p->config.timeslice_ns, next, t;
+static uint64_t core_next(Policy *p) {
+        uint64_t left, next, t;
 
-        tree_block(p);
-        left = tree_quota_left(p);
-        if (p->active) {
-                t = fair_left_tree(&p->active->root.fair, p->slots, slice_ns);
+        core_block(p);
+        left = core_quota_left(p);
+        if (!core_is_ranked(p)) {
+                t = fair_left(p);
                 left = MIN(left, t);
         }
-        if (p->turn) {
-                t = fair_left_tree(&p->turn->fair, 1, slice_ns);
-                left = MIN(left, t);
-        }
-        tree_unblock(p);
-        next = ns_add(p->now_ns, left);
+        next = core_next_tick(p);
+        core_unblock(p);
+        t = ns_add(p->now_ns, left);
+        next = MIN(next, t);
         if (p->lingering)
                 next = MIN(next, p->linger_until_ns);
-        t = tree_next_keep_end(p);
+        t = core_next_keep_end(p);
         next = MIN(next, t);
-        if (tree_n_blocked(p) > 0) {
-                t = tree_next_drain_end(p);
+        if (core_n_blocked(p) > 0) {
+                t = core_next_drain_end(p);
                 next = MIN(next, t);
         }
-        t = tree_next_await_end(p);
+        t = core_next_await_end(p);
         next = MIN(next, t);
-        t = tree_next_turn(p);
+        t = core_next_turn(p);
         next = MIN(next, t);
-        t = tree_next_refill(p);
+        t = core_next_refill(p);
         next = MIN(next, t);
-        t = tree_next_owed(p);
+        t = core_next_owed(p);
         return MIN(next, t);
 }
 
 /* Who loses the place that was kept for it leaves, and then others may compete differently. Ends: each turn has one
  * less. */
-static void tree_decide(Policy *p) {
-        (void) tree_review_kept(p);
+static void core_decide(Policy *p) {
+        (void) core_review_kept(p);
         do {
-                tree_continue_turn(p);
-                tree_choose(p);
-                if (tree_begin_turn(p))
-                        tree_choose(p);
-        } while (tree_drop_kept(p) || tree_review_kept(p));
+                core_continue_turn(p);
+                core_choose(p);
+                if (core_begin_turn(p))
+                        core_choose(p);
+        } while (core_drop_kept(p) || core_review_kept(p));
 }
 
-uint64_t tree_dispatch(Policy *p, uint64_t now_ns) {
-        tree_advance(p, now_ns);
-        tree_refill(p);
-        tree_decide(p);
-        tree_note_contention(p);
-        tree_owe(p);
-        tree_choose_advance(p);
-        tree_report(p);
-        p->wake_ns = tree_next(p);
+uint64_t core_dispatch(Policy *p, uint64_t now_ns) {
+        core_advance(p, now_ns);
+        core_refill(p);
+        (void) core_tick(p);
+        do
+                core_decide(p);
+        while (core_tick(p));
+        core_note_contention(p);
+        core_owe(p);
+        core_choose_advance(p);
+        core_report(p);
+        p->wake_ns = core_next(p);
         return p->wake_ns;
 }

@@ -9,9 +9,10 @@
 #include "drain.h"
 #include "floor.h"
 #include "node.h"
+#include "ordering.h"
 
 /* The n-th that drains, from 0; NULL: there are fewer. */
-static PolicyEntity *tree_drainer(const Policy *p, size_t n) {
+static PolicyEntity *core_drainer(const Policy *p, size_t n) {
         PolicyEntity *e = p->draining;
 
         while (e && n-- > 0)
@@ -41,49 +42,13 @@ void entity_drain_end(PolicyEntity *e) {
         if (!e->draining)
                 return;
 
-        PolicyEntity *next = tree_drainer(p, p->config.concurrency);
+        PolicyEntity *next = core_drainer(p, p->config.concurrency);
         entity_account(e);
         if (next)
                 entity_account(next);
         e->draining = false;
         DL_DELETE2(p->draining, e, draining_prev, draining_next);
         p->n_draining--;
-}
-
-bool entity_has_tail(const PolicyEntity *e) {
-        const Policy *p = e->policy;
-        const PolicyEntity *d = p->draining;
-
-        if (!e->draining)
-                return false;
-        for (size_t n = p->config.concurrency; d && d != e && n > 1; n--)
-                d = d->draining_next;
-        return d == e;
-}
-
-size_t tree_n_blocked(const Policy *p) {
-        size_t n_tails = MIN(p->n_draining, (size_t) p->config.concurrency), n = n_tails;
-        const PolicyEntity *e;
-
-        if (n_tails == 0)
-                return 0;
-        DL_FOREACH2(p->granted, e, granted_next)
-                n += e->ready;
-        return MIN(ns_sub(n, p->config.concurrency), n_tails);
-}
-
-bool entity_is_blocked(const PolicyEntity *e) {
-        size_t n = tree_n_blocked(e->policy);
-        const PolicyEntity *g;
-
-        if (!e->ready || e->grant.verdict != VERDICT_RUN)
-                return false;
-        DL_FOREACH2(e->policy->granted, g, granted_next) {
-                if (n == 0 || g == e)
-                        break;
-                n -= g->ready;
-        }
-        return n > 0;
 }
 
 /* --- who waits to be granted --- */
@@ -124,7 +89,7 @@ void entity_set_awaits_tail(PolicyEntity *e, bool awaits) {
         e->awaits_tail = awaits;
 }
 
-void tree_await_tails(Policy *p) {
+void core_await_tails(Policy *p) {
         size_t places = p->config.concurrency, n = 0;
         const PolicyEntity *d = NULL;
         PolicyEntity *e;
@@ -141,7 +106,7 @@ void tree_await_tails(Policy *p) {
         }
 }
 
-uint64_t tree_next_await_end(const Policy *p) {
+uint64_t core_next_await_end(const Policy *p) {
         const PolicyEntity *e, *d = NULL;
         uint64_t next = NSEC_INFINITY;
         bool any = false;
@@ -168,8 +133,8 @@ static void entity_mark_blocked(PolicyEntity *e, bool blocked) {
                 b->self.blocked += one;
 }
 
-void tree_block(Policy *p) {
-        size_t n = tree_n_blocked(p);
+void core_block(Policy *p) {
+        size_t n = core_n_blocked(p);
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
@@ -185,7 +150,7 @@ void tree_block(Policy *p) {
         }
 }
 
-void tree_unblock(Policy *p) {
+void core_unblock(Policy *p) {
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
@@ -196,17 +161,24 @@ void tree_unblock(Policy *p) {
                         entity_mark_blocked(e, false);
 }
 
+static void entity_charge_tail(PolicyEntity *e, uint64_t ns) {
+        uint64_t slice_ns = e->policy->config.timeslice_ns;
+
+        entity_charge(e, ns);
+        if (core_is_ranked(e->policy))
+                return;
+        fair_queue_charge_tail(&e->branch->fair, &e->fair, ns, slice_ns);
+        for (Branch *b = e->branch; b->parent; b = b->parent)
+                fair_queue_charge_tail(&b->parent->fair, &b->self, ns, slice_ns);
+}
+
 /* A turn of the floor is no part of a share, and nor is its tail. */
-void tree_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
+void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
         PolicyEntity *e = p->draining;
-        uint64_t slice_ns = p->config.timeslice_ns;
 
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next) {
-                if (!e->by_floor) {
-                        fair_queue_charge_tail(&e->branch->fair, &e->fair, ns, slice_ns);
-                        for (Branch *b = e->branch; b->parent; b = b->parent)
-                                fair_queue_charge_tail(&b->parent->fair, &b->self, ns, slice_ns);
-                }
+                if (!e->by_floor)
+                        entity_charge_tail(e, ns);
                 node_charge(e->node, from_ns, ns, e->by_floor ? NODE_OWED : NODE_RAN);
         }
         e = p->draining;
@@ -214,6 +186,6 @@ void tree_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
                 node_check_quotas(e->node);
 }
 
-uint64_t tree_next_drain_end(const Policy *p) {
+uint64_t core_next_drain_end(const Policy *p) {
         return p->draining ? p->draining->drain_until_ns : NSEC_INFINITY;
 }

@@ -37,7 +37,7 @@
  * for those who were stopped.
  */
 
-#include "tree.h"
+#include "core.h"
 
 /* Its grant turns to hold while it is ready, or it is stopped; and its tail is over (or there was none). */
 void entity_drain_begin(PolicyEntity *e);
@@ -48,23 +48,23 @@ bool entity_has_tail(const PolicyEntity *e);
 
 /* Of those chosen, notes who has to wait for tails of equals before he is granted; after those who lost their places
  * are held. */
-void tree_await_tails(Policy *p);
+void core_await_tails(Policy *p);
 
 /* When the first of those tails is waited for no longer; NSEC_INFINITY when nobody waits. */
-uint64_t tree_next_await_end(const Policy *p);
+uint64_t core_next_await_end(const Policy *p);
 
 /* How many of those that are granted and ready wait for tails. They are the first that are ready in Policy.granted. */
-size_t tree_n_blocked(const Policy *p);
+size_t core_n_blocked(const Policy *p);
 bool entity_is_blocked(const PolicyEntity *e);
 
 /* Marks them on the way up, so that fair time passes them over; and takes the marks off. */
-void tree_block(Policy *p);
-void tree_unblock(Policy *p);
+void core_block(Policy *p);
+void core_unblock(Policy *p);
 
 /* The tails used their places from then on, for so long. */
-void tree_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns);
+void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns);
 
 void entity_set_awaits_tail(PolicyEntity *e, bool awaits);
 
 /* When the first tail counts no longer; NSEC_INFINITY when nobody drains. */
-uint64_t tree_next_drain_end(const Policy *p);
+uint64_t core_next_drain_end(const Policy *p);

@@ -186,14 +186,14 @@ void entity_hold_end(PolicyEntity *e) {
         floor_changed(e->floor);
 }
 
-bool tree_has_floor(const Policy *p) {
+bool core_has_floor(const Policy *p) {
         return p->config.starve_ns > 0 && p->config.starve_run_ns > 0;
 }
 
 bool entity_is_starved(const PolicyEntity *e) {
         const Policy *p = e->policy;
 
-        return tree_has_floor(p) && e->ready && e->grant.verdict == VERDICT_HOLD &&
+        return core_has_floor(p) && e->ready && e->grant.verdict == VERDICT_HOLD &&
                         p->now_ns - e->held_since_ns >= p->config.starve_ns;
 }
 

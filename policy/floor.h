@@ -30,7 +30,7 @@
  * the last.
  */
 
-#include "tree.h"
+#include "core.h"
 
 void floor_init(Policy *p);
 
@@ -52,7 +52,7 @@ PolicyEntity *floor_next(Policy *p, uint64_t until_ns);
 void floor_take_turn(PolicyEntity *e);
 
 /* Turns are given at all. */
-bool tree_has_floor(const Policy *p);
+bool core_has_floor(const Policy *p);
 
 /* It is held, and owed a turn. */
 bool entity_is_starved(const PolicyEntity *e);

@@ -8,6 +8,7 @@
 
 #include "keep.h"
 #include "node.h"
+#include "ordering.h"
 
 bool entity_keep_begin(PolicyEntity *e) {
         Policy *p = e->policy;
@@ -34,6 +35,7 @@ void entity_keep_end(PolicyEntity *e) {
         entity_keep_back(e);
         entity_unchoose(e);
         entity_leave(e);
+        entity_dequeue(e);
 }
 
 /* The weights say who loses; among equal ones, so does what it is owed. */
@@ -47,9 +49,24 @@ static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) 
         return e->behind || !fair_queue_is_even(q);
 }
 
+/* Looked at where the order is one: in the turn, or the tier. */
+static bool entity_is_worth_keeping_ranked(PolicyEntity *e) {
+        Policy *p = e->policy;
+        const Branch *b = e->branch;
+
+        while (b->parent && b != p->turn)
+                b = b->parent;
+        if (b->fair.places > 1)
+                return entity_is_first(e, b);
+        return b == p->turn || p->n_ready == 0;
+}
+
 static bool entity_is_worth_keeping(PolicyEntity *e) {
         Policy *p = e->policy;
         const FairNode *n = &e->fair;
+
+        if (core_is_ranked(p))
+                return entity_is_worth_keeping_ranked(e);
 
         for (Branch *b = e->branch; b; n = &b->self, b = b->parent) {
                 if (b->fair.places > n->places)
@@ -62,7 +79,7 @@ static bool entity_is_worth_keeping(PolicyEntity *e) {
 }
 
 /* One that leaves may have been the reason to keep another. */
-bool tree_review_kept(Policy *p) {
+bool core_review_kept(Policy *p) {
         PolicyEntity *e = p->kept;
         bool any = false;
 
@@ -77,7 +94,7 @@ bool tree_review_kept(Policy *p) {
         return any;
 }
 
-bool tree_drop_kept(Policy *p) {
+bool core_drop_kept(Policy *p) {
         PolicyEntity *e, *next;
         bool any = false;
 
@@ -89,19 +106,13 @@ bool tree_drop_kept(Policy *p) {
         return any;
 }
 
-uint64_t tree_next_keep_end(const Policy *p) {
+uint64_t core_next_keep_end(const Policy *p) {
         uint64_t next = NSEC_INFINITY;
         const PolicyEntity *e;
 
-        if (!p->kept || !tree_is_wanted(p))
+        if (!p->kept || !core_is_wanted(p))
                 return NSEC_INFINITY;
         DL_FOREACH2(p->kept, e, kept_next)
                 next = MIN(next, e->kept_until_ns);
         return next;
-}
-
-bool tree_is_wanted(const Policy *p) {
-        uint32_t places = p->root.places + (p->turn ? p->turn->fair.places : 0);
-
-        return places > p->root.n_chosen;
 }

@@ -22,7 +22,7 @@
  * Kept time is no run time: a maximum does not count it. A minimum does, for the node was given the device.
  */
 
-#include "tree.h"
+#include "core.h"
 
 /* It has just become idle: whether it stays in its queue. */
 bool entity_keep_begin(PolicyEntity *e);
@@ -32,13 +32,13 @@ void entity_keep_back(PolicyEntity *e);
 void entity_keep_end(PolicyEntity *e);
 
 /* Those who are out of time, or for whom there is no reason any more, leave. Whether there were any. */
-bool tree_review_kept(Policy *p);
+bool core_review_kept(Policy *p);
 
 /* After choosing: those who lost their places leave. Whether there were any. */
-bool tree_drop_kept(Policy *p);
+bool core_drop_kept(Policy *p);
 
 /* When the first wait ends; NSEC_INFINITY where nobody is kept from the device by any. */
-uint64_t tree_next_keep_end(const Policy *p);
+uint64_t core_next_keep_end(const Policy *p);
 
 /* Somebody could run and has no place. */
-bool tree_is_wanted(const Policy *p);
+bool core_is_wanted(const Policy *p);

@@ -9,6 +9,8 @@
 #include "debt.h"
 #include "floor.h"
 #include "node.h"
+#include "ordering.h"
+#include "rank.h"
 
 /* --- branches --- */
 
@@ -34,10 +36,17 @@ static void node_add_branch(PolicyNode *n, Branch *b) {
                 DL_APPEND(n->branches, b);
 }
 
+static void branch_init_queue(Branch *b) {
+        if (core_is_ranked(b->node->policy))
+                rank_queue_init(&b->fair);
+        else
+                fair_queue_init(&b->fair);
+}
+
 static Branch *tier_root(PolicyNode *n, Tier *t) {
         if (!t->root.node) {
                 t->root = (Branch){.node = n, .tier = t};
-                fair_queue_init(&t->root.fair);
+                branch_init_queue(&t->root);
         }
         return &t->root;
 }
@@ -61,7 +70,7 @@ Branch *branch_get(PolicyNode *n, Tier *t) {
                 return NULL;
         }
         *b = (Branch){.node = n, .tier = t, .parent = parent, .n_refs = 1};
-        fair_queue_init(&b->fair);
+        branch_init_queue(b);
         fair_node_init(&b->self, n->settings.weight);
         b->self.below = &b->fair;
         node_add_branch(n, b);
@@ -81,6 +90,16 @@ static bool branch_is_here(const Branch *b) {
         return b->self.state == FAIR_HERE;
 }
 
+static bool branch_fit_ranked(Branch *b, uint32_t places) {
+        if (places > 0 && branch_is_here(b))
+                return rank_queue_fit(&b->parent->fair, &b->self, places);
+        if (places > 0)
+                rank_queue_join(&b->parent->fair, &b->self, places);
+        else
+                rank_queue_leave(&b->parent->fair, &b->self);
+        return true;
+}
+
 /* Its place in the parent's queue follows from what is below it. Whether anything changed there. */
 static bool branch_fit(Branch *b) {
         uint64_t slice_ns = b->node->policy->config.timeslice_ns;
@@ -88,6 +107,8 @@ static bool branch_fit(Branch *b) {
 
         if (places == 0 && !branch_is_here(b))
                 return false;
+        if (core_is_ranked(b->node->policy))
+                return branch_fit_ranked(b, places);
         if (places == 0)
                 fair_queue_leave(&b->parent->fair, &b->self, slice_ns);
         else if (!branch_is_here(b))
@@ -109,7 +130,7 @@ void branch_changed(Branch *b) {
                 b->counted = b->fair.places;
                 node_set_places(n, places);
                 if (!b->parent) {
-                        tree_note_tier(b->tier);
+                        core_note_tier(b->tier);
                         return;
                 }
                 if (!branch_fit(b))
@@ -205,7 +226,7 @@ uint64_t node_quota_left(PolicyNode *n, uint32_t extra) {
         return left;
 }
 
-void tree_refill(Policy *p) {
+void core_refill(Policy *p) {
         AvlNode *first;
 
         while ((first = avl_first(&p->refills))) {
@@ -224,7 +245,7 @@ void tree_refill(Policy *p) {
         }
 }
 
-uint64_t tree_next_refill(const Policy *p) {
+uint64_t core_next_refill(const Policy *p) {
         const AvlNode *first = avl_first(&p->refills);
 
         return first ? container_of(first, const PolicyNode, refill_order)->refill_ns : NSEC_INFINITY;
@@ -244,7 +265,7 @@ static void node_list_due(PolicyNode *n) {
         }
 }
 
-PolicyNode *tree_first_due(const Policy *p) {
+PolicyNode *core_first_due(const Policy *p) {
         AvlNode *first = avl_first(&p->due);
 
         return first ? container_of(first, PolicyNode, due_order) : NULL;
@@ -311,12 +332,14 @@ void node_configure_turns(PolicyNode *n) {
                         &n->guarantee, n->settings.min, MIN(quantum_ns, p->config.timeslice_ns), p->now_ns);
         node_list_due(n);
         if (p->guaranteed == n && n->settings.min == 0)
-                tree_end_turn(p);
+                core_end_turn(p);
 }
 
 static void node_configure_weight(PolicyNode *n) {
         Branch *b;
 
+        if (core_is_ranked(n->policy))
+                return;
         DL_FOREACH(n->branches, b)
                 if (b->self.weight != n->settings.weight)
                         fair_queue_reweight(&b->parent->fair, &b->self, n->settings.weight);
@@ -359,7 +382,7 @@ static bool due_before(const AvlNode *a, const AvlNode *b) {
         return x->due_ns < y->due_ns || (x->due_ns == y->due_ns && x->id < y->id);
 }
 
-void tree_indices_init(Policy *p) {
+void core_indices_init(Policy *p) {
         p->refills = (Avl){.before = refill_before, .update = avl_ignore};
         p->due = (Avl){.before = due_before, .update = avl_ignore};
 }

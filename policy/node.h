@@ -19,7 +19,7 @@
  * and freed with the last, or when it owes nothing any more: debt.h.
  */
 
-#include "tree.h"
+#include "core.h"
 
 /* The branch of a node in a tier, made with those above when it is not there. NULL: no memory. */
 Branch *branch_get(PolicyNode *n, Tier *t);
@@ -69,15 +69,15 @@ uint64_t node_quota_left(PolicyNode *n, uint32_t extra);
 void node_count_chosen(PolicyNode *n, bool chosen);
 
 /* Nodes go on whose periods have ended. */
-void tree_refill(Policy *p);
+void core_refill(Policy *p);
 
 /* When the next one goes on; NSEC_INFINITY when none is waited for. */
-uint64_t tree_next_refill(const Policy *p);
+uint64_t core_next_refill(const Policy *p);
 
 /* The one that is due first; NULL when none is waited for. */
-PolicyNode *tree_first_due(const Policy *p);
+PolicyNode *core_first_due(const Policy *p);
 
 /* It is owed nothing. */
 void node_forget_due(PolicyNode *n);
 
-void tree_indices_init(Policy *p);
+void core_indices_init(Policy *p);

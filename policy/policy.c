@@ -8,6 +8,7 @@
 
 const PolicyOps *const policy_all[] = {
                 &policy_tree_ops,
+                &policy_hpf_ops,
                 NULL,
 };
 

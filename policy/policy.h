@@ -20,13 +20,17 @@
  * for so much of a period, until the next one begins; its `min` is guaranteed to what is below it as a whole, whatever
  * the priorities and weights, as long as the limits above allow it.
  *
+ * A policy is the core, which is the same for all, and an ordering (order.h), which says of each entity on which level
+ * it is, and who of a level is next. Of `tree` the level is the priority. All entities of one level are a tier.
+ *
  * Contract, checked by the property tests for every policy:
  *   - among READY entities, those with VERDICT_RUN are at most `concurrency` (plus those that the starvation floor lets
- *     in), and never of two priority tiers at once, but for one turn of a node that its minimum is owed;
+ *     in), and never of two tiers at once, but for one turn of a node that its minimum is owed;
  *   - work-conserving: while somebody is ready and not stopped by a maximum, somebody who is ready runs, or the device
  *     is kept for somebody who ran and became idle at most linger_ns ago: from lower tiers, or from others of its own
  *     where their weights differ or it is owed more than a slice (keep.h). Where all weights are equal and nobody is
- *     owed so much, equals are not kept waiting. But who is chosen among equals is granted only when their tails leave
+ *     owed so much, equals are not kept waiting. Where somebody of a higher level has another device, nobody of a
+ *     lower one needs to run on this (outside()). But who is chosen among equals is granted only when their tails leave
  *     him a place, or after POLICY_TAIL_WAIT: until then it is they who have the device (drain.h);
  *   - nobody runs who is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
@@ -62,6 +66,7 @@
 #define POLICY_WEIGHT_MIN       1U
 #define POLICY_WEIGHT_MAX       10000U
 #define POLICY_WEIGHT_DEFAULT   100U
+#define POLICY_LEVEL_NONE       (POLICY_PRIORITY_MIN - 1)
 #define POLICY_ADVANCE_MAX      8U
 #define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
 #define POLICY_MAX_MAX          10000U
@@ -190,9 +195,10 @@ typedef struct PolicyWait {
         void *runner;               /* owner of one of those that run and are ready; NULL: none */
 } PolicyWait;
 
-/* One policy, in one file, as one const table. All entries are mandatory. Functions that return int return 0 or a
- * negative errno; only those can fail, with -ENOMEM (or -EINVAL for a configuration that makes no sense, or for a node
- * too deep). Values out of range are taken for the nearest that is in range. */
+/* One policy, as one const table: DEFINE_POLICY() in core.h makes it from an ordering. All entries are mandatory.
+ * Functions that return int return 0 or a negative errno; only those can fail, with -ENOMEM (or -EINVAL for a
+ * configuration that makes no sense, or for a node too deep). Values out of range are taken for the nearest that is in
+ * range. */
 typedef struct PolicyOps {
         const char *name;
         const char *description; /* one line, for `xschedctl list-policies` */
@@ -226,6 +232,13 @@ typedef struct PolicyOps {
 
         void (*device_usage)(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret);
 
+        /* Of a policy that goes over several devices: the highest level of somebody here who could run, which may be
+         * another after any event and any dispatch, and POLICY_LEVEL_NONE where there is nobody; and that of all the
+         * other devices with this policy. Those below that are held here. Of other policies the first means nothing,
+         * and the second does nothing. */
+        int (*level)(const Policy *p);
+        void (*outside)(Policy *p, int level, uint64_t now_ns);
+
         /* Decide. Returns when to be called again without an event: CLOCK_MONOTONIC ns, NSEC_INFINITY for never (and it
          * is never whenever at most one entity is ready, and nothing lingers or drains: an idle service does not wake
          * up). May be called at any other time, too: what lapses without a wake-up, as a threshold does some time after
@@ -234,6 +247,7 @@ typedef struct PolicyOps {
 } PolicyOps;
 
 extern const PolicyOps policy_tree_ops;
+extern const PolicyOps policy_hpf_ops;
 
 /* NULL-terminated, the default first. */
 extern const PolicyOps *const policy_all[];

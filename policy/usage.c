@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Accounting: whose time it was, entity by entity, and of the device as a whole
+ * Whose the device is, and accounting: whose time it was, entity by entity, and of the device as a whole
  *
  * Those whose time may change its kind without an event of their own are in short lists: the granted, those that drain,
  * the ones that the device is kept for. They are settled at every step of time; all others when their own state
@@ -14,10 +14,56 @@
 #include "keep.h"
 #include "node.h"
 
+/* --- whose the device is --- */
+
+bool entity_has_tail(const PolicyEntity *e) {
+        const Policy *p = e->policy;
+        const PolicyEntity *d = p->draining;
+
+        if (!e->draining)
+                return false;
+        for (size_t n = p->config.concurrency; d && d != e && n > 1; n--)
+                d = d->draining_next;
+        return d == e;
+}
+
+size_t core_n_blocked(const Policy *p) {
+        size_t n_tails = MIN(p->n_draining, (size_t) p->config.concurrency), n = n_tails;
+        const PolicyEntity *e;
+
+        if (n_tails == 0)
+                return 0;
+        DL_FOREACH2(p->granted, e, granted_next)
+                n += e->ready;
+        return MIN(ns_sub(n, p->config.concurrency), n_tails);
+}
+
+bool entity_is_blocked(const PolicyEntity *e) {
+        size_t n = core_n_blocked(e->policy);
+        const PolicyEntity *g;
+
+        if (!e->ready || e->grant.verdict != VERDICT_RUN)
+                return false;
+        DL_FOREACH2(e->policy->granted, g, granted_next) {
+                if (n == 0 || g == e)
+                        break;
+                n -= g->ready;
+        }
+        return n > 0;
+}
+
+bool core_is_wanted(const Policy *p) {
+        uint32_t places = p->root.places + (p->turn ? p->turn->fair.places : 0);
+
+        return places > p->root.n_chosen;
+}
+
+/* --- accounts --- */
+
 static bool entity_is_kept_for(const PolicyEntity *e) {
         const Policy *p = e->policy;
 
-        return (e->kept || (p->lingering && p->linger == e)) && tree_is_wanted(p);
+        return (e->kept || (p->lingering && p->linger == e)) && core_is_wanted(p);
 }
 
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
@@ -49,7 +95,7 @@ void entity_account(PolicyEntity *e) {
         e->accounted_ns = e->policy->now_ns;
 }
 
-static bool tree_is_busy(const Policy *p) {
+static bool core_is_busy(const Policy *p) {
         const PolicyEntity *e;
 
         DL_FOREACH2(p->granted, e, granted_next)
@@ -58,15 +104,15 @@ static bool tree_is_busy(const Policy *p) {
         return p->draining;
 }
 
-PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns) {
+PolicyDeviceUsage core_usage_at(const Policy *p, uint64_t now_ns) {
         PolicyDeviceUsage u = p->usage;
         uint64_t ns = ns_sub(now_ns, p->now_ns);
 
         if (p->n_entities == 0)
                 return u;
-        if (tree_is_busy(p))
+        if (core_is_busy(p))
                 u.busy_ns += ns;
-        else if (tree_is_wanted(p))
+        else if (core_is_wanted(p))
                 u.kept_ns += ns;
         else
                 u.idle_ns += ns;
@@ -79,11 +125,11 @@ static void entity_settle(PolicyEntity *e, uint64_t until_ns) {
 }
 
 /* Who waits to drain is settled when it moves up. */
-void tree_account(Policy *p, uint64_t until_ns) {
+void core_account(Policy *p, uint64_t until_ns) {
         PolicyEntity *e;
         size_t n = p->config.concurrency;
 
-        p->usage = tree_usage_at(p, until_ns);
+        p->usage = core_usage_at(p, until_ns);
         DL_FOREACH2(p->granted, e, granted_next)
                 entity_settle(e, until_ns);
         for (e = p->draining; e && n > 0; e = e->draining_next, n--)

@@ -243,6 +243,13 @@ static void stop(PolicyNode *n, Member *m) {
 }
 
 void naive_join(PolicyNode *n, int tier, Member *m, uint32_t places) {
+        if (n->p->ordering) {
+                m->here = true;
+                m->places = places;
+                if (m->e)
+                        naive_order_joins(m->e);
+                return;
+        }
         m->v = v_of(n, tier) - (uint64_t) m->lag;
         m->remembered = false;
         m->here = true;
@@ -274,6 +281,10 @@ void naive_remember(PolicyNode *n, int tier, Member *m) {
 }
 
 void naive_leave(PolicyNode *n, int tier, Member *m) {
+        if (n->p->ordering) {
+                m->here = false;
+                return;
+        }
         int64_t most = most_lag(n, m), lag = (int64_t) (v_of(n, tier) - m->v);
 
         m->lag = CLAMP(lag, -most_debt(n, m), most);
@@ -283,6 +294,8 @@ void naive_leave(PolicyNode *n, int tier, Member *m) {
 }
 
 void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight) {
+        if (n->p->ordering)
+                return;
         if (m->here) {
                 uint64_t v = v_of(n, tier);
 
@@ -313,6 +326,8 @@ void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns) {
 }
 
 void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns) {
+        if (n->p->ordering)
+                return;
         int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_debt(n, m);
 
         if (m->here) {
@@ -393,6 +408,10 @@ static void choose_here(PolicyNode *n, int tier, uint32_t slots) {
 }
 
 void naive_choose(PolicyNode *n, int tier, uint32_t slots) {
+        if (n->p->ordering) {
+                naive_order_choose(n, tier, slots);
+                return;
+        }
         choose_here(n, tier, slots);
 
         Below r = naive_runners(n, tier);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What the four files of the oracle share: its objects, the fair queues, its nodes, and its floor. A queue is a node in
- * a tier, and nowhere written down: whatever is asked of it is answered by looking at everybody who is in it.
+ * What the five files of the oracle share: its objects, the fair queues, its nodes, its floor, and its orderings. A
+ * queue is a node in a tier, and nowhere written down: whatever is asked of it is answered by looking at everybody who
+ * is in it.
  */
 
 #include "policy/policy.h"
@@ -28,6 +29,8 @@ typedef struct Member {
 
 /* A place on the floor: the way to it from the root, and when it last had a turn. */
 #define NAIVE_FLOORS (POLICY_DEPTH_MAX + 3)
+
+typedef struct NaiveOrdering NaiveOrdering;
 
 typedef struct FloorPath {
         uint64_t node[NAIVE_FLOORS], user[NAIVE_FLOORS];
@@ -64,6 +67,7 @@ struct PolicyEntity {
         int tier;
         uint32_t threshold;
         PolicyParty party;
+        PolicySettings settings;
         Member m;
         bool ready, was_ready, chosen;
         bool kept, behind, draining, by_floor, blocked, awaits;
@@ -74,9 +78,16 @@ struct PolicyEntity {
         size_t n_gaps;
         uint64_t placed, foreseen; /* hundredfold credit for late gaps */
         PolicyGrant grant;
+
+        /* What its ordering says, and what of that is in force. */
+        int level;
+        uint64_t rank, slice, alarm;
+        uint64_t rank_in_force, turn_order, alarm_in_force, alarm_order;
+        uint64_t here_since;
 };
 
 struct Policy {
+        const NaiveOrdering *ordering; /* NULL: the fair queues */
         PolicyConfig config;
         PolicyCallbacks callbacks;
         PolicyEntity **all;
@@ -160,6 +171,7 @@ void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
 void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, bool chosen);
 size_t naive_n_ready(const Policy *p);
 void naive_check_quotas(PolicyEntity *e);
+void naive_change(PolicyEntity *e, PolicyNode *node, int tier); /* to another */
 uint64_t naive_quota_left(const Policy *p); /* until one may be used up by those who run */
 
 /* --- naive-keep.c --- */
@@ -189,6 +201,20 @@ void naive_account_awaiting(Policy *p, uint64_t ns);
 /* When what somebody waits for, granted or not, counts no longer. */
 uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
+
+/* --- naive-order.c; without an ordering they do nothing --- */
+
+void naive_order_begin(PolicyEntity *e);
+void naive_order_told(PolicyEntity *e);
+void naive_order_comes(PolicyEntity *e);
+void naive_order_goes(PolicyEntity *e, bool now);
+void naive_order_joins(PolicyEntity *e);
+void naive_order_ran(PolicyEntity *e, uint64_t ns);
+void naive_order_advance(Policy *p, uint64_t ns);
+bool naive_order_tick(Policy *p);
+uint64_t naive_order_next(const Policy *p);
+void naive_order_choose(PolicyNode *n, int tier, uint32_t slots);
+bool naive_order_is_worth_keeping(const PolicyEntity *e);
 
 /* --- naive-floor.c --- */
 

@@ -73,6 +73,7 @@ void naive_keep_end(PolicyEntity *e) {
         naive_list_due(n, false);
         naive_leave(e->node, e->tier, &e->m);
         naive_fit_up(e->node, e->tier);
+        naive_order_goes(e, false);
 }
 
 size_t naive_n_ready(const Policy *p) {
@@ -87,6 +88,8 @@ static bool is_worth_keeping(PolicyEntity *e) {
         const Policy *p = e->p;
         const Member *m = &e->m;
 
+        if (p->ordering)
+                return naive_order_is_worth_keeping(e);
         for (PolicyNode *n = e->node; n; m = &n->in[e->tier], n = n->parent) {
                 if (naive_places(n, e->tier) > m->places) {
                         int64_t lag = naive_lag(n, e->tier, m);
@@ -280,6 +283,7 @@ void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns) {
 
         for (uint32_t i = 0; i < p->config.concurrency && (e = naive_next_drainer(p, e)); i++) {
                 if (!e->by_floor) {
+                        naive_order_ran(e, ns);
                         naive_charge_tail(e->node, e->tier, &e->m, ns);
                         for (PolicyNode *n = e->node; n->parent; n = n->parent)
                                 naive_charge_tail(n->parent, e->tier, &n->in[e->tier], ns);

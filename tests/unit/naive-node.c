@@ -398,3 +398,36 @@ PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s) {
         naive_set_node(n, s);
         return n;
 }
+
+/* --- where an entity is --- */
+
+void naive_change(PolicyEntity *e, PolicyNode *node, int tier) {
+        Policy *p = e->p;
+        bool ready = e->ready;
+
+        naive_keep_end(e);
+        e->chosen = false;
+        FOR_EACH_NODE(p, n)
+        naive_list_due(n, false);
+        if (ready) {
+                naive_leave(e->node, e->tier, &e->m);
+                naive_fit_up(e->node, e->tier);
+        }
+        bool remembered = e->m.remembered;
+        e->m.remembered = false;
+        if (node != e->node && ready && e->grant.verdict == VERDICT_HOLD) {
+                e->held_order = p->order++;
+                e->held_since = p->now;
+        }
+        e->node = node;
+        e->tier = tier;
+        naive_floor_note(e);
+        if (remembered)
+                naive_remember(node, tier, &e->m);
+        if (ready) {
+                naive_join(node, tier, &e->m, 1);
+                naive_fit_up(node, tier);
+        } else
+                e->idle_order = p->order++;
+        naive_forget_unused(p);
+}

@@ -12,7 +12,7 @@
 
 #include "policy-harness.h"
 #include "policy-naive.h"
-#include "policy/tree.h"
+#include "policy/core.h"
 
 HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s) {
         HarnessNode *n = calloc(1, sizeof(*n));

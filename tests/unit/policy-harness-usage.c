@@ -115,3 +115,21 @@ void harness_check_usage(const Harness *h) {
         if (h->config.linger_ns == 0 && !h->reconfigured)
                 CHECK(h, kept_ns == 0);
 }
+
+void harness_pass(Harness *h, uint64_t ns) {
+        if (h->now_ns + ns > h->wake_ns)
+                h->late = true;
+        harness_account(h, ns);
+        h->now_ns += ns;
+}
+
+void harness_run(Harness *h, uint64_t ns) {
+        uint64_t end = h->now_ns + ns;
+
+        while (h->wake_ns < end) {
+                harness_pass(h, ns_sub(h->wake_ns, h->now_ns));
+                harness_dispatch(h);
+        }
+        harness_pass(h, end - h->now_ns);
+        harness_dispatch(h);
+}

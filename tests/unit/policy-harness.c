@@ -68,10 +68,19 @@ static void harness_on_oracle_grant(void *owner, const PolicyGrant *g, void *use
 }
 
 Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed) {
+        return harness_new_policy(&policy_tree_ops, config, with_oracle, seed);
+}
+
+int job_level(const Job *j) {
+        return j->h->oracle ? naive_level(j->twin) : j->settings.priority;
+}
+
+Harness *harness_new_policy(
+                const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed) {
         Harness *h = calloc(1, sizeof(*h));
 
         assert_non_null(h);
-        h->ops = &policy_tree_ops;
+        h->ops = ops;
         h->config = *config;
         h->seed = seed;
         h->now_ns = NSEC_PER_SEC;
@@ -85,6 +94,8 @@ Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed
                                                                  .userdata = h},
                                                  &h->oracle),
                                 0);
+        if (h->oracle)
+                naive_set_ordering(h->oracle, ops->name);
         return h;
 }
 
@@ -266,24 +277,6 @@ void harness_configure(Harness *h, const PolicyConfig *config) {
         h->config = *config;
 }
 
-void harness_pass(Harness *h, uint64_t ns) {
-        if (h->now_ns + ns > h->wake_ns)
-                h->late = true;
-        harness_account(h, ns);
-        h->now_ns += ns;
-}
-
-void harness_run(Harness *h, uint64_t ns) {
-        uint64_t end = h->now_ns + ns;
-
-        while (h->wake_ns < end) {
-                harness_pass(h, ns_sub(h->wake_ns, h->now_ns));
-                harness_dispatch(h);
-        }
-        harness_pass(h, end - h->now_ns);
-        harness_dispatch(h);
-}
-
 /* --- the contract --- */
 
 static int highest_priority(const Harness *h, bool ready_only) {
@@ -291,7 +284,7 @@ static int highest_priority(const Harness *h, bool ready_only) {
 
         for (size_t i = 0; i < h->n; i++)
                 if (job_counts(h->jobs[i]) || !ready_only)
-                        best = MAX(best, h->jobs[i]->settings.priority);
+                        best = MAX(best, job_level(h->jobs[i]));
         return best;
 }
 
@@ -299,7 +292,7 @@ static size_t count_ready(const Harness *h, int priority, bool running_only) {
         size_t n = 0;
 
         for (size_t i = 0; i < h->n; i++)
-                n += job_counts(h->jobs[i]) && h->jobs[i]->settings.priority == priority &&
+                n += job_counts(h->jobs[i]) && job_level(h->jobs[i]) == priority &&
                                 (!running_only || job_runs(h->jobs[i]));
         return n;
 }
@@ -315,7 +308,7 @@ static size_t count_kept(const Harness *h, int priority, bool above) {
         size_t n = 0;
 
         for (size_t i = 0; i < h->n; i++) {
-                int p = h->jobs[i]->settings.priority;
+                int p = job_level(h->jobs[i]);
 
                 n += may_be_kept(h, h->jobs[i]) && (above ? p > priority : p == priority);
         }
@@ -345,7 +338,7 @@ static const Job *find_guaranteed(const Harness *h, int top) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (job_runs(j) && job_is_guaranteed(j) && (j->settings.priority < top) &&
+                if (job_runs(j) && job_is_guaranteed(j) && (job_level(j) < top) &&
                                 j->waited_ns < h->config.starve_ns)
                         return j;
         }
@@ -361,8 +354,7 @@ static void check_running(Harness *h) {
 
         for (size_t i = 0; i < h->n; i++) {
                 h->seen.n_stopped += h->jobs[i]->ready && !job_counts(h->jobs[i]);
-                if (job_runs(h->jobs[i]) && h->jobs[i]->settings.priority < top &&
-                                h->jobs[i] != guaranteed) {
+                if (job_runs(h->jobs[i]) && job_level(h->jobs[i]) < top && h->jobs[i] != guaranteed) {
                         n_owed++;
                         if (!minima)
                                 check_owed(h, h->jobs[i]);
@@ -446,14 +438,14 @@ static void check_idle(Harness *h) {
                         continue;
                 CHECK(h, j->drain_order == 0 || j->grant.verdict == VERDICT_HOLD);
                 n_tails += j->drain_order > 0;
-                if (j->settings.priority == highest) {
+                if (job_level(j) == highest) {
                         n_idle++;
                         n_advanced += j->grant.verdict == VERDICT_RUN;
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
                         CHECK(h,
-                                        nobody_ready || j->settings.priority > top || may_be_kept(h, j) ||
+                                        nobody_ready || job_level(j) > top || may_be_kept(h, j) ||
                                                         harness_has(h, true));
                 }
         }
@@ -474,7 +466,7 @@ static void check_thresholds(Harness *h) {
         bool minima = harness_has(h, false), maxima = harness_has(h, true);
 
         for (size_t i = 0; i < h->n; i++)
-                n_highest += h->jobs[i]->settings.priority == highest;
+                n_highest += job_level(h->jobs[i]) == highest;
 
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
@@ -483,7 +475,7 @@ static void check_thresholds(Harness *h) {
                 if (j->grant.verdict == VERDICT_HOLD)
                         continue;
                 CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
-                if (j->settings.priority < highest || job_is_limited(j) || (minima && h->n > 1))
+                if (job_level(j) < highest || job_is_limited(j) || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
                 else if (maxima)
                         continue; /* who contends depends on who is stopped */

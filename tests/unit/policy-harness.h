@@ -122,6 +122,8 @@ struct Harness {
 };
 
 Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed);
+Harness *harness_new_policy(
+                const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed);
 Harness *harness_free(Harness *h);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Harness *, harness_free)
 
@@ -172,6 +174,9 @@ void harness_run(Harness *h, uint64_t ns);
 static inline bool job_runs(const Job *j) {
         return j->ready && j->grant.verdict == VERDICT_RUN;
 }
+
+/* Only those of the highest level run: its priority, or what the oracle says of other orderings. */
+int job_level(const Job *j);
 
 /* Fails the test, with the seed, unless `ok`. */
 void harness_check(const Harness *h, bool ok, const char *what, int line);

@@ -26,7 +26,7 @@ static PolicyEntity *next_chosen(const Policy *p, const PolicyEntity *after) {
 
 #define FOR_EACH_CHOSEN(p, e) for (PolicyEntity *e = next_chosen(p, NULL); e; e = next_chosen(p, e))
 
-static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
+static void charge_queues(Policy *p, uint64_t ns) {
         if (p->active >= 0)
                 naive_advance(&p->root, p->active, p->slots, ns);
         if (p->guaranteed) {
@@ -38,6 +38,13 @@ static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
                                 naive_charge(n->parent, p->turn, &n->in[p->turn], ns);
                 }
         }
+}
+
+static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
+        if (p->ordering)
+                naive_order_advance(p, ns);
+        else
+                charge_queues(p, ns);
         naive_charge_tails(p, from, ns);
         FOR_EACH_CHOSEN(p, e)
         if (!e->blocked) {
@@ -266,12 +273,16 @@ static uint64_t next_time(Policy *p) {
         next = MIN(next, t);
         t = naive_next_tail_end(p);
         next = MIN(next, t);
-        if (p->active >= 0) {
+        if (p->ordering) {
+                t = naive_order_next(p);
+                next = MIN(next, t);
+        }
+        if (p->active >= 0 && !p->ordering) {
                 t = ns_add(p->now, naive_left(&p->root, p->active, p->slots));
                 next = MIN(next, t);
         }
         if (p->guaranteed) {
-                t = ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
+                t = p->ordering ? NSEC_INFINITY : ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
                 next = MIN(next, t);
                 next = MIN(next, p->turn_until);
         } else if (due && due->due > p->now)
@@ -291,9 +302,7 @@ static uint64_t next_time(Policy *p) {
         return next;
 }
 
-static uint64_t naive_dispatch(Policy *p, uint64_t now) {
-        advance(p, now);
-        refill(p);
+static void decide(Policy *p) {
         (void) naive_review_kept(p);
         do {
                 naive_continue_turn(p);
@@ -301,6 +310,15 @@ static uint64_t naive_dispatch(Policy *p, uint64_t now) {
                 if (naive_begin_turn(p))
                         choose(p);
         } while (naive_drop_kept(p) || naive_review_kept(p));
+}
+
+static uint64_t naive_dispatch(Policy *p, uint64_t now) {
+        advance(p, now);
+        refill(p);
+        (void) naive_order_tick(p);
+        do
+                decide(p);
+        while (naive_order_tick(p));
         note_contention(p);
         owe(p);
         report_all(p);
@@ -326,7 +344,9 @@ static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const Poli
         e->p = p;
         e->owner = owner;
         e->node = node_of(p, node);
-        e->tier = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
+        e->settings = *s;
+        e->settings.priority = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX);
+        naive_order_begin(e);
         e->m.e = e;
         e->m.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         e->threshold = s->threshold;
@@ -345,6 +365,8 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         advance(p, now);
         if (e->ready)
                 return;
+        if (!e->kept)
+                naive_order_comes(e);
         e->ready = true;
         p->last = NULL;
         p->linger = p->linger == e ? NULL : p->linger;
@@ -367,6 +389,20 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         e->kept = false;
 }
 
+static void note_last(PolicyEntity *e) {
+        Policy *p = e->p;
+        uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
+        bool better = p->linger && p->now < p->linger_until &&
+                        (p->linger->tier > e->tier ||
+                                        (p->linger->tier == e->tier && p->linger_until >= until));
+
+        p->last = e;
+        if (until > p->now && !better) {
+                p->linger = e;
+                p->linger_until = until;
+        }
+}
+
 static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
         Policy *p = e->p;
 
@@ -384,19 +420,10 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
                 naive_leave(e->node, e->tier, &e->m);
                 naive_fit_up(e->node, e->tier);
         }
-        if (e->grant.verdict == VERDICT_HOLD)
-                return;
-
-        uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
-        bool better = p->linger && p->now < p->linger_until &&
-                        (p->linger->tier > e->tier ||
-                                        (p->linger->tier == e->tier && p->linger_until >= until));
-
-        p->last = e;
-        if (until > p->now && !better) {
-                p->linger = e;
-                p->linger_until = until;
-        }
+        if (e->grant.verdict == VERDICT_RUN)
+                note_last(e);
+        if (!e->kept)
+                naive_order_goes(e, true);
 }
 
 static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
@@ -415,39 +442,7 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
         return NULL;
 }
 
-static void change(PolicyEntity *e, PolicyNode *node, int tier) {
-        Policy *p = e->p;
-        bool ready = e->ready;
-
-        naive_keep_end(e);
-        e->chosen = false;
-        FOR_EACH_NODE(p, n)
-        naive_list_due(n, false);
-        if (ready) {
-                naive_leave(e->node, e->tier, &e->m);
-                naive_fit_up(e->node, e->tier);
-        }
-        bool remembered = e->m.remembered;
-        e->m.remembered = false;
-        if (node != e->node && ready && e->grant.verdict == VERDICT_HOLD) {
-                e->held_order = p->order++;
-                e->held_since = p->now;
-        }
-        e->node = node;
-        e->tier = tier;
-        naive_floor_note(e);
-        if (remembered)
-                naive_remember(node, tier, &e->m);
-        if (ready) {
-                naive_join(node, tier, &e->m, 1);
-                naive_fit_up(node, tier);
-        } else
-                e->idle_order = p->order++;
-        naive_forget_unused(p);
-}
-
 static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now) {
-        int tier = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
         uint32_t weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
 
         advance(e->p, now);
@@ -455,15 +450,16 @@ static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uin
         naive_floor_change(e, &s->party);
         if (weight != e->m.weight)
                 naive_reweight(e->node, e->tier, &e->m, weight);
-        if (tier != e->tier)
-                change(e, e->node, tier);
+        e->settings = *s;
+        e->settings.priority = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX);
+        naive_order_told(e);
 }
 
 static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
         advance(e->p, now);
         to = node_of(e->p, to);
         if (to != e->node)
-                change(e, to, e->tier);
+                naive_change(e, to, e->tier);
         return 0;
 }
 

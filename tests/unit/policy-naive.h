@@ -10,3 +10,9 @@
 #include "policy/policy.h"
 
 extern const PolicyOps policy_naive_ops;
+
+/* The ordering of the policy of that name (naive-order.c); that of the tree where there is none. Before any entity. */
+void naive_set_ordering(Policy *p, const char *name);
+
+/* Only those of the highest level run. */
+int naive_level(const PolicyEntity *e);

@@ -2,22 +2,24 @@
 #pragma once
 
 /*
- * What the files of the tree policy share: its objects. The decisions, and why they are right, stand in choose.c; what
- * a node is, in node.h; the events in tree.c.
+ * What every policy has, whatever its ordering (order.h) is: the objects that the files of the core share. The
+ * decisions, and why they are right, stand in choose.c; what a node is, in node.h; the events in core.c; what becomes
+ * of the words of an ordering, in ordering.h.
  */
 
 #include "fair.h"
 #include "gaps.h"
 #include "guarantee.h"
+#include "order.h"
 #include "patience.h"
 #include "policy.h"
 #include "quota.h"
 
-#define TREE_TIERS     ((size_t) (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1))
-#define TREE_WORD_BITS 64U
+#define CORE_TIERS     ((size_t) (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1))
+#define CORE_WORD_BITS 64U
 
 /* Equals that contended this short a time ago are expected to contend again: their thresholds stay. */
-#define TREE_RECENT_NS (100 * NSEC_PER_MSEC)
+#define CORE_RECENT_NS (100 * NSEC_PER_MSEC)
 
 typedef struct Branch Branch;
 typedef struct Floor Floor;
@@ -101,7 +103,7 @@ struct Tier {
 
 /* Tiers by number, 0 the lowest priority. */
 typedef struct TierSet {
-        uint64_t words[(TREE_TIERS + TREE_WORD_BITS - 1) / TREE_WORD_BITS];
+        uint64_t words[(CORE_TIERS + CORE_WORD_BITS - 1) / CORE_WORD_BITS];
 } TierSet;
 
 struct PolicyEntity {
@@ -112,6 +114,10 @@ struct PolicyEntity {
         Branch *branch;
         Floor *floor;
         FairNode fair;
+        OrderEntity order;
+        AvlNode alarm_order; /* its alarm is set, */
+        uint64_t alarm_ns;   /* NSEC_INFINITY: it is not */
+        uint64_t alarm_seq;
 
         bool ready;
         bool chosen;       /* by the last dispatch, and ready since */
@@ -127,7 +133,7 @@ struct PolicyEntity {
         bool draining; /* what it launched before it was held, or stopped, may run on: drain.h */
         uint64_t drain_until_ns;
         bool by_floor; /* it was let go by a turn of the floor */
-        bool blocked;  /* marked by tree_block() */
+        bool blocked;  /* marked by core_block() */
         PolicyEntity *draining_prev, *draining_next;
 
         bool held; /* ready with VERDICT_HOLD, and on the floor's list */
@@ -146,6 +152,13 @@ struct PolicyEntity {
 };
 
 struct Policy {
+        const OrderOps *ordering;
+        Order order;
+        uint64_t rank_seq; /* order among those of one rank */
+        Avl alarms;
+        uint64_t alarm_seq;
+        int outside_level; /* on other devices: PolicyOps.outside() */
+
         PolicyConfig config;
         PolicyCallbacks callbacks;
         uint64_t now_ns;
@@ -153,7 +166,7 @@ struct Policy {
         PolicyDeviceUsage usage; /* up to now_ns */
 
         PolicyNode root;
-        Tier *tiers; /* TREE_TIERS of them; those that are in use have memory, by pages */
+        Tier *tiers; /* CORE_TIERS of them; those that are in use have memory, by pages */
         TierSet registered, with_places;
         size_t n_entities, n_ready;
         PolicyNode *guarantees; /* nodes with a minimum */
@@ -194,22 +207,22 @@ struct Policy {
         bool lingering; /* the device is being kept for it */
 };
 
-static inline Tier *tree_tier(Policy *p, int priority) {
+static inline Tier *core_tier(Policy *p, int priority) {
         return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
 }
 
 /* NULL when the set is empty. */
-Tier *tree_highest(Policy *p, const TierSet *s);
+Tier *core_highest(const Policy *p, const TierSet *s);
 
 /* After the counts of a tier changed. */
-void tree_note_tier(Tier *t);
+void core_note_tier(Tier *t);
 
 /* --- choose.c --- */
 
 /* Everything up to now happened under the verdicts of the last dispatch. */
-void tree_advance(Policy *p, uint64_t now_ns);
+void core_advance(Policy *p, uint64_t now_ns);
 
-uint64_t tree_dispatch(Policy *p, uint64_t now_ns);
+uint64_t core_dispatch(Policy *p, uint64_t now_ns);
 
 /* --- usage.c --- */
 
@@ -218,21 +231,81 @@ void entity_account(PolicyEntity *e);
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
 
 /* What the device's time comes to at any time. */
-PolicyDeviceUsage tree_usage_at(const Policy *p, uint64_t now_ns);
+PolicyDeviceUsage core_usage_at(const Policy *p, uint64_t now_ns);
 
 /* Everything up to then is accounted, under what holds now. */
-void tree_account(Policy *p, uint64_t until_ns);
+void core_account(Policy *p, uint64_t until_ns);
 
-/* --- tree.c --- */
+/* --- core.c --- */
 
-/* Into the fair queues, and out of them. */
+/* Into the queues, and out of them. */
 void entity_join(PolicyEntity *e);
 void entity_leave(PolicyEntity *e);
 
+/* Takes the reference to the branch. What it is owed in fair time goes with it. */
+void entity_change_branch(PolicyEntity *e, Branch *to);
+
 /* --- choose.c again --- */
 
-/* It is not chosen any more. */
+/* It is chosen, after those who are; it is not any more. */
+void entity_choose(PolicyEntity *e);
 void entity_unchoose(PolicyEntity *e);
 
 /* The turn, if there is one, ends. */
-void tree_end_turn(Policy *p);
+void core_end_turn(Policy *p);
+
+/* --- the table of a policy, but for its name and its ordering --- */
+
+int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks,
+                Policy **ret);
+Policy *core_free(Policy *p);
+int core_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns);
+int core_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
+                PolicyNode **ret);
+PolicyNode *core_node_free(PolicyNode *n, uint64_t now_ns);
+void core_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns);
+int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
+                PolicyEntity **ret);
+PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns);
+void core_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns);
+int core_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns);
+void core_entity_ready(PolicyEntity *e, uint64_t now_ns);
+void core_entity_idle(PolicyEntity *e, uint64_t now_ns);
+void core_entity_drained(PolicyEntity *e, uint64_t now_ns);
+void core_entity_tail(PolicyEntity *e, uint64_t now_ns);
+void core_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
+bool core_entity_wait(const PolicyEntity *e, PolicyWait *ret);
+void core_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret);
+int core_level(const Policy *p);
+void core_outside(Policy *p, int level, uint64_t now_ns);
+
+#define DEFINE_POLICY(name_, description_, ...)                                                             \
+        static const OrderOps name_##_order = {__VA_ARGS__};                                                \
+        static int name_##_new(                                                                             \
+                        const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {       \
+                return core_new(&name_##_order, config, callbacks, ret);                                    \
+        }                                                                                                   \
+        const PolicyOps policy_##name_##_ops = {                                                            \
+                        .name = #name_,                                                                     \
+                        .description = description_,                                                        \
+                        .new = name_##_new,                                                                 \
+                        .free = core_free,                                                                  \
+                        .configure = core_configure,                                                        \
+                        .node_new = core_node_new,                                                          \
+                        .node_free = core_node_free,                                                        \
+                        .node_configure = core_node_configure,                                              \
+                        .entity_new = core_entity_new,                                                      \
+                        .entity_free = core_entity_free,                                                    \
+                        .entity_configure = core_entity_configure,                                          \
+                        .entity_move = core_entity_move,                                                    \
+                        .entity_ready = core_entity_ready,                                                  \
+                        .entity_idle = core_entity_idle,                                                    \
+                        .entity_drained = core_entity_drained,                                              \
+                        .entity_tail = core_entity_tail,                                                    \
+                        .entity_usage = core_entity_usage,                                                  \
+                        .entity_wait = core_entity_wait,                                                    \
+                        .device_usage = core_device_usage,                                                  \
+                        .level = core_level,                                                                \
+                        .outside = core_outside,                                                            \
+                        .dispatch = core_dispatch,                                                          \
+        }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Queues by rank; what they are stands in rank.h.
+ */
+
+#include "rank.h"
+#include "common/macro.h"
+
+static FairNode *node_of(AvlNode *n) {
+        return n ? container_of(n, FairNode, order) : NULL;
+}
+
+static bool is_before(const FairNode *x, const FairNode *y) {
+        return x->vtime < y->vtime || (x->vtime == y->vtime && x->seq < y->seq);
+}
+
+static bool rank_before(const AvlNode *a, const AvlNode *b) {
+        return is_before(container_of(a, FairNode, order), container_of(b, FairNode, order));
+}
+
+static void rank_update(AvlNode *n) {
+}
+
+void rank_queue_init(FairQueue *q) {
+        *q = (FairQueue){.waiting = {.before = rank_before, .update = rank_update}};
+}
+
+/* What is below has somebody: else it is not here. */
+static void take_rank(FairNode *n) {
+        const FairNode *first = n->below ? node_of(avl_first(&n->below->waiting)) : NULL;
+
+        if (!first)
+                return;
+        n->vtime = first->vtime;
+        n->seq = first->seq;
+}
+
+void rank_queue_join(FairQueue *q, FairNode *n, uint32_t places) {
+        n->state = FAIR_HERE;
+        n->places = places;
+        q->places += places;
+        q->n_here++;
+        take_rank(n);
+        avl_insert(&q->waiting, &n->order);
+}
+
+void rank_queue_leave(FairQueue *q, FairNode *n) {
+        n->state = FAIR_AWAY;
+        q->places -= n->places;
+        q->n_here--;
+        avl_remove(&q->waiting, &n->order);
+}
+
+void rank_queue_put(FairQueue *q, FairNode *n, uint64_t rank, uint64_t seq) {
+        avl_remove(&q->waiting, &n->order);
+        n->vtime = rank;
+        n->seq = seq;
+        avl_insert(&q->waiting, &n->order);
+}
+
+bool rank_queue_fit(FairQueue *q, FairNode *n, uint32_t places) {
+        const FairNode before = *n;
+
+        avl_remove(&q->waiting, &n->order);
+        q->places += places - n->places;
+        n->places = places;
+        take_rank(n);
+        avl_insert(&q->waiting, &n->order);
+        return n->places != before.places || n->vtime != before.vtime || n->seq != before.seq;
+}
+
+/* The first right in the queue whose own rank is after that; `last` NULL: the first. */
+static FairNode *first_after(const FairQueue *q, const FairNode *last) {
+        FairNode *n = node_of(q->waiting.root), *first = NULL;
+
+        while (n) {
+                bool after = !last || is_before(last, n);
+
+                first = after ? n : first;
+                n = node_of(after ? n->order.left : n->order.right);
+        }
+        return first;
+}
+
+/* As deep as the tree, POLICY_DEPTH_MAX. */
+static FairNode *first_below(FairNode *n) {
+        while (n && n->below)
+                n = first_after(n->below, NULL);
+        return n;
+}
+
+/* Of a queue below whose first is not after `last` another may be; those are as many as were found already, at most. */
+FairNode *rank_queue_next(const FairQueue *q, const FairNode *last) {
+        FairNode *best = first_below(first_after(q, last)), *n = NULL;
+
+        if (!last)
+                return best;
+        while ((n = first_after(q, n)) && !is_before(last, n)) {
+                FairNode *below = n->below ? rank_queue_next(n->below, last) : NULL;
+
+                if (below && (!best || is_before(below, best)))
+                        best = below;
+        }
+        return best;
+}
