@@ -45,7 +45,7 @@
 #define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
 #define DOUBT_MAX        8U                    /* as many samples as a mean is made of */
 #define SPINS_PER_LOOK   32U
-#define UNBOUND_LOOK     64U /* unbounded queues are looked at when this many are in flight */
+#define UNBOUND_LOOK     64U /* unbounded queues are looked at whenever so many more are in flight */
 
 void opencl_bound_progress(OpenclQueue *q) {
         atomic_fetch_add(&q->progress, 1);
@@ -216,10 +216,11 @@ bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
         opencl_tail_close_held(q);
         if (looks_at_gate(q))
                 return true;
-        if (n < (limit ?: UNBOUND_LOOK))
+        if (n < (limit ?: atomic_load_explicit(&q->look_at, memory_order_relaxed) + UNBOUND_LOOK))
                 return false;
 
         opencl_harvest_some(q);
+        atomic_store_explicit(&q->look_at, atomic_load(&q->n_tracked), memory_order_relaxed);
         uint32_t bound = bound_now(q, kind);
         return bound != 0 && atomic_load(&q->n_tracked) >= bound;
 }

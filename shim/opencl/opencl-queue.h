@@ -123,6 +123,8 @@ struct OpenclQueue {
         _Atomic uint32_t keep;  /* bound waiters: how many may stay in flight */
         _Atomic uint32_t grace; /* doublings of the bound, after waits that led nowhere */
         _Atomic uint32_t doubt; /* bound waiters: so many sleeps are to be short */
+        _Atomic uint32_t
+                        look_at; /* so many were in flight when a launch looked last; 0: it was idle since */
 
         OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */
         OpenclSentinel *wake; /* for a bound waiter, on the launch that it waits for */

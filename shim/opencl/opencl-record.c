@@ -55,6 +55,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                 opencl_tail_note_begin(q, t->start_ns);
                 q->started_ns = t->start_ns;
                 atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
+                atomic_store_explicit(&q->look_at, 0, memory_order_relaxed);
         }
         q->tracked[q->n++] = (OpenclTracked){
                         .event = event,

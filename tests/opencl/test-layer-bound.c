@@ -188,6 +188,22 @@ static void test_callback_never_waits(void **state) {
         release(q);
 }
 
+/* However many are in flight, a launch in sixty-four asks what is over; and does so as soon after a rest as before. */
+static void test_unbounded_looks(void **state) {
+        cl_command_queue q = queue(0);
+
+        library.track = true;
+        for (int i = 0; i < 2; i++) {
+                int before = sim.n.queries;
+
+                launches(q, 1000);
+                assert_in_range(sim.n.queries - before, 10, 40);
+                finish(q);
+        }
+        assert_int_equal(library.completed, 2000);
+        release(q);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
@@ -198,6 +214,7 @@ int main(void) {
                         T(test_other_queue),
                         T(test_gives_up),
                         T(test_callback_never_waits),
+                        T(test_unbounded_looks),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }
