@@ -24,7 +24,7 @@ import sys
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
 # Those of HACKING.md. A suite without a test would be missed by nobody else.
-SUITES = {"unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "vm"}
+SUITES = {"unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "slurm", "vm"}
 GONE = re.compile(r"no longer in the archive: ([^\s'\"]+)")
 
 # What says in the middle of an output why a test failed: cmocka, TAP, unittest, the sanitizers.

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["SOURCE_DIR"])
-SUITES = ("unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "vm")
+SUITES = ("unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "slurm", "vm")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "CI"}
 
 

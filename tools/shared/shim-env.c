@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/macro.h"
+#include "common/shim-list.h"
 #include "config.h"
 #include "tools/shared/shim-env.h"
 
@@ -90,49 +91,13 @@ int find_opencl_layer(char **ret) {
         return find_file("shim/" LAYER_NAME, XSCHED_PKGLIBDIR "/" LAYER_NAME, ret);
 }
 
-const char *shim_list_find(const char *list, const char *path) {
-        const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-        size_t n_name = strlen(name);
-
-        for (const char *p = strempty(list); *p;) {
-                size_t n = strcspn(p, ": ");
-
-                if (n >= n_name && strncmp(p + n - n_name, name, n_name) == 0 &&
-                                (n == n_name || p[n - n_name - 1] == '/'))
-                        return p;
-                p += n + (p[n] != '\0');
-        }
-        return NULL;
-}
-
-/* The list without the entries that shim_list_find() would find. */
-static char *list_without(const char *list, const char *path) {
-        char *out = strdup(strempty(list));
-        const char *entry;
-
-        while (out && (entry = shim_list_find(out, path))) {
-                char *e = out + (entry - out);
-                size_t n = strcspn(e, ": ");
-
-                if (e[n] != '\0')
-                        n++;
-                else if (e > out) /* the last one takes the separator before it along */
-                        e--, n++;
-                memmove(e, e + n, strlen(e + n) + 1);
-        }
-        return out;
-}
-
-/* Puts `path` into the list `variable`, in front of what is there already and in place of another copy of it: two
- * copies would make one process two clients. */
+/* Puts `path` into the list `variable`. */
 static int list_setenv(const char *variable, const char *path) {
-        _cleanup_free_ char *rest = NULL, *value = NULL;
+        _cleanup_free_ char *value = NULL;
 
-        if (path[strcspn(path, ": ")] != '\0')
-                return -EINVAL;
-        rest = list_without(getenv(variable), path);
-        if (!rest || asprintf(&value, "%s%s%s", path, isempty(rest) ? "" : ":", rest) < 0)
-                return -ENOMEM;
+        int r = shim_list_prepend(getenv(variable), path, &value);
+        if (r < 0)
+                return r;
         return setenv(variable, value, 1) < 0 ? negative_errno() : 0;
 }
 

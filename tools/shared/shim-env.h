@@ -46,7 +46,3 @@ int shim_setenv(ShimMode mode);
 /* Puts the directory that this program lies in into PATH, in front, unless it is there: the other tools lie beside
  * it. */
 int tools_setenv(void);
-
-/* Is `path`, or another file of the same name, named in a list of this kind? Returns a pointer into the list, or
- * NULL. */
-const char *shim_list_find(const char *list, const char *path);

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "common/opencl-mark-name.h"
+#include "common/shim-list.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/shim-env.h"
 #include "tools/shared/table.h"

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the administrator has said: the arguments of the plugin's line in plugstack.conf
+ *
+ *     partition.NAME=CLASS    jobs of this partition are of the class
+ *     qos.NAME=CLASS          jobs of this QOS are; stands above their partition
+ *     class=CLASS             all others are
+ *     min=PERCENT             up to which --gpu-min= may be asked for; without it, not at all
+ *     shim=no                 the shim is not put into the environment of jobs
+ *
+ * Of several that say the same, the last counts. Pure: no Slurm, no files.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAPPING_CLASS_MAX 64U
+
+bool mapping_is_valid(const char *argument);
+
+/* Whether the class depends on what only the controller knows. */
+bool mapping_asks_controller(int n, char *arguments[]);
+
+/* NULL when nothing is said. `partition` and `qos` are NULL where they are not known. */
+const char *mapping_class(int n, char *arguments[], const char *partition, const char *qos);
+
+int64_t mapping_min(int n, char *arguments[]);
+bool mapping_shim(int n, char *arguments[]);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The cgroups of a job
+ */
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+
+#include "common/macro.h"
+#include "place.h"
+
+#define KEY_MAX 64U
+
+/* The line of the unified hierarchy, without what stands before its path; where it ends goes to *ret_n. */
+static const char *unified_path(const char *text, size_t *ret_n) {
+        for (const char *line = text; *line;) {
+                size_t n = strcspn(line, "\n");
+                const char *path = startswith(line, "0::");
+
+                if (path) {
+                        *ret_n = n - strlen("0::");
+                        return path;
+                }
+                line += n + (line[n] != '\0');
+        }
+        return NULL;
+}
+
+/* Names that are no names: who is outside of the cgroup namespace's root has them in his path. */
+static bool is_normal(const char *path) {
+        if (path[0] != '/')
+                return false;
+        for (const char *p = path; *p;) {
+                size_t n = strcspn(++p, "/");
+
+                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+                        return false;
+                p += n;
+        }
+        return true;
+}
+
+int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step) {
+        char name[sizeof("/job_/step_") + 10];
+        const char *at = NULL;
+        size_t n;
+
+        const char *line = unified_path(text, &n);
+        _cleanup_free_ char *path = line ? strndup(line, n) : NULL;
+        if (!path)
+                return line ? -ENOMEM : -ENOENT;
+        if (!is_normal(path))
+                return -ENOENT;
+        (void) snprintf(name, sizeof(name), "/job_%" PRIu32 "/step_", job);
+        for (const char *p = path; (p = strstr(p, name)); p++)
+                at = p;
+        if (!at)
+                return -ENOENT;
+
+        size_t n_job = (size_t) (at - path) + strlen(name) - strlen("/step_");
+        size_t n_step = n_job + 1 + strcspn(path + n_job + 1, "/");
+        _cleanup_free_ char *of_job = strndup(path, n_job), *of_step = strndup(path, n_step);
+        if (!of_job || !of_step)
+                return -ENOMEM;
+        *ret_job = TAKE_PTR(of_job);
+        *ret_step = TAKE_PTR(of_step);
+        return 0;
+}
+
+int place_read(uint32_t job, char **ret_job, char **ret_step) {
+        char text[16384];
+        size_t n = 0;
+
+        _cleanup_close_ int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return negative_errno();
+        while (n < sizeof(text) - 1) {
+                ssize_t k = read(fd, text + n, sizeof(text) - 1 - n);
+
+                if (k < 0 && errno != EINTR)
+                        return negative_errno();
+                if (k == 0)
+                        break;
+                n += k > 0 ? (size_t) k : 0;
+        }
+        text[n] = '\0';
+        return place_find(text, job, ret_job, ret_step);
+}
+
+/* Where the unified hierarchy is mounted: by itself, or beside the old controllers. */
+static int open_root(void) {
+        static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+        struct statfs fs;
+
+        for (size_t i = 0; i < ELEMENTSOF(mounts); i++) {
+                _cleanup_close_ int fd = open(mounts[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+                if (fd >= 0 && fstatfs(fd, &fs) >= 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
+                        return TAKE_FD(fd);
+        }
+        return -ENOENT;
+}
+
+int place_open(const char *path) {
+        struct stat st;
+
+        if (!is_normal(path))
+                return -EINVAL;
+        _cleanup_close_ int fd = open_root();
+        for (const char *p = path; fd >= 0 && *p;) {
+                char name[NAME_MAX + 1];
+                size_t n = strcspn(++p, "/");
+
+                if (n >= sizeof(name))
+                        return -ENAMETOOLONG;
+                memcpy(name, p, n);
+                name[n] = '\0';
+                int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (below < 0)
+                        return negative_errno();
+                safe_close(fd);
+                fd = below;
+                p += n;
+        }
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &st) < 0)
+                return negative_errno();
+        return st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)) ? TAKE_FD(fd) : -EPERM;
+}
+
+static const char *attribute(const char *key, char buf[static KEY_MAX]) {
+        (void) snprintf(buf, KEY_MAX, "user.xsched.%s", key);
+        return buf;
+}
+
+int place_set(int fd, const char *key, const char *value) {
+        char name[KEY_MAX];
+        return fsetxattr(fd, attribute(key, name), value, strlen(value), 0) < 0 ? negative_errno() : 0;
+}
+
+bool place_has(int fd, const char *key) {
+        char name[KEY_MAX];
+        return fgetxattr(fd, attribute(key, name), NULL, 0) >= 0;
+}

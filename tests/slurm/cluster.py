@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A cluster in the booted system: a controller, its accounts in a database, and two nodes, this machine twice.
+
+What is peculiar here, and not at a site: the nodes' network is a pair of virtual interfaces (with nothing but a
+loopback slurmd does not start), and a hybrid host's old controllers are hidden from slurmd (hide-v1.c)."""
+
+import os
+import re
+import socket
+import subprocess
+
+import inside
+from inside import CLIENT, Case, run, until, write
+
+ADDRESS = "10.11.12.13"
+NODES = {"n1": 17001, "n2": 17002}
+NODE = "CPUs=8 RealMemory=500"
+PARTITIONS = ("online", "bulk", "other Default=YES")
+PARTITION = "Nodes=n1,n2 State=UP OverSubscribe=FORCE:4"
+QOS = ("normal", "urgent", "spare")
+USER = "alice"
+HIDE = "/mnt/build/tests/slurm/libhide-v1.so"
+NODE_OPTIONS = ("-p", "Delegate=yes", "-p", "KillMode=process", "-p", f"Environment=LD_PRELOAD={HIDE}")
+
+OWNED = ("/etc/munge", "/var/lib/munge", "/var/log/munge", "/run/munge", "/var/lib/slurm/state", "/var/log/slurm",
+         "/run/slurmctld", "/run/slurmdbd", "/run/mysqld")
+
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}({address})
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/state
+SlurmdSpoolDir=/var/lib/slurm/%n
+SlurmdPidFile=/run/slurmd-%n.pid
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdLogFile=/var/log/slurm/%n.log
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdDebug=verbose
+SlurmctldTimeout=10
+MessageTimeout=5
+ReturnToService=2
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+PrologFlags=Contain
+KillWait=5
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={address}
+AccountingStorageEnforce=qos
+AccountingStoreFlags=job_comment
+{more}
+{nodes}
+{partitions}
+"""
+
+SQL = """
+CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+GRANT ALL ON slurm_acct_db.* TO slurm@localhost;
+"""
+
+DATABASE = """\
+AuthType=auth/munge
+DbdHost={host}
+DbdAddr={address}
+SlurmUser=slurm
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=slurm
+StorageLoc=slurm_acct_db
+PidFile=/run/slurmdbd/slurmdbd.pid
+LogFile=/var/log/slurm/slurmdbd.log
+"""
+
+
+def logs():
+    files = sorted(os.listdir("/var/log/slurm"))
+    return "".join(run("tail", "-n", "40", f"/var/log/slurm/{i}", status=None) for i in files)
+
+
+def configure(more=""):
+    host = socket.gethostname()
+    write("/etc/hosts", f"127.0.0.1 localhost\n{ADDRESS} {host} n1 n2\n")
+    where = f"NodeHostname={host} NodeAddr={ADDRESS}"
+    nodes = "\n".join(f"NodeName={n} {where} Port={port} {NODE}" for n, port in NODES.items())
+    partitions = "\n".join(f"PartitionName={p} {PARTITION}" for p in PARTITIONS)
+    write("/etc/slurm/slurm.conf",
+          CONFIG.format(host=host, address=ADDRESS, nodes=nodes, partitions=partitions, more=more))
+    write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\n")
+    write("/etc/slurm/slurmdbd.conf", DATABASE.format(host=host, address=ADDRESS))
+    run("chmod", "600", "/etc/slurm/slurmdbd.conf")
+    run("chown", "slurm", "/etc/slurm/slurmdbd.conf")
+
+
+def start_unit(name, *command, options=()):
+    run("systemd-run", "--quiet", "--collect", f"--unit={name}", *options, "--", *command)
+
+
+def prepare():
+    """What a cluster stands on: an address, a key, a database."""
+    run("ip", "link", "add", "veth-a", "type", "veth", "peer", "name", "veth-b")
+    run("ip", "address", "add", f"{ADDRESS}/24", "dev", "veth-a")
+    run("ip", "link", "set", "veth-a", "up")
+    run("ip", "link", "set", "veth-b", "up")
+    write("/etc/munge/munge.key", "0123456789abcdef" * 64)
+    for path in OWNED:
+        owner = "mysql" if "mysql" in path else "munge" if "munge" in path else "slurm"
+        os.makedirs(path, exist_ok=True)
+        run("chown", "-R", owner, path)
+    run("chmod", "400", "/etc/munge/munge.key")
+    run("useradd", "--create-home", USER)
+
+
+def succeeds(*command):
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def start():
+    prepare()
+    configure()
+    start_unit("test-munge", "/usr/sbin/munged", "--foreground", options=["--uid=munge", "--gid=munge"])
+    start_unit("test-mysql", "/usr/sbin/mariadbd", "--user=mysql", "--skip-networking", "--innodb-log-file-size=4M")
+    until(lambda: succeeds("mariadb", "-e", SQL), "the database")
+    start_unit("test-slurmdbd", "/usr/sbin/slurmdbd", "-D", options=["--uid=slurm", "--gid=slurm"])
+    until(lambda: succeeds("sacctmgr", "-n", "show", "qos"), "slurmdbd")
+    run("sacctmgr", "-i", "add", "cluster", "test", status=None)
+    for name in QOS[1:]:
+        run("sacctmgr", "-i", "add", "qos", name)
+    run("sacctmgr", "-i", "add", "account", "lab", f"qos={','.join(QOS)}", "defaultqos=normal")
+    run("sacctmgr", "-i", "add", "user", USER, "account=lab")
+    run("sacctmgr", "-i", "add", "user", "root", "account=lab", status=None)
+    start_unit("test-slurmctld", "/usr/sbin/slurmctld", "-D", options=["--uid=slurm", "--gid=slurm"])
+    for name in NODES:
+        start_unit(f"test-{name}", "/usr/sbin/slurmd", "-D", "-N", name, options=NODE_OPTIONS)
+
+    def up():
+        return run("sinfo", "-h", "-N", "-p", "other", "-o", "%T", status=None).split() == ["idle"] * len(NODES)
+
+    wait_for(up, "the nodes")
+
+
+def wait_for(condition, what):
+    """With what Slurm has logged until it was given up."""
+    try:
+        return until(condition, what)
+    except AssertionError as e:
+        raise AssertionError(f"{e}\n{logs()}") from e
+
+
+# --- what the tests say to it ---
+
+PLUGSTACK = "/etc/slurm/plugstack.conf.d/xsched.conf"
+MAPPING = "partition.online=interactive partition.bulk=batch qos.spare=idle min=20%"
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "env", f"HOME=/home/{USER}",
+           "POCL_CACHE_DIR=/run/pocl")
+# A client until it is killed, for scripts, whose standard input is empty.
+ENDLESS = f"sh -c 'sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1'"
+
+
+def map_classes(arguments=MAPPING):
+    """Behind the line of the file that was installed."""
+    with open(PLUGSTACK, encoding="utf-8") as f:
+        line = [i for i in f.read().splitlines() if i and not i.startswith("#")][-1]
+    write(PLUGSTACK, f"{' '.join(line.split()[:2])} {arguments}\n")
+
+
+def as_user(*command, environment=(), **kwargs):
+    """Ends by itself, or is ended: what waits for a cluster that does not answer waits long."""
+    variables = [f"{k}={v}" for k, v in dict(environment).items()]
+    return subprocess.run(["timeout", "60", *AS_USER, *variables, *command], cwd=f"/home/{USER}",
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs)
+
+
+class ClusterCase(Case):
+    @classmethod
+    def setUpClass(cls):
+        if not os.path.exists(f"/home/{USER}"):
+            start()
+            map_classes()
+            os.makedirs("/run/pocl")
+            run("chown", USER, "/run/pocl")
+
+    def setUp(self):
+        super().setUp()
+        self.jobs = []
+
+    def tearDown(self):
+        for job in self.jobs:
+            run("scancel", job, status=None)
+        until(self.is_empty, "jobs to go")
+        super().tearDown()
+
+    @staticmethod
+    def is_empty():
+        states = run("squeue", "-h", "-t", "all", "-o", "%T").split()
+        return not {"RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "CONFIGURING"} & set(states)
+
+    def sbatch(self, *options, script, environment=()):
+        text = "#!/bin/sh\n" + "\n".join(script).replace("{client}", ENDLESS) + "\n"
+        write("/run/job.sh", text)
+        where = ("-o", "/run/pocl/job-%j.out")
+        done = as_user("sbatch", "--parsable", *where, *options, "/run/job.sh", environment=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = done.stdout.strip()
+        self.jobs.append(job)
+        return job
+
+    def cancel(self, job):
+        run("scancel", job)
+        self.gone(job)
+
+    def gone(self, job):
+        """All of it: what was written down of the job was in its cgroup."""
+        until(lambda: not self.cgroups(job), f"the cgroup of job {job} to go")
+        until(lambda: not self.clients_of(job), "its clients to go")
+
+    @staticmethod
+    def cgroups(job):
+        found = (f"/system.slice/{n}_slurmstepd.scope/job_{job}" for n in NODES)
+        return [c for c in found if os.path.exists("/sys/fs/cgroup" + c)]
+
+    def cgroup(self, job):
+        return until(lambda: self.cgroups(job), "the job to be on a node")[0]
+
+    def clients_of(self, job, step=None):
+        found = {c[-1]: self.get("SlurmJob", c[-1], CLIENT) for c in self.call("ListClients")[0]}
+        return [c for c, name in found.items() if re.fullmatch(rf"{job}\.{step or '.*'}", name)]
+
+    def client_of_step(self, job, step):
+        def settled():
+            found = self.clients_of(job, step)
+            return found and self.get("NQueues", found[0], CLIENT) and found[0]
+
+        return wait_for(settled, f"a client of step {job}.{step}")
+
+    @staticmethod
+    def output(job):
+        return run("cat", f"/run/pocl/job-{job}.out", status=None)
+
+    def group_of(self, job, below=""):
+        name = self.cgroup(job) + below
+        return until(lambda: [g[-1] for g in self.call("ListGroups")[0] if g[0] == name], f"group {name}")[0]

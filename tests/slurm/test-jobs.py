@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Jobs of Slurm on two nodes: what they have by partition and QOS, and what their users may say."""
+
+import os
+import sys
+
+sys.path.insert(0, "/mnt/source/tests/system")
+import cluster  # noqa: E402  pylint: disable=wrong-import-position
+import inside  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
+from inside import CLIENT, GROUP, run, until  # noqa: E402  pylint: disable=wrong-import-position
+
+# Of the classes that are shipped.
+INTERACTIVE, BATCH, IDLE = 50, -50, -200
+
+
+class Mapping(ClusterCase):
+    def test_batch_step_and_extern(self):
+        """All of a job has its partition's class, whoever started it there."""
+        job = self.sbatch("-p", "online", script=["{client} &", "srun {client} &", "wait"])
+        batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
+        adopted = self.client("--uid=alice")
+        extern = f"/sys/fs/cgroup{self.cgroup(job)}/step_extern/user/task_special"
+        inside.write(extern + "/cgroup.procs", inside.show(adopted.unit, "MainPID"))
+        until(lambda: self.get("SlurmJob", self.client_of(adopted), CLIENT) == f"{job}.extern", "it to be adopted")
+        for client in (batch, step, self.client_of(adopted)):
+            until(lambda c=client: self.get("Priority", c, CLIENT) == INTERACTIVE, "its priority")
+        self.assertEqual(os.getxattr(f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class"), b"interactive")
+        self.cancel(job)
+
+    def test_qos_stands_above_the_partition(self):
+        job = self.sbatch("-p", "online", "--qos=spare", script=["{client}"])
+        self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), IDLE)
+        self.cancel(job)
+
+    def test_what_nobody_maps(self):
+        job = self.sbatch("-p", "other", script=["{client}"])
+        self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), 0)
+        self.assertRaises(OSError, os.getxattr, f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class")
+        self.cancel(job)
+
+    def test_both_nodes(self):
+        job = self.sbatch("-p", "bulk", "-N2", script=["srun {client}"])
+        cluster.wait_for(lambda: len(self.clients_of(job)) == 2, "a client on each node")
+        for client in self.clients_of(job):
+            self.assertEqual(self.get("Priority", client, CLIENT), BATCH)
+        groups = {self.get("Group", c, CLIENT).split("/")[2] for c in self.clients_of(job)}
+        self.assertEqual(groups, {"n1_slurmstepd.scope", "n2_slurmstepd.scope"})
+        self.cancel(job)
+
+
+class Requests(ClusterCase):
+    def priority(self, *options, **environment):
+        job = self.sbatch("-p", "bulk", *options, script=["{client}"], environment=environment)
+        priority = self.get("Priority", self.client_of_step(job, "batch"), CLIENT)
+        self.cancel(job)
+        return priority
+
+    def test_users_only_lower(self):
+        self.assertEqual(self.priority("--gpu-priority=99"), BATCH)
+        self.assertEqual(self.priority("--gpu-priority=-77"), -77)
+        self.assertEqual(self.priority(XSCHED_PRIORITY="99", XSCHED_CLASS="system"), BATCH)
+        self.assertEqual(
+            self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH)
+
+    def test_of_the_job(self):
+        job = self.sbatch("-p", "bulk", "--gpu-weight=40", "--gpu-max=30%", "--gpu-min=15", script=["{client}"])
+        self.client_of_step(job, "batch")
+        group = self.group_of(job)
+        self.assertEqual([self.get(p, group, GROUP) for p in ("Weight", "Max", "Min", "Priority")], [40, 30, 15, BATCH])
+        self.cancel(job)
+
+    def test_of_a_step(self):
+        job = self.sbatch("-p", "bulk", "--gpu-max=30", script=["srun --gpu-max=20 --gpu-priority=-60 {client}"])
+        step = self.client_of_step(job, "0")
+        self.assertEqual(self.get("Priority", step, CLIENT), -60)
+        self.assertEqual([self.get("Max", self.group_of(job, s), GROUP) for s in ("", "/step_0")], [30, 20])
+        self.cancel(job)
+
+    def test_refused(self):
+        for option, range_ in (("--gpu-priority=256", "-255..255"), ("--gpu-weight=0", "1..10000"),
+                               ("--gpu-max=x", "a percentage"), ("--gpu-min=21%", "at most 20%")):
+            for command in (["srun", option, "true"], ["sbatch", option, "--wrap=true"], ["salloc", option, "true"]):
+                done = cluster.as_user(*command)
+                self.assertNotEqual(done.returncode, 0, command)
+                self.assertIn(option, done.stderr)
+                self.assertIn(range_, done.stderr)
+
+
+if __name__ == "__main__":
+    inside.main()
