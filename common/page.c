@@ -15,6 +15,16 @@
 
 #define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+static const char *const page_hooked_table[_HOOKED_MAX] = {
+                [HOOKED_UNKNOWN] = "unknown",
+                [HOOKED_CALLS] = "calls",
+                [HOOKED_DOORBELL] = "doorbell",
+                [HOOKED_CREATE] = "create",
+                [HOOKED_POLL] = "poll",
+                [HOOKED_NONE] = "none",
+};
+DEFINE_STRING_TABLE_LOOKUP(page_hooked, PageHooked);
+
 static int page_map(int fd, Page *ret) {
         void *m = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (m == MAP_FAILED)

@@ -68,6 +68,7 @@
  *                the verdict word in `applied` when the driver has done it: `applied` of such a slot is the control
  *                thread's alone. Before that it stores how long that took. It wakes by itself when the lease runs out,
  *                and lets go.
+ *   hooked       Relaxed: told to people, and nothing is decided by it.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
  *   stamps       launched_ns is stored when in flight goes 0 -> n, drained_ns before what was in flight is taken off
@@ -117,6 +118,25 @@
 /* PageSlot.outstanding: this bit says "work may be outstanding that nobody counts". It is set by the first launch
  * that found the gate open and unwatched, and stays until the client has drained the queue under watch. */
 #define PAGE_OUTSTANDING_UNTRACKED UINT32_C(0x80000000)
+
+/* PageSlot.hooked: how the queue's launches are seen. As XschedHooked, whose comments say more. */
+typedef enum PageHooked {
+        HOOKED_UNKNOWN, /* the client does not say */
+        HOOKED_CALLS,
+        HOOKED_DOORBELL,
+        HOOKED_CREATE,
+        HOOKED_POLL,
+        HOOKED_NONE,
+        _HOOKED_MAX,
+} PageHooked;
+
+const char *page_hooked_to_string(PageHooked v);
+int page_hooked_from_string(const char *s);
+
+/* None of its launches passes the gate. */
+static inline bool page_hooked_is_past_gate(PageHooked v) {
+        return v == HOOKED_POLL || v == HOOKED_NONE;
+}
 
 typedef struct PageHeader {
         /* line 0: service, constant after creation */
@@ -185,7 +205,8 @@ typedef struct PageSlot {
         /* line 2: client. CLOCK_MONOTONIC, kept while the slot is watched; 0: never */
         _Atomic uint64_t launched_ns; /* something came to be in flight, after nothing was */
         _Atomic uint64_t drained_ns; /* the last that was in flight completed, as well as the client knows */
-        uint8_t _pad2[PAGE_LINE - 16];
+        _Atomic uint32_t hooked;     /* PageHooked */
+        uint8_t _pad2[PAGE_LINE - 20];
 } PageSlot;
 
 _Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");

@@ -72,6 +72,8 @@ typedef struct XschedQueueInfo {
         /* Called on the control thread, once for all calls of xsched_queue_look() before it. May launch nothing that
          * waits, and may ask again. NULL: nobody looks. */
         void (*look)(XschedQueue *q, void *userdata);
+
+        uint32_t hooked; /* XschedHooked, as far as is known at first */
 } XschedQueueInfo;
 
 /* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret,
@@ -134,6 +136,19 @@ typedef enum XschedQueueState {
 /* What the service wants of the queue right now: a set of XschedQueueState. For a backend that sees launches only by
  * looking. Fit for signal handlers. */
 int xsched_queue_get_state(XschedQueue *q);
+
+/* How the launches of a queue are seen, and so whether the gate stands in front of them. Whoever calls
+ * xsched_queue_begin() for each has nothing to say. */
+typedef enum XschedHooked {
+        XSCHED_HOOKED_CALLS = 1, /* each by a call; also meant by 0 */
+        XSCHED_HOOKED_DOORBELL,  /* each by the doorbell that it rings */
+        XSCHED_HOOKED_CREATE,    /* where its doorbell is is known, and nobody has rung it yet */
+        XSCHED_HOOKED_POLL,      /* by looking at the queue: none passes the gate */
+        XSCHED_HOOKED_NONE,      /* not at all */
+} XschedHooked;
+
+/* It has turned out to be so. Fit for signal handlers. */
+void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked);
 
 /* A hold of this queue reaches no further than `level` from now on: the backend has found out. */
 void xsched_queue_lower_level(XschedQueue *q, uint32_t level);

@@ -53,6 +53,17 @@ BUS_GETTER(get_watched) {
         return sd_bus_message_append(reply, "s", queue_watched(userdata));
 }
 
+BUS_GETTER(get_hooked) {
+        return sd_bus_message_append(reply, "s", page_hooked_to_string(queue_look_hooked(userdata)));
+}
+
+BUS_GETTER(get_unheld) {
+        Queue *q = userdata;
+
+        (void) queue_look_hooked(q);
+        return sd_bus_message_append(reply, "b", (int) q->unheld);
+}
+
 BUS_GETTER(get_suspended) {
         return sd_bus_message_append(reply, "b", (int) queue_is_suspended(userdata));
 }
@@ -248,6 +259,8 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
                 SD_BUS_PROPERTY("Watched", "s", get_watched, 0, 0),
+                SD_BUS_PROPERTY("Hooked", "s", get_hooked, 0, 0),
+                SD_BUS_PROPERTY("Unheld", "b", get_unheld, 0, 0),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),
                 SD_BUS_PROPERTY("Backlog", "u", get_backlog, 0, 0),
                 SD_BUS_PROPERTY("Submitted", "t", get_submitted, 0, 0),

@@ -223,6 +223,7 @@ static const Argument queue_arguments[] = {
                 {"Device", "s", offsetof(QueueParameters, device)},
                 {"DeviceName", "s", offsetof(QueueParameters, device_name)},
                 {"Backend", "s", offsetof(QueueParameters, backend)},
+                {"Hooked", "s", offsetof(QueueParameters, hooked)},
                 {"Label", "s", offsetof(QueueParameters, label)},
                 {"KfdGpuId", "u", offsetof(QueueParameters, kfd_gpu_id)},
                 {"KfdQueueId", "u", offsetof(QueueParameters, kfd_queue_id)},

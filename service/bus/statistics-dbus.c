@@ -109,6 +109,23 @@ static int append_measured(const Device *d, sd_bus_message *reply) {
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
+static int append_hooked(const Device *d, sd_bus_message *reply) {
+        static const char *const keys[_HOOKED_MAX] = {
+                        [HOOKED_UNKNOWN] = "NQueuesUnknown",
+                        [HOOKED_CALLS] = "NQueuesCalls",
+                        [HOOKED_DOORBELL] = "NQueuesDoorbell",
+                        [HOOKED_CREATE] = "NQueuesCreate",
+                        [HOOKED_POLL] = "NQueuesPoll",
+                        [HOOKED_NONE] = "NQueuesNone",
+        };
+        int r = 0;
+
+        for (unsigned i = 0; r >= 0 && i < _HOOKED_MAX; i++)
+                r = sd_bus_message_append(reply, "{sv}", keys[i], "u", (uint32_t) d->n_hooked[i]);
+        return r < 0 ? r
+                     : sd_bus_message_append(reply, "{sv}", "NQueuesUnheld", "u", (uint32_t) d->n_unheld);
+}
+
 static int append_device(Device *d, sd_bus_message *reply) {
         PolicyDeviceUsage u;
 
@@ -123,6 +140,8 @@ static int append_device(Device *d, sd_bus_message *reply) {
                 r = sd_bus_message_append(reply, "{sv}{sv}{sv}", "BusyUSec", "t", u.busy_ns / NSEC_PER_USEC,
                                 "KeptUSec", "t", u.kept_ns / NSEC_PER_USEC, "IdleUSec", "t",
                                 u.idle_ns / NSEC_PER_USEC);
+        if (r >= 0)
+                r = append_hooked(d, reply);
         if (r >= 0)
                 r = append_histogram(reply, "ReadyToRunHistogram", &d->ready_to_run);
         if (r >= 0)

@@ -354,8 +354,12 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         if (tuning_equal(&d->tuning, tuning))
                 return;
         d->tuning = *tuning;
-        DL_FOREACH2(d->entities, e, device_next)
+        DL_FOREACH2(d->entities, e, device_next) {
+                Queue *q;
                 ladder_reconsider(e);
+                DL_FOREACH2(e->queues, q, entity_next)
+                        queue_review_unheld(q);
+        }
         arbiter_sync_device(d);
         if (changed && !d->manager->restoring)
                 observers_device_changed(d, DEVICE_TUNING);

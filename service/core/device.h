@@ -13,6 +13,7 @@
 #include <limits.h>
 
 #include "account.h"
+#include "common/page.h"
 #include "costs.h"
 #include "manager.h"
 #include "policy/policy.h"
@@ -53,7 +54,9 @@ struct Device {
         unsigned n_entities, n_active, n_ready;
         unsigned n_limited; /* active ones that a Max= counts for */
         unsigned n_queues;
-        unsigned n_stalled; /* queues that count as idle because their process is stopped */
+        unsigned n_hooked[_HOOKED_MAX]; /* of these */
+        unsigned n_unheld;              /* Queue.unheld */
+        unsigned n_stalled;             /* queues that count as idle because their process is stopped */
         Entity *last_ready;
 
         Entity *changed; /* list, by changed_next: grants not yet written */

@@ -155,6 +155,7 @@ static void look(Queue *q) {
         uint64_t flight = take_flight(q, s.launched, now);
         bool ready = outstanding != 0;
 
+        (void) queue_look_hooked(q);
         arbiter_queue_goes_on(q);
         note_handover(q, &s, ready, now);
         look_between(q, &between, ready, mark, flight, now);

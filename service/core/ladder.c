@@ -91,6 +91,10 @@ static bool privilege_is_possible(const Client *c) {
         return ops && ops->is_possible(c);
 }
 
+bool ladder_can_stop(const Queue *q) {
+        return ladder_can_take_off(q) || privilege_is_possible(q->client);
+}
+
 static bool ignores_orders(const Entity *e, uint64_t now) {
         const Queue *q;
 

@@ -92,3 +92,6 @@ bool ladder_name_has_mes(const char *backend, const char *name);
 
 /* Whether a hold of it, which has an entity, can reach beyond the gate by the process's own means. */
 bool ladder_can_take_off(const Queue *q);
+
+/* The same, or by the service's own. */
+bool ladder_can_stop(const Queue *q);

@@ -206,6 +206,7 @@ struct Manager {
         uint64_t n_looks; /* at quick queues */
         uint64_t n_verdicts;
         uint64_t n_wakeups;
+        unsigned n_unheld;        /* queues that a hold does not stop */
         uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */
         Realtime realtime;
         RealtimeLoad load;

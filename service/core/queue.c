@@ -43,6 +43,56 @@ const char *queue_watched(const Queue *q) {
         return q->quick.is && q->written.watch != PAGE_WATCH_ALL ? "looks" : "edges";
 }
 
+/* --- how its launches are seen --- */
+
+/* From "create" it comes to be one of the others, and perhaps yet another. Who says more often that it has changed is
+ * not believed, for everybody hears of it. */
+#define HOOKED_CHANGES_MAX 8U
+
+#define UNHELD_KEY "unheld queues"
+#define UNHELD_TEXT                                                                                         \
+        "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
+
+/* Said once for all of them: who makes many says no more. */
+static void queue_count_unheld(Queue *q, bool unheld) {
+        Manager *m = q->manager;
+
+        if (unheld == q->unheld)
+                return;
+        q->unheld = unheld;
+        if (unheld) {
+                q->device->n_unheld++;
+                if (m->n_unheld++ == 0)
+                        (void) manager_set_degraded(m, UNHELD_KEY, UNHELD_TEXT);
+        } else {
+                q->device->n_unheld--;
+                if (--m->n_unheld == 0)
+                        (void) manager_set_degraded(m, UNHELD_KEY, NULL);
+        }
+}
+
+void queue_review_unheld(Queue *q) {
+        queue_count_unheld(q, page_hooked_is_past_gate(q->hooked) && q->entity && !ladder_can_stop(q));
+}
+
+static void queue_set_hooked(Queue *q, PageHooked hooked) {
+        q->device->n_hooked[q->hooked]--;
+        q->device->n_hooked[hooked]++;
+        q->hooked = hooked;
+        queue_review_unheld(q);
+}
+
+PageHooked queue_look_hooked(Queue *q) {
+        uint32_t v = atomic_load_explicit(&q->page_slot->hooked, memory_order_relaxed);
+
+        if (likely(v == q->hooked) || v == HOOKED_UNKNOWN || v >= _HOOKED_MAX ||
+                        q->n_hooked_changes >= HOOKED_CHANGES_MAX)
+                return q->hooked;
+        q->n_hooked_changes++;
+        queue_set_hooked(q, (PageHooked) v);
+        return q->hooked;
+}
+
 QueueState queue_state(const Queue *q) {
         if (queue_is_suspended(q))
                 return QUEUE_SUSPENDED;
@@ -161,6 +211,7 @@ int queue_settings_changed(Queue *q) {
                 return r; /* it stays where it is */
 
         entity_take_queue(e, q);
+        queue_review_unheld(q);
         if (e->kind == ENTITY_QUEUE)
                 entity_configure(e, &q->resolved.policy);
         else if (e->kind == ENTITY_CLIENT)
@@ -254,6 +305,7 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->applied, 0, memory_order_relaxed);
         atomic_store_explicit(&s->launched_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->drained_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->hooked, HOOKED_UNKNOWN, memory_order_relaxed);
 }
 
 /* Undoes as much as has been done. */
@@ -282,6 +334,8 @@ Queue *queue_free(Queue *q) {
                 c->n_queues--;
                 observers_queue_gone(
                                 q); /* may write down all that the client still has, and hear edges meanwhile */
+                queue_count_unheld(q, false);
+                q->device->n_hooked[q->hooked]--;
                 q->device->n_queues--;
                 q->device->used_at = now_ns();
                 m->devices_left |= q->device->n_queues == 0;
@@ -296,6 +350,12 @@ Queue *queue_free(Queue *q) {
         return NULL;
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Queue *, queue_free);
+
+static PageHooked hooked_from(const char *s) {
+        int v = s ? page_hooked_from_string(s) : HOOKED_UNKNOWN;
+
+        return v < 0 ? HOOKED_UNKNOWN : (PageHooked) v;
+}
 
 /* The object around a slot that is the client's already. */
 static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, unsigned max_devices,
@@ -324,6 +384,7 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
                         .priority_hint = MIN(p->priority_hint, 0),
                         .max_level = CLAMP(p->level, (uint32_t) LEVEL_GATE, (uint32_t) LEVEL_INTERRUPT),
                         .mes = p->mes,
+                        .hooked = hooked_from(p->hooked),
                         .kfd_gpu_id = p->kfd_gpu_id,
                         .kfd_queue_id = p->kfd_queue_id,
         };
@@ -344,6 +405,7 @@ static int queue_link(Queue *q, unsigned limit) {
         c->slots[q->slot] = q;
         c->n_queues++;
         q->device->n_queues++;
+        q->device->n_hooked[q->hooked]++;
         HASH_ADD(hh, m->queues, id, sizeof(q->id), q);
         slot_init(q);
         r = queue_settings_changed(q);
@@ -402,6 +464,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         if (r < 0)
                 return r;
         q->manager->next_queue_id = MAX(q->manager->next_queue_id, id + 1);
+        (void) queue_look_hooked(q);
         ladder_after_order(q, true); /* the former service may have had it stopped */
         TAKE_PTR(q);
         return 0;

@@ -34,9 +34,12 @@ struct Queue {
         uint32_t slot;
         PageSlot *page_slot;
         char *backend, *label;
-        int priority_hint;                 /* 0 or below */
-        PreemptLevel max_level;            /* what its driver can do, as the client says */
-        bool mes;                          /* it is on a GPU that MES schedules */
+        int priority_hint;      /* 0 or below */
+        PreemptLevel max_level; /* what its driver can do, as the client says */
+        bool mes;               /* it is on a GPU that MES schedules */
+        PageHooked hooked;      /* how its launches are seen, as the client says */
+        unsigned n_hooked_changes;
+        bool unheld;                       /* a hold does not stop it */
         bool privileged;                   /* while it is held, the service's own hold is wanted, too */
         uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
 
@@ -86,8 +89,9 @@ struct Queue {
 typedef struct QueueParameters {
         const char *device, *device_name, *backend, *label;
         int priority_hint;
-        uint32_t level; /* PreemptLevel that a hold can reach; 0 is the gate */
-        bool mes;       /* ladder_name_has_mes() */
+        uint32_t level;     /* PreemptLevel that a hold can reach; 0 is the gate */
+        bool mes;           /* ladder_name_has_mes() */
+        const char *hooked; /* page_hooked_to_string(); anything else is unknown */
         uint32_t kfd_gpu_id, kfd_queue_id;
 } QueueParameters;
 
@@ -126,6 +130,12 @@ QueueState queue_state(const Queue *q);
 
 /* "no"; "edges": it tells them; "looks": it is quick. */
 const char *queue_watched(const Queue *q);
+
+/* How its launches are seen, as its slot says now. Cheap. */
+PageHooked queue_look_hooked(Queue *q);
+
+/* What can stop it may be another than before. */
+void queue_review_unheld(Queue *q);
 
 /* After `ready` or the verdict changed. */
 void queue_note_wait(Queue *q);

@@ -417,6 +417,13 @@ bool gate_is_held(const Gate *g) {
         return seat && page_hold_is_valid(seat->header, now_ns());
 }
 
+/* Whoever attaches the gate meanwhile stores first which slot it is, and then reads this. */
+void gate_set_hooked(Gate *g, uint32_t hooked) {
+        atomic_store_explicit(&g->hooked, hooked, memory_order_seq_cst);
+        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_seq_cst);
+        atomic_store_explicit(&s->hooked, hooked, memory_order_seq_cst);
+}
+
 void gate_boost(Gate *g) {
         PROTECT_ERRNO;
         GateSeat *seat = gate_pin(g);
@@ -504,6 +511,8 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
 
         atomic_store_explicit(&g->seat, seat, memory_order_seq_cst);
         atomic_store_explicit(&g->slot, s, memory_order_seq_cst);
+        atomic_store_explicit(&s->hooked, atomic_load_explicit(&g->hooked, memory_order_seq_cst),
+                        memory_order_seq_cst);
 
         uint64_t n = atomic_exchange_explicit(&g->private_slot.submitted, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&s->submitted, n, memory_order_relaxed);

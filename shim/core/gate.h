@@ -78,6 +78,7 @@ typedef struct Gate {
         _Atomic uint32_t mean_ns;
         _Atomic uint32_t n_mean; /* samples that it is made of, up to a number */
         _Atomic uint32_t owed;   /* launches that gate_adopt() counted and that the next completion ends */
+        _Atomic uint32_t hooked; /* PageHooked */
         bool drains;
 
         PageSlot private_slot _aligned_(PAGE_LINE);
@@ -189,6 +190,9 @@ uint32_t gate_limit_for(const Gate *g, uint64_t each_ns);
 uint64_t gate_lead(const Gate *g);
 
 void gate_boost(Gate *g);
+
+/* What the slot says of how launches are seen. Fit for signal handlers. */
+void gate_set_hooked(Gate *g, uint32_t hooked);
 
 /* The calling thread passes held gates from now on, counted: the control thread must not wait for itself. */
 void gate_never_wait(void);

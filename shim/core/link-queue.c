@@ -56,6 +56,8 @@ static int link_register_queue(Control *c, XschedQueue *q) {
                 link_write_i32(&w, "PriorityHint", q->priority_hint);
         if (q->apply)
                 link_write_u32(&w, "Level", (uint32_t) q->level);
+        const char *hooked = page_hooked_to_string(atomic_load(&q->gate.hooked));
+        link_write_string(&w, "Hooked", hooked);
         if (q->kfd_gpu_id != 0) {
                 link_write_u32(&w, "KfdGpuId", q->kfd_gpu_id);
                 link_write_u32(&w, "KfdQueueId", q->kfd_queue_id);

@@ -226,6 +226,7 @@ int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
                 return r;
         }
         gate_reset(&q->gate, q->drain);
+        gate_set_hooked(&q->gate, known.hooked ?: (uint32_t) XSCHED_HOOKED_CALLS);
         atomic_store_explicit(&q->refs, 1, memory_order_release);
 
         QUEUE_PUSH(new_queues, q, new_next);
@@ -311,6 +312,11 @@ _public_
 int xsched_queue_get_state(XschedQueue *q) {
         return (gate_is_watched(&q->gate) ? XSCHED_QUEUE_WATCHED : 0) |
                         (gate_is_held(&q->gate) ? XSCHED_QUEUE_HELD : 0);
+}
+
+_public_
+void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
+        gate_set_hooked(&q->gate, hooked);
 }
 
 _public_

@@ -152,8 +152,10 @@ static int begin(KfdQueue *q) {
 static bool launch(KfdQueue *q) {
         PROTECT_ERRNO;
 
-        if (unlikely(!atomic_load_explicit(&q->hooked, memory_order_relaxed)))
+        if (unlikely(!atomic_load_explicit(&q->hooked, memory_order_relaxed))) {
                 atomic_store(&q->hooked, true);
+                xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_DOORBELL);
+        }
         return unlikely(begin(q) != XSCHED_UNTRACKED);
 }
 

@@ -99,6 +99,17 @@ static void queue_stop_tracking(KfdQueue *q) {
                 q->tracking = false;
 }
 
+/* What the device has taken without a doorbell that we have seen went past us; what is only written may still be rung
+ * for. A doorbell is noted before it is rung, so the first one may come in between, and has the last word. */
+static void queue_look_past(KfdQueue *q, uint64_t read) {
+        if (q->past_us || read == q->first_read || atomic_load(&q->hooked))
+                return;
+        q->past_us = true;
+        xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_POLL);
+        if (atomic_load(&q->hooked))
+                xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_DOORBELL);
+}
+
 static void queue_look(KfdQueue *q, Turn *t) {
         uint32_t pending = atomic_load(&q->pending);
 
@@ -109,6 +120,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
 
         bool inside = atomic_load(&q->inside) > 0; /* then packets of what is pending may still come */
         uint64_t write = atomic_load(q->hal.write_index), read = atomic_load(q->hal.read_index);
+        queue_look_past(q, read);
         if (q->tracking) {
                 queue_see(q, write, t);
                 pending = atomic_load(&q->pending);

@@ -217,6 +217,12 @@ static bool type_is_scheduled(uint32_t type) {
 
 /* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we
  * can tell. */
+static XschedHooked queue_hooked(const KfdQueue *q) {
+        if (q->hal.type != KFD_QUEUE_COMPUTE_AQL)
+                return XSCHED_HOOKED_NONE;
+        return q->aql ? XSCHED_HOOKED_CREATE : XSCHED_HOOKED_POLL;
+}
+
 static void queue_schedule(KfdQueue *q, bool saves_waves) {
         bool aql = q->hal.type == KFD_QUEUE_COMPUTE_AQL;
         char label[32];
@@ -236,6 +242,7 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
                         .apply = queue_apply,
                         .kfd_gpu_id = q->gpu->node.gpu_id,
                         .kfd_queue_id = q->hal.id,
+                        .hooked = queue_hooked(q),
         };
         if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
                 return;
@@ -266,6 +273,7 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         q->hal.write_index = (const _Atomic uint64_t *) (uintptr_t) a->write_pointer_address;
         q->hal.read_index = (const _Atomic uint64_t *) (uintptr_t) a->read_pointer_address;
         q->hal.rung = &q->rung;
+        q->first_read = q->hal.type == KFD_QUEUE_COMPUTE_AQL ? atomic_load(q->hal.read_index) : 0;
         q->hal.hal.held = q->follows = held;
         q->gpu = g;
         q->context = context;
@@ -275,12 +283,12 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
                 q->hal.doorbell = d->cells + (a->doorbell_offset & (DOORBELLS_SIZE - 1)) / sizeof(uint64_t);
         q->next = queues;
         queues = q;
-        if (type_is_scheduled(q->hal.type))
-                queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
-        const AmdQueue *aql = q->xsched ? kfd_aql_find(a) : NULL;
-        if (!aql)
+        if (!type_is_scheduled(q->hal.type))
                 return;
-        q->aql = aql;
+        const AmdQueue *aql = q->aql = kfd_aql_find(a);
+        queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
+        if (!aql || !q->xsched)
+                return;
         kfd_doorbells_forget(NULL); /* at such an address there may be a proxy for it next */
         kfd_doorbell_add((uintptr_t) aql, q);
         kfd_doorbell_add(aql->hsa_queue.doorbell_signal.handle, q);
@@ -320,7 +328,7 @@ static KfdQueue *queue_behind(const AmdQueue *proxy) {
         if (!kfd_aql_is_readable(proxy, sizeof(*proxy)) || proxy->inactive_signal.handle == 0)
                 return NULL;
         for (KfdQueue *q = queues; q; q = q->next)
-                if (q->aql && q->aql->inactive_signal.handle == proxy->inactive_signal.handle &&
+                if (q->aql && q->xsched && q->aql->inactive_signal.handle == proxy->inactive_signal.handle &&
                                 q->aql->hsa_queue.size == proxy->hsa_queue.size)
                         return q;
         return NULL;

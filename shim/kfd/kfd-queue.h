@@ -65,6 +65,8 @@ typedef struct KfdQueue {
         _Atomic uint64_t mean_ns; /* of the last launches */
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */
+        bool past_us;             /* some were announced otherwise than by a doorbell that passed */
+        uint64_t first_read;      /* the read index when it was made */
         bool draining;
         bool drain_open; /* who was inside when the drain was asked for may be so still */
         uint64_t drain_to;

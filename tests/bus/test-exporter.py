@@ -41,6 +41,11 @@ class Exporter(ExporterCase):
                     told = m.value(f"xsched_device_{metric}_seconds_total", device=device)
                     self.assertTrue(a[key] <= round(told * 1e6) <= b[key], (device, key, a[key], told, b[key]))
                 self.assertEqual(m.value("xsched_device_queues", device=device), a["NQueues"])
+                self.assertEqual(m.value("xsched_device_unheld_queues", device=device), a["NQueuesUnheld"])
+                hooked = {labels["hooked"]: v for labels, v in m.all("xsched_device_hooked_queues", device=device)}
+                kinds = ("calls", "doorbell", "create", "poll", "none", "unknown")
+                self.assertEqual(hooked, {k: a[f"NQueues{k.title()}"] for k in kinds})
+                self.assertEqual(hooked["unknown"], a["NQueues"])
                 self.assertEqual(m.value("xsched_ready_to_run_seconds_count", device=device), a["ReadyToRunHistogram"][2])
                 buckets = [v for l, v in m.all("xsched_ready_to_run_seconds_bucket", device=device)]
                 self.assertEqual(buckets, [c for _, c in a["ReadyToRunHistogram"][0]] + [a["ReadyToRunHistogram"][2]])

@@ -19,9 +19,9 @@ COLUMNS = {
                     'ENTITIES=entities READY=ready PREEMPTED=preempted',
     'list-clients': 'CLIENT=client PID=pid USER=user COMMAND=command STATE=state CLASS=class PRIO=priority WEIGHT=weight '
                     'SOURCE=source QUEUES=queues HELD=held_usec GROUP=group',
-    'list-queues': 'QUEUE=queue CLIENT=client PID=pid DEVICE=device LABEL=label STATE=state WATCHED=watched '
-                   'PRIO=priority WEIGHT=weight BACKLOG=backlog SUBMITTED=submitted COMPLETED=completed '
-                   'HELD=held_usec MEAN=mean_usec',
+    'list-queues': 'QUEUE=queue CLIENT=client PID=pid DEVICE=device LABEL=label STATE=state HOOKED=hooked '
+                   'WATCHED=watched PRIO=priority WEIGHT=weight BACKLOG=backlog SUBMITTED=submitted '
+                   'COMPLETED=completed HELD=held_usec MEAN=mean_usec',
     'list-groups': 'GROUP=group UNIT=unit STATE=state CLASS=class PRIO=priority WEIGHT=weight MAX=max MIN=min SOURCE=source CLIENTS=clients '
                    'GPU=gpu_time_usec RUN=run_usec WAIT=wait_usec PREEMPTED=preempted',
     'list-policies': 'POLICY=policy DESCRIPTION=description',
@@ -29,7 +29,7 @@ COLUMNS = {
 }
 TEXTS = {'preemption', 'accounting', 'gpu_time_source', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
          'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job', 'suspended_by',
-         'watched'}
+         'hooked', 'watched'}
 
 
 def pattern_of(key, value):

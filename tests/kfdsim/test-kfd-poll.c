@@ -83,6 +83,20 @@ static void case_held(void) {
         finish(q);
 }
 
+/* What a queue's launches are seen by: without a runtime's view of it, the queue's indices; and those of another kind
+ * say nothing. */
+static void case_hooked(void) {
+        KfdCreateQueue a;
+        start(GFX90A);
+        (void) queue();
+        Raw r = raw_open();
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE, sizeof(a), &a) == 0);
+        CHECK(scheduler_until(s, n_registered() == 2));
+        CHECK(atomic_load(&fake_slot(client->f, 0)->hooked) == HOOKED_POLL);
+        CHECK(atomic_load(&fake_slot(client->f, 1)->hooked) == HOOKED_NONE);
+        CHECK(raw_destroy(&r, a.queue_id) == 0);
+}
+
 /* A program without queues has no such thread. */
 static void case_no_queue(void) {
         start(GFX90A);
@@ -95,6 +109,7 @@ int main(int argc, char *argv[]) {
                         CASE(watched),
                         CASE(held),
                         CASE(no_queue),
+                        CASE(hooked),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }

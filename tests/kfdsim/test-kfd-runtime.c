@@ -180,11 +180,60 @@ static void case_handler_meets(void) {
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
 
+static bool is_hooked(PageHooked v) {
+        return atomic_load(&fake_slot(client->f, 0)->hooked) == v;
+}
+
+static View make_known(const Raw *r) {
+        View v = view_new(r);
+
+        CHECK(ioctl(r->fd, KFD_IOC_CREATE_QUEUE, &v.a) == 0);
+        CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
+        CHECK(streq(s->hooked, "create") && is_hooked(HOOKED_CREATE));
+        return v;
+}
+
+/* The first doorbell says that they pass us, also where the queue has been looked at. */
+static void case_hooked(void) {
+        Raw r = start_runtime();
+        View v = make_known(&r);
+
+        v.queue->write_index = 1;
+        store(v.queue->hsa_queue.doorbell_signal, 0);
+        CHECK(is_hooked(HOOKED_DOORBELL));
+        (void) page_slot_set_watch(fake_slot(client->f, 0), WATCH_ALL);
+        fake_client_nudge(client);
+        __atomic_store_n(&v.queue->read_index, 1, __ATOMIC_SEQ_CST);
+        CHECK(poll_until(atomic_load(&fake_slot(client->f, 0)->outstanding) == 0));
+        CHECK(is_hooked(HOOKED_DOORBELL));
+        CHECK(raw_destroy(&r, v.a.queue_id) == 0);
+}
+
+/* As by DEBUG_CLR_DIRECT_DOORBELL: what the device has taken nobody has rung for in front of us. */
+static void case_past_us(void) {
+        Raw r = start_runtime();
+        View v = make_known(&r);
+
+        __atomic_store_n(&v.queue->write_index, 1, __ATOMIC_SEQ_CST);
+        (void) page_slot_set_watch(fake_slot(client->f, 0), WATCH_ALL);
+        fake_client_nudge(client);
+        CHECK(poll_until(atomic_load(&fake_slot(client->f, 0)->outstanding) == 1));
+        CHECK(is_hooked(HOOKED_CREATE)); /* it may be rung for yet */
+        __atomic_store_n(&v.queue->read_index, 1, __ATOMIC_SEQ_CST);
+        CHECK(poll_until(is_hooked(HOOKED_POLL)));
+        v.queue->write_index = 2;
+        store(v.queue->hsa_queue.doorbell_signal, 1);
+        CHECK(is_hooked(HOOKED_DOORBELL));
+        CHECK(raw_destroy(&r, v.a.queue_id) == 0);
+}
+
 int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(known),
                         CASE(unknown),
                         CASE(handler_meets),
+                        CASE(hooked),
+                        CASE(past_us),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }

@@ -96,6 +96,8 @@ static void take_queue_property(void *userdata, const char *key, const char *con
                 keep(s->backend, sizeof(s->backend), v);
         else if (streq(key, "Label"))
                 keep(s->label, sizeof(s->label), v);
+        else if (streq(key, "Hooked"))
+                keep(s->hooked, sizeof(s->hooked), v);
         else if (streq(key, "PriorityHint"))
                 must(sd_bus_message_read(m, "i", &s->priority_hint));
         else if (streq(key, "Level"))

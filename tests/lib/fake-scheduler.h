@@ -30,8 +30,8 @@ typedef struct FakeScheduler {
         FakeClient clients[FAKE_CLIENTS_MAX];
         unsigned n_clients;
         unsigned n_refused;
-        char refused[64], taken[64];             /* whose last registration was */
-        char device[64], backend[64], label[64]; /* of the last queue */
+        char refused[64], taken[64];                         /* whose last registration was */
+        char device[64], backend[64], label[64], hooked[16]; /* of the last queue */
         int32_t priority_hint;
         uint32_t level, kfd_gpu_id, kfd_queue_id;
         unsigned n_hints;

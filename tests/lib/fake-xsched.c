@@ -361,6 +361,10 @@ void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
 }
 
 _public_
+void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
+}
+
+_public_
 void xsched_queue_boost(XschedQueue *q) {
         atomic_fetch_add(&seen.boosts, 1);
 }

@@ -342,7 +342,7 @@ _SLOT = {  # common/page.h: name -> (offset, code)
     "release_wake_ns": (48, "I"), "release_call_ns": (52, "I"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
     "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
     "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
-    "launched_ns": (128, "Q"), "drained_ns": (136, "Q"),
+    "launched_ns": (128, "Q"), "drained_ns": (136, "Q"), "hooked": (144, "I"),
 }
 SLOT_SIZE = 192
 PAGE_SIZE = 4096 + 4096 * SLOT_SIZE

@@ -217,6 +217,23 @@ static void device_gauge(Out *o, const Selection *s, size_t offset, const char *
         }
 }
 
+static void device_hooked(Out *o, const Selection *s) {
+        static const char *const kinds[_HOOKED_KIND_MAX] = {
+                        "calls", "doorbell", "create", "poll", "none", "unknown"};
+
+        family(o, "xsched_device_hooked_queues", GAUGE, NULL,
+                        "Queues on the device by how their launches are seen: poll and none do not pass the gate.");
+        EACH_DEVICE(o, s, d)
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                begin(o, "");
+                label(o, "device", device_name(d));
+                label(o, "hooked", kinds[i]);
+                end_number(o, d->n_hooked[i]);
+        }
+        device_gauge(o, s, offsetof(SnapshotDevice, n_unheld), "xsched_device_unheld_queues",
+                        "Queues on the device that a hold does not stop.");
+}
+
 static double measured_utilisation(const SnapshotDevice *d) {
         return d->utilisation == UINT32_MAX ? NAN : d->utilisation / 100.0;
 }
@@ -282,6 +299,7 @@ static void devices(Out *o, const Selection *s) {
                         "Those that have work now.");
         device_gauge(o, s, offsetof(SnapshotDevice, n_queues), "xsched_device_queues",
                         "Queues on the device.");
+        device_hooked(o, s);
         device_measured(o, s);
         family(o, "xsched_ready_to_run_seconds", HISTOGRAM, "seconds",
                         "How long queues with work waited until they might run; 0 for those that were not held.");

@@ -204,6 +204,9 @@ static void sum_device(SnapshotDevice *sum, const SnapshotDevice *d) {
         sum->n_entities += d->n_entities;
         sum->n_ready += d->n_ready;
         sum->n_queues += d->n_queues;
+        sum->n_unheld += d->n_unheld;
+        for (size_t i = 0; i < _HOOKED_KIND_MAX; i++)
+                sum->n_hooked[i] += d->n_hooked[i];
 }
 
 static int take_groups(const Snapshot *s, const bool *chosen, Others *others, Selection *ret) {

@@ -20,7 +20,7 @@
 #define SERIES_DEFAULT 10000U
 
 /* At most so many of one device, of one group on one device, and of everything else. */
-#define SERIES_OF_DEVICE 43U
+#define SERIES_OF_DEVICE 50U
 #define SERIES_OF_GROUP  13U
 #define SERIES_OF_REST   (64U + SNAPSHOT_REASONS_MAX + SNAPSHOT_BOUNDS_MAX)
 

@@ -33,9 +33,21 @@ typedef enum DeviceCounter {
         _DEVICE_COUNTER_MAX,
 } DeviceCounter;
 
+/* How the launches of a queue are seen. */
+typedef enum HookedKind {
+        HOOKED_KIND_CALLS,
+        HOOKED_KIND_DOORBELL,
+        HOOKED_KIND_CREATE,
+        HOOKED_KIND_POLL,
+        HOOKED_KIND_NONE,
+        HOOKED_KIND_UNKNOWN,
+        _HOOKED_KIND_MAX,
+} HookedKind;
+
 typedef struct SnapshotDevice {
         char *id, *path, *name, *backend, *policy;
         uint32_t n_entities, n_ready, n_queues;
+        uint32_t n_hooked[_HOOKED_KIND_MAX], n_unheld; /* of these */
         uint64_t counters[_DEVICE_COUNTER_MAX];
         SnapshotHistogram ready_to_run;
 

@@ -404,6 +404,26 @@ static bool check_service(Check *k, Snapshot *s) {
         return true;
 }
 
+/* How its launches are seen, where that is less than each of them at the gate. */
+static void check_hooked(Check *k, const Object *q) {
+        const char *hooked = object_get_string(q, "Hooked");
+        const Value *unheld = object_get(q, "Unheld");
+        uint64_t id = object_get_uint(q, "Id");
+        bool none = streq(hooked, "none");
+
+        if (unheld->type == VALUE_BOOL && unheld->b)
+                check_add(k, "hooked", CHECK_FAILED,
+                                "queue:%" PRIu64
+                                " launches past the gate (%s), and cannot be taken off its device: "
+                                "nothing holds it",
+                                id, hooked);
+        else if (none || streq(hooked, "poll"))
+                check_add(k, "hooked", CHECK_WARNING,
+                                "queue:%" PRIu64
+                                " launches past the gate (%s): it is held by being taken off its device%s",
+                                id, hooked, none ? ", and never counts as ready" : "");
+}
+
 /* What each interception point has counted. */
 static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
         uint64_t id = object_get_uint(client, "Id"), expired = object_get_uint(client, "LeaseExpired");
@@ -423,6 +443,7 @@ static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
                                 object_get_uint(q, "Id"), object_get_string(q, "Backend"),
                                 object_get_string(q, "Device"), submitted, object_get_uint(q, "Completed"),
                                 format_usec(held, sizeof(held), object_get_uint(q, "HeldUSec")));
+                check_hooked(k, q);
         }
         if (!any)
                 check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");

@@ -198,6 +198,7 @@ static const PropertyColumn queue_columns[] = {
                 PLAIN("", "kfd_gpu", "KfdGpuId", COLUMN_JSON),
                 PLAIN("", "kfd_queue", "KfdQueueId", COLUMN_JSON),
                 STATE("STATE", "state", "State"),
+                PLAIN("HOOKED", "hooked", "Hooked", COLUMN_WIDE),
                 PLAIN("WATCHED", "watched", "Watched", COLUMN_WIDE),
                 PLAIN("PRIO", "priority", "Priority", COLUMN_RIGHT),
                 PLAIN("WEIGHT", "weight", "Weight", COLUMN_RIGHT),
