@@ -280,6 +280,9 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         uint64_t sum = (uint64_t) wake_ns + call_ns,
                  elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
 
+        /* It was taken back before the client looked, and none was carried out before it. */
+        if (sum == 0)
+                return;
         elapsed = MIN(elapsed, (uint64_t) LADDER_IGNORED_NS);
         latency_add(&m->wake_latency, MIN((uint64_t) wake_ns, elapsed));
         latency_add(&m->driver_latency, MIN((uint64_t) call_ns, elapsed));

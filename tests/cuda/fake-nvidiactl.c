@@ -3,7 +3,8 @@
 /*
  * /dev/nvidiactl in a process of its own: a library to be preloaded behind the layer
  *
- * The resource manager is fake-rm.c's. What FAKE_NVIDIACTL says, words between commas: version=TEXT; strict.
+ * The resource manager is fake-rm.c's. What FAKE_NVIDIACTL says, words between commas: version=TEXT; cost=USEC
+ * of each call that stops or lets go; strict.
  */
 
 #undef _FILE_OFFSET_BITS
@@ -52,6 +53,8 @@ __attribute__((constructor)) static void configure(void) {
         for (const char *w; (w = strsep(&rest, ","));)
                 if (strncmp(w, "version=", 8) == 0)
                         fake_rm_set_version(w + 8);
+                else if (strncmp(w, "cost=", 5) == 0)
+                        fake_rm_set_cost(strtoull(w + 5, NULL, 10) * 1000);
                 else if (strcmp(w, "strict") == 0)
                         fake_rm_be_strict();
 }

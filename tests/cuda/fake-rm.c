@@ -42,7 +42,7 @@ static Name *names;
 static Thing *things;
 static uint32_t next_client = FIRST_CLIENT, next_handle = FIRST_HANDLE, fail_status;
 static unsigned n_files, n_calls, fail_after;
-static uint64_t progress, changed_ns;
+static uint64_t progress[FAKE_RM_GPUS], changed_ns, cost_ns;
 static bool strict;
 static char version[64] = "580.159.04";
 static void (*on_change)(void);
@@ -201,6 +201,12 @@ static uint32_t free_object(int file, const NvrmFree *a) {
 
 /* --- controls --- */
 
+static void wait_until(uint64_t ns) {
+        struct timespec ts = {.tv_sec = (time_t) (ns / 1000000000), .tv_nsec = (long) (ns % 1000000000)};
+
+        pthread_cond_timedwait(&changed, &lock, &ts);
+}
+
 static uint32_t able(const NvrmDisableChannels *d, uint32_t i, uint32_t gpu) {
         const Name *n = find(d->clients[i], d->channels[i]);
 
@@ -231,6 +237,8 @@ static uint32_t disable_channels(const NvrmDisableChannels *d, uint32_t gpu) {
                 return NVRM_INVALID_ARGUMENT;
         if (d->event != 0)
                 return NVRM_INSUFFICIENT_PERMISSIONS;
+        for (uint64_t end = now() + cost_ns; now() < end;)
+                wait_until(end); /* others go on meanwhile */
         for (uint32_t i = 0; i < d->n && status == NVRM_OK; i++)
                 status = able(d, i, gpu);
         change();
@@ -355,17 +363,12 @@ bool fake_rm_runs(uint32_t client, uint32_t channel) {
         return runs;
 }
 
-static void wait_until(uint64_t ns) {
-        struct timespec ts = {.tv_sec = (time_t) (ns / 1000000000), .tv_nsec = (long) (ns % 1000000000)};
-
-        pthread_cond_timedwait(&changed, &lock, &ts);
-}
-
 void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
         const Name *n;
 
         enter();
         while ((n = find(client, channel))) {
+                uint32_t gpu = n->thing->gpu;
                 if (!thing_runs(n->thing)) {
                         pthread_cond_wait(&changed, &lock);
                         continue;
@@ -378,14 +381,14 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
                 uint64_t at = changed_ns != before && changed_ns > start ? changed_ns : now();
                 uint64_t did = at - start < ns ? at - start : ns;
                 ns -= did;
-                progress += did;
+                progress[gpu] += did;
         }
         leave();
 }
 
-uint64_t fake_rm_progress(void) {
+uint64_t fake_rm_progress(unsigned gpu) {
         enter();
-        uint64_t p = progress;
+        uint64_t p = progress[gpu % FAKE_RM_GPUS];
         leave();
         return p;
 }
@@ -405,6 +408,10 @@ void fake_rm_be_strict(void) {
 
 void fake_rm_set_version(const char *text) {
         (void) snprintf(version, sizeof(version), "%s", text);
+}
+
+void fake_rm_set_cost(uint64_t ns) {
+        cost_ns = ns;
 }
 
 unsigned fake_rm_calls(void) {

@@ -31,7 +31,7 @@ bool fake_rm_runs(uint32_t client, uint32_t channel);
 
 /* Does `ns` of the channel's work; ends early with the channel. */
 void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns);
-uint64_t fake_rm_progress(void); /* all channels' work so far, nanoseconds */
+uint64_t fake_rm_progress(unsigned gpu); /* all its channels' work so far, nanoseconds */
 
 /* Of the channels that calls to come name, `after` are done, and the next one has the call fail. 0: none does. */
 void fake_rm_fail(unsigned after, uint32_t status);
@@ -39,6 +39,7 @@ void fake_rm_fail(unsigned after, uint32_t status);
 /* Channels that were not scheduled yet cannot be disabled. */
 void fake_rm_be_strict(void);
 void fake_rm_set_version(const char *text);
+void fake_rm_set_cost(uint64_t ns); /* of a call that disables or enables */
 
 unsigned fake_rm_calls(void);              /* that disabled or enabled */
 unsigned fake_rm_disabled(uint32_t count); /* channels that were disabled just so often */

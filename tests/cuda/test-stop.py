@@ -1,0 +1,311 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Channels that are stopped: programs of a stand-in for libcuda, whose kernels do work only while their channels are
+enabled, the layer in front of them, and a real service.
+
+Who has precedence is a client in our hands, so that nothing depends on time. The environment says where things are:
+STOP_APP, XSCHED_LAYER, FAKE_CUDA_DIR, FAKE_NVIDIACTL_LIBRARY, LIBXSCHED and XSCHEDD.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+APP, LAYER, NVIDIACTL = (os.environ[n] for n in ("STOP_APP", "XSCHED_LAYER", "FAKE_NVIDIACTL_LIBRARY"))
+LIBRARIES = f"{os.path.dirname(os.environ['LIBXSCHED'])}:{os.environ['FAKE_CUDA_DIR']}"
+GPUS = ("pci:0000:a0:00.0", "pci:0000:a1:00.0")
+CHANNELS = 10  # of a context
+LONG = 300_000  # microseconds
+BUSY_RETRY, TIMEOUT = 0x03, 0x65
+ENODEV = 19
+
+
+class App(Program):
+    """tests/cuda/stop-app.c"""
+
+    def __init__(self, case, usec=LONG, gpus=(0,), **env):
+        self.case, self.gpus = case, gpus
+        out_r, out_w = os.pipe()
+        in_r, in_w = os.pipe()
+        ours = {"LD_LIBRARY_PATH": LIBRARIES, "LD_PRELOAD": f"{LAYER}:{NVIDIACTL}", "XSCHED_CUDA_STOP": "1",
+                "XSCHED_BUS_ADDRESS": case.bus.address, "XSCHED_JOB": case.job("low")[0]}
+        self.process = Process([APP, str(usec), *map(str, gpus)], env={**ours, **env}, stdin=in_r, stdout=out_w)
+        os.close(out_w)
+        os.close(in_r)
+        self.out, self.into, self.buffer = out_r, in_w, b""
+        case.addCleanup(self.end)
+        self.expect("ready")
+        until(lambda: len(self.paths()) == len(gpus), "its queues are registered")
+
+    def paths(self):
+        clients = {c[5] for c in self.case.call("ListClients") if c[1] == self.pid}
+        return [q[4] for q in self.case.call("ListQueues") if self.case.get("Client", q[4], QUEUE) in clients]
+
+    def get(self, name):
+        return {self.case.get(name, p, QUEUE) for p in self.paths()}
+
+    def disabled(self):
+        """How many channels were disabled not at all, once, and twice."""
+        return tuple(map(int, self.ask("disabled").split()))
+
+    def is_off(self, channels=CHANNELS):
+        return self.disabled() == (0, channels, 0)
+
+    def is_on(self, channels=CHANNELS):
+        return self.disabled() == (channels, 0, 0)
+
+    def progress(self, gpu=0):
+        return int(self.ask(f"progress {gpu}"))
+
+    def stands(self, gpu=0):
+        """It answers, and its kernels do nothing meanwhile."""
+        before = self.progress(gpu)
+        for _ in range(100):
+            self.case.assertEqual(self.progress(gpu), before)
+        time.sleep(0.02)
+        self.case.assertEqual(self.progress(gpu), before)
+
+    def goes_on(self, gpu=0):
+        before = self.progress(gpu)
+        until(lambda: self.progress(gpu) > before, "its kernels go on")
+
+    def finish(self):
+        """Each kernel was done once, and right."""
+        self.close_input()
+        for _ in self.gpus:
+            self.expect(r"[1-9]\d* right")
+        self.case.assertEqual(self.process.wait(), 0)
+
+
+class Stops(Case):
+    config = "[Scheduler]\nStarveAfter=1h\n"
+
+    def setUp(self):
+        super().setUp()
+        _, self.high = self.tenant("high", GPUS[0], Priority=10)
+
+    def take(self, low, channels=CHANNELS):
+        self.high.edge(1)
+        until(lambda: low.is_off(channels), "its channels are stopped")
+
+    def give_back(self, low, channels=CHANNELS):
+        self.high.edge(0)
+        until(lambda: low.is_on(channels), "its channels run again")
+
+    def device(self, name):
+        path = next(d[5] for d in self.call("ListDevices") if d[0] == GPUS[0])
+        return self.get(name, path, DEVICE)
+
+
+class Holds(Stops):
+    def test_stopped_in_the_middle(self):
+        low = App(self)
+        self.assertEqual(low.get("MaxLevel"), {3})
+        for _ in range(4):
+            low.goes_on()
+            self.take(low)
+            self.assertEqual(low.get("State"), {"held"})
+            self.assertEqual(low.get("Level"), {3})
+            low.stands()
+            self.give_back(low)
+        low.goes_on()
+        self.take(low)
+        self.assertGreater(self.device("HoldCostUSec"), 0)
+        self.assertGreater(self.device("ReleaseCostUSec"), 0)
+        self.give_back(low)
+        low.finish()
+
+    def test_suspended(self):
+        low = App(self)
+        client = self.call("GetClientByPID", "u", low.pid)
+        self.c.call(NAME, client, CLIENT, "Suspend", "")
+        until(low.is_off)
+        low.stands()
+        self.c.call(NAME, client, CLIENT, "Resume", "")
+        until(low.is_on)
+        low.finish()
+
+    def test_several_streams(self):
+        """They share channels: all are held, or none."""
+        low = App(self, gpus=(0, 0, 0))
+        for _ in range(3):
+            self.take(low)
+            low.stands()
+            self.give_back(low)
+        low.finish()
+
+    def test_short_kernels_by_the_gate(self):
+        """Where stopping takes longer than what is in flight, and that is known."""
+        low = App(self, usec=2000, FAKE_NVIDIACTL="cost=30000")
+        client = self.call("GetClientByPID", "u", low.pid)
+        while self.device("HoldCostUSec") < 20000 or self.device("ReleaseCostUSec") < 20000:
+            low.goes_on()
+            self.c.call(NAME, client, CLIENT, "Suspend", "")
+            until(low.is_off)
+            self.c.call(NAME, client, CLIENT, "Resume", "")
+            until(low.is_on)
+        before = int(low.ask("calls"))
+        for _ in range(10):
+            low.goes_on()
+            self.high.edge(1)
+            until(lambda: low.get("State") == {"held"})
+            self.assertEqual(low.get("Level"), {1})
+            until(lambda: self.is_quiet(low), "what was in flight is done")
+            self.high.edge(0)
+            until(lambda: low.get("State") != {"held"})
+        self.assertEqual(int(low.ask("calls")), before)
+        low.finish()
+
+    def is_quiet(self, low):
+        before = low.progress()
+        time.sleep(0.005)
+        return low.progress() == before
+
+
+class Objects(Stops):
+    """What comes and goes while it is stopped."""
+
+    def test_context_made(self):
+        for words in ("", "strict"):
+            with self.subTest(words):
+                low = App(self, FAKE_NVIDIACTL=words)
+                self.take(low)
+                self.assertEqual(low.ask("context"), "made")
+                self.assertTrue(low.is_off(2 * CHANNELS))
+                self.give_back(low, 2 * CHANNELS)
+                low.finish()
+
+    def test_context_destroyed(self):
+        low = App(self)
+        low.ask("context")
+        self.take(low, 2 * CHANNELS)
+        self.assertEqual(low.ask("drop"), "dropped")
+        self.assertTrue(low.is_off())
+        low.stands()
+        self.give_back(low)
+        low.finish()
+
+    def test_child(self):
+        """Of fork(): it stops nothing, and lets nothing go."""
+        low = App(self)
+        self.take(low)
+        self.assertEqual(int(low.ask("fork")), ENODEV)
+        self.assertTrue(low.is_off())
+        low.stands()
+        self.give_back(low)
+        low.finish()
+
+    def test_two_gpus(self):
+        """One is wanted, the other goes on."""
+        low = App(self, gpus=(0, 1))
+        self.high.edge(1)
+        until(lambda: low.disabled() == (CHANNELS, CHANNELS, 0))
+        low.stands(0)
+        low.goes_on(1)
+        self.high.edge(0)
+        until(lambda: low.is_on(2 * CHANNELS))
+        low.goes_on(0)
+        low.finish()
+
+
+class Ends(Stops):
+    def test_killed(self):
+        victim, other = App(self), App(self)
+        self.take(victim)
+        until(other.is_off)
+        victim.process.kill()
+        victim.process.wait()
+        until(lambda: self.get("NClients") == 2, "it is forgotten")
+        self.assertTrue(other.is_off())
+        self.give_back(other)
+        other.finish()
+
+    def test_exits(self):
+        """As it likes, with kernels in flight."""
+        low = App(self)
+        self.take(low)
+        low.tell("exit")
+        self.assertEqual(low.process.wait(), 0)
+        until(lambda: self.get("NClients") == 1)
+
+    def test_lease(self):
+        """The service stops: the lease runs out."""
+        low = App(self)
+        self.take(low)
+        self.service.freeze()
+        until(low.is_on, "it runs again by itself")
+        low.goes_on()
+        low.finish()
+        self.service.thaw()
+
+    def test_service_is_killed(self):
+        low = App(self)
+        self.take(low)
+        self.service.kill()
+        until(low.is_on)
+        low.finish()
+        self.service.start()
+
+
+class Refusals(Stops):
+    def never_stopped(self, **env):
+        low = App(self, usec=20000, **env)
+        self.assertEqual(low.get("MaxLevel"), {1})
+        for _ in range(3):
+            low.goes_on()
+            self.high.edge(1)
+            until(lambda: low.get("State") == {"held"})
+            self.assertEqual(low.get("Level"), {1})
+            self.high.edge(0)
+            until(lambda: low.get("State") != {"held"})
+        self.assertEqual(int(low.ask("calls")), 0)
+        low.finish()
+
+    def test_unknown_version(self):
+        self.never_stopped(FAKE_NVIDIACTL="version=470.256.02")
+        self.never_stopped(FAKE_NVIDIACTL="version=601.1")
+
+    def test_switched_off(self):
+        self.never_stopped(XSCHED_CUDA_STOP="0")
+
+    def test_not_seen_at_work(self):
+        """A branch of which only the headers were read has to be asked for."""
+        self.never_stopped(XSCHED_CUDA_STOP="", FAKE_NVIDIACTL="version=550.163.01")
+
+    def test_half_applied(self):
+        """One refusal leaves nothing half done, and the next hold is tried."""
+        low = App(self)
+        low.ask(f"fail 5 {BUSY_RETRY}")
+        before = int(low.ask("calls"))
+        self.high.edge(1)
+        until(lambda: int(low.ask("calls")) > before)
+        until(low.is_on, "what was stopped runs")
+        self.high.edge(0)
+        until(lambda: low.get("State") != {"held"})
+        self.take(low)
+        self.give_back(low)
+        self.assertEqual(low.get("MaxLevel"), {3})
+        low.finish()
+
+    def test_fails_for_good(self):
+        """It is said, and only the gate is used from then on."""
+        low = App(self)
+        low.ask(f"fail 3 {TIMEOUT}")
+        self.high.edge(1)
+        until(lambda: low.get("MaxLevel") == {1}, "the service knows")
+        until(low.is_on)
+        low.goes_on()
+        self.high.edge(0)
+        before = int(low.ask("calls"))
+        self.high.edge(1)
+        until(lambda: low.get("State") == {"held"})
+        self.assertEqual(low.get("Level"), {1})
+        self.high.edge(0)
+        self.assertEqual(int(low.ask("calls")), before)
+        low.finish()
+
+
+if __name__ == "__main__":
+    main()
