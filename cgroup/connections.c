@@ -130,17 +130,22 @@ void connections_lend(Connections *c, const sd_bus_message *m, const Credentials
 int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret) {
         const char *sender = sd_bus_message_get_sender(m);
 
-        if (!sender)
-                return -ESRCH;
         if (!c || c->message != m || !c->known)
-                return credentials_ask(sd_bus_message_get_bus(m), sender, ret);
+                return sender ? credentials_ask(sd_bus_message_get_bus(m), sender, ret) : -ESRCH;
         if (c->known->pid <= 0)
                 return -ESRCH;
         int pidfd = c->known->pidfd < 0 ? -EBADF : fcntl(c->known->pidfd, F_DUPFD_CLOEXEC, 3);
         if (c->known->pidfd >= 0 && pidfd < 0)
                 return negative_errno();
-        *ret = (Credentials){.pid = c->known->pid, .uid = c->known->uid, .pidfd = pidfd};
+        *ret = *c->known;
+        ret->pidfd = pidfd;
         return 0;
+}
+
+const char *connections_sender(const Connections *c, sd_bus_message *m) {
+        const char *sender = sd_bus_message_get_sender(m);
+
+        return sender || !c || c->message != m || !c->known ? sender : c->known->name;
 }
 
 /* --- listening --- */

@@ -38,7 +38,9 @@ uint64_t connections_made_by(const Connections *c, const char *name);
 typedef struct Credentials {
         pid_t pid;
         uid_t uid;
-        int pidfd; /* -EBADF: the bus has none */
+        int pidfd;        /* -EBADF: the bus has none */
+        const char *name; /* of a connection that is no bus's, and in the place of a sender; the caller's own */
+        uint64_t made_by; /* of such a one whose pidfd was opened by its number: as connections_made_by(); else 0 */
 } Credentials;
 
 #define CREDENTIALS_NULL ((Credentials){.pidfd = -EBADF})
@@ -57,3 +59,6 @@ void connections_lend(Connections *c, const sd_bus_message *m, const Credentials
 
 /* Of the sender of a message. */
 int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret);
+
+/* What the connection is called that a message came by: its unique name on the bus, or what was lent. */
+const char *connections_sender(const Connections *c, sd_bus_message *m);

@@ -259,7 +259,7 @@ int peer_from_sender(const Connections *connections, sd_bus_message *m, Peer *re
         r = k.pidfd >= 0 ? read_by_pidfd(&k, &p) : read_by_number(connections, sender, &k, &p);
         if (r < 0)
                 return r;
-        if (p.uid != k.uid)
+        if (p.uid != k.uid || (k.made_by > 0 && started_after(&p, k.made_by)))
                 return -ESTALE;
         *ret = TAKE_GENERIC(p, PEER_NULL);
         return 0;

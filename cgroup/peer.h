@@ -10,6 +10,7 @@
  * For a bus peer there is a longer time between the two looks: the bus took the number when the connection was made,
  * and a socket outlives the process that opened it. So the process is the one that the bus's own pidfd stands for, or,
  * where the bus has none, one that was there before the connection (connections.h); and it has the connection's user.
+ * The same is so of a peer on the service's own socket (service/base/door.h).
  */
 
 #include <sys/types.h>

@@ -23,6 +23,7 @@
 #include "service/base/strangers.h"
 #include "service/base/subuid-file.h"
 #include "service/bus/bus.h"
+#include "service/bus/guests.h"
 #include "service/bus/reload.h"
 #include "service/core/gone.h"
 #include "service/core/group-totals.h"
@@ -47,7 +48,7 @@ static void keep_long_blocks_mapped(void) {
         (void) mallopt(M_MMAP_THRESHOLD, 128 << 10);
 }
 
-/* Each client costs five fds. */
+/* Each client costs five fds, and each that comes without the bus four more. */
 static void raise_fd_limit(void) {
         struct rlimit l;
 
@@ -214,6 +215,16 @@ static void read_stored(Manager *m, const Options *o) {
                 log_oom();
 }
 
+/* Before the name is taken: who hears of the name tries the socket first. Without one the bus is left. */
+static void open_socket(Manager *m, const Options *o) {
+        if (!o->socket)
+                return;
+        int r = guests_open(m, o->socket, &m->guests);
+        if (r < 0)
+                log_warning_errno(r, "Failed to listen at %s, programs register on the bus only: %m",
+                                o->socket);
+}
+
 static int start(Manager *m, const Options *o) {
         int r = watch_signals(m);
         if (r < 0)
@@ -235,6 +246,7 @@ static int start(Manager *m, const Options *o) {
         freeze_settle(m);
         gone_start(m);
         manager_settle(m);
+        open_socket(m, o);
         r = bus_request_name(m);
         if (r < 0)
                 return log_error_errno(r, "Failed to take the name %s on the bus: %m", BUS_NAME);

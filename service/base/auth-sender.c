@@ -5,17 +5,50 @@
  */
 
 #include "auth.h"
+#include "common/process.h"
 
 /* sd-bus has no room for it in a message. Only compared, and set anew for each message. */
 static struct {
         const sd_bus_message *message;
         uid_t uid, user;
+        pid_t pid; /* 0: the bus knows */
+        int pidfd;
 } known_sender;
 
 void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user) {
         known_sender.message = m;
         known_sender.uid = uid;
         known_sender.user = user;
+        known_sender.pid = 0;
+}
+
+void auth_know_process(pid_t pid, int pidfd) {
+        known_sender.pid = pid;
+        known_sender.pidfd = pidfd;
+}
+
+int auth_sender_process(const sd_bus_message *m, AuthProcess *ret) {
+        AuthProcess p = {.pid = m == known_sender.message ? known_sender.pid : 0};
+
+        if (p.pid == 0)
+                return 0;
+        int r = process_stat(p.pid, NULL, &p.start_time);
+        if (r < 0)
+                return r;
+        /* It was its own number when that was read. */
+        r = pidfd_is_alive(known_sender.pidfd);
+        if (r <= 0)
+                return r < 0 ? r : -ESRCH;
+        *ret = p;
+        return 1;
+}
+
+int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, const AuthProcess *p) {
+        if (p->pid == 0)
+                return sd_bus_message_append(call, "(sa{sv})", "system-bus-name", 1, "name", "s",
+                                sd_bus_message_get_sender(m));
+        return sd_bus_message_append(call, "(sa{sv})", "unix-process", 3, "pid", "u", (uint32_t) p->pid,
+                        "start-time", "t", p->start_time, "uid", "i", (int32_t) uid);
 }
 
 int auth_sender_uid(sd_bus_message *m, uid_t *ret) {

@@ -61,6 +61,7 @@ typedef struct Query {
         Auth *auth;
         sd_bus_message *message; /* key */
         uid_t sender, user;      /* the latter takes the places */
+        AuthProcess process;
         Check checks[CHECKS_MAX];
         size_t n_checks;
         sd_event_source *done;
@@ -77,6 +78,8 @@ struct Auth {
         sd_event_source *turn;         /* when the first of them has it, if time is all that it waits for */
         const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
         AuthGrant grant;
+        void (*resumed)(sd_bus *bus, void *userdata); /* auth_on_resumed() */
+        void *resumed_userdata;
 };
 
 static int deny(const AuthRequest *req, sd_bus_error *error) {
@@ -241,6 +244,11 @@ static int query_new(Auth *a, sd_bus_message *m, uid_t sender, sd_bus_error *err
         Query *q = calloc(1, sizeof(Query));
         if (!q)
                 return -ENOMEM;
+        r = auth_sender_process(m, &q->process);
+        if (r < 0) {
+                free(q);
+                return r;
+        }
         q->auth = a;
         q->message = sd_bus_message_ref(m);
         q->sender = sender;
@@ -276,7 +284,10 @@ static void query_taken(Query *q) {
 
 /* Dispatches the message again, and has the query freed after that. */
 static void query_resume(Query *q) {
-        int r = sd_bus_enqueue_for_read(q->auth->bus, q->message);
+        sd_bus *bus = sd_bus_message_get_bus(q->message);
+        int r = sd_bus_enqueue_for_read(bus, q->message);
+        if (r >= 0 && bus != q->auth->bus && q->auth->resumed)
+                q->auth->resumed(bus, q->auth->resumed_userdata);
         if (r >= 0 && !q->done)
                 r = sd_event_add_defer(sd_bus_get_event(q->auth->bus), &q->done, query_on_done, q);
         if (r >= 0)
@@ -384,9 +395,9 @@ static int check_ask(Check *c) {
         int r = sd_bus_message_new_method_call(
                         a->bus, &call, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
         if (r >= 0)
-                r = sd_bus_message_append(call, "(sa{sv})s", "system-bus-name", 1, "name", "s",
-                                sd_bus_message_get_sender(c->query->message),
-                                auth_action_to_string(c->action));
+                r = auth_append_subject(call, c->query->message, c->query->sender, &c->query->process);
+        if (r >= 0)
+                r = sd_bus_message_append(call, "s", auth_action_to_string(c->action));
         if (r >= 0)
                 r = append_details(call, &req);
         if (r >= 0)
@@ -475,6 +486,11 @@ bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req)
 
         return req->action == AUTH_MANAGE_OWN && auth_sender_uid(m, &sender) >= 0 && sender != 0 &&
                         sender != a->service && sender == req->owner;
+}
+
+void auth_on_resumed(Auth *a, void (*resumed)(sd_bus *bus, void *userdata), void *userdata) {
+        a->resumed = resumed;
+        a->resumed_userdata = userdata;
 }
 
 void auth_begin(Auth *a, sd_bus_message *m) {

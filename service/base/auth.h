@@ -59,6 +59,10 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
  * LimitsExceeded, or what went wrong). */
 int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error);
 
+/* Calls that do not come by the bus (guests.h) wait for polkit, too: whose connection is to be processed, because one
+ * of its calls goes on. */
+void auth_on_resumed(Auth *a, void (*resumed)(sd_bus *bus, void *userdata), void *userdata);
+
 /* A message is about to be dispatched: nothing of it is granted so far. */
 void auth_begin(Auth *a, sd_bus_message *m);
 
@@ -89,6 +93,22 @@ bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 /* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is
  * as whom he counts where places are counted (user.h). NULL: nothing is known. */
 void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
+
+/* The same message comes from no bus, which could tell who is calling, but from this process. The pidfd is the
+ * caller's. */
+void auth_know_process(pid_t pid, int pidfd);
+
+/* pid 0: the bus knows. */
+typedef struct AuthProcess {
+        pid_t pid;
+        uint64_t start_time;
+} AuthProcess;
+
+/* > 0: that process. 0: the bus knows. -ESRCH: it is gone. */
+int auth_sender_process(const sd_bus_message *m, AuthProcess *ret);
+
+/* About whom polkit is asked. */
+int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, const AuthProcess *p);
 
 /* The message waits for an answer of polkit, or has it and is dispatched again. */
 bool auth_is_waiting(Auth *a, sd_bus_message *m);

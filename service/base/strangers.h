@@ -14,5 +14,18 @@
  * it.
  */
 
+#include <stddef.h>
+
 /* Descriptors that recvmsg() finds at this socket are looked at from now on; of no other socket. -EBADF: of none. */
 void strangers_watch(int fd);
+
+/* Has a descriptor closed that came in by another way: never here, and never by who must not wait. Negative ones are
+ * none. */
+void strangers_take(int fd);
+
+/* The same of a socket that nobody writes to any more: what waits there may be strangers, which the kernel would close
+ * with it. */
+void strangers_take_socket(int fd);
+
+/* How many wait to be closed. */
+size_t strangers_left(void);

@@ -8,6 +8,7 @@
 #include "announce.h"
 #include "calls.h"
 #include "gate.h"
+#include "guests.h"
 #include "manager-dbus.h"
 #include "service/core/observer.h"
 #include "service/core/origin.h"
@@ -15,6 +16,7 @@
 
 /* All objects are gone: nobody is answered any more. */
 static void on_manager_closed(Manager *m, void *userdata) {
+        m->guests = guests_free(m->guests);
         m->calls = calls_free(m->calls);
         m->gate = gate_free(m->gate);
         tell_done(m);

@@ -99,10 +99,10 @@ void caller_unlist(Caller *k) {
 }
 
 void caller_list(Caller *k) {
-        if (k->listed || !k->user || !k->queue)
+        if (k->listed || !k->user || !(k->queue || k->ready))
                 return;
         k->listed = true;
-        k->lane = k->queue->lane;
+        k->lane = k->queue ? k->queue->lane : LANE_GUESTS;
         DL_APPEND2(k->user->lanes[k->lane].callers, k, lane_prev, lane_next);
         user_list(k->calls, k->user, k->lane);
         calls_wake(k->calls);
@@ -111,6 +111,8 @@ void caller_list(Caller *k) {
 static void caller_set_idle(Caller *k, bool idle) {
         Calls *c = k->calls;
 
+        if (k->guest.turn)
+                return;
         if (idle) {
                 DL_APPEND2(c->idle, k, idle_prev, idle_next);
                 c->n_idle++;
@@ -133,7 +135,8 @@ static void caller_free(Caller *k) {
                 call_user_unref(c, k->user);
         sd_bus_slot_unref(k->asking);
         credentials_done(&k->credentials);
-        HASH_DEL(c->callers, k);
+        if (!k->guest.turn)
+                HASH_DEL(c->callers, k);
         free(k);
 }
 
@@ -209,6 +212,41 @@ int caller_get(Calls *c, const char *name, Caller **ret) {
         return 0;
 }
 
+/* --- guests --- */
+
+int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest,
+                Caller **ret) {
+        CallUser *u = call_user_get(c, user_of(c->manager, credentials->uid));
+
+        if (!u)
+                return -ENOMEM;
+        call_user_ref(u);
+        Caller *k = u->n_guests < max ? calloc(1, sizeof(*k) + 1) : NULL;
+        if (!k) {
+                int r = u->n_guests < max ? -ENOMEM : -EDQUOT;
+                call_user_unref(c, u);
+                return r;
+        }
+        u->n_guests++;
+        k->calls = c;
+        k->user = u;
+        k->credentials = *credentials;
+        k->guest = *guest;
+        *ret = k;
+        return 0;
+}
+
+void caller_free_guest(Caller *k) {
+        k->ready = false;
+        k->user->n_guests--;
+        caller_free(k);
+}
+
+void caller_is_ready(Caller *k) {
+        k->ready = true;
+        caller_list(k);
+}
+
 /* --- calls --- */
 
 static bool has_room(const Caller *k, CallLane lane, size_t size) {
@@ -262,8 +300,7 @@ void call_free(Call *call) {
         k->size -= call->size;
         sd_bus_message_unref(call->message);
         free(call);
-        if (k->queue)
-                caller_list(k);
-        else
+        if (!k->queue)
                 caller_set_idle(k, true);
+        caller_list(k);
 }

@@ -5,7 +5,7 @@
  * Callers: the connections that calls come from, and the users behind them
  *
  * A caller is kept while it has calls that wait, and CALLERS_IDLE_MAX of the others, those that called last: so that
- * the bus is asked once who it is.
+ * the bus is asked once who it is. A guest (guests.h) is one for as long as it is there, and is known from the start.
  */
 
 #include "calls.h"
@@ -16,8 +16,16 @@
 typedef enum CallLane {
         LANE_CHANGES,
         LANE_READS,
+        LANE_GUESTS, /* what guests call, all of which changes something */
         _CALL_LANE_MAX,
 } CallLane;
+
+/* What a guest does. */
+typedef struct CallerGuest {
+        int (*turn)(void *userdata); /* reads one message at most. > 0: there may be more. < 0: it has ended */
+        void (*ended)(void *userdata); /* after that; frees the caller */
+        void *userdata;
+} CallerGuest;
 
 typedef struct Call Call;
 typedef struct Caller Caller;
@@ -45,7 +53,9 @@ struct Caller {
         Caller *lane_prev, *lane_next;
         Caller *idle_prev, *idle_next; /* of Calls.idle, while nothing waits */
         UT_hash_handle hh;
-        char name[]; /* key */
+        CallerGuest guest; /* turn NULL: it is a connection of the bus */
+        bool ready;        /* a guest, that has something to be read */
+        char name[];       /* key */
 };
 
 typedef struct CallUserLane {
@@ -60,6 +70,7 @@ struct CallUser {
         unsigned n_refs; /* its callers, and who looks at it */
         unsigned n_waiting[_CALL_LANE_MAX];
         size_t size; /* of all that waits */
+        unsigned n_guests;
         CallUserLane lanes[_CALL_LANE_MAX];
         UT_hash_handle hh;
 };
@@ -79,11 +90,12 @@ struct Calls {
         sd_event_source *turn;  /* dispatches */
         sd_event_source *timer; /* when everybody has to wait */
         uint64_t turn_ended_at, turn_took_ns;
-        uint64_t changes_ns; /* spent on changes since it was a read's turn */
-        bool bus_is_full;    /* it has not taken all that is written: nobody is answered */
-        Call *released;      /* its message is in sd-bus's hands */
-        Call *current;       /* and is being dispatched */
-        Call *stepping;      /* whose work goes on */
+        uint64_t changes_ns;    /* spent on changes since it was a read's turn */
+        int64_t guests_lead_ns; /* spent on guests beyond what was spent on changes over the bus */
+        bool bus_is_full;       /* it has not taken all that is written: nobody is answered */
+        Call *released;         /* its message is in sd-bus's hands */
+        Call *current;          /* and is being dispatched */
+        Call *stepping;         /* whose work goes on */
         struct {
                 uid_t uid;
                 uint64_t at;
@@ -92,6 +104,14 @@ struct Calls {
 
 /* Finds or makes. */
 int caller_get(Calls *c, const char *name, Caller **ret);
+
+/* A guest: `max` of them a user may have. Takes the pidfd of the credentials on success. -EDQUOT: there are as many. */
+int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest,
+                Caller **ret);
+void caller_free_guest(Caller *k);
+
+/* The guest is to have a turn. */
+void caller_is_ready(Caller *k);
 
 /* Behind the others of its caller. Takes nothing; the message is referenced. -ENOBUFS: it, or its user, has too many
  * waiting. */
@@ -112,3 +132,6 @@ void callers_free(Calls *c);
 
 /* calls.c: there is something to do. */
 void calls_wake(Calls *c);
+
+/* calls.c: for a guest's filter, within its turn: answers the call, or has it wait. Returns what the filter returns. */
+int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error);

@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "gate.h"
 #include "service/base/auth.h"
 #include "service/base/log.h"
 #include "service/core/client.h"
@@ -130,7 +131,7 @@ static int message_size(sd_bus_message *message, size_t *ret) {
 /* --- budgets --- */
 
 static const UserBudget lane_budgets[_CALL_LANE_MAX] = {
-                [LANE_CHANGES] = USER_CHANGES, [LANE_READS] = USER_READS};
+                [LANE_CHANGES] = USER_CHANGES, [LANE_READS] = USER_READS, [LANE_GUESTS] = USER_CHANGES};
 
 static void note_user(Calls *c, uid_t uid, uint64_t now) {
         if (c->last.uid != uid) {
@@ -167,10 +168,14 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
 
         note_user(c, u->uid, now);
         u->lanes[lane].credit_ns -= (int64_t) took_ns;
-        if (lane == LANE_CHANGES)
+        if (lane != LANE_READS)
                 c->changes_ns += took_ns;
         else
                 c->changes_ns = 0;
+        if (lane != LANE_READS)
+                c->guests_lead_ns =
+                                CLAMP(c->guests_lead_ns + (lane == LANE_GUESTS ? 1 : -1) * (int64_t) took_ns,
+                                                -(int64_t) CHANGES_AT_ONCE_NS, (int64_t) CHANGES_AT_ONCE_NS);
         if (b)
                 bucket_take(b, now, took_ns * USER_CPU_COST);
 }
@@ -214,14 +219,16 @@ static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t 
         CallUser *users[_CALL_LANE_MAX];
 
         *at = UINT64_MAX;
-        c->bus_is_full = n_unwritten(c) > 0;
-        if (c->bus_is_full)
-                return NULL;
-        users[LANE_READS] = lane_next_user(c, LANE_READS, now, at);
-        users[LANE_CHANGES] = lane_next_user(c, LANE_CHANGES, now, at);
+        uint64_t unwritten = n_unwritten(c);
+        c->bus_is_full = unwritten > 0;
+        users[LANE_GUESTS] = unwritten > UNWRITTEN_MAX / 2 ? NULL : lane_next_user(c, LANE_GUESTS, now, at);
+        users[LANE_READS] = c->bus_is_full ? NULL : lane_next_user(c, LANE_READS, now, at);
+        users[LANE_CHANGES] = c->bus_is_full ? NULL : lane_next_user(c, LANE_CHANGES, now, at);
 
         bool due = users[LANE_READS] && c->changes_ns >= CHANGES_AT_ONCE_NS;
-        *ret_lane = users[LANE_CHANGES] && !due ? LANE_CHANGES : LANE_READS;
+        bool guest = users[LANE_GUESTS] && (!users[LANE_CHANGES] || c->guests_lead_ns <= 0);
+        CallLane change = guest ? LANE_GUESTS : LANE_CHANGES;
+        *ret_lane = users[change] && !due ? change : LANE_READS;
         return users[*ret_lane];
 }
 
@@ -257,12 +264,32 @@ static void call_step(Call *call) {
         call_free(call);
 }
 
+/* One message of a guest at most. */
+static void guest_turn(Caller *k) {
+        Calls *c = k->calls;
+        Call *released = TAKE_PTR(c->released);
+
+        k->ready = false;
+        caller_unlist(k);
+        int r = k->guest.turn(k->guest.userdata);
+        if (c->current && !c->current->work.step)
+                call_free(c->current);
+        c->current = NULL;
+        c->released = released;
+        if (r < 0)
+                k->guest.ended(k->guest.userdata);
+        else if (r > 0)
+                caller_is_ready(k);
+}
+
 /* One call, or one step of it. The caller goes behind the others of its user, but for steps: who has begun goes on. */
 static void user_serve(CallUser *u, CallLane lane) {
         Caller *k = u->lanes[lane].callers;
         Call *call = k->queue;
 
-        if (call->work.step)
+        if (!call)
+                guest_turn(k);
+        else if (call->work.step)
                 call_step(call);
         else
                 call_dispatch(call);
@@ -288,7 +315,7 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
                 now = now_ns();
                 charge(c, u, lane, now, now - before);
                 wakes_look(c->manager);
-                if (n_unwritten(c) > 0)
+                if (lane != LANE_GUESTS && n_unwritten(c) > 0)
                         break;
         }
         if (l->credit_ns <= 0)
@@ -372,8 +399,24 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
 /* Whose the message is need not be asked again, on its way through the handlers. NULL: of nobody. */
 static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
         auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER, k ? k->user->uid : AUTH_NO_OWNER);
+        if (k && k->guest.turn)
+                auth_know_process(k->credentials.pid, k->credentials.pidfd);
         if (c->manager->connections)
                 connections_lend(c->manager->connections, message, k ? &k->credentials : NULL);
+}
+
+/* In the order in which it is taken in: it is the caller's only call. */
+int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error) {
+        Calls *c = k->calls;
+
+        set_sender(c, message, k);
+        if (!auth_is_waiting(c->manager->auth, message)) {
+                int r = caller_add(k, message, LANE_GUESTS, 0);
+                if (r < 0)
+                        return r;
+                c->current = k->queue;
+        }
+        return gate_call(c->manager->gate, message, error);
 }
 
 /* sd-bus has come to the call that it was given. */

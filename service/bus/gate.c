@@ -93,6 +93,11 @@ static int no_rule(const char *member, sd_bus_error *error) {
                         "Not authorised: there is no rule that lets anybody use %s", member);
 }
 
+static int not_here(const char *member, sd_bus_error *error) {
+        return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED,
+                        "This socket is for registrations: %s is to be called on the bus", member);
+}
+
 /* > 0: the message goes on to its function. 0: polkit was asked. */
 static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, void *object,
                 const char *member, sd_bus_error *error) {
@@ -161,7 +166,14 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         return r <= 0 ? r : set_property(g, i, v, message, object, error);
 }
 
-static int pass_method(Gate *g, sd_bus_message *message, const char *name, sd_bus_error *error) {
+/* What was found of a method: only for the service's own socket. */
+typedef struct Found {
+        const sd_bus_vtable *method;
+        void *object;
+} Found;
+
+static int pass_method(
+                Gate *g, sd_bus_message *message, const char *name, Found *guest, sd_bus_error *error) {
         const char *member = sd_bus_message_get_member(message);
         const GateInterface *i = NULL;
         void *object;
@@ -179,6 +191,10 @@ static int pass_method(Gate *g, sd_bus_message *message, const char *name, sd_bu
         const GateRule *rule = rule_of_method(i, v->x.method.handler);
         if (!rule)
                 return no_rule(member, error);
+        if (guest && !rule->guests)
+                return not_here(member, error);
+        if (guest)
+                *guest = (Found){v, object};
         return rule->check ? run_check(g, rule, message, object, member, error) : 1;
 }
 
@@ -208,7 +224,23 @@ static int pass_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
                 return 1;
         if (streq(name, PROPERTIES))
                 return pass_set(g, message, error);
-        return pass_method(g, message, name, error);
+        return pass_method(g, message, name, NULL, error);
+}
+
+int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
+        const char *name = sd_bus_message_get_interface(message),
+                   *member = sd_bus_message_get_member(message);
+        Found f = {0};
+
+        auth_begin(g->auth, message);
+        if (!name || !member || !sd_bus_message_get_path(message))
+                return sd_bus_error_set(
+                                error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
+        int r = pass_method(g, message, name, &f, error);
+        if (r <= 0 || !f.method)
+                return r < 0 ? r : 1;
+        r = f.method->x.method.handler(message, f.object, error);
+        return r < 0 ? r : 1;
 }
 
 /* Of the bus driver itself, which has no other way. */

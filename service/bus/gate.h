@@ -13,6 +13,7 @@
  *                         {.method = method_list},                         // changes nothing: for everybody
  *                         {.method = method_reload, .check = check_reload}, // needs an authorisation
  *                         {.setter = set_level, .check = check_level},
+ *                         {.method = method_join, .check = check_join, .guests = true}, // also without a bus
  *                         {},
  *         };
  *
@@ -41,6 +42,7 @@ typedef struct GateRule {
         sd_bus_message_handler_t method;
         sd_bus_property_set_t setter;
         gate_check_t check; /* NULL: nothing is changed */
+        bool guests;        /* a method: may be called on the service's own socket, too (guests.h) */
 } GateRule;
 
 /* A vtable and its rules. All pointers have to stay valid. */
@@ -61,3 +63,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Gate *, gate_free);
 
 /* The only way to export objects on this bus. */
 int gate_add(Gate *g, const GateInterface *i);
+
+/* Of a call that came by the service's own socket, where no objects are exported: what a filter of sd-bus returns. The
+ * call is answered, waits, or is refused with *error. */
+int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error);

@@ -92,10 +92,10 @@ BUS_CHANGE(method_reload, Manager *m, m) {
 
 /* Who is named without a check changes nothing. */
 static const GateRule manager_rules[] = {
-                {.method = method_register_client, .check = check_register_client},
-                {.method = method_register_queue, .check = check_register_queue},
-                {.method = method_unregister_queue, .check = check_unregister_queue},
-                {.method = method_hint, .check = check_hint},
+                {.method = method_register_client, .check = check_register_client, .guests = true},
+                {.method = method_register_queue, .check = check_register_queue, .guests = true},
+                {.method = method_unregister_queue, .check = check_unregister_queue, .guests = true},
+                {.method = method_hint, .check = check_hint, .guests = true},
                 {.method = method_set_group, .check = check_set_group},
                 {.method = method_reset_group, .check = check_reset_group},
                 {.method = method_suspend_group, .check = check_suspend_group},

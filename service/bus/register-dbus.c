@@ -148,7 +148,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
         }
 
         ClientParameters p = {
-                        .sender = sd_bus_message_get_sender(message),
+                        .sender = connections_sender(m->connections, message),
                         .shim_version = a.shim_version,
                         .backend = a.backend,
                         .wish = a.wish,
@@ -194,7 +194,7 @@ static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_erro
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
 
-        if (streq_ptr(sd_bus_message_get_sender(message), c->sender))
+        if (streq_ptr(connections_sender(c->manager->connections, message), c->sender))
                 return 0;
         int r = peer_from_sender(c->manager->connections, message, &peer);
         if (r < 0)

@@ -46,7 +46,7 @@ struct Client {
         char *path;
         Peer peer;
         User *user;
-        char *sender; /* unique name of the connection that registered it; empty when that was on another bus */
+        char *sender; /* unique name of the connection that registered it, or a guest's; empty: neither is there now */
         char *shim_version, *backend;
         Group *group;
 

@@ -42,8 +42,9 @@
  *   settings  layers of settings and what comes of them, classes, the configuration, stored settings
  *   enforce   freeze, halt, overdue, privileged and its holder
  *   state     what survives a restart of the service, and who is kept over it (keep)
- *   bus       calls, in which order they are answered, and of whom (callers); answer: one that is made in steps;
- *             spread: settings on their way to all that they are for; announce: signals
+ *   bus       calls, in which order they are answered, and of whom (callers); guests: those that come without a bus;
+ *             answer: one that is made in steps; spread: settings on their way to all that they are for; announce:
+ *             signals
  *
  * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An
  * object is in the manager's tables from x_new() to x_free(), and x_free() tells the observers of its end.
@@ -154,6 +155,7 @@ struct Manager {
         struct Observer *observers;      /* list; observer.h; owned */
         struct Auth *auth;               /* auth.h; owned; NULL without a bus */
         struct Gate *gate;               /* gate.h; likewise */
+        struct Guests *guests;           /* guests.h; owned; NULL without a socket of its own */
         Settings default_layer;          /* names the class "default", below everything else */
 
         Device *devices;            /* uthash, by id */

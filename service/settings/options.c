@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include "common/client-socket.h"
 #include "options.h"
 
 static int show_help(void) {
@@ -23,6 +24,8 @@ static int show_help(void) {
                "     --system            Serve on the system bus (the default)\n"
                "     --session           Serve on the session bus of the user\n"
                "     --bus-address=ADDR  Serve on the bus at ADDR\n"
+               "     --socket=PATH       Let programs register on a socket at PATH, too (on the\n"
+               "                         system bus: " CLIENT_SOCKET ")\n"
                "     --thaw              Thaw what a service that is gone left frozen, and end\n"
                "     --log-level=LEVEL   Log messages up to LEVEL (emerg, alert, crit, err,\n"
                "                         warning, notice, info, debug)\n"
@@ -51,6 +54,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                 OPTION_SYSTEM,
                 OPTION_SESSION,
                 OPTION_BUS_ADDRESS,
+                OPTION_SOCKET,
                 OPTION_THAW,
                 OPTION_LOG_LEVEL,
                 OPTION_LOG_TARGET,
@@ -63,6 +67,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                         {"system", no_argument, NULL, OPTION_SYSTEM},
                         {"session", no_argument, NULL, OPTION_SESSION},
                         {"bus-address", required_argument, NULL, OPTION_BUS_ADDRESS},
+                        {"socket", required_argument, NULL, OPTION_SOCKET},
                         {"thaw", no_argument, NULL, OPTION_THAW},
                         {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
                         {"log-target", required_argument, NULL, OPTION_LOG_TARGET},
@@ -94,6 +99,9 @@ int options_parse(int argc, char *argv[], Options *ret) {
                         o.bus = BUS_ADDRESS;
                         o.bus_address = optarg;
                         break;
+                case OPTION_SOCKET:
+                        o.socket = optarg;
+                        break;
                 case OPTION_THAW:
                         o.thaw = true;
                         break;
@@ -110,6 +118,8 @@ int options_parse(int argc, char *argv[], Options *ret) {
                 default:
                         return -EINVAL; /* getopt_long() has said it */
                 }
+        if (!o.socket && o.bus == BUS_SYSTEM)
+                o.socket = CLIENT_SOCKET;
         if (optind < argc) {
                 fprintf(stderr, "%s: takes no arguments: '%s'\n", program_invocation_short_name,
                                 argv[optind]);

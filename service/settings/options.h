@@ -18,6 +18,7 @@ typedef enum BusKind {
 typedef struct Options {
         BusKind bus;
         const char *bus_address; /* with BUS_ADDRESS */
+        const char *socket;      /* of the service's own; NULL: none */
         const char *config_file; /* NULL: the installed one */
         const char *classes_dir; /* NULL: the installed ones */
         bool thaw;               /* nothing but to clean up after a service that is gone */

@@ -43,7 +43,8 @@ static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
 static int fill_sender(const Client *c, json_object *o) {
         char id[SD_ID128_STRING_MAX];
 
-        JSON_TRY(json_add_string(o, "sender", c->sender));
+        /* A guest's name is another's after a restart. */
+        JSON_TRY(json_add_string(o, "sender", c->sender[0] == ':' ? c->sender : ""));
         return bus_id(c->manager, id) ? json_add_string(o, "bus", id) : 0;
 }
 

@@ -11,6 +11,7 @@
 
 #ifdef QUICK_SERVICE
 #        include "service/bus/device-metrics.h"
+#        include "service/bus/guests.h"
 #        include "service/core/account-driver.h"
 #        include "service/core/account.h"
 #        include "service/core/recorder.h"
@@ -19,6 +20,8 @@
 #        define ACCOUNT_DRIVER_NS (250 * NSEC_PER_MSEC)
 #        undef ACCOUNT_DRIVER_ANSWER_NS
 #        define ACCOUNT_DRIVER_ANSWER_NS (2 * NSEC_PER_SEC)
+#        undef GUEST_WAIT_NS
+#        define GUEST_WAIT_NS (1500 * NSEC_PER_MSEC)
 #        undef METRICS_TIMEOUT_NS
 #        define METRICS_TIMEOUT_NS (1500 * NSEC_PER_MSEC)
 #        undef RECORDER_INTERVAL_NS

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The door
+ *
+ * The thread that lets in, the relays, and the service share the counts, under a lock. Whoever is the last of them
+ * frees the door: the service waits for none of the others.
+ */
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <uthash.h>
+
+#include "common/bucket.h"
+#include "common/time-util.h"
+#include "door.h"
+#include "relay.h"
+#include "strangers.h"
+
+#ifndef SO_PEERPIDFD
+#        define SO_PEERPIDFD 77
+#endif
+
+#define RELAYS_MAX      4U
+#define BACKLOG         4096
+#define PAIR_BUFFER     (16 << 10)
+#define NO_ROOM_WAIT_MS 10
+#define STRANGERS_MAX   256U
+
+/* A uid that is in, or that has something to wait for. */
+typedef struct Visitor {
+        uid_t uid;
+        unsigned n;
+        Bucket rate;
+        uint64_t barred_until;
+        UT_hash_handle hh;
+} Visitor;
+
+struct Door {
+        pthread_mutex_t lock;
+        unsigned n_refs; /* of the service, of the thread, of each relay */
+        bool closed;
+        int fd, come[2]; /* pipe: guests */
+        unsigned guests_max, n_guests;
+        Visitor *visitors; /* uthash, by uid */
+        Relay *relays[RELAYS_MAX];
+};
+
+void door_guest_done(DoorGuest *g) {
+        g->fd = safe_close(g->fd);
+        g->pidfd = safe_close(g->pidfd);
+}
+
+/* --- who is in --- */
+
+static Visitor *visitor_find(Door *d, uid_t uid) {
+        Visitor *v;
+
+        HASH_FIND(hh, d->visitors, &uid, sizeof(uid), v);
+        return v;
+}
+
+static void visitor_gc(Door *d, Visitor *v, uint64_t now) {
+        if (v->n > 0 || !bucket_is_empty(&v->rate, now) || v->barred_until > now)
+                return;
+        HASH_DEL(d->visitors, v);
+        free(v);
+}
+
+/* Those that are only remembered: as many as there may be guests, and then the oldest are looked at. */
+static void visitors_trim(Door *d, uint64_t now) {
+        Visitor *v, *tmp;
+        unsigned n = 0;
+
+        if (HASH_COUNT(d->visitors) <= d->guests_max)
+                return;
+        HASH_ITER(hh, d->visitors, v, tmp) {
+                visitor_gc(d, v, now);
+                if (++n == 64)
+                        return;
+        }
+}
+
+static Visitor *visitor_get(Door *d, uid_t uid) {
+        Visitor *v = visitor_find(d, uid);
+
+        if (v || HASH_COUNT(d->visitors) >= 2 * d->guests_max)
+                return v;
+        v = calloc(1, sizeof(*v));
+        if (!v)
+                return NULL;
+        v->uid = uid;
+        HASH_ADD(hh, d->visitors, uid, sizeof(v->uid), v);
+        return v;
+}
+
+/* Whether there is room for one more. Counts it. */
+static bool take_place(Door *d, uid_t uid) {
+        uint64_t now = now_ns();
+        bool room = false;
+
+        (void) pthread_mutex_lock(&d->lock);
+        visitors_trim(d, now);
+        Visitor *v = visitor_get(d, uid);
+        if (v && d->n_guests < d->guests_max && v->n < DIV_ROUND_UP(d->guests_max, 8) &&
+                        v->barred_until <= now &&
+                        bucket_has_credit(&v->rate, now, DOOR_ROOM * DOOR_COST_NS)) {
+                bucket_take(&v->rate, now, DOOR_COST_NS);
+                v->n++;
+                d->n_guests++;
+                room = true;
+        }
+        (void) pthread_mutex_unlock(&d->lock);
+        return room;
+}
+
+static void give_place(Door *d, uid_t uid, bool barred) {
+        uint64_t now = now_ns();
+
+        (void) pthread_mutex_lock(&d->lock);
+        Visitor *v = visitor_find(d, uid);
+        if (v) {
+                v->n--;
+                d->n_guests--;
+                if (barred)
+                        v->barred_until = now + DOOR_BARRED_NS;
+                visitor_gc(d, v, now);
+        }
+        (void) pthread_mutex_unlock(&d->lock);
+}
+
+/* --- the last one --- */
+
+static void door_unref(Door *d) {
+        Visitor *v, *tmp;
+
+        (void) pthread_mutex_lock(&d->lock);
+        bool last = --d->n_refs == 0;
+        (void) pthread_mutex_unlock(&d->lock);
+        if (!last)
+                return;
+        HASH_ITER(hh, d->visitors, v, tmp) {
+                HASH_DEL(d->visitors, v);
+                free(v);
+        }
+        safe_close(d->fd);
+        safe_close(d->come[0]);
+        safe_close(d->come[1]);
+        (void) pthread_mutex_destroy(&d->lock);
+        free(d);
+}
+
+static void on_gone(uid_t uid, bool barred, void *userdata) {
+        Door *d = userdata;
+
+        if (uid == (uid_t) -1)
+                door_unref(d);
+        else
+                give_place(d, uid, barred);
+}
+
+/* --- letting in --- */
+
+static uint64_t boot_time_ns(void) {
+        struct timespec ts = {0};
+
+        (void) clock_gettime(CLOCK_BOOTTIME, &ts);
+        return timespec_to_ns(&ts);
+}
+
+/* -ESRCH: it has gone already, or cannot be seen from here. */
+static int open_process(int fd, DoorGuest *g) {
+        socklen_t size = sizeof(g->pidfd);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &g->pidfd, &size) >= 0)
+                return 0;
+        g->pidfd = -EBADF;
+        if (errno != ENOPROTOOPT)
+                return negative_errno();
+        if (g->pid <= 0)
+                return -ESRCH;
+        g->made_by = boot_time_ns();
+        g->pidfd = pidfd_open(g->pid, 0);
+        return g->pidfd < 0 ? negative_errno() : 0;
+}
+
+static int read_process(int fd, DoorGuest *g) {
+        struct ucred u;
+        socklen_t size = sizeof(u);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &size) < 0)
+                return negative_errno();
+        g->pid = u.pid;
+        g->uid = u.uid;
+        return 0;
+}
+
+/* The pair's ends go one to the relay, and one to the service. */
+static int announce(Door *d, int fd, DoorGuest *g) {
+        const int size = PAIR_BUFFER;
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                return negative_errno();
+        (void) setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+        g->fd = pair[1];
+        int r = relay_add(d->relays[g->uid % RELAYS_MAX], fd, pair[0], g->uid);
+        if (r < 0) {
+                safe_close(pair[0]);
+                return r;
+        }
+        /* From here on the relay has the guest: it hears of an end by the pair. */
+        if (write(d->come[1], g, sizeof(*g)) == sizeof(*g))
+                *g = DOOR_GUEST_NULL;
+        return 1;
+}
+
+/* What has sent something already may have sent a stranger. Of those that wait to be closed there are never so many
+ * that others lack the room. */
+static void hang_up(int fd) {
+        int sent = 0;
+
+        (void) shutdown(fd, SHUT_RDWR);
+        if (ioctl(fd, SIOCINQ, &sent) >= 0 && sent == 0) {
+                safe_close(fd);
+                return;
+        }
+        strangers_take_socket(fd);
+        while (strangers_left() > STRANGERS_MAX)
+                (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
+}
+
+/* Takes the socket. */
+static void let_in(Door *d, int fd) {
+        _cleanup_(door_guest_done)
+        DoorGuest g = DOOR_GUEST_NULL;
+
+        if (read_process(fd, &g) < 0 || !take_place(d, g.uid)) {
+                hang_up(fd);
+                return;
+        }
+        uid_t uid = g.uid;
+        if (open_process(fd, &g) >= 0 && announce(d, fd, &g) > 0)
+                return;
+        give_place(d, uid, false);
+        hang_up(fd);
+}
+
+static bool is_closed(Door *d) {
+        (void) pthread_mutex_lock(&d->lock);
+        bool closed = d->closed;
+        (void) pthread_mutex_unlock(&d->lock);
+        return closed;
+}
+
+static void *door_main(void *userdata) {
+        Door *d = userdata;
+
+        (void) pthread_setname_np(pthread_self(), "door");
+        while (!is_closed(d)) {
+                int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                if (fd >= 0)
+                        let_in(d, fd);
+                else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                        (void) poll(NULL, 0, NO_ROOM_WAIT_MS); /* nothing tells of room */
+        }
+        for (unsigned i = 0; i < RELAYS_MAX; i++)
+                relay_stop(d->relays[i]);
+        door_unref(d);
+        return NULL;
+}
+
+/* --- life --- */
+
+static int parse_address(const char *path, struct sockaddr_un *ret) {
+        *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+        if (strlen(path) >= sizeof(ret->sun_path))
+                return -ENAMETOOLONG;
+        (void) snprintf(ret->sun_path, sizeof(ret->sun_path), "%s", path);
+        return 0;
+}
+
+/* -EADDRINUSE: somebody listens there. */
+static int clear_path(const struct sockaddr_un *a) {
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return negative_errno();
+        if (connect(fd, (const struct sockaddr *) a, sizeof(*a)) >= 0 || errno == EAGAIN)
+                return -EADDRINUSE;
+        if (errno == ENOENT)
+                return 0;
+        if (errno != ECONNREFUSED)
+                return negative_errno();
+        return unlink(a->sun_path) < 0 && errno != ENOENT ? negative_errno() : 0;
+}
+
+int door_listen(const char *path, int *ret) {
+        struct sockaddr_un a;
+
+        int r = parse_address(path, &a);
+        if (r >= 0)
+                r = clear_path(&a);
+        if (r < 0)
+                return r;
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || bind(fd, (const struct sockaddr *) &a, sizeof(a)) < 0)
+                return negative_errno();
+        /* Who may register, the gate says. */
+        if (chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0) {
+                r = negative_errno();
+                (void) unlink(path);
+                return r;
+        }
+        *ret = TAKE_FD(fd);
+        return 0;
+}
+
+static int start_relays(Door *d) {
+        for (unsigned i = 0; i < RELAYS_MAX; i++) {
+                int r = relay_new(on_gone, d, d->relays + i);
+                if (r < 0) {
+                        while (i > 0)
+                                relay_stop(d->relays[--i]);
+                        return r;
+                }
+                (void) pthread_mutex_lock(&d->lock);
+                d->n_refs++;
+                (void) pthread_mutex_unlock(&d->lock);
+        }
+        return 0;
+}
+
+static int start_thread(Door *d) {
+        pthread_attr_t a;
+        pthread_t thread;
+        sigset_t all, before;
+
+        int error = pthread_attr_init(&a);
+        if (error != 0)
+                return -error;
+        (void) pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+        error = pthread_create(&thread, &a, door_main, d);
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void) pthread_attr_destroy(&a);
+        return -error;
+}
+
+int door_new(int fd, unsigned guests_max, Door **ret) {
+        Door *d = malloc(sizeof(*d));
+
+        if (!d)
+                return -ENOMEM;
+        *d = (Door){.n_refs = 1, .fd = -EBADF, .come = {-EBADF, -EBADF}, .guests_max = guests_max};
+        (void) pthread_mutex_init(&d->lock, NULL);
+        int r = pipe2(d->come, O_CLOEXEC | O_NONBLOCK) < 0 ? negative_errno() : start_relays(d);
+        if (r < 0) {
+                door_unref(d);
+                return r;
+        }
+        d->fd = fd;
+        d->n_refs++; /* of the thread */
+        r = start_thread(d);
+        if (r < 0) {
+                d->fd = -EBADF; /* the caller's, still */
+                for (unsigned i = 0; i < RELAYS_MAX; i++)
+                        relay_stop(d->relays[i]);
+                door_unref(d);
+                door_unref(d);
+                return r;
+        }
+        *ret = d;
+        return 0;
+}
+
+Door *door_free(Door *d) {
+        DoorGuest g;
+
+        if (!d)
+                return NULL;
+        (void) pthread_mutex_lock(&d->lock);
+        d->closed = true;
+        (void) pthread_mutex_unlock(&d->lock);
+        (void) shutdown(d->fd, SHUT_RDWR); /* wakes who lets in */
+        while (door_take(d, &g) > 0)
+                door_guest_done(&g);
+        door_unref(d);
+        return NULL;
+}
+
+int door_fd(const Door *d) {
+        return d->come[0];
+}
+
+int door_take(Door *d, DoorGuest *ret) {
+        ssize_t n = read(d->come[0], ret, sizeof(*ret));
+
+        return n == sizeof(*ret) ? 1 : n < 0 && errno != EAGAIN ? negative_errno() : 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The door: a socket of the service's own, beside the bus
+ *
+ * Who registers over a bus waits for the bus: one process that everybody else can keep busy. Who comes in here is let
+ * in by a thread, whatever the service decides just now, and his bytes go by relays (relay.h), by uid, so that who
+ * makes the kernel slow makes it slow for few.
+ *
+ * A guest is who connected, as the kernel says it: by a pidfd of the process where there are such (Linux 6.5), else by
+ * its number, and a pidfd that is opened as soon as it is let in. A process that was started after that has not
+ * connected, so it is `made_by` what a process's start is compared with.
+ *
+ * Of all places a uid has an eighth, and it may take DOOR_ROOM of them at once, and one more each DOOR_COST_NS. Who
+ * comes beyond that is hung up on, and knows another way: the bus. So is for DOOR_BARRED_NS whom a relay has cut off.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/macro.h"
+
+/* fds of one guest: its own, the pair's, the process's. */
+#define DOOR_FDS       4U
+#define DOOR_COST_NS   (UINT64_C(5) * 1000 * 1000)
+#define DOOR_ROOM      1024U
+#define DOOR_BARRED_NS (UINT64_C(60) * 1000 * 1000 * 1000)
+
+typedef struct Door Door;
+
+typedef struct DoorGuest {
+        int fd; /* bytes of the guest, and for it: an end of a pair that nobody else has */
+        pid_t pid;
+        uid_t uid;
+        int pidfd;
+        uint64_t made_by; /* ns of CLOCK_BOOTTIME; 0: the pidfd is the kernel's word */
+} DoorGuest;
+
+#define DOOR_GUEST_NULL ((DoorGuest){.fd = -EBADF, .pidfd = -EBADF})
+
+void door_guest_done(DoorGuest *g);
+
+/* Listens at the path: in the place of a socket there that nobody listens at any more. -EADDRINUSE: somebody does. */
+int door_listen(const char *path, int *ret);
+
+/* Begins to let in up to so many. Takes the socket on success. */
+int door_new(int fd, unsigned guests_max, Door **ret);
+/* Nobody is let in any more, and who is in is hung up on. */
+Door *door_free(Door *d); /* returns NULL */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Door *, door_free);
+
+/* For poll(): somebody has come in. */
+int door_fd(const Door *d);
+/* > 0: the next; 0: nobody. */
+int door_take(Door *d, DoorGuest *ret);
