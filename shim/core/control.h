@@ -19,11 +19,11 @@
 #define CONTROL_CALLS_MAX 32U
 
 typedef enum LinkState {
-        LINK_DOWN,        /* no bus */
-        LINK_WAITING,     /* a bus, and no service on it that takes us */
+        LINK_DOWN,        /* no connection */
+        LINK_WAITING,     /* one, and no service on it that takes us */
         LINK_REGISTERING, /* RegisterClient is under way */
         LINK_ATTACHED,    /* page and lifeline are there */
-        LINK_CUT,         /* they are, and the bus is not */
+        LINK_CUT,         /* they are, and the connection is not */
         _LINK_STATE_MAX,
 } LinkState;
 
@@ -41,7 +41,10 @@ typedef struct Control {
         /* the connection */
         LinkState state;
         Dbus *bus;
-        char *object; /* our client on the bus */
+        bool direct;         /* it is the service itself, by its own socket */
+        bool socket_refused; /* by the socket, the last time: the bus is next */
+        uint64_t move_at_ns; /* from a bus to the socket; NSEC_INFINITY */
+        char *object;        /* our client on the bus */
         Page page;
         unsigned n_pages; /* mapped so far */
         uint64_t retry_at_ns;

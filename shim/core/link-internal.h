@@ -5,6 +5,7 @@
  * What the connection's parts have in common
  *
  *   link.c            the connection: states, going down, trying again
+ *   link-open.c       which connection: the service's own socket, or a bus
  *   link-register.c   what the service is told of the process, and what it hands out: page, lifeline, wake descriptor
  *   link-units.c      what the user's manager says of our units
  *   link-queue.c      its queues, as they come and go
@@ -29,6 +30,11 @@ void link_failed(Control *c, int r);
 
 /* The service is not there: calls wait a moment. */
 void link_stall(Control *c);
+
+/* link-open.c: a connection by what XSCHED_BUS_ADDRESS= says, or "": to the service's own socket, or to a bus. As
+ * dbus_open() returns; -ENOENT, too, when no socket is named. */
+int link_open_socket(const char *configured, Dbus **ret);
+int link_open_bus(const char *configured, Dbus **ret);
 
 /* --- calls --- */
 

@@ -166,6 +166,10 @@ static void link_on_registered(const DbusMessage *m, void *userdata) {
                 c->lost = true;
                 return;
         }
+        if (c->direct && link_error_is_absence(m)) { /* it took us in, and answers nothing */
+                c->socket_refused = c->lost = true;
+                return;
+        }
         if (!is_error || !link_error_is_absence(m)) {
                 tell_refused(c, m, r);
                 if (!is_error || error_is_lasting(m))

@@ -11,6 +11,9 @@
  * from the page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that
  * restarts: it is connected to anew, and the service, which knows the process by its credentials, takes our calls as
  * before. What is true of the service the lifeline says.
+ *
+ * A connection to the service's own socket ends with the service, whether or not it comes back: the next one is to the
+ * bus, and when the bus tells of a service, we move to its socket.
  */
 
 #include <sys/socket.h>
@@ -21,10 +24,9 @@
 #include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
-#define BUS_NAME       "org.xsched.Scheduler"
-#define BUS_PATH       "/org/xsched/Scheduler"
-#define BUS_INTERFACE  "org.xsched.Scheduler"
-#define SYSTEM_ADDRESS "unix:path=/run/dbus/system_bus_socket;unix:path=/var/run/dbus/system_bus_socket"
+#define BUS_NAME      "org.xsched.Scheduler"
+#define BUS_PATH      "/org/xsched/Scheduler"
+#define BUS_INTERFACE "org.xsched.Scheduler"
 
 #define BACKOFF_MIN_NS (100 * NSEC_PER_MSEC)
 /* A new owner of the name is rejoined at once, but not by a thousand processes in the same microsecond. */
@@ -87,11 +89,17 @@ void link_back_off(Control *c) {
 
 void link_init(Control *c) {
         c->page = PAGE_NULL;
+        c->move_at_ns = NSEC_INFINITY;
         c->random = (now_ns() ^ (uint64_t) getpid() << 32) | 1;
         client_set_state(XSCHED_STATE_CONNECTING);
 }
 
 /* --- down --- */
+
+/* Before a connection is closed: a socket that did not let us in is not tried next. */
+static void link_ended(Control *c) {
+        c->socket_refused |= c->direct && c->bus && !dbus_is_accepted(c->bus);
+}
 
 static void link_drop_bus(Control *c) {
         if (!c->bus)
@@ -104,6 +112,7 @@ static void link_down(Control *c) {
         if (c->state == LINK_ATTACHED && now_ns() - c->attached_at_ns >= STEADY_NS)
                 c->backoff_ns = 0;
 
+        link_ended(c);
         link_set_state(c, LINK_DOWN);
         control_detach_all(c);
         hold_turn(c);
@@ -124,21 +133,34 @@ static void link_down(Control *c) {
         c->stalled_until_ns = 0;
         c->lost = c->cut = false;
         link_back_off(c);
+        if (c->socket_refused) /* there may be a bus */
+                c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
 }
 
-/* Only the bus is gone. Gates stay seated, and what the page says holds under its lease. */
-static void link_cut(Control *c) {
-        if (now_ns() - c->attached_at_ns >= STEADY_NS)
-                c->backoff_ns = 0;
-        link_drop_bus(c);
-        link_set_state(c, LINK_CUT);
+/* Calls on a connection that is no more. */
+static void link_recall(Control *c) {
         control_recall(c);
         for (Goner *g = c->goners; g; g = g->next)
                 g->sent = false;
         c->n_calls = 0;
         c->stalled_until_ns = 0;
+}
+
+/* Only the connection is gone. Gates stay seated, and what the page says holds under its lease. */
+static void link_cut(Control *c) {
+        link_ended(c);
+        bool steady = now_ns() - c->attached_at_ns >= STEADY_NS;
+
+        if (steady)
+                c->backoff_ns = 0;
+        link_drop_bus(c);
+        link_set_state(c, LINK_CUT);
+        link_recall(c);
         c->cut = false;
         link_back_off(c);
+        /* A bus may be there when the service is not. */
+        if ((steady && c->direct) || c->socket_refused)
+                c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
 }
 
 void link_failed(Control *c, int r) {
@@ -216,29 +238,51 @@ static void link_on_owner(const char *owner, void *userdata) {
                 return;
         if (c->state == LINK_WAITING)
                 c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
+        else if (c->state == LINK_ATTACHED)
+                c->move_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
         c->stalled_until_ns = 0;
         c->hints_due = true;
 }
 
-static const char *link_address(void) {
-        const char *address = client_environment()->bus_address;
-
-        if (isempty(address))
-                address = secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
-        return isempty(address) ? SYSTEM_ADDRESS : address;
+static void link_set_bus(Control *c, Dbus *bus, bool direct) {
+        link_drop_bus(c);
+        c->bus = bus;
+        c->direct = direct;
+        client_set_fd(CLIENT_FD_BUS, dbus_fd(bus));
+        client_debug("xsched: connected to %s", direct ? "the service" : "a bus");
 }
 
-static int link_open_bus(Control *c) {
-        int r = dbus_open(link_address(), true, &c->bus);
+/* Returns 0, or why there is no bus. */
+static int link_open(Control *c) {
+        const char *configured = client_environment()->bus_address;
+        bool refused = TAKE_GENERIC(c->socket_refused, false);
+        Dbus *bus = NULL;
 
+        c->move_at_ns = NSEC_INFINITY;
+        if (!refused && link_open_socket(configured, &bus) >= 0) {
+                link_set_bus(c, bus, true);
+                return 0;
+        }
+        int r = link_open_bus(configured, &bus);
         if (r < 0)
                 return r;
-        client_set_fd(CLIENT_FD_BUS, dbus_fd(c->bus));
+        link_set_bus(c, bus, false);
         return dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
 }
 
+/* From a bus to the socket, where there is one. What was called has no reply any more. */
+static bool link_move(Control *c) {
+        Dbus *bus = NULL;
+
+        c->move_at_ns = NSEC_INFINITY;
+        if (c->direct || link_open_socket(client_environment()->bus_address, &bus) < 0)
+                return false;
+        link_set_bus(c, bus, true);
+        return true;
+}
+
 static void link_connect(Control *c) {
-        int r = link_open_bus(c);
+        int r = link_open(c);
 
         if (r < 0)
                 link_tell(c, "no bus", strerror(-r));
@@ -250,7 +294,7 @@ static void link_connect(Control *c) {
 
 /* Nobody is told anything about us: calls that nobody answered are made anew, and the others were. */
 static void link_reconnect(Control *c) {
-        if (link_open_bus(c) < 0) {
+        if (link_open(c) < 0) {
                 link_drop_bus(c);
                 link_back_off(c);
                 return;
@@ -265,10 +309,13 @@ static void link_process(Control *c) {
 
         for (unsigned i = 0; i < 256 && r > 0; i++)
                 r = dbus_process(c->bus);
+        if (r < 0)
+                link_ended(c);
         if (r < 0 && c->state == LINK_ATTACHED)
                 c->cut = true;
         else if (r < 0) {
-                link_tell(c, "no bus", strerror(-r));
+                if (!c->socket_refused)
+                        link_tell(c, "no bus", strerror(-r));
                 c->lost = true;
         }
 }
@@ -296,8 +343,15 @@ void link_turn(Control *c) {
                 link_connect(c);
         if (c->state == LINK_CUT && due)
                 link_reconnect(c);
-        if (c->state == LINK_WAITING && due && link_register(c) < 0)
-                c->lost = true;
+        if (c->state == LINK_WAITING && due) {
+                (void) link_move(c);
+                if (link_register(c) < 0)
+                        c->lost = true;
+        }
+        if (c->state == LINK_ATTACHED && now_ns() >= c->move_at_ns && link_move(c)) {
+                link_recall(c);
+                c->hints_due = true;
+        }
         if (c->bus && !c->lost)
                 link_process(c);
         if (c->state == LINK_ATTACHED && !c->lost && !c->cut)
@@ -338,6 +392,8 @@ uint64_t link_next_ns(const Control *c) {
                 next = c->retry_at_ns;
         if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
                 next = MIN(next, c->stalled_until_ns);
+        if (c->state == LINK_ATTACHED)
+                next = MIN(next, c->move_at_ns);
         if (c->bus)
                 next = MIN(next, dbus_next_ns(c->bus));
         return next;

@@ -471,6 +471,10 @@ int dbus_fd(const Dbus *d) {
         return d->fd;
 }
 
+bool dbus_is_accepted(const Dbus *d) {
+        return d->accepted;
+}
+
 short dbus_events(const Dbus *d) {
         bool has_more = d->auth_sent < DBUS_AUTH_SIZE || (d->accepted && d->out_size > 0);
         return (short) (POLLIN | (has_more ? POLLOUT : 0));

@@ -29,7 +29,8 @@ int dbus_open(const char *addresses, bool is_bus, Dbus **ret);
 Dbus *dbus_close(Dbus *d); /* returns NULL */
 
 int dbus_fd(const Dbus *d);
-short dbus_events(const Dbus *d); /* of poll() */
+bool dbus_is_accepted(const Dbus *d); /* the other side has taken us in */
+short dbus_events(const Dbus *d);     /* of poll() */
 uint64_t dbus_next_ns(
                 const Dbus *d); /* when to call dbus_process() whatever poll() says; NSEC_INFINITY: never */
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A program in a container: other user, pid, mount, network and cgroup namespaces, an image that has never heard of us, and of the host
-only the shim and the bus's socket. What it computes on the device is checked by itself."""
+only the shim and the service's or the bus's socket. What it computes on the device is checked by itself."""
 
 import glob
 import os
@@ -14,6 +14,7 @@ NEIGHBOUR = "/mnt/build/tests/opencl/neighbour"
 LIBDIR = os.path.dirname(glob.glob("/usr/lib/*/libxsched.so.0")[0])
 UID = 131072  # of the container's root, out here
 SOCKET = "/run/dbus/system_bus_socket"
+CLIENTS = "/run/xschedd-client"
 
 
 def make_image():
@@ -101,7 +102,16 @@ class InContainer(Case):
         until(it_waits, "the container to have waited")
 
     def test_socket_and_shim(self):
-        box = Container(f"--bind={SOCKET}")
+        self.check_container(SOCKET, "connected to a bus")
+
+    def test_without_the_bus(self):
+        """All it has of us is the directory of the service's own socket."""
+        self.assertEqual(oct(os.stat(CLIENTS).st_mode & 0o7777), "0o755")
+        self.assertEqual(os.listdir(CLIENTS), ["socket"])
+        self.check_container(CLIENTS, "connected to the service")
+
+    def check_container(self, bound, connected):
+        box = Container(f"--bind={bound}")
         self.boxes.append(box)
         until(lambda: self.get("NQueues") == 1, "it to register")
         _, pid, uid, command, group, path = self.call("ListClients")[0][0]
@@ -127,6 +137,7 @@ class InContainer(Case):
         status, errors = box.end()
         self.assertEqual(status, 0, errors)
         self.assertFalse([e for e in errors if "unscheduled" in e], errors)
+        self.assertEqual({e.split(": ", 1)[1] for e in errors if "connected to" in e}, {connected}, errors)
         until(lambda: self.get("NClients") == 1, "it to be gone")
 
     def test_without_the_socket(self):

@@ -29,12 +29,14 @@
 #include <sys/wait.h>
 #include <systemd/sd-bus.h>
 
+#include "common/client-socket.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "config.h"
 #include "tools/session/session-child.h"
 #include "tools/shared/shim-env.h"
 
+#define CLIENTS          "/clients"
 #define START_TIMEOUT_NS (60 * NSEC_PER_SEC)
 #define STOP_TIMEOUT_NS  (5 * NSEC_PER_SEC)
 
@@ -171,20 +173,20 @@ static int session_wait_ready(Session *s, const Child *c, const bool *flag) {
 /* --- the three of them --- */
 
 /* A D-Bus address quotes all but these characters. */
-static int bus_address(const char *dir, char **ret) {
-        size_t size = strlen("unix:path=") + 3 * strlen(dir) + strlen("/bus") + 1;
+static int bus_address(const char *kind, const char *dir, const char *name, char **ret) {
+        size_t size = strlen(kind) + strlen("path=") + 3 * strlen(dir) + strlen(name) + 1;
         char *out = malloc(size), *p = out;
 
         if (!out)
                 return -ENOMEM;
-        p = stpcpy(p, "unix:path=");
+        p = stpcpy(stpcpy(p, kind), "path=");
         for (const char *c = dir; *c; c++)
                 if (strchr("-_/.\\*", *c) || (*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') ||
                                 (*c >= 'A' && *c <= 'Z'))
                         *p++ = *c;
                 else
                         p += sprintf(p, "%%%02x", (unsigned char) *c);
-        stpcpy(p, "/bus");
+        stpcpy(p, name);
         *ret = out;
         return 0;
 }
@@ -252,7 +254,7 @@ static int start_bus(Session *s) {
         _cleanup_close_ int log_fd = -EBADF;
         int pipe_fds[2], r;
 
-        r = bus_address(s->dir, &s->address);
+        r = bus_address("unix:", s->dir, "/bus", &s->address);
         if (r < 0 || asprintf(&config, "--config-file=%s/bus.conf", s->dir) < 0)
                 return fail("out of memory");
         log_fd = open(s->dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -303,7 +305,7 @@ static int notify_listen(Session *s) {
 
 static int start_service(Session *s) {
         _cleanup_free_ char *path = NULL, *address = NULL, *config = NULL, *log_level = NULL, *notify = NULL,
-                            *classes = NULL;
+                            *classes = NULL, *clients = NULL;
         int r;
 
         r = find_service(&path);
@@ -314,6 +316,7 @@ static int start_service(Session *s) {
         if (r < 0)
                 return fail("cannot listen for xschedd's readiness: %s", strerror(-r));
         if (asprintf(&address, "--bus-address=%s", s->address) < 0 ||
+                        asprintf(&clients, "--socket=%s" CLIENTS, s->dir) < 0 ||
                         asprintf(&config, "--config=%s", strempty(s->config)) < 0 ||
                         asprintf(&log_level, "--log-level=%s", s->log_level ?: "warning") < 0 ||
                         asprintf(&notify, "%s/notify", s->dir) < 0)
@@ -324,8 +327,8 @@ static int start_service(Session *s) {
                 (void) setenv("NOTIFY_SOCKET", notify, 1);
                 if (classes)
                         (void) setenv("XSCHED_CLASSES_DIR", classes, 0);
-                execl(path, path, address, "--log-target=console", log_level, s->config ? config : NULL,
-                                NULL);
+                execl(path, path, address, clients, "--log-target=console", log_level,
+                                s->config ? config : NULL, NULL);
                 fail("cannot run %s: %m", path);
                 _exit(EXIT_CANNOT_EXEC);
         }
@@ -361,10 +364,13 @@ static int select_policy(const Session *s) {
 }
 
 static int set_command_environment(const Session *s) {
+        _cleanup_free_ char *clients = NULL, *both = NULL;
         int r;
 
         (void) unsetenv("XSCHED_JOB"); /* a token of another service */
-        if (setenv("XSCHED_BUS_ADDRESS", s->address, 1) < 0)
+        if (bus_address(CLIENT_SOCKET_KIND, s->dir, CLIENTS, &clients) < 0 ||
+                        asprintf(&both, "%s;%s", clients, s->address) < 0 ||
+                        setenv("XSCHED_BUS_ADDRESS", both, 1) < 0)
                 return fail("out of memory");
         r = shim_setenv(s->shim);
         if (r < 0)

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""libxsched on the service's own socket: without the bus, over ends of the service, and where it is not let in."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import dbus
+from harness import *
+
+ATTACHED = 2
+
+
+class Sockets(Case):
+    config = "[Scheduler]\nAccounting=off\n"
+
+    @property
+    def options(self):
+        return [f"--socket={self.socket_path}"]
+
+    @property
+    def socket_path(self):
+        return os.path.join(self.directory, "socket")
+
+    @property
+    def address(self):
+        """As XSCHED_BUS_ADDRESS= has it."""
+        return f"xsched:path={self.socket_path};{self.bus.address}"
+
+    def start(self, address=None):
+        p = self.program(env={"XSCHED_BUS_ADDRESS": address or self.address})
+        self.assert_attached(p)
+        return p
+
+    def assert_attached(self, p):
+        until(lambda: p.counters()["state"] == ATTACHED, "it is attached")
+        until(lambda: self.get("NQueues") == 1, "its queue is there")
+
+    def on_the_bus(self, p):
+        """Its connections there."""
+        names = [n for n in self.c.bus("ListNames") if n.startswith(":")]
+        pids = []
+        for n in names:
+            try:
+                pids.append(self.c.bus("GetConnectionUnixProcessID", "s", n))
+            except dbus.DBusError:
+                pass  # it has gone
+        return pids.count(p.pid)
+
+    def assert_direct(self, p):
+        until(lambda: self.on_the_bus(p) == 0, "it has no connection to the bus")
+
+    def held_and_let_go(self, p):
+        """What the service decides reaches it."""
+        path = self.call("GetClientByPID", "u", p.pid)
+        self.c.call(NAME, path, CLIENT, "Suspend")
+        until(lambda: self.get("State", path, CLIENT) == "suspended", "it is suspended")
+        p.tell("begin 0")
+        self.c.call(NAME, path, CLIENT, "Resume")
+        p.expect("tracked|untracked")
+        self.assertEqual(p.ask("complete 0"), "completed")
+
+
+class Alone(Sockets):
+    def test_registers_while_the_bus_stands_still(self):
+        self.bus.process.kill(signal.SIGSTOP)
+        try:
+            p = self.program(env={"XSCHED_BUS_ADDRESS": self.address})
+            until(lambda: p.counters()["state"] == ATTACHED, "it is attached")
+        finally:
+            self.bus.process.kill(signal.SIGCONT)
+        self.assert_attached(p)
+        self.assert_direct(p)
+        self.held_and_let_go(p)
+
+    def test_needs_no_bus_at_all(self):
+        p = self.start(f"xsched:path={self.socket_path}")
+        self.service.stop()
+        until(lambda: p.counters()["state"] != ATTACHED, "it has lost the service")
+        self.assertEqual(p.ask("begin 0"), "untracked")
+        self.assertEqual(p.ask("complete 0"), "completed")
+        self.service.start()
+        self.c = self.connect()
+        self.assert_attached(p)
+        self.held_and_let_go(p)
+
+    def test_the_process_ends(self):
+        p = self.start()
+        p.process.kill()
+        self.assert_gone()
+
+
+class Ends(Sockets):
+    def test_service_stops_and_starts(self):
+        p = self.start()
+        self.assert_direct(p)
+        for _ in range(3):
+            self.service.stop()
+            self.c = self.connect()
+            until(lambda: self.on_the_bus(p) == 1, "it waits at the bus")
+            self.assertEqual(p.ask("begin 0"), "untracked")
+            self.assertEqual(p.ask("complete 0"), "completed")
+            self.service.start()
+            self.c = self.connect()
+            self.assert_attached(p)
+            self.assert_direct(p)
+        self.held_and_let_go(p)
+
+    def test_an_older_service_and_a_newer_one(self):
+        self.service.stop()
+        now, self.service.options = self.service.options, []
+        self.service.start()
+        self.c = self.connect()
+        p = self.start()
+        self.assertEqual(self.on_the_bus(p), 1)
+        self.held_and_let_go(p)
+        self.service.stop()
+        self.service.options = now
+        self.service.start()
+        self.c = self.connect()
+        self.assert_attached(p)
+        self.assert_direct(p)
+
+
+class Kept(Sockets):
+    keep = True
+
+    def test_a_restart_is_survived(self):
+        p = self.start()
+        path = self.call("GetClientByPID", "u", p.pid)
+        for _ in range(3):
+            self.service.kill()
+            self.service.start()
+            self.c = self.connect()
+            self.assertEqual(self.call("GetClientByPID", "u", p.pid), path)
+            self.assertEqual(p.counters()["state"], ATTACHED)
+            self.assert_direct(p)
+            self.held_and_let_go(p)
+        p.close_input()
+        self.assert_gone()
+
+
+class Refused(Sockets):
+    """Whom the socket does not let in, the bus does."""
+
+    options = ()
+
+    def listen(self, answer):
+        """Somebody else's socket: answer(connection), then it is hung up on."""
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.bind(self.socket_path)
+        s.listen()
+        self.taken = []
+
+        def serve():
+            while True:
+                try:
+                    c, _ = s.accept()
+                except OSError:
+                    return
+                self.taken.append(c)
+                answer(c)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(s.close)
+        self.addCleanup(s.shutdown, socket.SHUT_RDWR)
+
+    def assert_by_bus(self):
+        p = self.start()
+        self.assertEqual(self.on_the_bus(p), 1)
+        self.assertTrue(self.taken)
+        self.held_and_let_go(p)
+
+    def test_hung_up_on(self):
+        self.listen(lambda c: c.close())
+        self.assert_by_bus()
+
+    def test_rejected(self):
+        self.listen(lambda c: (c.sendall(b"REJECTED\r\n"), c.close()))
+        self.assert_by_bus()
+
+    def test_nonsense(self):
+        self.listen(lambda c: (c.sendall(b"\xff" * 4096), c.shutdown(socket.SHUT_WR)))
+        self.assert_by_bus()
+
+    def test_nobody_answers(self):
+        self.listen(lambda c: None)
+        self.assert_by_bus()
+
+    def test_nobody_listens(self):
+        self.listen(lambda c: None)
+        os.unlink(self.socket_path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.bind(self.socket_path)
+        p = self.start()
+        self.assertEqual(self.on_the_bus(p), 1)
+
+
+class Crowded(Sockets):
+    """More programs than there are places."""
+
+    command = ("prlimit", "--nofile=512", "--")
+    PLACES = 512 // 4 // 4 // 8
+
+    def test_the_others_are_on_the_bus(self):
+        n = self.PLACES + 4
+        programs = [self.program(env={"XSCHED_BUS_ADDRESS": self.address}) for _ in range(n)]
+        until(lambda: self.get("NQueues") == n, "all have registered")
+        self.assertEqual(sum(self.on_the_bus(p) for p in programs), n - self.PLACES)
+        for p in programs:
+            self.held_and_let_go(p)
+
+
+if __name__ == "__main__":
+    main()
