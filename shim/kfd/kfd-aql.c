@@ -31,6 +31,14 @@ static bool is_doorbell(HsaSignal signal, const AmdQueue *q) {
                         s->kind == AMD_SIGNAL_DOORBELL && s->queue == q;
 }
 
+const AmdQueue *kfd_aql_of(const HsaQueue *queue) {
+        const AmdQueue *q = (const AmdQueue *) queue;
+
+        if ((uintptr_t) q % sizeof(uint64_t) != 0 || !kfd_aql_is_readable(q, sizeof(*q)))
+                return NULL;
+        return queue->base_address && queue->size > 0 && is_doorbell(queue->doorbell_signal, q) ? q : NULL;
+}
+
 const AmdQueue *kfd_aql_find(const KfdCreateQueue *a) {
         const AmdQueue *q = (const AmdQueue *) (uintptr_t) (a->write_pointer_address -
                         offsetof(AmdQueue, write_index));

@@ -15,4 +15,7 @@
 /* NULL when something else lies there: a program without a runtime. */
 const AmdQueue *kfd_aql_find(const KfdCreateQueue *a);
 
+/* The same of one that a runtime says it has made. */
+const AmdQueue *kfd_aql_of(const HsaQueue *queue);
+
 bool kfd_aql_is_readable(const void *p, size_t size); /* up to a page */

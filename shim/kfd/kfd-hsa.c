@@ -36,11 +36,12 @@
 
 static _Thread_local struct {
         unsigned in_callback;
+        unsigned forwarded; /* calls that were met here, and are with the runtime now */
         bool in_gate;
 } thread __attribute__((tls_model("initial-exec")));
 
 void kfd_hsa_after_fork(void) {
-        thread.in_callback = 0;
+        thread.in_callback = thread.forwarded = 0;
         thread.in_gate = false;
 }
 
@@ -234,11 +235,13 @@ static _noinline_ void store_unknown(
                 KfdQueue *q = kfd_doorbell_find(signal.handle);                                             \
                 bool inside = unlikely(q) && before_store(q, value);                                        \
                                                                                                             \
+                thread.forwarded++;                                                                         \
                 if (likely(next && next->name))                                                             \
                         next->name(signal, value);                                                          \
                 else                                                                                        \
                         store_unknown(__builtin_return_address(0), q, signal, value,                        \
                                         offsetof(KfdRuntime, name));                                        \
+                thread.forwarded--;                                                                         \
                 if (unlikely(inside))                                                                       \
                         after_store(q);                                                                     \
         }
@@ -246,6 +249,15 @@ static _noinline_ void store_unknown(
 STORE(hsa_signal_store_relaxed)
 STORE(hsa_signal_store_release)
 STORE(hsa_signal_store_screlease)
+
+void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next) {
+        KfdQueue *q = thread.forwarded == 0 ? kfd_doorbell_find(signal.handle) : NULL;
+        bool inside = unlikely(q) && before_store(q, value);
+
+        next(signal, value);
+        if (unlikely(inside))
+                after_store(q);
+}
 
 /* --- reservations --- */
 
@@ -292,13 +304,25 @@ static _noinline_ uint64_t reserve_unknown(
                 KfdQueue *q = NULL;                                                                         \
                                                                                                             \
                 meet(queue, &q);                                                                            \
-                if (likely(next && next->name))                                                             \
-                        return next->name(queue, n);                                                        \
-                return reserve_unknown(                                                                     \
-                                __builtin_return_address(0), q, queue, n, offsetof(KfdRuntime, name));      \
+                thread.forwarded++;                                                                         \
+                uint64_t index = likely(next && next->name)                                                 \
+                                ? next->name(queue, n)                                                      \
+                                : reserve_unknown(__builtin_return_address(0), q, queue, n,                 \
+                                                  offsetof(KfdRuntime, name));                              \
+                thread.forwarded--;                                                                         \
+                return index;                                                                               \
         }
 
 HSA_RESERVATIONS(RESERVE)
+
+uint64_t kfd_hsa_reserve(
+                const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next) {
+        KfdQueue *q;
+
+        if (thread.forwarded == 0)
+                meet(queue, &q);
+        return next(queue, n);
+}
 
 /* --- the runtime's callbacks --- */
 
@@ -318,6 +342,21 @@ static bool call_handler(int64_t value, void *userdata) {
         return again;
 }
 
+int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg,
+                typeof(&hsa_amd_signal_async_handler) next) {
+        Closure *c = handler && thread.forwarded == 0 ? malloc(sizeof(Closure)) : NULL;
+        if (!c)
+                return next(signal, condition, value, handler, arg);
+
+        *c = (Closure){.handler = handler, .arg = arg};
+        thread.forwarded++;
+        int r = next(signal, condition, value, call_handler, c);
+        thread.forwarded--;
+        if (r != HSA_SUCCESS)
+                free(c);
+        return r;
+}
+
 _public_
 int hsa_amd_signal_async_handler(
                 HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {
@@ -326,15 +365,6 @@ int hsa_amd_signal_async_handler(
         typeof(&hsa_amd_signal_async_handler) next =
                         (kfd_runtime_known(caller) ?: kfd_runtime(caller, &spare))
                                         ->hsa_amd_signal_async_handler;
-        if (!next)
-                return HSA_ERROR;
 
-        Closure *c = handler ? malloc(sizeof(Closure)) : NULL;
-        if (!c)
-                return next(signal, condition, value, handler, arg);
-        *c = (Closure){.handler = handler, .arg = arg};
-        int r = next(signal, condition, value, call_handler, c);
-        if (r != HSA_SUCCESS)
-                free(c);
-        return r;
+        return next ? kfd_hsa_async_handler(signal, condition, value, handler, arg, next) : HSA_ERROR;
 }

@@ -271,6 +271,15 @@ static void contexts_start(void) {
                 contexts_in_child(); /* of a bare clone(), which runs no handlers */
 }
 
+bool kfd_start(void) {
+        PROTECT_ERRNO;
+
+        if (!is_enabled())
+                return false;
+        contexts_start();
+        return is_owner();
+}
+
 /* A file of its own. */
 static void context_new(int fd) {
         for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)

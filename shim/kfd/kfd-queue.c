@@ -227,7 +227,8 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
         bool aql = q->hal.type == KFD_QUEUE_COMPUTE_AQL;
         char label[32];
 
-        (void) snprintf(label, sizeof(label), "queue %u", q->hal.id);
+        (void) snprintf(label, sizeof(label), q->adopted ? "HSA queue %u" : "queue %u",
+                        q->adopted ? (uint32_t) q->aql->hsa_queue.id : q->hal.id);
         const XschedQueueInfo info = {
                         .size = sizeof(info),
                         .device = q->gpu->device,
@@ -237,11 +238,12 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
                         .drain = aql ? queue_drain : NULL,
                         .userdata = q,
                         .destroy = queue_destroy,
-                        .level = q->gpu->hal.degraded ? LEVEL_GATE
-                                                      : kfd_hal_level(&q->gpu->node, saves_waves),
-                        .apply = queue_apply,
-                        .kfd_gpu_id = q->gpu->node.gpu_id,
-                        .kfd_queue_id = q->hal.id,
+                        .level = q->gpu->hal.degraded || q->adopted
+                                        ? LEVEL_GATE
+                                        : kfd_hal_level(&q->gpu->node, saves_waves),
+                        .apply = q->adopted ? NULL : queue_apply,
+                        .kfd_gpu_id = q->adopted ? 0 : q->gpu->node.gpu_id,
+                        .kfd_queue_id = q->adopted ? 0 : q->hal.id,
                         .hooked = queue_hooked(q),
         };
         if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
@@ -253,6 +255,12 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
                 q->tracking = true;
         }
         kfd_poll_start();
+}
+
+static void queue_know_doorbell(KfdQueue *q) {
+        kfd_doorbells_forget(NULL); /* at such an address there may be a proxy for it next */
+        kfd_doorbell_add((uintptr_t) q->aql, q);
+        kfd_doorbell_add(q->aql->hsa_queue.doorbell_signal.handle, q);
 }
 
 static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
@@ -289,9 +297,7 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
         if (!aql || !q->xsched)
                 return;
-        kfd_doorbells_forget(NULL); /* at such an address there may be a proxy for it next */
-        kfd_doorbell_add((uintptr_t) aql, q);
-        kfd_doorbell_add(aql->hsa_queue.doorbell_signal.handle, q);
+        queue_know_doorbell(q);
 }
 
 /* The driver has taken it off the device, with all that was in flight. */
@@ -363,6 +369,67 @@ bool kfd_queue_meet(const HsaQueue *queue, bool wait) {
         if (locked)
                 meet(queue);
         return locked;
+}
+
+/* --- queues that the kernel was not seen to be asked for --- */
+
+static KfdGpu *gpu_of_node(uint32_t node) {
+        KfdNode n;
+
+        return kfd_topology_read(KFD_TOPOLOGY_PATH, node, &n) < 0 ? NULL : gpu_get(n.gpu_id);
+}
+
+static KfdQueue *queue_with_index(const void *write_index) {
+        for (KfdQueue *q = queues; q; q = q->next)
+                if ((const void *) q->hal.write_index == write_index)
+                        return q;
+        return NULL;
+}
+
+/* Under the lock. A proxy is no queue, and one that is known is known better. */
+static void adopt(uint32_t node, const AmdQueue *aql) {
+        KfdGpu *g = aql && !queue_with_index(&aql->write_index) ? gpu_of_node(node) : NULL;
+        KfdQueue *q = g ? calloc(1, sizeof(KfdQueue)) : NULL;
+        if (!q)
+                return;
+
+        kfd_hal_init(&q->hal, &g->hal);
+        q->hal.id = UINT32_MAX; /* none of the kernel's */
+        q->hal.type = KFD_QUEUE_COMPUTE_AQL;
+        q->hal.write_index = (const _Atomic uint64_t *) &aql->write_index;
+        q->hal.read_index = (const _Atomic uint64_t *) &aql->read_index;
+        q->hal.rung = &q->rung;
+        q->first_read = atomic_load(q->hal.read_index);
+        q->gpu = g;
+        q->adopted = true;
+        q->aql = aql;
+        q->next = queues;
+        queues = q;
+        queue_schedule(q, false);
+        if (q->xsched)
+                queue_know_doorbell(q);
+}
+
+void kfd_queue_adopt(uint32_t node, const HsaQueue *queue) {
+        PROTECT_ERRNO;
+
+        if (!kfd_start())
+                return;
+        KFD_LOCKED() return;
+        adopt(node, kfd_aql_of(queue));
+}
+
+void kfd_queue_abandon(const HsaQueue *queue) {
+        PROTECT_ERRNO;
+
+        if (!kfd_has_doorbells())
+                return;
+        KFD_LOCKED() return;
+        for (KfdQueue *q = queues, *next; q; q = next) {
+                next = q->next;
+                if (q->adopted && (!queue || &q->aql->hsa_queue == queue))
+                        queue_remove(q);
+        }
 }
 
 void kfd_context_end(unsigned context) {

@@ -7,7 +7,8 @@
  * kfd-libc.c stands in front of libc and sees which fds are KFD's, which kfd-fds.c remembers; kfd-queue.c keeps a
  * record of every queue, answers the application's own calls about them, and is called by libxsched when a verdict is
  * to be applied; kfd-poll.c finds out from the queues' indices when they are ready and idle. kfd-hsa.c is the gate in
- * front of doorbells, which kfd-aql.c finds and kfd-doorbell.c remembers; behind it kfd-next.c finds the runtime.
+ * front of doorbells, which kfd-aql.c finds and kfd-doorbell.c remembers; behind it kfd-next.c finds the runtime, and
+ * kfd-tool.c brings there what has gone past what is preloaded.
  *
  * One lock (kfd_lock()) covers records and the calls into the driver about them, so that the kernel's state of a queue
  * and the record never part: the kernel serialises these calls per process anyhow. No launch takes it. A thread that is
@@ -50,6 +51,7 @@ typedef struct KfdQueue {
         unsigned context;    /* see kfd-libc.c: the file that it was made with */
         XschedQueue *xsched; /* NULL: not scheduled */
         bool gone;
+        bool adopted; /* not the kernel's, as far as we know: it has a gate, and nothing more */
         bool follows;
         const AmdQueue *aql; /* the runtime's view of it; NULL: not known */
         struct KfdQueue *next;
@@ -93,6 +95,11 @@ int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg
  * without waiting. */
 bool kfd_queue_meet(const HsaQueue *queue, bool wait);
 
+/* A runtime's queue that the kernel was not seen to be asked for (kfd-tool.c), on a node of the topology; and its end;
+ * NULL: that of all such. Not under the lock. */
+void kfd_queue_adopt(uint32_t node, const HsaQueue *queue);
+void kfd_queue_abandon(const HsaQueue *queue);
+
 /* The rest is under the lock. The list of all that are not gone: */
 KfdQueue *kfd_queues(void);
 
@@ -115,5 +122,12 @@ void kfd_poll_kick(void);
 void kfd_poll_launched(void); /* `pending` went up; fit for signal handlers */
 void kfd_poll_after_fork(void);
 
-/* kfd-hsa.c */
+/* False: nothing is to be done in this process. Not under the lock. */
+bool kfd_start(void);
+
+/* kfd-hsa.c. Around a call that a runtime's own table leads to: nothing happens where the call has been met before. */
+void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next);
+uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next);
+int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg,
+                typeof(&hsa_amd_signal_async_handler) next);
 void kfd_hsa_after_fork(void);

@@ -2,15 +2,20 @@
 
 /*
  * load-local MODULE [ARGUMENT...]: calls test_main() of a module that is loaded privately, as Python loads its
- * extensions
+ * extensions; with HSA_DEEPBIND in the environment, as Julia does: what it is linked to comes before what is preloaded
  */
 
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int main(int argc, char *argv[]) {
-        void *handle = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+        void *handle = argc > 1
+                        ? dlopen(argv[1],
+                                          RTLD_NOW | RTLD_LOCAL |
+                                                          (getenv("HSA_DEEPBIND") ? RTLD_DEEPBIND : 0))
+                        : NULL;
         void *f = handle ? dlsym(handle, "test_main") : NULL;
 
         if (!f) {

@@ -37,7 +37,8 @@ static void child_setup(const sigset_t *mask, pid_t parent, int death_signal, bo
         (void) dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
         /* What a service manager told us is not for them. */
         static const char *const foreign[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
-                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "XSCHED_JOB"};
+                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "HSA_TOOLS_LIB",
+                        "XSCHED_JOB"};
         for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
                 (void) unsetenv(foreign[i]);
 }

@@ -143,6 +143,12 @@ int find_kfd_shim(char **ret) {
         return find_file("shim/" KFD_SHIM_NAME, XSCHED_PKGLIBDIR "/" KFD_SHIM_NAME, ret);
 }
 
+bool shim_is_only_tool(const char *tools) {
+        const char *ours = shim_list_find(tools, KFD_SHIM_NAME);
+
+        return ours == tools && strcspn(tools, " ") == strlen(tools);
+}
+
 bool shim_wants_kfd(void) {
         return access(KFD_DEVICE, F_OK) == 0;
 }
@@ -166,6 +172,20 @@ static int preload(int (*find)(char **ret)) {
         return r == -ENOENT ? 0 : r;
 }
 
+/* The same library is a tool of the HSA runtime. Somebody's own tool stays, alone: which of two comes first matters to
+ * both. */
+static int set_hsa_tool(void) {
+        _cleanup_free_ char *path = NULL;
+        const char *tools = getenv(SHIM_HSA_TOOLS);
+
+        if (!isempty(tools) && !shim_is_only_tool(tools))
+                return 0;
+        int r = find_kfd_shim(&path);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        return setenv(SHIM_HSA_TOOLS, path, 1) < 0 ? negative_errno() : 0;
+}
+
 int shim_setenv(ShimMode mode) {
         _cleanup_free_ char *layer = NULL;
         int r;
@@ -178,6 +198,8 @@ int shim_setenv(ShimMode mode) {
         if (r < 0 && r != -ENOENT)
                 return r;
         r = shim_wants_kfd() ? preload(find_kfd_shim) : 0;
+        if (r >= 0 && shim_wants_kfd())
+                r = set_hsa_tool();
         if (r >= 0 && shim_wants_cuda())
                 r = preload(find_cuda_layer);
         return r < 0 ? r : 0;

@@ -32,13 +32,19 @@ int find_kfd_shim(char **ret);
  * program of another architecture would say on its standard error that it cannot. */
 bool shim_wants_kfd(void);
 
+/* The HSA runtime's list of tools, which spaces separate: the KFD shim is one, too (shim/kfd/kfd-tool.c). And whether
+ * it is the only one in such a list. */
+#define SHIM_HSA_TOOLS "HSA_TOOLS_LIB"
+bool shim_is_only_tool(const char *tools);
+
 /* The same of CUDA, and NVIDIA's driver. */
 int find_cuda_layer(char **ret);
 bool shim_wants_cuda(void);
 
 /* Puts what is built or installed of the shim into this process's environment, each part in front of what is there
  * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
- * shim_wants_kfd(), the KFD shim into LD_PRELOAD; where shim_wants_cuda(), the CUDA layer. A part that is missing is
+ * shim_wants_kfd(), the KFD shim into LD_PRELOAD, and into HSA_TOOLS_LIB unless a tool of somebody else's is there;
+ * where shim_wants_cuda(), the CUDA layer. A part that is missing is
  * left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when a path cannot stand in such a list.
  * */
 int shim_setenv(ShimMode mode);

@@ -280,6 +280,34 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
                                 report.failed ? "%s" : "%s can be loaded", report.text);
 }
 
+/* Runtimes of AMD's that are called past what is preloaded have a tool; and what launches past both. */
+static void check_tool(Check *k) {
+        _cleanup_free_ char *tools = NULL, *direct = NULL, *profiler = NULL;
+
+        if (get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 ||
+                        get_variable(k, "DEBUG_CLR_DIRECT_DOORBELL", &direct) < 0 ||
+                        get_variable(k, "ROCP_TOOL_LIBRARIES", &profiler) < 0)
+                return;
+        if (isempty(tools))
+                check_add(k, "amd tool", CHECK_WARNING,
+                                SHIM_HSA_TOOLS " does not name " KFD_NAME
+                                               ": who calls the runtime past what is preloaded is not held");
+        else if (!shim_is_only_tool(tools))
+                check_add(k, "amd tool", CHECK_WARNING,
+                                SHIM_HSA_TOOLS
+                                " is %s: it stays, and who calls past what is preloaded is not held",
+                                tools);
+        else if (!isempty(profiler))
+                check_add(k, "amd tool", CHECK_WARNING,
+                                "ROCP_TOOL_LIBRARIES is %s: with rocprofiler-register there is no " SHIM_HSA_TOOLS,
+                                profiler);
+        else
+                check_add(k, "amd tool", CHECK_OK, SHIM_HSA_TOOLS " names %s", tools);
+        if (!isempty(direct) && !streq(direct, "0"))
+                check_add(k, "amd doorbells", CHECK_WARNING,
+                                "DEBUG_CLR_DIRECT_DOORBELL=%s: HIP rings past the gate", direct);
+}
+
 static bool check_has_layers(Check *k, const char *loader, bool preload) {
         if (file_contains(loader, "OPENCL_LAYERS"))
                 return true;
@@ -527,8 +555,10 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         }
         shim = check_environment(&k, &preload);
         check_shim_file(&k, shim);
-        if (shim_wants_kfd())
+        if (shim_wants_kfd()) {
                 check_preload(&k, "amd", KFD_NAME);
+                check_tool(&k);
+        }
         if (shim_wants_cuda())
                 check_preload(&k, "nvidia", CUDA_NAME);
         if (k.pid)

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The second way in: as a tool of the HSA runtime, loaded by HSA_TOOLS_LIB
+ *
+ * A runtime hands its table of functions to each tool, and goes by that table from then on, however it was called. So
+ * what we put there is also met by who has found the runtime's functions by dlsym() on a handle, or has loaded it with
+ * RTLD_DEEPBIND (Julia), and so goes past what is preloaded. Which runtime it is need not be found out: each has its
+ * table, and each table functions of its own here, which lead to that runtime.
+ *
+ * Preloaded as well, a call comes by twice: from the program to the runtime, and inside of it. The first one counts
+ * (kfd-hsa.c). Calls of the kernel's driver are met by what is preloaded alone; with RTLD_DEEPBIND not even there. So
+ * hsa_queue_create() is looked at, too: a queue that the kernel was not seen to be asked for is one with a gate, and
+ * nothing can take it off the device.
+ *
+ * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h).
+ */
+
+#include <stdatomic.h>
+
+#include "common/macro.h"
+#include "shim/kfd/kfd-queue.h"
+
+typedef void Function(void);
+typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
+                uint32_t private_size, uint32_t group_size, HsaQueue **ret);
+typedef int DestroyQueue(HsaQueue *queue);
+typedef int GetAgentInfo(uint64_t agent, int what, void *ret);
+
+#define AGENT_NODE 0xA004 /* HSA_AMD_AGENT_INFO_DRIVER_NODE_ID */
+
+/* The head of each table: two words of two numbers each, and the second number is its size. */
+#define HEAD 2U
+
+/* Places in the tables. */
+enum {
+        TABLE_CORE = HEAD,
+        TABLE_AMD = HEAD + 1,
+        CORE_AGENT_GET_INFO = HEAD + 6,
+        CORE_QUEUE_CREATE = HEAD + 7,
+        CORE_QUEUE_DESTROY = HEAD + 9,
+        CORE_ADD_FIRST = HEAD + 21, /* scacq_screl, scacquire, relaxed, screlease */
+        CORE_STORE_RELAXED = HEAD + 41,
+        CORE_STORE_SCRELEASE = HEAD + 42,
+        AMD_ASYNC_HANDLER = HEAD + 7,
+};
+
+#define N_ADDS 4U
+
+/* What a table had before us. */
+typedef struct Tool {
+        _Atomic(Function **) core; /* NULL: free */
+        typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease;
+        typeof(&hsa_queue_add_write_index_relaxed) add[N_ADDS];
+        typeof(&hsa_amd_signal_async_handler) async_handler;
+        CreateQueue *create;
+        DestroyQueue *destroy;
+        GetAgentInfo *agent_get_info;
+} Tool;
+
+/* A runtime beyond that has what is preloaded alone. */
+#define TOOLS_MAX 8U
+
+static Tool tools[TOOLS_MAX];
+
+static int create_queue(const Tool *t, uint64_t agent, uint32_t size, uint32_t type, void *callback,
+                void *data, uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
+        uint32_t node;
+        int r = t->create(agent, size, type, callback, data, private_size, group_size, ret);
+
+        if (r == HSA_SUCCESS && ret && t->agent_get_info(agent, AGENT_NODE, &node) == HSA_SUCCESS)
+                kfd_queue_adopt(node, *ret);
+        return r;
+}
+
+static int destroy_queue(const Tool *t, HsaQueue *queue) {
+        kfd_queue_abandon(queue);
+        return t->destroy(queue);
+}
+
+/* --- a set of functions for each table --- */
+
+#define EACH_TOOL(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+#define DEFINE_ADD(i, k)                                                                                    \
+        static uint64_t add_##i##_##k(const HsaQueue *queue, uint64_t n) {                                  \
+                return kfd_hsa_reserve(queue, n, tools[i].add[k]);                                          \
+        }
+#define DEFINE_SET(i)                                                                                       \
+        static void store_relaxed_##i(HsaSignal signal, int64_t value) {                                    \
+                kfd_hsa_store(signal, value, tools[i].store_relaxed);                                       \
+        }                                                                                                   \
+        static void store_screlease_##i(HsaSignal signal, int64_t value) {                                  \
+                kfd_hsa_store(signal, value, tools[i].store_screlease);                                     \
+        }                                                                                                   \
+        static int async_handler_##i(                                                                       \
+                        HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {   \
+                return kfd_hsa_async_handler(                                                               \
+                                signal, condition, value, handler, arg, tools[i].async_handler);            \
+        }                                                                                                   \
+        static int create_##i(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,     \
+                        uint32_t private_size, uint32_t group_size, HsaQueue **ret) {                       \
+                return create_queue(tools + i, agent, size, type, callback, data, private_size, group_size, \
+                                ret);                                                                       \
+        }                                                                                                   \
+        static int destroy_##i(HsaQueue *queue) {                                                           \
+                return destroy_queue(tools + i, queue);                                                     \
+        }
+#define DEFINE_ADDS(i) DEFINE_ADD(i, 0) DEFINE_ADD(i, 1) DEFINE_ADD(i, 2) DEFINE_ADD(i, 3)
+
+EACH_TOOL(DEFINE_ADDS)
+EACH_TOOL(DEFINE_SET)
+
+#define SET(i)                                                                                              \
+        [i] = {                                                                                             \
+                        .store_relaxed = store_relaxed_##i,                                                 \
+                        .store_screlease = store_screlease_##i,                                             \
+                        .add = {add_##i##_0, add_##i##_1, add_##i##_2, add_##i##_3},                        \
+                        .async_handler = async_handler_##i,                                                 \
+                        .create = create_##i,                                                               \
+                        .destroy = destroy_##i,                                                             \
+        },
+static const Tool ours[TOOLS_MAX] = {EACH_TOOL(SET)};
+
+/* --- tables --- */
+
+/* The place of a function, where the table is as long as that. */
+static Function **place(Function **table, size_t i) {
+        return table && ((const uint32_t *) table)[1] >= (i + 1) * sizeof(Function *) ? table + i : NULL;
+}
+
+/* A table that comes again, after hsa_shut_down(), has what it had at first, or ours still. */
+#define TAKE(table, i, member)                                                                              \
+        do {                                                                                                \
+                Function **_place = place(table, i);                                                        \
+                if (_place && *_place && *_place != (Function *) ours[n].member) {                          \
+                        tools[n].member = (typeof(tools[n].member)) *_place;                                \
+                        *_place = (Function *) ours[n].member;                                              \
+                }                                                                                           \
+        } while (false)
+
+static void take_core(Function **core, size_t n) {
+        TAKE(core, CORE_STORE_RELAXED, store_relaxed);
+        TAKE(core, CORE_STORE_SCRELEASE, store_screlease);
+        for (size_t k = 0; k < N_ADDS; k++)
+                TAKE(core, CORE_ADD_FIRST + k, add[k]);
+        Function **info = place(core, CORE_AGENT_GET_INFO);
+        tools[n].agent_get_info = info ? (GetAgentInfo *) *info : NULL;
+        if (!tools[n].agent_get_info)
+                return;
+        TAKE(core, CORE_QUEUE_DESTROY, destroy);
+        TAKE(core, CORE_QUEUE_CREATE, create);
+}
+
+/* The number of a table's set; TOOLS_MAX: there is none left. */
+static size_t tool_of(Function **core) {
+        for (size_t n = 0; n < TOOLS_MAX; n++) {
+                Function **known = NULL;
+                if (atomic_compare_exchange_strong(&tools[n].core, &known, core) || known == core)
+                        return n;
+        }
+        return TOOLS_MAX;
+}
+
+bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed);
+void OnUnload(void);
+
+/* The runtime calls while it is initialised, before anybody has a queue. */
+_public_
+bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed) {
+        Function **core_place = place(table, TABLE_CORE), **amd_place = place(table, TABLE_AMD);
+        Function **core = core_place ? (Function **) *core_place : NULL;
+
+        if (!core || !kfd_start())
+                return true; /* an answer of false is said on standard error */
+        size_t n = tool_of(core);
+        if (n == TOOLS_MAX)
+                return true;
+        take_core(core, n);
+        if (amd_place && *amd_place)
+                TAKE((Function **) *amd_place, AMD_ASYNC_HANDLER, async_handler);
+        return true;
+}
+
+/* What the runtime's queues lie in is about to go. It is not said which runtime it is; who still has a function of ours
+ * goes on by it. */
+_public_
+void OnUnload(void) {
+        kfd_queue_abandon(NULL);
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What `xschedctl check` says of the ways into AMD's runtime, where there is a (simulated) GPU; and what `run` sets."""
+
+import json
+import os
+import subprocess
+import unittest
+
+XSCHEDCTL, LAYER = os.environ["XSCHEDCTL"], os.environ["LAYER"]
+DEADLINE = 60
+
+
+def environment(**changes):
+    env = {k: v for k, v in os.environ.items() if k not in ("HSA_TOOLS_LIB", "DEBUG_CLR_DIRECT_DOORBELL")}
+    return {**env, **changes}
+
+
+def check(**changes):
+    p = subprocess.run([XSCHEDCTL, "check", "--json=short"], env=environment(**changes), stdout=subprocess.PIPE,
+                       text=True, timeout=DEADLINE, check=False)
+    return {row["check"]: (row["state"], row["detail"]) for row in json.loads(p.stdout)}
+
+
+class Check(unittest.TestCase):
+    def test_tool(self):
+        state, text = check()["amd tool"]
+        self.assertEqual(state, "warning")
+        self.assertIn("does not name libxsched-kfd.so", text)
+        self.assertEqual(check(HSA_TOOLS_LIB=LAYER)["amd tool"], ("ok", f"HSA_TOOLS_LIB names {LAYER}"))
+
+    def test_somebody_elses(self):
+        for tools in ("librocprofiler64.so", f"{LAYER} librocprofiler64.so"):
+            state, text = check(HSA_TOOLS_LIB=tools)["amd tool"]
+            self.assertEqual(state, "warning")
+            self.assertIn(f"HSA_TOOLS_LIB is {tools}: it stays", text)
+        state, text = check(HSA_TOOLS_LIB=LAYER, ROCP_TOOL_LIBRARIES="/x/librocprofv3.so")["amd tool"]
+        self.assertEqual(state, "warning")
+        self.assertIn("ROCP_TOOL_LIBRARIES is /x/librocprofv3.so", text)
+
+    def test_doorbells(self):
+        self.assertNotIn("amd doorbells", check())
+        self.assertNotIn("amd doorbells", check(DEBUG_CLR_DIRECT_DOORBELL="0"))
+        state, text = check(DEBUG_CLR_DIRECT_DOORBELL="1")["amd doorbells"]
+        self.assertEqual(state, "warning")
+        self.assertIn("rings past the gate", text)
+
+    def run_sets(self, **changes):
+        show = 'printf "%s\\n" "$LD_PRELOAD" "$HSA_TOOLS_LIB"'
+        p = subprocess.run([XSCHEDCTL, "run", "--name=x", "--", "sh", "-c", show],
+                           env=environment(**changes), stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True)
+        return p.stdout.splitlines()
+
+    def test_run(self):
+        preload, tools = self.run_sets()
+        self.assertIn(LAYER, preload)
+        self.assertEqual(tools, LAYER)
+        preload, tools = self.run_sets(HSA_TOOLS_LIB="librocprofiler64.so")
+        self.assertIn(LAYER, preload)
+        self.assertEqual(tools, "librocprofiler64.so")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
