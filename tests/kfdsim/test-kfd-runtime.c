@@ -142,6 +142,7 @@ static void case_unknown(void) {
         }
 }
 
+#ifndef __SANITIZE_THREAD__
 static const HsaQueue *unknown;
 static uint64_t (*reserve)(const HsaQueue *queue, uint64_t n);
 
@@ -179,6 +180,7 @@ static void case_handler_meets(void) {
         CHECK(in_handler < until_failed / 2);
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
+#endif
 
 static bool is_hooked(PageHooked v) {
         return atomic_load(&fake_slot(client->f, 0)->hooked) == v;
@@ -231,7 +233,10 @@ int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(known),
                         CASE(unknown),
+/* There is no runtime behind, so the handler asks the dynamic linker: the thread sanitizer tells, and hangs. */
+#ifndef __SANITIZE_THREAD__
                         CASE(handler_meets),
+#endif
                         CASE(hooked),
                         CASE(past_us),
         };
