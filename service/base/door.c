@@ -8,12 +8,10 @@
  */
 
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,11 +28,14 @@
 #        define SO_PEERPIDFD 77
 #endif
 
-#define RELAYS_MAX      4U
-#define BACKLOG         4096
+#define RELAYS_MAX 4U
+/* Who finds so many before him goes to the bus at once, instead of waiting behind a crowd. */
+#define BACKLOG         128
 #define PAIR_BUFFER     (16 << 10)
 #define NO_ROOM_WAIT_MS 10
 #define STRANGERS_MAX   256U
+#define DRAIN_MAX       4U
+#define FDS_MAX         253U /* of one message of the kernel: SCM_MAX_FD */
 
 /* A uid that is in, or that has something to wait for. */
 typedef struct Visitor {
@@ -138,6 +139,24 @@ static void give_place(Door *d, uid_t uid, bool barred) {
         (void) pthread_mutex_unlock(&d->lock);
 }
 
+static void bar(Door *d, uid_t uid) {
+        uint64_t now = now_ns();
+
+        (void) pthread_mutex_lock(&d->lock);
+        Visitor *v = visitor_get(d, uid);
+        if (v)
+                v->barred_until = now + DOOR_BARRED_NS;
+        (void) pthread_mutex_unlock(&d->lock);
+}
+
+static bool is_barred(Door *d, uid_t uid) {
+        (void) pthread_mutex_lock(&d->lock);
+        const Visitor *v = visitor_find(d, uid);
+        bool barred = v && v->barred_until > now_ns();
+        (void) pthread_mutex_unlock(&d->lock);
+        return barred;
+}
+
 /* --- the last one --- */
 
 static void door_unref(Door *d) {
@@ -224,19 +243,54 @@ static int announce(Door *d, int fd, DoorGuest *g) {
         return 1;
 }
 
-/* What has sent something already may have sent a stranger. Of those that wait to be closed there are never so many
- * that others lack the room. */
-static void hang_up(int fd) {
-        int sent = 0;
+/* What has come already is read, so that no stranger is closed along with it. Returns whether there is no more of it,
+ * and in *ret_strange whether there was one. */
+static bool is_drained(int fd, bool *ret_strange) {
+        union {
+                struct cmsghdr align;
+                uint8_t space[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+        } control;
+        char data[4096];
+
+        for (unsigned i = 0; i < DRAIN_MAX; i++) {
+                struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
+                struct msghdr h = {
+                                .msg_iov = &part,
+                                .msg_iovlen = 1,
+                                .msg_control = &control,
+                                .msg_controllen = sizeof(control),
+                };
+
+                if (recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+                        return true;
+                *ret_strange |= strangers_take_all(&h) > 0;
+        }
+        return false;
+}
+
+static uint64_t cpu_time_ns(void) {
+        struct timespec ts = {0};
+
+        (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+        return timespec_to_ns(&ts);
+}
+
+/* Most who are hung up on are none that anybody has to wait for. Whose are, is known from then on: his are closed by
+ * others, and of those that wait to be closed there are never so many that anybody lacks the room. */
+static void hang_up(Door *d, int fd, uid_t uid) {
+        uint64_t start = cpu_time_ns();
+        bool strange = false;
 
         (void) shutdown(fd, SHUT_RDWR);
-        if (ioctl(fd, SIOCINQ, &sent) >= 0 && sent == 0) {
-                safe_close(fd);
+        if (is_barred(d, uid) || !is_drained(fd, &strange)) {
+                strangers_take_socket(fd);
+                while (strangers_left() > STRANGERS_MAX)
+                        (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
                 return;
         }
-        strangers_take_socket(fd);
-        while (strangers_left() > STRANGERS_MAX)
-                (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
+        safe_close(fd);
+        if (strange || cpu_time_ns() - start > RELAY_SLOW_NS)
+                bar(d, uid);
 }
 
 /* Takes the socket. */
@@ -245,14 +299,14 @@ static void let_in(Door *d, int fd) {
         DoorGuest g = DOOR_GUEST_NULL;
 
         if (read_process(fd, &g) < 0 || !take_place(d, g.uid)) {
-                hang_up(fd);
+                hang_up(d, fd, g.uid);
                 return;
         }
         uid_t uid = g.uid;
         if (open_process(fd, &g) >= 0 && announce(d, fd, &g) > 0)
                 return;
         give_place(d, uid, false);
-        hang_up(fd);
+        hang_up(d, fd, uid);
 }
 
 static bool is_closed(Door *d) {

@@ -92,25 +92,6 @@ static void free_ended(Relay *r) {
 
 /* --- from the guest --- */
 
-/* Its strangers are closed by others. Returns how many they were. */
-static unsigned turn_away(struct msghdr *h) {
-        unsigned n_fds = 0;
-
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < n; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-                        strangers_take(fd);
-                }
-                n_fds += (unsigned) n;
-        }
-        return n_fds;
-}
-
 static ssize_t receive_from_guest(Pair *p, void *data, size_t size) {
         union {
                 struct cmsghdr align;
@@ -127,7 +108,7 @@ static ssize_t receive_from_guest(Pair *p, void *data, size_t size) {
 
         if (n < 0)
                 return negative_errno();
-        if (turn_away(&h) > 0 || (h.msg_flags & MSG_CTRUNC))
+        if (strangers_take_all(&h) > 0 || (h.msg_flags & MSG_CTRUNC))
                 p->barred = true;
         return n == 0 || p->barred ? -ECONNRESET : n;
 }
@@ -270,7 +251,7 @@ static int give_to_guest(Pair *p) {
         if (n <= 0)
                 return n < 0 ? negative_errno() : -ECONNRESET;
         int r = n == size ? send_with_fds(p->fds[END_GUEST], data, (size_t) n, &h) : -EPROTO;
-        (void) turn_away(&h); /* the guest has its own now */
+        (void) strangers_take_all(&h); /* the guest has its own now */
         return r;
 }
 

@@ -139,6 +139,24 @@ void strangers_take(int fd) {
                 give_away(fd, false);
 }
 
+unsigned strangers_take_all(struct msghdr *message) {
+        unsigned n_fds = 0;
+
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+                        strangers_take(fd);
+                }
+                n_fds += (unsigned) n;
+        }
+        return n_fds;
+}
+
 void strangers_take_socket(int fd) {
         if (fd >= 0)
                 give_away(fd, true);

@@ -15,6 +15,7 @@
  */
 
 #include <stddef.h>
+#include <sys/socket.h>
 
 /* Descriptors that recvmsg() finds at this socket are looked at from now on; of no other socket. -EBADF: of none. */
 void strangers_watch(int fd);
@@ -22,6 +23,9 @@ void strangers_watch(int fd);
 /* Has a descriptor closed that came in by another way: never here, and never by who must not wait. Negative ones are
  * none. */
 void strangers_take(int fd);
+
+/* The same of all that came with a message of recvmsg(). Returns how many they were. */
+unsigned strangers_take_all(struct msghdr *message);
 
 /* The same of a socket that nobody writes to any more: what waits there may be strangers, which the kernel would close
  * with it. */
