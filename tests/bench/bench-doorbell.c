@@ -27,7 +27,7 @@
 #include "hal/kfd-abi.h"
 #include "shim/kfd/hsa.h"
 
-#define INSTRUCTIONS_MAX 200U
+#define INSTRUCTIONS_MAX 230U
 #define GPU_ID           0x4111U
 #define RING_SIZE        4096U
 #define N_STORES         100000U

@@ -9,6 +9,8 @@
 
 #include <hip/hip_runtime_api.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/kfdsim/shim-kfd.h"
 #include "tests/lib/threads.h"
@@ -134,10 +136,9 @@ static void case_captured(void) {
 
 /* Unmapped in the driver, and whoever rings waits, with HIP's lock of the stream: hipEventQuery() would wait, too. Then
  * all goes on. */
-static void case_held(void) {
+static void hold_and_release(uint32_t n) {
         pthread_t thread;
-        hip_start();
-        uint32_t n = client->n_queues;
+
         for (int i = 0; i < CYCLES; i++) {
                 hipEvent_t e = event_new();
                 uint64_t waited = counters().waited;
@@ -152,7 +153,37 @@ static void case_held(void) {
                 CHECK(counters().waited == waited + 1);
                 CHECK_HIP(hipEventDestroy(e));
         }
+}
+
+static void case_held(void) {
+        hip_start();
+        hold_and_release(client->n_queues);
         copy_there_and_back(2);
+}
+
+static void wait_for(pid_t pid) {
+        int status;
+
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+}
+
+/* A child that uses HIP, as of multiprocessing; and one that does not, of a process which does. */
+static void case_forked(void) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                hip_start();
+                uint32_t n = client->n_queues;
+                pid = fork();
+                if (pid == 0)
+                        _exit(n_registered() == 0 && counters().state == XSCHED_STATE_OFF ? EXIT_SUCCESS
+                                                                                          : EXIT_FAILURE);
+                wait_for(pid);
+                hold_and_release(n);
+                _exit(EXIT_SUCCESS);
+        }
+        wait_for(pid);
 }
 
 /* After a hold, by queues that HIP makes for them then. */
@@ -170,6 +201,7 @@ int main(int argc, char *argv[]) {
                         CASE(captured),
                         CASE(held),
                         CASE(copies),
+                        CASE(forked),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }
