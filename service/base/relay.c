@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -52,6 +53,7 @@ struct Relay {
         void *userdata;
         int epoll, add[2]; /* pipe: pairs that are new */
         Pair *pairs, *ended;
+        bool stopped;
 };
 
 /* --- ends --- */
@@ -307,6 +309,10 @@ static void take_new(Relay *r) {
         Pair *p;
 
         while (read(r->add[0], &p, sizeof(p)) == sizeof(p)) {
+                if (!p) {
+                        r->stopped = true;
+                        return;
+                }
                 DL_APPEND(r->pairs, p);
                 if (rearm(r, p, END_SERVICE, EPOLL_CTL_ADD) < 0 || rearm(r, p, END_GUEST, EPOLL_CTL_ADD) < 0)
                         pair_end(r, p, false);
@@ -315,22 +321,17 @@ static void take_new(Relay *r) {
 
 /* --- life --- */
 
-static void relay_free(Relay *r) {
-        safe_close(r->epoll);
-        safe_close(r->add[0]);
-        safe_close(r->add[1]);
-        free(r);
-}
-
 static void relay_end(Relay *r) {
         Pair *p, *tmp;
 
-        take_new(r);
         DL_FOREACH_SAFE(r->pairs, p, tmp)
                 pair_end(r, p, false);
         free_ended(r);
         r->gone((uid_t) -1, false, r->userdata);
-        relay_free(r);
+        safe_close(r->epoll);
+        safe_close(r->add[0]);
+        safe_close(r->add[1]);
+        free(r);
 }
 
 static void handle(Relay *r, const struct epoll_event *e, int n) {
@@ -361,11 +362,10 @@ static void *relay_main(void *userdata) {
 
                 handle(r, events, n);
                 free_ended(r);
-                for (int i = 0; i < n; i++)
-                        if (!events[i].data.ptr && (events[i].events & EPOLLHUP)) {
-                                relay_end(r);
-                                return NULL;
-                        }
+                if (r->stopped) {
+                        relay_end(r);
+                        return NULL;
+                }
         }
 }
 
@@ -399,7 +399,10 @@ int relay_new(relay_gone_t gone, void *userdata, Relay **ret) {
                         ? negative_errno()
                         : start_thread(r);
         if (error < 0) {
-                relay_free(r);
+                safe_close(r->epoll);
+                safe_close(r->add[0]);
+                safe_close(r->add[1]);
+                free(r);
                 return error;
         }
         *ret = r;
@@ -419,7 +422,10 @@ int relay_add(Relay *r, int guest, int service, uid_t uid) {
 }
 
 void relay_stop(Relay *r) {
-        int fd = TAKE_FD(r->add[1]);
+        Pair *none = NULL;
+        struct pollfd p = {.fd = r->add[1], .events = POLLOUT};
 
-        safe_close(fd); /* with that the relay is its thread's, and may be gone */
+        /* With that the relay is its thread's, and may be gone. */
+        while (write(p.fd, &none, sizeof(none)) < 0 && (errno == EAGAIN || errno == EINTR))
+                (void) poll(&p, 1, -1);
 }
