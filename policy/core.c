@@ -56,6 +56,12 @@ static PolicySettings settings_clamp(const PolicySettings *s) {
                         .threshold = s->threshold,
                         .party = s->party,
                         .threshold_lowers = s->threshold_lowers,
+                        .deadline_us = MIN(s->deadline_us, (uint32_t) (POLICY_DELAY_MAX / NSEC_PER_USEC)),
+                        .laxity_us = MIN(s->laxity_us, (uint32_t) (POLICY_DELAY_MAX / NSEC_PER_USEC)),
+                        .critical = CLAMP(s->critical, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
+                        .utilization = CLAMP(s->utilization, 1U, POLICY_UTILIZATION_MAX),
+                        .cpu_priority = CLAMP(s->cpu_priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
+                        .active = s->active,
         };
 }
 

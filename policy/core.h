@@ -286,6 +286,7 @@ void core_outside(Policy *p, int level, uint64_t now_ns);
                 return core_new(&name_##_order, config, callbacks, ret);                                    \
         }                                                                                                   \
         const PolicyOps policy_##name_##_ops = {                                                            \
+                        .ordering = &name_##_order,                                                         \
                         .name = #name_,                                                                     \
                         .description = description_,                                                        \
                         .new = name_##_new,                                                                 \

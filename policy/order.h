@@ -46,15 +46,19 @@ typedef struct OrderEntity {
         uint64_t alarm_ns; /* NSEC_INFINITY: none */
 
         /* The ordering's own. */
-        uint64_t virtual_time, used_ns, since_ns;
+        uint64_t since_ns, used_ns;
         int step;
+        uint64_t virtual_time, weight, remainder; /* virtual.h */
 } OrderEntity;
 
-typedef struct OrderOps {
+typedef struct OrderOps OrderOps;
+
+struct OrderOps {
         bool fair;     /* the core's fair queues decide within a level */
         bool keeps;    /* who is idle for a moment keeps his place from those of higher ranks: keep.h */
         bool feedback; /* slices count while those of lower levels wait, too: tick() may change the level */
         bool global; /* of several devices with it only those of the highest level of all run: PolicyOps.outside() */
+        bool by_process; /* an entity is to be a process, with all its queues */
 
         /* Its settings are new, or others: for an entity that is made this comes first. Mandatory. */
         void (*hint)(Order *o, OrderEntity *e);
@@ -68,4 +72,4 @@ typedef struct OrderOps {
 
         /* Its slice is used up, and others wait; or the time of its alarm has come, which is off then. */
         void (*tick)(Order *o, OrderEntity *e);
-} OrderOps;
+};

@@ -230,7 +230,7 @@ bool entity_is_first(const PolicyEntity *e, const Branch *b) {
                 return false;
         while ((n = rank_queue_next(&b->fair, n)))
                 if (!entity_of(n)->chosen)
-                        return e->fair.vtime < n->vtime;
+                        return (int64_t) (e->fair.vtime - n->vtime) < 0;
         return false;
 }
 

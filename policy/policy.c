@@ -4,13 +4,30 @@
  * The list of policies. To add one: write its file, declare its table in policy.h, name it here.
  */
 
-#include "policy.h"
+#include "order.h"
 
 const PolicyOps *const policy_all[] = {
                 &policy_tree_ops,
                 &policy_hpf_ops,
+                &policy_hhpf_ops,
+                &policy_chpf_ops,
+                &policy_up_ops,
+                &policy_pup_ops,
+                &policy_kedf_ops,
+                &policy_lax_ops,
+                &policy_awf_ops,
+                &policy_cfs_ops,
+                &policy_mlfq_ops,
                 NULL,
 };
+
+bool policy_is_global(const PolicyOps *ops) {
+        return ops->ordering->global;
+}
+
+bool policy_is_by_process(const PolicyOps *ops) {
+        return ops->ordering->by_process;
+}
 
 const PolicyOps *policy_find(const char *name) {
         for (const PolicyOps *const *p = policy_all; *p; p++)

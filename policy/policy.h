@@ -66,6 +66,8 @@
 #define POLICY_WEIGHT_MIN       1U
 #define POLICY_WEIGHT_MAX       10000U
 #define POLICY_WEIGHT_DEFAULT   100U
+#define POLICY_UTILIZATION_MAX  100U
+#define POLICY_DELAY_MAX        (3600 * NSEC_PER_SEC) /* of a deadline, and of a laxity */
 #define POLICY_LEVEL_NONE       (POLICY_PRIORITY_MIN - 1)
 #define POLICY_ADVANCE_MAX      8U
 #define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
@@ -106,6 +108,14 @@ typedef struct PolicySettings {
 
         PolicyParty party;
 
+        /* What policies other than `tree` go by. */
+        uint32_t deadline_us; /* to be done so long after it becomes ready; 0: none */
+        uint32_t laxity_us;   /* may wait so long before its priority is `critical`; 0: for ever */
+        int critical;         /* POLICY_PRIORITY_MIN..MAX */
+        uint32_t utilization; /* percent of the time, 1..100, in relation to the others' */
+        int cpu_priority; /* of the process: its nice value with the sign turned, or 20 and its real-time priority */
+        bool active; /* it is in front of somebody */
+
         /* How a hold is carried out: the caller's business, no policy looks at it. */
         Preemption preemption;
         bool gang;
@@ -119,6 +129,7 @@ typedef struct PolicySettings {
         ((PolicySettings){                                                                                  \
                         .priority = POLICY_PRIORITY_DEFAULT,                                                \
                         .weight = POLICY_WEIGHT_DEFAULT,                                                    \
+                        .utilization = POLICY_UTILIZATION_MAX,                                              \
                         .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,                                 \
         })
 
@@ -200,6 +211,7 @@ typedef struct PolicyWait {
  * configuration that makes no sense, or for a node too deep). Values out of range are taken for the nearest that is in
  * range. */
 typedef struct PolicyOps {
+        const struct OrderOps *ordering; /* order.h; policy.c tells what of it the caller has to know */
         const char *name;
         const char *description; /* one line, for `xschedctl list-policies` */
 
@@ -248,9 +260,25 @@ typedef struct PolicyOps {
 
 extern const PolicyOps policy_tree_ops;
 extern const PolicyOps policy_hpf_ops;
+extern const PolicyOps policy_hhpf_ops;
+extern const PolicyOps policy_chpf_ops;
+extern const PolicyOps policy_up_ops;
+extern const PolicyOps policy_pup_ops;
+extern const PolicyOps policy_kedf_ops;
+extern const PolicyOps policy_lax_ops;
+extern const PolicyOps policy_awf_ops;
+extern const PolicyOps policy_cfs_ops;
+extern const PolicyOps policy_mlfq_ops;
 
 /* NULL-terminated, the default first. */
 extern const PolicyOps *const policy_all[];
+
+/* It goes over several devices: PolicyOps.level(), outside(). */
+bool policy_is_global(const PolicyOps *ops);
+
+/* What is told of an entity (cpu_priority, active), or its part of the time, is a process's: each process is to be an
+ * entity, with all its queues. */
+bool policy_is_by_process(const PolicyOps *ops);
 
 /* NULL when there is no such policy. */
 const PolicyOps *policy_find(const char *name);

@@ -12,7 +12,9 @@ static FairNode *node_of(AvlNode *n) {
 }
 
 static bool is_before(const FairNode *x, const FairNode *y) {
-        return x->vtime < y->vtime || (x->vtime == y->vtime && x->seq < y->seq);
+        int64_t d = (int64_t) (x->vtime - y->vtime);
+
+        return d < 0 || (d == 0 && x->seq < y->seq);
 }
 
 static bool rank_before(const AvlNode *a, const AvlNode *b) {

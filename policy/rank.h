@@ -13,6 +13,8 @@
  * found by looking. The structures are those of fair.h, of which a queue by rank uses `waiting`, `places` and `n_here`,
  * and a node `vtime`, its rank, and `seq`, its order among equals over the whole device.
  *
+ * Ranks may wrap, and are compared by their difference.
+ *
  * Cost. A change is O(log n) on each level of the path to the root. Finding the next after k others looks, on each
  * level, at no more than k + 1 nodes, O(log n) each; k is less than there are places.
  */

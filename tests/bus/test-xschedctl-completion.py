@@ -111,10 +111,12 @@ class Bash(unittest.TestCase):
 
     def test_settings(self):
         self.assertEqual(self.complete('xschedctl set client:1 '),
-                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang='})
+                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang=', 'deadline=', 'laxity=', 'critical=',
+                          'utilization=', 'active='})
         self.assertIn('timeslice=', self.complete(f'xschedctl set device:{DEVICE} '))
         self.assertEqual(self.complete('xschedctl set client:1 class=bat'), {'batch'})
-        self.assertEqual(self.complete('xschedctl set device:all policy='), {'tree'})
+        self.assertLessEqual({'tree', 'hpf', 'kedf', 'cfs'}, self.complete('xschedctl set device:all policy='))
+        self.assertEqual(self.complete('xschedctl set device:all policy=tr'), {'tree'})
         self.assertIn('PolicySource', self.complete('xschedctl show client:%d -p ' % self.id))
 
     def test_commands(self):

@@ -294,8 +294,10 @@ void naive_leave(PolicyNode *n, int tier, Member *m) {
 }
 
 void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight) {
-        if (n->p->ordering)
+        if (n->p->ordering) {
+                m->weight = weight;
                 return;
+        }
         if (m->here) {
                 uint64_t v = v_of(n, tier);
 

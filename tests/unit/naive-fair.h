@@ -83,11 +83,17 @@ struct PolicyEntity {
         int level;
         uint64_t rank, slice, alarm;
         uint64_t rank_in_force, turn_order, alarm_in_force, alarm_order;
+        bool here; /* or its place is kept */
         uint64_t here_since;
+        int down;
+        uint64_t down_since, used;
+        uint64_t v_begin, v_weight, served;
 };
 
 struct Policy {
         const NaiveOrdering *ordering; /* NULL: the fair queues */
+        uint64_t v_clock;
+        int outside; /* the highest tier of other devices */
         PolicyConfig config;
         PolicyCallbacks callbacks;
         PolicyEntity **all;
@@ -147,6 +153,7 @@ uint64_t naive_left(PolicyNode *n, int tier, uint32_t slots);
 
 /* --- naive-node.c --- */
 
+void naive_refill(Policy *p);
 bool naive_is_out(const PolicyNode *n);
 bool naive_is_spent(PolicyNode *n);
 bool naive_is_stopped(PolicyNode *n);

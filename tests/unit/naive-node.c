@@ -246,7 +246,8 @@ static void set_turn(Policy *p, PolicyNode *n, int tier) {
 static bool turn_is_needed(const Policy *p) {
         int top = naive_highest_of(&p->root);
 
-        return top > p->turn || (top == p->turn && naive_places(&p->root, top) >= p->config.concurrency);
+        return p->turn < p->outside || top > p->turn ||
+                        (top == p->turn && naive_places(&p->root, top) >= p->config.concurrency);
 }
 
 void naive_continue_turn(Policy *p) {
@@ -397,6 +398,26 @@ PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s) {
 
         naive_set_node(n, s);
         return n;
+}
+
+/* --- periods --- */
+
+void naive_refill(Policy *p) {
+        for (;;) {
+                PolicyNode *best = NULL;
+
+                FOR_EACH_NODE(p, n)
+                if (n->refill <= p->now &&
+                                (!best || n->refill < best->refill ||
+                                                (n->refill == best->refill && n->id < best->id)))
+                        best = n;
+                if (!best)
+                        return;
+                if (naive_is_spent(best))
+                        best->refill = best->begin + best->used / best->quota * best->period;
+                else
+                        naive_set_stopped(best, false);
+        }
 }
 
 /* --- where an entity is --- */

@@ -26,8 +26,156 @@ static void told_priority(PolicyEntity *e) {
         e->level = e->settings.priority;
 }
 
+static void told_cpu_priority(PolicyEntity *e) {
+        e->level = e->settings.cpu_priority;
+}
+
+static void told_active(PolicyEntity *e) {
+        e->level = e->settings.active;
+}
+
+/* kedf: when it is to be done; those who need not be come after all times. */
+static void deadline(PolicyEntity *e) {
+        uint64_t in = e->settings.deadline_us * UINT64_C(1000);
+
+        e->level = 0;
+        e->rank = in > 0 ? e->here_since + in : UINT64_MAX / 2;
+        e->slice = in > 0 ? NSEC_INFINITY : e->p->config.timeslice_ns;
+}
+
+/* lax: one of two priorities, by the time since it came. */
+static void laxity(PolicyEntity *e) {
+        uint64_t until = e->here_since + e->settings.laxity_us * UINT64_C(1000);
+        bool counts = e->here && e->settings.laxity_us > 0, critical = counts && e->p->now >= until;
+
+        e->level = critical && e->settings.critical > e->settings.priority ? e->settings.critical
+                                                                           : e->settings.priority;
+        e->alarm = counts && !critical ? until : NSEC_INFINITY;
+}
+
+/* mlfq: how far down it is, and since when. */
+static void sink(PolicyEntity *e, int by) {
+        e->down += by;
+        e->level = -e->down;
+        e->slice = e->p->config.timeslice_ns * (UINT64_C(1) << e->down);
+        e->slice = e->slice > e->used ? e->slice - e->used : 1;
+        e->alarm = e->here && e->down > 0 ? e->down_since + NSEC_PER_SEC : NSEC_INFINITY;
+}
+
+static void rise(PolicyEntity *e) {
+        sink(e, 0);
+        if (e->down > 0 && e->p->now >= e->down_since + NSEC_PER_SEC) {
+                e->used = 0;
+                sink(e, -e->down);
+        }
+}
+
+static void stays(PolicyEntity *e) {
+        sink(e, 0);
+}
+
+static void uses(PolicyEntity *e, uint64_t ns) {
+        e->used += ns;
+}
+
+static void sinks(PolicyEntity *e) {
+        uint64_t slice;
+
+        while (e->down < 4 && e->used >= (slice = e->p->config.timeslice_ns * (UINT64_C(1) << e->down))) {
+                e->used -= slice;
+                e->down++;
+                e->down_since = e->p->now;
+        }
+        if (e->down == 4)
+                e->used = 0;
+        rise(e);
+}
+
+/* cfs and up: all that it was served under its weight, and where it began with that. */
+static uint64_t virtual_time(const PolicyEntity *e) {
+        return e->v_begin + (uint64_t) ((wide_t) e->served * 10000 / (wide_t) e->v_weight);
+}
+
+static void set_weight(PolicyEntity *e, uint64_t weight) {
+        if (weight == e->v_weight)
+                return;
+        if (e->v_weight > 0)
+                e->v_begin = virtual_time(e);
+        e->served = 0;
+        e->v_weight = weight;
+}
+
+static void serves(PolicyEntity *e, uint64_t ns) {
+        uint64_t began;
+
+        e->served += MIN(ns, UINT64_C(1) << 48);
+        began = virtual_time(e) - (uint64_t) ((wide_t) e->slice * 10000 / (wide_t) e->v_weight);
+        if ((int64_t) (began - e->p->v_clock) > 0)
+                e->p->v_clock = began;
+}
+
+static void catches_up(PolicyEntity *e) {
+        uint64_t v = virtual_time(e);
+
+        if ((int64_t) (e->p->v_clock - v) > 0)
+                e->v_begin += e->p->v_clock - v;
+        e->rank = virtual_time(e);
+}
+
+/* The remainder of a division by 5/4, and so on, is dropped step by step. */
+static void fair_part(PolicyEntity *e) {
+        uint64_t w = (uint64_t) CLAMP(e->settings.weight, 1U, 10000U) * 1024;
+
+        for (int i = 0; i < MIN(e->settings.priority, 19); i++)
+                w = w * 5 / 4;
+        for (int i = 0; i > MAX(e->settings.priority, -20); i--)
+                w = w * 4 / 5;
+        e->level = 0;
+        e->slice = e->p->config.timeslice_ns;
+        set_weight(e, MAX(w / 1024, (uint64_t) 1));
+}
+
+static void fair_asked(PolicyEntity *e) {
+        e->slice = e->p->config.timeslice_ns;
+        e->rank = virtual_time(e);
+}
+
+static void fixed_part(PolicyEntity *e) {
+        uint32_t percent = CLAMP(e->settings.utilization, 1U, 100U);
+
+        e->level = 0;
+        e->slice = MAX(e->p->config.timeslice_ns * percent / 100, (uint64_t) 1);
+        set_weight(e, percent);
+}
+
+static void fixed_asked(PolicyEntity *e) {
+        fixed_part(e);
+        e->rank = virtual_time(e);
+}
+
+#define PARTS .keeps = true, .told = fixed_part, .comes = catches_up, .ran = serves, .asked = fixed_asked
 static const NaiveOrdering orderings[] = {
                 {.name = "hpf", .told = told_priority},
+                {.name = "hhpf", .told = told_priority},
+                {.name = "chpf", .told = told_cpu_priority},
+                {.name = "awf", .told = told_active},
+                {.name = "kedf", .told = deadline, .comes = deadline, .asked = deadline},
+                {.name = "lax", .told = laxity, .comes = laxity, .goes = laxity, .asked = laxity},
+                {.name = "mlfq",
+                                .feedback = true,
+                                .told = stays,
+                                .comes = rise,
+                                .goes = stays,
+                                .ran = uses,
+                                .asked = sinks},
+                {.name = "cfs",
+                                .keeps = true,
+                                .told = fair_part,
+                                .comes = catches_up,
+                                .ran = serves,
+                                .asked = fair_asked},
+                {.name = "up", PARTS},
+                {.name = "pup", PARTS},
 };
 
 void naive_set_ordering(Policy *p, const char *name) {
@@ -52,17 +200,15 @@ static void follow(PolicyEntity *e) {
         uint64_t rank = e->rank_in_force;
         int tier = CLAMP(e->level, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
 
+        if (tier != e->tier)
+                naive_change(e, e->node, tier);
+        else if (e->m.here && e->rank != rank) {
+                e->rank_in_force = e->rank;
+                e->turn_order = e->p->order++;
+        }
         if (e->alarm != e->alarm_in_force) {
                 e->alarm_in_force = e->alarm;
                 e->alarm_order = e->p->order++;
-        }
-        if (tier != e->tier) {
-                naive_change(e, e->node, tier);
-                return;
-        }
-        if (e->m.here && e->rank != rank) {
-                e->rank_in_force = e->rank;
-                e->turn_order = e->p->order++;
         }
 }
 
@@ -83,6 +229,7 @@ void naive_order_told(PolicyEntity *e) {
 }
 
 void naive_order_comes(PolicyEntity *e) {
+        e->here = true;
         e->here_since = e->p->now;
         if (!e->p->ordering)
                 return;
@@ -91,6 +238,7 @@ void naive_order_comes(PolicyEntity *e) {
 }
 
 void naive_order_goes(PolicyEntity *e, bool now) {
+        e->here = false;
         if (!e->p->ordering)
                 return;
         ask(e, e->p->ordering->goes);
@@ -228,8 +376,9 @@ static bool is_in(const PolicyEntity *e, const PolicyNode *n, int tier) {
 }
 
 static bool is_before(const PolicyEntity *a, const PolicyEntity *b) {
-        return a->rank_in_force < b->rank_in_force ||
-                        (a->rank_in_force == b->rank_in_force && a->turn_order < b->turn_order);
+        int64_t later = (int64_t) (a->rank_in_force - b->rank_in_force);
+
+        return later < 0 || (later == 0 && a->turn_order < b->turn_order);
 }
 
 void naive_order_choose(PolicyNode *n, int tier, uint32_t slots) {
@@ -259,5 +408,5 @@ bool naive_order_is_worth_keeping(const PolicyEntity *e) {
         FOR_EACH(p, o)
                 if (!o->chosen && is_in(o, n, e->tier) && (!best || is_before(o, best)))
                         best = o;
-        return best && e->rank_in_force < best->rank_in_force;
+        return best && (int64_t) (e->rank_in_force - best->rank_in_force) < 0;
 }

@@ -81,6 +81,7 @@ Harness *harness_new_policy(
 
         assert_non_null(h);
         h->ops = ops;
+        h->outside = POLICY_LEVEL_NONE;
         h->config = *config;
         h->seed = seed;
         h->now_ns = NSEC_PER_SEC;
@@ -135,7 +136,8 @@ static bool job_is_guaranteed(const Job *j) {
 
 /* Has work, and if a maximum is said of it or above it, is not kept from it: those that are held may be stopped. */
 static bool job_counts(const Job *j) {
-        return j->ready && (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
+        return j->ready && job_level(j) >= j->h->outside &&
+                        (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
 }
 
 static bool harness_has(const Harness *h, bool max) {
@@ -275,6 +277,13 @@ void harness_configure(Harness *h, const PolicyConfig *config) {
                         config->linger_ns != h->config.linger_ns)
                 h->reconfigured = true;
         h->config = *config;
+}
+
+void harness_outside(Harness *h, int level) {
+        h->ops->outside(h->policy, level, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.outside(h->oracle, level, h->now_ns);
+        h->outside = level;
 }
 
 /* --- the contract --- */
@@ -455,7 +464,7 @@ static void check_idle(Harness *h) {
          * places, because they are kept for them. */
         n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
         CHECK(h,
-                        harness_has(h, true) || is_taken(h, highest) ||
+                        harness_has(h, true) || is_taken(h, highest) || highest < h->outside ||
                                         n_advanced + n_tails >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
         CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
 }
@@ -477,7 +486,7 @@ static void check_thresholds(Harness *h) {
                 CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
                 if (job_level(j) < highest || job_is_limited(j) || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
-                else if (maxima)
+                else if (maxima || highest < h->outside)
                         continue; /* who contends depends on who is stopped */
                 else if (n_highest == 1)
                         CHECK(h, j->grant.threshold == 0);
@@ -504,7 +513,7 @@ static void check_wake(const Harness *h) {
         if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top - 1) && !tails &&
                         !harness_has(h, true))
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
-        if (n_ready > 0 && count_ready(h, top, true) == 0)
+        if (n_ready > 0 && count_ready(h, top, true) == 0 && h->outside == POLICY_LEVEL_NONE)
                 CHECK(h, h->wake_ns != NSEC_INFINITY);
 }
 

@@ -106,6 +106,7 @@ struct Harness {
         bool late;         /* a dispatch came later than asked for: bounds on time do not hold */
         bool reconfigured; /* times were changed under way: likewise */
         int highest;       /* priority registered */
+        int outside;       /* of other devices */
         uint64_t highest_since_ns;
         uint64_t may_be_contended_ns; /* the same, if those that a place may be kept for counted */
         uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
@@ -145,6 +146,7 @@ void harness_drained(Job *j);
 void harness_tail(Job *j);
 void harness_set(Job *j, PolicySettings s);
 void harness_configure(Harness *h, const PolicyConfig *config);
+void harness_outside(Harness *h, int level);
 
 void harness_dispatch(Harness *h);
 

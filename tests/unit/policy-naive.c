@@ -85,24 +85,6 @@ static void advance(Policy *p, uint64_t now) {
         step(p, now, charged);
 }
 
-static void refill(Policy *p) {
-        for (;;) {
-                PolicyNode *best = NULL;
-
-                FOR_EACH_NODE(p, n)
-                if (n->refill <= p->now &&
-                                (!best || n->refill < best->refill ||
-                                                (n->refill == best->refill && n->id < best->id)))
-                        best = n;
-                if (!best)
-                        return;
-                if (naive_is_spent(best))
-                        best->refill = best->begin + best->used / best->quota * best->period;
-                else
-                        naive_set_stopped(best, false);
-        }
-}
-
 /* --- decisions --- */
 
 static int highest(const Policy *p) {
@@ -122,9 +104,9 @@ static void choose(Policy *p) {
         naive_list_due(n, false);
         if (p->linger && (p->now >= p->linger_until || naive_is_stopped(p->linger->node)))
                 p->linger = NULL;
-        p->lingering = top >= 0 && p->linger && p->linger->tier > top;
+        p->lingering = top >= 0 && p->linger && p->linger->tier > top && p->linger->tier >= p->outside;
         p->slots = p->config.concurrency - (p->guaranteed ? 1 : 0);
-        p->active = p->lingering || p->slots == 0 ? -1 : top;
+        p->active = p->lingering || p->slots == 0 || top < p->outside ? -1 : top;
         if (p->active >= 0)
                 naive_choose(&p->root, p->active, p->slots);
         if (p->guaranteed)
@@ -170,7 +152,8 @@ static bool advanced(const PolicyEntity *e) {
                 taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
         if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
                 return false;
-        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node))
+        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node) ||
+                        e->tier < e->p->outside)
                 return false;
         FOR_EACH(e->p, o)
                 before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
@@ -178,7 +161,8 @@ static bool advanced(const PolicyEntity *e) {
 }
 
 static bool is_last(const PolicyEntity *e) {
-        return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node);
+        return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node) &&
+                        e->tier >= e->p->outside;
 }
 
 static bool may_run(const PolicyEntity *e) {
@@ -201,7 +185,7 @@ static void report(PolicyEntity *e, Verdict v) {
                 n_equals += o->tier == e->tier;
         FOR_EACH_NODE(p, n)
         guarantees = guarantees || n->settings.min > 0;
-        if (v == VERDICT_RUN && e->tier == highest(p) &&
+        if (v == VERDICT_RUN && e->tier == highest(p) && e->tier >= p->outside &&
                         (n_equals == 1 || p->now >= p->contended_until[e->tier]) &&
                         !(guarantees && p->n > 1) && !naive_is_limited(e->node))
                 g.threshold = 0;
@@ -314,7 +298,7 @@ static void decide(Policy *p) {
 
 static uint64_t naive_dispatch(Policy *p, uint64_t now) {
         advance(p, now);
-        refill(p);
+        naive_refill(p);
         (void) naive_order_tick(p);
         do
                 decide(p);
@@ -516,7 +500,7 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
         p->config = *config;
         p->callbacks = *callbacks;
         p->wake = NSEC_INFINITY;
-        p->active = p->turn = -1;
+        p->active = p->turn = p->outside = -1;
         p->root.p = p;
         *ret = p;
         return 0;
@@ -530,6 +514,17 @@ static Policy *naive_free(Policy *p) {
         free(p->floor);
         free(p);
         return NULL;
+}
+
+static int naive_level_of(const Policy *p) {
+        int top = naive_highest_of(&p->root);
+
+        return (p->guaranteed ? MAX(top, p->turn) : top) + POLICY_PRIORITY_MIN;
+}
+
+static void naive_outside(Policy *p, int level, uint64_t now) {
+        advance(p, now);
+        p->outside = level - POLICY_PRIORITY_MIN;
 }
 
 static int naive_configure(Policy *p, const PolicyConfig *config, uint64_t now) {
@@ -584,5 +579,7 @@ const PolicyOps policy_naive_ops = {
                 .device_usage = naive_device_usage,
                 .entity_usage = naive_entity_usage,
                 .entity_wait = naive_entity_wait,
+                .level = naive_level_of,
+                .outside = naive_outside,
                 .dispatch = naive_dispatch,
 };

@@ -196,7 +196,7 @@ static uint64_t take_flight(Sim *s, SimTenant *t) {
 
 /* What was missed of a program that is quicker than the service: as in service/core/edges.c. */
 static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flight_ns) {
-        const PolicyOps *ops = &policy_tree_ops;
+        const PolicyOps *ops = s->ops;
         uint64_t end_ns = ready ? t->launched_ns : t->drained_ns, ran_ns, idle_ns;
 
         if (t->verdict == VERDICT_HOLD || t->drained_ns <= t->since_ns || t->ready_since_ns <= t->since_ns ||
@@ -221,7 +221,7 @@ static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flig
 }
 
 static void service_look(Sim *s, SimTenant *t) {
-        const PolicyOps *ops = &policy_tree_ops;
+        const PolicyOps *ops = s->ops;
         bool ready = t->outstanding > 0;
         uint64_t flight_ns = take_flight(s, t);
 
@@ -250,11 +250,11 @@ static void service_write(Sim *s, SimTenant *t) {
         if (turned && t->verdict == VERDICT_RUN && t->wait == SIM_AT_GATE)
                 t->at_ns = s->now_ns + s->latencies.write_ns + s->latencies.wake_ns;
         if (turned && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
-                policy_tree_ops.entity_drained(t->entity, s->now_ns);
+                s->ops->entity_drained(t->entity, s->now_ns);
 }
 
 static bool service_turn(Sim *s) {
-        uint64_t at = policy_tree_ops.dispatch(s->policy, s->now_ns);
+        uint64_t at = s->ops->dispatch(s->policy, s->now_ns);
         bool any = false;
 
         uint64_t soonest = s->now_ns + 20 * NSEC_PER_USEC;
@@ -282,6 +282,7 @@ static void service_wake(Sim *s) {
 
 void sim_init(Sim *s) {
         *s = (Sim){
+                        .ops = &policy_tree_ops,
                         .latencies = SIM_LATENCIES_DEFAULT,
                         .config = POLICY_CONFIG_DEFAULT,
                         .budget_ns = 500 * NSEC_PER_USEC,
@@ -297,7 +298,7 @@ void sim_init(Sim *s) {
 
 static void sim_need_policy(Sim *s) {
         if (!s->policy &&
-                        policy_tree_ops.new(&s->config, &(PolicyCallbacks){.grant = on_grant}, &s->policy) <
+                        s->ops->new(&s->config, &(PolicyCallbacks){.grant = on_grant}, &s->policy) <
                                         0)
                 abort();
 }
@@ -306,7 +307,7 @@ PolicyNode *sim_add_node(Sim *s, PolicyNode *parent, PolicyNodeSettings settings
         PolicyNode *n = NULL;
 
         sim_need_policy(s);
-        if (policy_tree_ops.node_new(s->policy, parent, &settings, s->now_ns, &n) < 0)
+        if (s->ops->node_new(s->policy, parent, &settings, s->now_ns, &n) < 0)
                 abort();
         s->nodes[s->n_nodes++] = n;
         return n;
@@ -328,7 +329,7 @@ SimTenant *sim_add(
         if (!s->watched)
                 return t;
         sim_need_policy(s);
-        if (policy_tree_ops.entity_new(s->policy, node, t, &settings, s->now_ns, &t->entity) < 0)
+        if (s->ops->entity_new(s->policy, node, t, &settings, s->now_ns, &t->entity) < 0)
                 abort();
         return t;
 }
@@ -360,24 +361,24 @@ void sim_run(Sim *s, uint64_t ns) {
         }
         s->now_ns = end;
         if (s->policy)
-                policy_tree_ops.device_usage(s->policy, s->now_ns, &s->usage);
+                s->ops->device_usage(s->policy, s->now_ns, &s->usage);
 }
 
 PolicyUsage sim_usage(const Sim *s, const SimTenant *t) {
         PolicyUsage u;
 
-        policy_tree_ops.entity_usage(t->entity, s->now_ns, &u);
+        s->ops->entity_usage(t->entity, s->now_ns, &u);
         return u;
 }
 
 void sim_done(Sim *s) {
         for (size_t i = 0; i < s->n; i++)
                 if (s->tenants[i].entity)
-                        policy_tree_ops.entity_free(s->tenants[i].entity, s->now_ns);
+                        s->ops->entity_free(s->tenants[i].entity, s->now_ns);
         while (s->n_nodes > 0)
-                policy_tree_ops.node_free(s->nodes[--s->n_nodes], s->now_ns);
+                s->ops->node_free(s->nodes[--s->n_nodes], s->now_ns);
         if (s->policy)
-                policy_tree_ops.free(s->policy);
+                s->ops->free(s->policy);
 }
 
 uint64_t sim_alone(SimPattern pattern, uint64_t kernel_ns, const SimLatencies *l, uint64_t ns) {

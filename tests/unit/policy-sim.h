@@ -90,6 +90,7 @@ typedef struct SimTenant {
 } SimTenant;
 
 typedef struct Sim {
+        const PolicyOps *ops;
         SimLatencies latencies;
         PolicyConfig config;
         uint64_t budget_ns; /* in flight under a threshold */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The k earliest deadlines first (KEDF)
+ *
+ * Who becomes ready, and has a deadline (PolicySettings.deadline_us), is to be done so long after; the k entities with
+ * the earliest deadlines run, k being the places of the device, and each until it has nothing to do or an earlier
+ * deadline comes. On one place that is Liu and Layland's deadline driven scheduling (1973), which meets all deadlines
+ * that can be met (Dertouzos, 1974). On k it does not, but it is never late by more than the longest piece of work
+ * where fluid scheduling is not (Baruah and Goossens; Devi and Anderson, "Tardiness Bounds under Global EDF", 2005);
+ * XSched's KEDF is the same rule.
+ *
+ * Who has none is behind all who have, and takes turns of a time slice with his like. A device is kept for nobody: who
+ * is back has a later deadline than he had. Each device has its own k earliest.
+ */
+
+#include "core.h"
+
+/* Behind every time that there is, and before nothing when ranks are compared. */
+#define KEDF_NEVER ((uint64_t) INT64_MAX)
+
+static void kedf_rank(Order *o, OrderEntity *e) {
+        uint64_t deadline_ns = e->settings->deadline_us * NSEC_PER_USEC;
+
+        e->rank = deadline_ns > 0 ? e->since_ns + deadline_ns : KEDF_NEVER;
+        e->slice_ns = deadline_ns > 0 ? NSEC_INFINITY : o->config->timeslice_ns;
+}
+
+static void kedf_enqueue(Order *o, OrderEntity *e) {
+        e->since_ns = o->now_ns;
+        kedf_rank(o, e);
+}
+
+DEFINE_POLICY(kedf, "The earliest deadlines first; those without one take turns behind them",
+                .hint = kedf_rank, .enqueue = kedf_enqueue, .tick = kedf_rank);

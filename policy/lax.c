@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Laxity (LAX of XSched, Shen et al., OSDI 2025): a low priority for as long as there is time, and a high one then
+ *
+ * Least laxity first (Dertouzos and Mok, "Multiprocessor On-Line Scheduling of Hard-Real-Time Tasks", 1989) needs to
+ * know how long work takes, and switches for ever between those of equal laxity. So the laxity is said, and has one
+ * threshold: for PolicySettings.laxity_us from when it became ready an entity has its priority; after that, until it
+ * has nothing to do, its critical one, if that is higher. It turns exactly then: the device asks to be called at that
+ * time if others are in the way.
+ *
+ * Who has no laxity has his priority. Equals take turns of a time slice.
+ */
+
+#include "core.h"
+
+static void lax_level(Order *o, OrderEntity *e) {
+        const PolicySettings *s = e->settings;
+        uint64_t critical_ns = ns_add(e->since_ns, s->laxity_us * NSEC_PER_USEC);
+        bool lax = !e->here || s->laxity_us == 0 || o->now_ns < critical_ns;
+
+        e->level = lax ? s->priority : MAX(s->priority, s->critical);
+        e->alarm_ns = e->here && s->laxity_us > 0 && lax ? critical_ns : NSEC_INFINITY;
+}
+
+static void lax_enqueue(Order *o, OrderEntity *e) {
+        e->since_ns = o->now_ns;
+        lax_level(o, e);
+}
+
+DEFINE_POLICY(lax, "Highest priority first, which rises when an entity's laxity is used up",
+                .hint = lax_level, .enqueue = lax_enqueue, .dequeue = lax_level, .tick = lax_level);
