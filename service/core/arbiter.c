@@ -13,6 +13,8 @@
 #include "gang.h"
 #include "group-totals.h"
 #include "ladder.h"
+#include "levels.h"
+#include "nice.h"
 #include "observer.h"
 #include "quick.h"
 #include "recorder.h"
@@ -287,8 +289,13 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
         account_state_changed(d, now);
 }
 
+/* What is not watched is neither counted nor known to other devices. */
+static bool device_is_never_sole(const Device *d) {
+        return d->n_limited > 0 || levels_concern(d);
+}
+
 static DeviceState device_next_state(Device *d, uint64_t now) {
-        if (d->n_active <= 1 && d->n_limited == 0)
+        if (d->n_active == 0 || (d->n_active == 1 && !device_is_never_sole(d)))
                 return DEVICE_ALONE;
         if (d->n_ready > 1)
                 return DEVICE_CONTENDED;
@@ -297,8 +304,8 @@ static DeviceState device_next_state(Device *d, uint64_t now) {
         case DEVICE_QUIET:
                 return d->n_ready == 0 ? DEVICE_QUIET : DEVICE_CONTENDED;
         case DEVICE_SOLE:
-                return d->n_ready == 1 && d->n_limited == 0 && now < d->probe_at ? DEVICE_SOLE
-                                                                                 : DEVICE_CONTENDED;
+                return d->n_ready == 1 && !device_is_never_sole(d) && now < d->probe_at ? DEVICE_SOLE
+                                                                                        : DEVICE_CONTENDED;
         case DEVICE_CONTENDED:
                 if (now < d->settle_at)
                         return DEVICE_CONTENDED;
@@ -322,7 +329,7 @@ static bool device_holds_anybody(const Device *d) {
 static void device_settle(Device *d, uint64_t now) {
         for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
                 if (d->state == DEVICE_CONTENDED) {
-                        if (d->n_ready > 1 || (d->n_ready > 0 && d->n_limited > 0))
+                        if (d->n_ready > 1 || (d->n_ready > 0 && device_is_never_sole(d)))
                                 d->settle_at = NSEC_INFINITY;
                         else if (d->settle_at == NSEC_INFINITY)
                                 d->settle_at = now + ARBITER_SETTLE_NS;
@@ -398,6 +405,8 @@ static void device_check_stalls(Device *d, uint64_t now) {
                         continue;
                 DL_FOREACH2(e->queues, q, entity_next)
                         queue_check_stall(q);
+                if (policy_is_by_process(d->ops) && e->client && nice_look(e->client))
+                        entity_party_changed(e);
         }
 }
 
@@ -463,6 +472,18 @@ void arbiter_note_cause(Device *d, uint64_t at) {
         d->cause_at = MIN(d->cause_at, at);
 }
 
+void arbiter_tell_others(Device *d, bool gone, uint64_t now) {
+        Device *o, *tmp;
+
+        if (!levels_update(d, gone, now))
+                return;
+        HASH_ITER(hh, d->manager->devices, o, tmp)
+                if (o->level_told) {
+                        o->level_told = false;
+                        arbiter_touch(o);
+                }
+}
+
 static void device_turn(Device *d) {
         uint64_t now = now_ns();
 
@@ -475,6 +496,7 @@ static void device_turn(Device *d) {
         d->cause_at = NSEC_INFINITY;
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
+        arbiter_tell_others(d, false, now);
         account_turn(d, now);
         device_save_totals(d, now);
         gang_update_device(d, now);

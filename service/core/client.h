@@ -101,7 +101,8 @@ struct Client {
         bool privileged_touched;      /* on the list of those to be looked at */
         Client *privileged_next;
 
-        bool halted; /* its cgroup is frozen: halt.h */
+        int cpu_priority; /* nice.h */
+        bool halted;      /* its cgroup is frozen: halt.h */
         struct HaltCgroup *halt;
         Client *halt_prev, *halt_next;
 

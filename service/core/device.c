@@ -192,6 +192,8 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .used_at = now_ns(),
                         .uid = owner.uid,
                         .gpu = is_gpu(id),
+                        .level = POLICY_LEVEL_NONE,
+                        .outside_level = POLICY_LEVEL_NONE,
                         .config = POLICY_CONFIG_DEFAULT,
         };
         if (!d->id || !d->name || !d->backend)
@@ -283,6 +285,7 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
         if (r < 0)
                 return r;
 
+        arbiter_tell_others(d, true, now);
         DL_FOREACH2(d->entities, e, device_next) {
                 if (!e->policy)
                         continue;
@@ -302,7 +305,26 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
         d->ops->free(d->policy);
         d->ops = ops;
         d->policy = p;
+        d->outside_level = POLICY_LEVEL_NONE;
+        d->others_active = false;
         return 0;
+}
+
+/* What one policy decides for groups another decides for processes. Without memory they stay what they are. */
+static void device_regroup(Device *d) {
+        _cleanup_free_ Queue **queues = calloc(d->n_queues + 1, sizeof(*queues));
+        size_t n = 0;
+        Entity *e;
+        Queue *q;
+
+        if (!queues)
+                return;
+        DL_FOREACH2(d->entities, e, device_next)
+                DL_FOREACH2(e->queues, q, entity_next)
+                        if (n < d->n_queues)
+                                queues[n++] = q;
+        for (size_t i = 0; i < n; i++)
+                (void) queue_settings_changed(queues[i]);
 }
 
 bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
@@ -325,11 +347,14 @@ static bool config_equal(const PolicyConfig *a, const PolicyConfig *b) {
 static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
         if (ops == d->ops && config_equal(config, &d->config))
                 return 0;
+        bool by_process = policy_is_by_process(d->ops);
         int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
                               : device_switch(d, ops, config);
         if (r < 0)
                 return r;
         d->config = *config;
+        if (by_process != policy_is_by_process(d->ops))
+                device_regroup(d);
         arbiter_touch(d);
         if (!d->manager->restoring)
                 observers_device_changed(d, DEVICE_POLICY);

@@ -78,6 +78,9 @@ struct Device {
         DeviceAccount account;
         uint64_t saved_at; /* group-totals.h */
 
+        int level, outside_level; /* levels.h: its own as the others were told it, and theirs */
+        bool level_active, others_active, level_told;
+
         uint64_t stall_at; /* when stopped processes are looked for again */
         bool sync;         /* all slots are to be compared with what should stand there */
 

@@ -12,6 +12,7 @@
 #include "entity.h"
 #include "group-totals.h"
 #include "ladder.h"
+#include "nice.h"
 #include "party.h"
 #include "recorder.h"
 #include "share.h"
@@ -54,6 +55,8 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         int r = tally_join(e);
         if (r < 0)
                 return r;
+        if (c)
+                (void) nice_look(c);
         DL_APPEND2(d->entities, e, device_prev, device_next);
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
@@ -102,6 +105,7 @@ PolicySettings entity_settings(const Entity *e) {
 
         s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
         s.party = entity_party(e);
+        s.cpu_priority = e->client ? e->client->cpu_priority : 0;
         return s;
 }
 

@@ -168,9 +168,10 @@ static void queue_resolve(Queue *q) {
 /* The entity that the queue's settings ask for, made when it is not there yet. */
 static int queue_pick_entity(Queue *q, Entity **ret) {
         Client *c = q->client;
+        bool by_process = policy_is_by_process(q->device->ops), own = c->own || by_process;
         Entity *e;
 
-        if (q->own) {
+        if (q->own && !by_process) {
                 if (q->entity && q->entity->kind == ENTITY_QUEUE) {
                         *ret = q->entity;
                         return 0;
@@ -178,8 +179,8 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
                 return entity_new(q->device, ENTITY_QUEUE, c->group, c, &q->resolved.policy, ret);
         }
 
-        EntityKind kind = c->own ? ENTITY_CLIENT : ENTITY_GROUP;
-        Client *owner = c->own ? c : NULL;
+        EntityKind kind = own ? ENTITY_CLIENT : ENTITY_GROUP;
+        Client *owner = own ? c : NULL;
         if (q->entity && q->entity->kind == kind) {
                 *ret = q->entity;
                 return 0;
@@ -190,7 +191,7 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
                 return 0;
         }
         return entity_new(q->device, kind, c->group, owner,
-                        c->own ? &c->resolved.policy : &c->group->resolved.policy, ret);
+                        own ? &c->resolved.policy : &c->group->resolved.policy, ret);
 }
 
 /* Said only when it is so: a change of a group comes by at each of its queues. */
