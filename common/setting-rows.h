@@ -19,8 +19,8 @@
  *     TYPE      INT, UINT, PERCENT, USEC (a time span), BOOL, PREEMPTION, ACCOUNTING, CLASS (a name)
  *     min, max  in the unit of the bus; of numbers only
  *     usual     what holds where nobody says anything
- *     LOWERS    SMALLER; SMALLER_LIMIT, where 0 is no limit; FURTHER, a preemption; EXACTER, an accounting; YES;
- *               UNUSED, any value while there is neither a Max nor a Min; NEVER
+ *     LOWERS    SMALLER; SMALLER_LIMIT, where 0 is no limit; LATER, where 0 is never; FURTHER, a preemption; EXACTER,
+ *               an accounting; YES; NO; UNUSED, any value while there is neither a Max nor a Min; NEVER
  *     INHERITS  FROM_ABOVE: a group has it from the cgroups above; OWN: those above it have theirs for themselves
  *     WHOSE     ANYBODY: groups, clients and queues; GROUPS
  *     HOME      what it resolves to is a field of PolicySettings: POLICY; or of SettingsResolved itself: SERVICE
@@ -46,6 +46,22 @@
             "auto, off, 1, 2, 3 or privileged")                                                             \
         ROW(arg, GANG, Gang, gang, gang, BOOL,                                                              \
             0, 1, false, YES, FROM_ABOVE, ANYBODY, POLICY,                                                  \
+            "a boolean, yes or no")                                                                         \
+        ROW(arg, DEADLINE, Deadline, deadline, deadline_us, USEC,                                           \
+            0, POLICY_DELAY_MAX / NSEC_PER_USEC, 0, LATER, FROM_ABOVE, ANYBODY, POLICY,                     \
+            "a time span, up to 1h, or 0 for none")                                                         \
+        ROW(arg, LAXITY, Laxity, laxity, laxity_us, USEC,                                                   \
+            0, POLICY_DELAY_MAX / NSEC_PER_USEC, 0, LATER, FROM_ABOVE, ANYBODY, POLICY,                     \
+            "a time span, up to 1h, or 0 for ever")                                                         \
+        ROW(arg, CRITICAL, Critical, critical, critical, INT,                                               \
+            POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX, POLICY_PRIORITY_DEFAULT,                              \
+            SMALLER, FROM_ABOVE, ANYBODY, POLICY,                                                           \
+            "an integer, -255..255")                                                                        \
+        ROW(arg, UTILIZATION, Utilization, utilization, utilization, PERCENT,                               \
+            1, POLICY_UTILIZATION_MAX, POLICY_UTILIZATION_MAX, SMALLER, FROM_ABOVE, ANYBODY, POLICY,        \
+            "a percentage, 1..100")                                                                         \
+        ROW(arg, ACTIVE, Active, active, active, BOOL,                                                      \
+            0, 1, false, NO, FROM_ABOVE, ANYBODY, POLICY,                                                   \
             "a boolean, yes or no")                                                                         \
         ROW(arg, MAX, Max, max, max, PERCENT,                                                               \
             0, POLICY_MAX_MAX, 0, SMALLER_LIMIT, OWN, GROUPS, POLICY,                                       \

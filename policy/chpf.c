@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Highest CPU priority first (CHPF of XSched, Shen et al., OSDI 2025): who the kernel's scheduler prefers has the device
+ * Highest CPU priority first (CHPF of XSched, Shen et al., OSDI 2025): the device goes to whom the CPU goes to
  *
  * The level is that of the process on the CPU (PolicySettings.cpu_priority): its nice value with the sign turned, and
  * above all of those the real-time priorities, in their order. Equals take turns of a time slice. There a lower nice

@@ -5,9 +5,9 @@
  * Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8)
  *
  * Nobody says what is interactive: whoever needs the device for moments shows that. An entity begins at the highest
- * level. When it has used up the slice of its level, in how many pieces ever, it goes down one; slices double from level
- * to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is at the top again: so
- * nobody is starved, and who changes his habits is not held to his past. At one level they take turns.
+ * level. When it has used up the slice of its level, in how many pieces ever, it goes down one; slices double from
+ * level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is at the top again:
+ * so nobody is starved, and who changes his habits is not held to his past. At one level they take turns.
  *
  * Priorities and weights count for nothing. Where nobody waits nobody goes down, but what was used counts.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Utilisation partitions: each entity (UP), or each process (PUP), has a fixed part of the time (both of XSched, Shen et
- * al., OSDI 2025)
+ * Utilisation partitions: each entity (UP), or each process (PUP), has a fixed part of the time (both of XSched, Shen
+ * et al., OSDI 2025)
  *
  * The parts are PolicySettings.utilization, in relation to those of all others who have work: what somebody does not
  * use is the others'. Slices are as long as the parts, so that a round of all is a time slice for each on average where

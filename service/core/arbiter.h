@@ -18,7 +18,8 @@
  *              nothing. It counts as ready until it is looked at again: when another becomes ready, or, while others
  *              are held for its sake (which costs lease renewals), every ARBITER_PROBE_NS.
  * While a Max= counts for anybody who is active on the device it is never ALONE or SOLE: what is not watched cannot be
- * counted. Nor is it while its policy goes over several devices, and others have clients (levels.h). A limited entity keeps its threshold in QUIET, too.
+ * counted. Nor is it while its policy goes over several devices, and others have clients (levels.h). A limited entity
+ * keeps its threshold in QUIET, too.
  * Whoever works in bursts among idle neighbours is never SOLE by the pauses, on purpose, but QUIET: its bursts go on
  * being heard, at two edges each. Believed ready throughout it would cost its neighbours more: the first launch of a
  * lower one in a pause would be held until a drain has shown that there is nothing to wait for, and the pauses would

@@ -8,8 +8,8 @@
  * others, whenever that changes, and is watched while others have clients: it is neither ALONE nor SOLE then
  * (arbiter.h), since nobody would hear of what is not watched.
  *
- * Cost: nothing where no device has such a policy; else, when the level of one or whether it has clients changes, a look
- * at all devices.
+ * Cost: nothing where no device has such a policy; else, when the level of one, or whether it has clients, changes, a
+ * look at all devices.
  */
 
 #include "device.h"

@@ -44,9 +44,11 @@ typedef enum RowType {
 typedef enum RowLowers {
         LOWERS_SMALLER,
         LOWERS_SMALLER_LIMIT,
+        LOWERS_LATER,
         LOWERS_FURTHER,
         LOWERS_EXACTER,
         LOWERS_YES,
+        LOWERS_NO,
         LOWERS_UNUSED,
         LOWERS_NEVER,
 } RowLowers;
@@ -382,9 +384,12 @@ static uint64_t limit_rank(int64_t v) {
 static bool is_lower_or_equal(SettingsKey k, int64_t a, int64_t b, const PolicySettings *than) {
         switch (rows[k].lowers) {
         case LOWERS_SMALLER:
+        case LOWERS_NO:
                 return a <= b;
         case LOWERS_SMALLER_LIMIT:
                 return limit_rank(a) <= limit_rank(b);
+        case LOWERS_LATER:
+                return limit_rank(a) >= limit_rank(b);
         case LOWERS_FURTHER:
                 return preemption_is_lower_or_equal((Preemption) a, (Preemption) b);
         case LOWERS_EXACTER:

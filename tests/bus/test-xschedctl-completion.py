@@ -111,8 +111,8 @@ class Bash(unittest.TestCase):
 
     def test_settings(self):
         self.assertEqual(self.complete('xschedctl set client:1 '),
-                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang=', 'deadline=', 'laxity=', 'critical=',
-                          'utilization=', 'active='})
+                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang=', 'deadline=',
+                          'laxity=', 'critical=', 'utilization=', 'active='})
         self.assertIn('timeslice=', self.complete(f'xschedctl set device:{DEVICE} '))
         self.assertEqual(self.complete('xschedctl set client:1 class=bat'), {'batch'})
         self.assertLessEqual({'tree', 'hpf', 'kedf', 'cfs'}, self.complete('xschedctl set device:all policy='))

@@ -197,7 +197,7 @@ static sd_bus *connection(void) {
 /* An a{sv} of anything, through the same reader as every method's. */
 static void send_settings(Process *p, Input *in) {
         static const char *const keys[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang",
-                        "Accounting", "Max", "Min", "Period", "Class", "priority", ""};
+                        "Deadline", "Accounting", "Max", "Min", "Period", "Class", "priority", ""};
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)

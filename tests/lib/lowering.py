@@ -23,14 +23,20 @@ NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 CLIENT, QUEUE, GROUP = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group"))
 DEVICE = "pci:0000:01:00.0"
 CGROUPS = "/sys/fs/cgroup"
-TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Max": "u", "Min": "u",
-         "Period": "t", "Accounting": "s", "Class": "s"}
+TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Deadline": "t",
+         "Laxity": "t", "Critical": "i", "Utilization": "u", "Active": "b", "Max": "u", "Min": "u", "Period": "t",
+         "Accounting": "s", "Class": "s"}
 VALUES = {
     "Priority": [-255, -200, -50, -1, 0, 1, 50, 200, 255],
     "Weight": [1, 50, 99, 100, 101, 5000, 10000],
     "Threshold": [0, 1, 2, 8, 65535],
     "Preemption": ["off", "1", "2", "3", "auto", "privileged"],
     "Gang": [False, True],
+    "Deadline": [0, 1, 20000, 3600000000],
+    "Laxity": [0, 1, 20000, 3600000000],
+    "Critical": [-255, -1, 0, 50, 255],
+    "Utilization": [1, 30, 100],
+    "Active": [False, True],
     "Max": [0, 5, 50, 100, 10000],
     "Min": [0, 5, 50, 100],
     "Period": [1000, 100000, 10000000],
@@ -47,8 +53,9 @@ CLASSES = {
     "light": {"Priority": 20, "Weight": 5, "Threshold": 2, "Preemption": "3", "Accounting": "off"},
     "bound": {"Priority": -5, "Max": 20, "Min": 2, "Period": 20000, "Gang": True, "Accounting": "exact"},
 }
-BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Max": 0, "Min": 0,
-            "Period": 100000, "Accounting": "auto"}
+BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Deadline": 0,
+            "Laxity": 0, "Critical": 0, "Utilization": 100, "Active": False, "Max": 0, "Min": 0, "Period": 100000,
+            "Accounting": "auto"}
 
 
 def write_classes(directory):
@@ -66,7 +73,7 @@ def typed(settings):
 def text_of(settings):
     """As files, attributes and environments have it: (key, value) of each."""
     def text(k, v):
-        return str(v).lower() if isinstance(v, bool) else f"{v}us" if k == "Period" else str(v)
+        return str(v).lower() if isinstance(v, bool) else f"{v}us" if TYPES[k] == "t" else str(v)
 
     return [(k, text(k, v)) for k, v in settings.items()]
 
@@ -284,11 +291,13 @@ def fork_agent(case, address, prepare):
 
 
 def rank(key, value):
-    """The higher, the more one has of the device. 0 is no limit, or the device's threshold."""
+    """The higher, the more one has of the device. 0 is no limit, or the device's threshold; or never."""
     if key == "Preemption":
         return -["off", "1", "2", "3", "auto", "privileged"].index(value)
     if key == "Gang":
         return -int(value)
+    if key in ("Deadline", "Laxity"):
+        return -(value or 1 << 40)
     if key in ("Max", "Threshold") and value == 0:
         return 1 << 32
     return value

@@ -297,9 +297,7 @@ void sim_init(Sim *s) {
 }
 
 static void sim_need_policy(Sim *s) {
-        if (!s->policy &&
-                        s->ops->new(&s->config, &(PolicyCallbacks){.grant = on_grant}, &s->policy) <
-                                        0)
+        if (!s->policy && s->ops->new (&s->config, &(PolicyCallbacks){.grant = on_grant}, &s->policy) < 0)
                 abort();
 }
 

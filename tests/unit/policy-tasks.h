@@ -21,8 +21,8 @@ typedef struct Task {
         PolicySettings settings;
 
         Job *job;
-        uint64_t left_ns, next_ns; /* NSEC_INFINITY: it does not come any more */
-        uint64_t came_ns, done_ns; /* of the last time that it was done */
+        uint64_t left_ns, next_ns;   /* NSEC_INFINITY: it does not come any more */
+        uint64_t came_ns, done_ns;   /* of the last time that it was done */
         uint64_t ran_ns, longest_ns; /* in all; from coming to the end */
         uint64_t n_done;
 } Task;

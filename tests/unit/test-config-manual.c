@@ -111,7 +111,7 @@ static void test_manual_page(void **state) {
 
         assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)),
                         22);
-        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 20);
+        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 25);
 
         put(ETC "/xsched.conf", config_text);
         put(ETC "/classes.d/manual.class", class_text);

@@ -155,6 +155,28 @@ static void test_wish_of_preemption(void **state) {
         assert_true(r.policy.gang);
 }
 
+static void test_wish_of_time(void **state) {
+        SettingsResolved r = settings_usual;
+        unsigned n = 0;
+        Settings soon = make("Deadline", "5ms"), late = make("Deadline", "20ms"),
+                 never = make("Deadline", "0");
+        Settings part = make("Utilization", "30"), more = make("Utilization", "31");
+        Settings active = make("Active", "yes"), critical = make("Critical", "1");
+
+        assert_false(settings_lower(&r, &soon, lookup, &n)); /* more than none */
+        r.policy.deadline_us = 10000;
+        assert_false(settings_lower(&r, &soon, lookup, &n));
+        assert_true(settings_lower(&r, &late, lookup, &n));
+        assert_int_equal(r.policy.deadline_us, 20000);
+        assert_true(settings_lower(&r, &never, lookup, &n));
+        assert_int_equal(r.policy.deadline_us, 0);
+        assert_true(settings_lower(&r, &part, lookup, &n));
+        assert_false(settings_lower(&r, &more, lookup, &n));
+        assert_int_equal(r.policy.utilization, 30);
+        assert_false(settings_lower(&r, &active, lookup, &n));
+        assert_false(settings_lower(&r, &critical, lookup, &n));
+}
+
 static void test_wish_for_a_class(void **state) {
         SettingsResolved r = {.policy = POLICY_SETTINGS_DEFAULT};
         unsigned n = 0;
@@ -193,6 +215,14 @@ static void test_ranges(void **state) {
         assert_int_equal(settings_set_preemption(&s, "4"), -EINVAL);
         assert_int_equal(settings_set_preemption(&s, "privileged"), 0);
         assert_int_equal(settings_set_gang(&s, false), 0);
+        assert_int_equal(settings_set_deadline(&s, 3600000001), -ERANGE);
+        assert_int_equal(settings_set_deadline(&s, 3600000000), 0);
+        assert_int_equal(settings_set_laxity(&s, -1), -ERANGE);
+        assert_int_equal(settings_set_laxity(&s, 0), 0);
+        assert_int_equal(settings_set_critical(&s, POLICY_PRIORITY_MAX), 0);
+        assert_int_equal(settings_set_utilization(&s, 0), -ERANGE);
+        assert_int_equal(settings_set_utilization(&s, 1), 0);
+        assert_int_equal(settings_set_active(&s, true), 0);
         assert_int_equal(settings_set_max(&s, 10001), -ERANGE);
         assert_int_equal(settings_set_max(&s, 10000), 0);
         assert_int_equal(settings_set_min(&s, 101), -ERANGE);
@@ -227,6 +257,19 @@ static void test_strings(void **state) {
                         {"Preemption", "", -EINVAL},
                         {"Gang", "yes", 0},
                         {"Gang", "2", -EINVAL},
+                        {"Deadline", "20ms", 0},
+                        {"Deadline", "0", 0},
+                        {"Deadline", "61min", -ERANGE},
+                        {"Laxity", "1h", 0},
+                        {"Laxity", "2h", -ERANGE},
+                        {"Critical", "-255", 0},
+                        {"Critical", "256", -ERANGE},
+                        {"Utilization", "30%", 0},
+                        {"Utilization", "100", 0},
+                        {"Utilization", "0", -ERANGE},
+                        {"Utilization", "101", -ERANGE},
+                        {"Active", "yes", 0},
+                        {"Active", "maybe", -EINVAL},
                         {"Max", "50%", 0},
                         {"Max", "250", 0},
                         {"Max", "infinity", 0},
@@ -321,6 +364,7 @@ int main(void) {
                         cmocka_unit_test(test_unknown_class_is_passed_over),
                         cmocka_unit_test(test_wish_only_lowers),
                         cmocka_unit_test(test_wish_of_preemption),
+                        cmocka_unit_test(test_wish_of_time),
                         cmocka_unit_test(test_wish_for_a_class),
                         cmocka_unit_test(test_ranges),
                         cmocka_unit_test(test_strings),

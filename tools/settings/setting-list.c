@@ -20,9 +20,11 @@
 /* By LOWERS: in words. */
 #define WORDS_SMALLER       "a smaller one"
 #define WORDS_SMALLER_LIMIT "a smaller one; none is the largest"
+#define WORDS_LATER         "a later one; none is the latest"
 #define WORDS_FURTHER       "one that reaches further"
 #define WORDS_EXACTER       "_exact_"
 #define WORDS_YES           "_yes_"
+#define WORDS_NO            "_no_"
 #define WORDS_UNUSED        "any, without _Max=_ and _Min=_"
 #define WORDS_NEVER         "what its settings lower"
 

@@ -423,6 +423,11 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"THRESH", "threshold", CELL_PLAIN, COLUMN_RIGHT},
                         {"", "preemption", CELL_PLAIN, COLUMN_JSON},
                         {"", "gang", CELL_PLAIN, COLUMN_JSON},
+                        {"", "deadline_usec", CELL_USEC, COLUMN_JSON},
+                        {"", "laxity_usec", CELL_USEC, COLUMN_JSON},
+                        {"", "critical", CELL_PLAIN, COLUMN_JSON},
+                        {"", "utilization", CELL_PLAIN, COLUMN_JSON},
+                        {"", "active", CELL_PLAIN, COLUMN_JSON},
                         {"MAX", "max", CELL_PLAIN, COLUMN_RIGHT},
                         {"MIN", "min", CELL_PLAIN, COLUMN_RIGHT},
                         {"", "period_usec", CELL_USEC, COLUMN_JSON},
@@ -430,7 +435,8 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
         static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang",
-                        "Max", "Min", "Period", "Accounting"};
+                        "Deadline", "Laxity", "Critical", "Utilization", "Active", "Max", "Min", "Period",
+                        "Accounting"};
         _cleanup_(table_done)
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)
