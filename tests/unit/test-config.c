@@ -251,7 +251,8 @@ static void test_classes(void **state) {
         put(RUN "/classes.d/idle.class", "[Class]\nPriority=-100\n");
         put(ETC "/classes.d/with space.class", "[Class]\nPriority=1\n");
         put(ETC "/classes.d/bad.class",
-                        "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\nDeadline=9\n[Matches]\nUnit=x\n");
+                        "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\nNonesuch=9\n"
+                        "[Matches]\nUnit=x\n");
         put(ETC "/classes.d/notes.txt", "not a class");
         _cleanup_(config_freep)
         Config *c = load(NULL);
@@ -268,7 +269,7 @@ static void test_classes(void **state) {
         assert_non_null(strstr(problems,
                         ETC
                         "/classes.d/bad.class:5: Preemption=9 is not one of auto, off, 1, 2, 3 and privileged"));
-        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown key Deadline="));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown key Nonesuch="));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:7: Unknown section [Matches]"));
 
         assert_int_equal(c->classes.n, 4);
