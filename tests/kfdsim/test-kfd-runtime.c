@@ -75,7 +75,7 @@ static bool is_gated(const Raw *r, View *v, HsaSignal signal) {
                               &v->a) == 0);
         CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
         uint64_t before = launches();
-        v->queue->write_index = 1;
+        __atomic_store_n(&v->queue->write_index, 1, __ATOMIC_SEQ_CST);
         store(signal, 0);
         uint64_t n = launches() - before;
         CHECK(raw_destroy(r, v->a.queue_id) == 0);
@@ -200,7 +200,7 @@ static void case_hooked(void) {
         Raw r = start_runtime();
         View v = make_known(&r);
 
-        v.queue->write_index = 1;
+        __atomic_store_n(&v.queue->write_index, 1, __ATOMIC_SEQ_CST);
         store(v.queue->hsa_queue.doorbell_signal, 0);
         CHECK(is_hooked(HOOKED_DOORBELL));
         (void) page_slot_set_watch(fake_slot(client->f, 0), WATCH_ALL);
@@ -223,7 +223,7 @@ static void case_past_us(void) {
         CHECK(is_hooked(HOOKED_CREATE)); /* it may be rung for yet */
         __atomic_store_n(&v.queue->read_index, 1, __ATOMIC_SEQ_CST);
         CHECK(poll_until(is_hooked(HOOKED_POLL)));
-        v.queue->write_index = 2;
+        __atomic_store_n(&v.queue->write_index, 2, __ATOMIC_SEQ_CST);
         store(v.queue->hsa_queue.doorbell_signal, 1);
         CHECK(is_hooked(HOOKED_DOORBELL));
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
