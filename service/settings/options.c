@@ -120,6 +120,8 @@ int options_parse(int argc, char *argv[], Options *ret) {
                 }
         if (!o.socket && o.bus == BUS_SYSTEM)
                 o.socket = CLIENT_SOCKET;
+        if (isempty(o.socket))
+                o.socket = NULL;
         if (optind < argc) {
                 fprintf(stderr, "%s: takes no arguments: '%s'\n", program_invocation_short_name,
                                 argv[optind]);

@@ -56,6 +56,14 @@ static void test_defaults(void **state) {
 
         assert_int_equal(parse(&o, NULL, NULL), 1);
         assert_int_equal(o.bus, BUS_SYSTEM);
+        assert_string_equal(o.socket, "/run/xschedd-client/socket");
+        assert_int_equal(parse(&o, "--socket=", NULL), 1);
+        assert_null(o.socket);
+        assert_int_equal(parse(&o, "--bus-address=x", NULL), 1);
+        assert_null(o.socket);
+        assert_int_equal(parse(&o, "--socket=/x", "--bus-address=x"), 1);
+        assert_string_equal(o.socket, "/x");
+        assert_int_equal(parse(&o, NULL, NULL), 1);
         assert_null(o.config_file);
         assert_null(o.classes_dir);
         assert_int_equal(o.log_level, -1);
