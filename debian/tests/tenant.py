@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -31,6 +32,14 @@ def clients():
 def equal(found, expected):
     if found != expected:
         sys.exit(f"{found!r} is not {expected!r}")
+
+
+def become(function, expected):
+    """What systemd says of a unit, the service hears a moment after the client is there."""
+    end = time.monotonic() + 10
+    while function() != expected and time.monotonic() < end:
+        time.sleep(0.01)
+    equal(function(), expected)
 
 
 class Tenant:

@@ -83,11 +83,11 @@ def logs():
     return "".join(run("tail", "-n", "40", f"/var/log/slurm/{i}", status=None) for i in files)
 
 
-def configure(more=""):
+def configure(more, node):
     host = socket.gethostname()
     write("/etc/hosts", f"127.0.0.1 localhost\n{ADDRESS} {host} n1 n2\n")
     where = f"NodeHostname={host} NodeAddr={ADDRESS}"
-    nodes = "\n".join(f"NodeName={n} {where} Port={port} {NODE}" for n, port in NODES.items())
+    nodes = "\n".join(f"NodeName={n} {where} Port={port} {NODE} {node}" for n, port in NODES.items())
     partitions = "\n".join(f"PartitionName={p} {PARTITION}" for p in PARTITIONS)
     write("/etc/slurm/slurm.conf",
           CONFIG.format(host=host, address=ADDRESS, nodes=nodes, partitions=partitions, more=more))
@@ -120,9 +120,9 @@ def succeeds(*command):
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def start():
+def start(more="", node=""):
     prepare()
-    configure()
+    configure(more, node)
     start_unit("test-munge", "/usr/sbin/munged", "--foreground", options=["--uid=munge", "--gid=munge"])
     start_unit("test-mysql", "/usr/sbin/mariadbd", "--user=mysql", "--skip-networking", "--innodb-log-file-size=4M")
     until(lambda: succeeds("mariadb", "-e", SQL), "the database")
@@ -178,20 +178,19 @@ def as_user(*command, environment=(), **kwargs):
 
 class ClusterCase(Case):
     @classmethod
+    def start(cls):
+        start()
+
+    @classmethod
     def setUpClass(cls):
         if not os.path.exists(f"/home/{USER}"):
-            start()
+            cls.start()
             map_classes()
             os.makedirs("/run/pocl")
             run("chown", USER, "/run/pocl")
 
-    def setUp(self):
-        super().setUp()
-        self.jobs = []
-
     def tearDown(self):
-        for job in self.jobs:
-            run("scancel", job, status=None)
+        run("scancel", "-u", USER)
         until(self.is_empty, "jobs to go")
         super().tearDown()
 
@@ -206,9 +205,7 @@ class ClusterCase(Case):
         where = ("-o", "/run/pocl/job-%j.out")
         done = as_user("sbatch", "--parsable", *where, *options, "/run/job.sh", environment=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
-        job = done.stdout.strip()
-        self.jobs.append(job)
-        return job
+        return done.stdout.strip()
 
     def cancel(self, job):
         run("scancel", job)

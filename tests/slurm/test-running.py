@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Jobs with real kernels: who waits for whom, what a suspension does, and that jobs end the same without xschedd."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, "/mnt/source/tests/system")
+import cluster  # noqa: E402  pylint: disable=wrong-import-position
+import inside  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
+from inside import CLIENT, run, show, until, write  # noqa: E402  pylint: disable=wrong-import-position
+
+# Always has kernels for the device; in the end it says how many, and has checked that.
+TENANT = "/mnt/build/tests/opencl/tenant"
+# How long each of them is: side by side there would be forty of the low one's in each of the high one's. Between two of
+# the high one's the low one may find a gap, on a machine that is late to run programs.
+LOW_USEC, HIGH_USEC = 500, 20000
+HELD = 10
+# Prints what came out of real kernels.
+COMPUTES = ["/mnt/build/tests/opencl/conformance", "in-order", "pipeline"]
+ENOUGH = {LOW_USEC: 200, HIGH_USEC: 20}  # launches of who is not held
+LAYER = r"/usr/lib/[^:]*/xsched/libxsched-opencl\.so"
+
+
+class RunningCase(ClusterCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # A turn for who waits long would be a launch, too.
+        write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
+        run("systemctl", "restart", "xsched")
+
+    def tenant(self, usec, *options):
+        """A job with kernels for as long as its standard input is open: (its process, its client)."""
+        known = {c[-1] for c in self.call("ListClients")[0]}
+        command = ["timeout", "100", *cluster.AS_USER, "POCL_MAX_PTHREAD_COUNT=1", "srun", "-n1", *options]
+        command += [TENANT, str(usec)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop, process)
+        new = cluster.wait_for(lambda: {c[-1] for c in self.call("ListClients")[0]} - known, "it to be a client")
+        return process, new.pop()
+
+    @staticmethod
+    def stop(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def launches(self, client):
+        return self.get("Submitted", client, CLIENT)
+
+    def goes_on(self, client, usec=LOW_USEC):
+        """Returns how many launches it has made meanwhile."""
+        before = self.launches(client)
+        until(lambda: self.launches(client) >= before + ENOUGH[usec], "it to go on")
+        return self.launches(client) - before
+
+    def check_blocked(self, low, high):
+        """The high one works, and the low one does not get by: what it had in flight may end."""
+        until(lambda: self.get("State", low, CLIENT) == "held", "the low one to be held")
+        before = self.launches(low)
+        done = self.goes_on(high, HIGH_USEC)
+        self.assertLess(self.launches(low) - before, HELD * done)
+
+    def end(self, *processes):
+        """Each says how many kernels it has run, and that they computed what they should is its status."""
+        for p in processes:
+            output, _ = p.communicate()
+            self.assertEqual(p.returncode, 0)
+            self.assertGreater(int(output), 0)
+
+
+class Held(RunningCase):
+    def setUp(self):
+        super().setUp()
+        self.low_job, self.low = self.tenant(LOW_USEC, "-p", "bulk")
+        self.goes_on(self.low)
+        self.high_job, self.high = self.tenant(HIGH_USEC, "-p", "online")
+
+    def test_low_waits_for_high(self):
+        self.check_blocked(self.low, self.high)
+        self.end(self.high_job)
+        self.goes_on(self.low)
+        self.end(self.low_job)
+
+    def test_restart_of_the_service(self):
+        self.check_blocked(self.low, self.high)
+        run("systemctl", "restart", "xsched")
+        self.check_blocked(self.low, self.high)
+        before = show("xsched", "MainPID")
+        run("systemctl", "kill", "--signal=KILL", "xsched")
+        until(lambda: show("xsched", "MainPID") not in ("0", before), "another service")
+        until(lambda: show("xsched", "ActiveState") == "active", "it to be up")
+        self.check_blocked(self.low, self.high)
+        self.end(self.high_job, self.low_job)
+
+    def test_suspend_and_resume(self):
+        """A job that Slurm suspends is off the GPU, and whoever it kept from there runs."""
+        job = self.get("SlurmJob", self.high, CLIENT).split(".")[0]
+        self.check_blocked(self.low, self.high)
+        run("scontrol", "suspend", job)
+        until(lambda: self.get("Frozen", self.high, CLIENT), "the job to be frozen")
+        before = self.launches(self.high)
+        self.goes_on(self.low)
+        self.assertEqual(self.launches(self.high), before)
+        run("scontrol", "resume", job)
+        until(lambda: not self.get("Frozen", self.high, CLIENT), "the job to be thawed")
+        self.check_blocked(self.low, self.high)
+        self.end(self.high_job, self.low_job)
+
+
+class Alone(RunningCase):
+    """Jobs run, and end the same, whatever there is of xsched."""
+
+    def outcome(self):
+        """What jobs give their users: of one that computes, one that fails, and one with several tasks."""
+        fails, several = "echo said; echo warned >&2; exit 7", "echo $SLURM_PROCID"
+        commands = (COMPUTES, ["sh", "-c", fails], ["-n2", "-N2", "sh", "-c", several])
+        done = [cluster.as_user("srun", "-p", "bulk", *c) for c in commands]
+        return [(d.returncode, sorted(d.stdout.split()), self.errors(d.stderr)) for d in done]
+
+    @staticmethod
+    def errors(text):
+        """In any order, without numbers, and without how long it waited for a node."""
+        return sorted(re.sub(r"\d", "", i) for i in text.splitlines() if not re.match(r"srun: job \d+ ", i))
+
+    def test_without_the_service(self):
+        expected = self.outcome()
+        native = run(*COMPUTES, env={**os.environ, "POCL_CACHE_DIR": "/run"}).split()
+        self.assertEqual(len(native), 4)
+        self.assertEqual([i[:2] for i in expected], [(0, sorted(native)), (7, ["said"]), (0, ["0", "1"])])
+        job, client = self.tenant(LOW_USEC, "-p", "bulk")
+        self.goes_on(client)
+        run("systemctl", "stop", "xsched")
+        self.assertEqual(self.outcome(), expected)
+        self.end(job)
+        self.assertEqual(show("xsched", "ActiveState"), "inactive")
+
+    def test_without_the_helper_and_the_shim(self):
+        """The class is not found out, and the node's log says so."""
+        expected = self.outcome()
+        for path in ["/usr/libexec/xsched-slurm", *glob.glob("/usr/lib/*/xsched/libxsched-*.so")]:
+            self.addCleanup(os.rename, path + ".away", path)
+            os.rename(path, path + ".away")
+        self.assertEqual(self.outcome(), expected)
+
+    def test_nothing_is_left(self):
+        job = self.sbatch("-p", "online", "--gpu-priority=3", script=["srun " + " ".join(COMPUTES)])
+        until(self.is_empty, "it to end")
+        self.assertIn("[pipeline]", self.output(job))
+        self.gone(job)
+        until(lambda: not [g for g in self.call("ListGroups")[0] if "/job_" in g[0]], "groups to go")
+        self.assertEqual(run("pgrep", "-u", cluster.USER, status=1), "")
+
+
+class Environment(RunningCase):
+    def variable(self, name, *options, **environment):
+        done = cluster.as_user("srun", "-p", "bulk", *options, "printenv", name, environment=environment)
+        return done.stdout.strip()
+
+    def test_what_is_there_stays(self):
+        self.assertRegex(self.variable("OPENCL_LAYERS"), rf"^{LAYER}$")
+        self.assertRegex(self.variable("OPENCL_LAYERS", OPENCL_LAYERS="/opt/mine.so"), rf"^{LAYER}:/opt/mine\.so$")
+        self.assertEqual(self.variable("LD_PRELOAD"), "")
+        # Where there is an AMD GPU's driver.
+        os.mknod("/dev/kfd")
+        self.addCleanup(os.unlink, "/dev/kfd")
+        theirs = self.variable("LD_PRELOAD", LD_PRELOAD=cluster.HIDE)
+        self.assertRegex(theirs, rf"^/usr/lib/[^:]*/xsched/libxsched-kfd\.so:{cluster.HIDE}$")
+
+    def test_once(self):
+        """Steps have the environment of their batch script."""
+        job = self.sbatch("-p", "bulk", script=["printenv OPENCL_LAYERS", "srun printenv OPENCL_LAYERS"])
+        until(self.is_empty, "it to end")
+        self.assertRegex(self.output(job), rf"^{LAYER}\n{LAYER}\n$")
+
+    def test_not_at_all(self):
+        before = cluster.map_classes(cluster.MAPPING + " shim=no")
+        self.addCleanup(cluster.map_classes)
+        self.assertIsNone(before)
+        self.assertEqual(self.variable("OPENCL_LAYERS"), "")
+
+
+if __name__ == "__main__":
+    inside.main()
