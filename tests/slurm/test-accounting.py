@@ -93,7 +93,7 @@ class Accounting(ClusterCase):
             f.flush()
             until(lambda: not self.clients_of(job), "both to end")
         pattern = r" gpu@(\w+)=\d+\.\d{3}\(0=\d+\.\d{3}\)"
-        until(lambda: {"n1", "n2"} == set(re.findall(pattern, self.comment(job))), "both nodes' comments")
+        until(lambda: {"n1", "n2"} == set(re.findall(pattern, self.comment(job))), "both nodes' comments", 90)
         self.assertTrue(self.comment(job).startswith("watched, by us gpu@"), self.comment(job))
 
     def test_without_gpu_work(self):
