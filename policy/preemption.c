@@ -71,7 +71,7 @@ PreemptLevel preemption_reach(const PreemptionInput *in) {
         return is_denied(in) && level > LEVEL_GATE ? LEVEL_GATE : level;
 }
 
-static bool can_be_taken_off(const PreemptionInput *in) {
+bool preemption_can_be_taken_off(const PreemptionInput *in) {
         return preemption_reach(in) >= LEVEL_DEQUEUE ||
                         (in->setting == PREEMPTION_PRIVILEGED && in->privileged && !is_denied(in));
 }
@@ -95,7 +95,7 @@ PreemptionChoice preemption_choose(const PreemptionInput *in) {
 
         if (in->setting == PREEMPTION_OFF)
                 return (PreemptionChoice){.level = LEVEL_OBSERVE};
-        if (!can_be_taken_off(in) || !is_worth_it(in))
+        if (!preemption_can_be_taken_off(in) || !is_worth_it(in))
                 return (PreemptionChoice){.level = LEVEL_GATE};
         return (PreemptionChoice){
                         .level = level > LEVEL_GATE ? level : LEVEL_GATE,
@@ -105,7 +105,8 @@ PreemptionChoice preemption_choose(const PreemptionInput *in) {
 }
 
 uint64_t preemption_patience(const PreemptionInput *in) {
-        if (in->setting == PREEMPTION_OFF || in->drain_ns == 0 || !can_be_taken_off(in) || is_worth_it(in))
+        if (in->setting == PREEMPTION_OFF || in->drain_ns == 0 || !preemption_can_be_taken_off(in) ||
+                        is_worth_it(in))
                 return UINT64_MAX;
         return cost_of_taking_off(in);
 }

@@ -67,6 +67,9 @@ typedef struct PreemptionChoice {
 /* The highest rung that the process can climb itself. Looks at setting, max_level and the words about MES only. */
 PreemptLevel preemption_reach(const PreemptionInput *in);
 
+/* Whether something other than the gate can hold it: the process itself, or privilege. Looks at `privileged`, too. */
+bool preemption_can_be_taken_off(const PreemptionInput *in);
+
 PreemptionChoice preemption_choose(const PreemptionInput *in);
 
 /* The value of held_ns from which on the choice is another one if nothing drains; UINT64_MAX: it stays as it is. */

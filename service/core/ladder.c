@@ -33,13 +33,18 @@ PreemptLevel ladder_queue_max_level(const Queue *q) {
         return q->mes && q->device->tuning.allow_mes ? LEVEL_INTERRUPT : q->max_level;
 }
 
-bool ladder_can_take_off(const Queue *q) {
-        const PreemptionInput in = {
+static PreemptionInput queue_input(const Queue *q) {
+        return (PreemptionInput){
                         .setting = ladder_setting(q->entity),
                         .max_level = ladder_queue_max_level(q),
                         .mes = q->mes,
                         .mes_allowed = q->device->tuning.allow_mes,
         };
+}
+
+bool ladder_can_take_off(const Queue *q) {
+        const PreemptionInput in = queue_input(q);
+
         return preemption_reach(&in) >= LEVEL_DEQUEUE;
 }
 
@@ -92,7 +97,10 @@ static bool privilege_is_possible(const Client *c) {
 }
 
 bool ladder_can_stop(const Queue *q) {
-        return ladder_can_take_off(q) || privilege_is_possible(q->client);
+        PreemptionInput in = queue_input(q);
+
+        in.privileged = privilege_is_possible(q->client);
+        return preemption_can_be_taken_off(&in);
 }
 
 static bool ignores_orders(const Entity *e, uint64_t now) {

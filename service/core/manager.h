@@ -208,7 +208,8 @@ struct Manager {
         uint64_t n_looks; /* at quick queues */
         uint64_t n_verdicts;
         uint64_t n_wakeups;
-        unsigned n_unheld;        /* queues that a hold does not stop */
+        unsigned n_unheld;   /* queues that a hold does not stop */
+        bool unheld_is_said; /* Degraded has it */
         uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */
         Realtime realtime;
         RealtimeLoad load;

@@ -53,7 +53,8 @@ const char *queue_watched(const Queue *q) {
 #define UNHELD_TEXT                                                                                         \
         "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
 
-/* Said once for all of them: who makes many says no more. */
+/* Said once for all of them: who makes many says no more. And who makes and ends them in a loop says it as often as he
+ * may write to the journal. */
 static void queue_count_unheld(Queue *q, bool unheld) {
         Manager *m = q->manager;
 
@@ -62,12 +63,17 @@ static void queue_count_unheld(Queue *q, bool unheld) {
         q->unheld = unheld;
         if (unheld) {
                 q->device->n_unheld++;
-                if (m->n_unheld++ == 0)
+                m->n_unheld++;
+                if (!m->unheld_is_said && user_may_log(m, q->client->peer.uid)) {
+                        m->unheld_is_said = true;
                         (void) manager_set_degraded(m, UNHELD_KEY, UNHELD_TEXT);
+                }
         } else {
                 q->device->n_unheld--;
-                if (--m->n_unheld == 0)
+                if (--m->n_unheld == 0 && m->unheld_is_said) {
+                        m->unheld_is_said = false;
                         (void) manager_set_degraded(m, UNHELD_KEY, NULL);
+                }
         }
 }
 
@@ -212,11 +218,11 @@ int queue_settings_changed(Queue *q) {
                 return r; /* it stays where it is */
 
         entity_take_queue(e, q);
-        queue_review_unheld(q);
         if (e->kind == ENTITY_QUEUE)
                 entity_configure(e, &q->resolved.policy);
         else if (e->kind == ENTITY_CLIENT)
                 entity_configure(e, &q->client->resolved.policy);
+        queue_review_unheld(q);
         arbiter_sync_queue(q);
         return 0;
 }
