@@ -143,9 +143,9 @@ int connections_credentials(const Connections *c, sd_bus_message *m, Credentials
 }
 
 const char *connections_sender(const Connections *c, sd_bus_message *m) {
-        const char *sender = sd_bus_message_get_sender(m);
+        bool is_lent = c && c->message == m && c->known && c->known->name;
 
-        return sender || !c || c->message != m || !c->known ? sender : c->known->name;
+        return is_lent ? c->known->name : sd_bus_message_get_sender(m);
 }
 
 /* --- listening --- */

@@ -133,6 +133,11 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
 
         if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0)
                 return 0;
+        /* No bus stands between us that would have put down who it is: a guest that says it wants to be somebody else,
+         * and handlers would take it for him. */
+        if (sd_bus_message_get_sender(message))
+                return sd_bus_error_set(
+                                error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
         g->resumed = g->resumed && !auth_is_waiting(m->auth, message);
         return caller_answer(g->caller, message, error);
 }

@@ -221,6 +221,20 @@ class Guests(Case):
         path = self.call("ListClients")[0][5]
         self.assertEqual((self.get("UID", path, CLIENT), self.get("PID", path, CLIENT)), (os.getuid(), os.getpid()))
 
+    def test_a_guest_is_nobody_else(self):
+        """The header's field for the sender is the bus's to fill in."""
+        r = self.raw()
+        of_bus = self.c.name
+        s = self.plain()
+        fields = {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "RegisterQueue"), 7: ("s", of_bus)}
+        s.sendall(AUTH + dbus.encode(1, 7, fields, "oa{sv}", (r.path, WANTED))[0])
+        answer = b""
+        while b"AccessDenied" not in answer:
+            part = s.recv(65536)
+            self.assertTrue(part, answer)
+            answer += part
+        self.assertEqual(self.of(r, "NQueues"), 0)
+
     # --- attacks ---
 
     def test_who_never_authenticates_is_hung_up_on(self):
