@@ -120,8 +120,15 @@ typedef struct NvrmVersion {
 /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, its beginning */
 typedef struct NvrmGroupParameters {
         uint32_t error, ecc_error, address_space;
-        uint32_t engine; /* 1: graphics and compute */
+        uint32_t engine; /* NVRM_ENGINE_* */
 } NvrmGroupParameters;
+
+/* NV2080_ENGINE_TYPE_*. Those of later generations beyond the tenth copy engine stand elsewhere. */
+enum {
+        NVRM_ENGINE_COMPUTE = 0x01, /* and graphics */
+        NVRM_ENGINE_COPY_FIRST = 0x09,
+        NVRM_ENGINE_COPY_LAST = 0x12,
+};
 
 /* --- controls --- */
 

@@ -18,7 +18,7 @@
 typedef struct Object {
         uint32_t client, id, parent, class;
         int fd;           /* of a client */
-        uint32_t engine;  /* of a group: 1 is graphics and compute */
+        uint32_t engine;  /* of a group: NVRM_ENGINE_* */
         bool leaving;     /* is being freed */
         bool scheduled;   /* of a group or channel: the driver was told to */
         CudaGpu *gpu;     /* of what has channels; NULL: not known yet */
@@ -41,6 +41,7 @@ static _Thread_local bool rm_locked __attribute__((tls_model("initial-exec")));
 static _Atomic State state;
 static _Atomic pid_t owner;
 static char version[64];
+static bool wanted_anyway; /* also what was never seen at work */
 static Object *objects;
 static CudaGpu *gpus;
 static HalQueue **batch; /* has room for all objects */
@@ -102,11 +103,12 @@ static State ask_version(int fd) {
                 return STATE_UNKNOWN;
         v.text[sizeof(v.text) - 1] = '\0';
         (void) snprintf(version, sizeof(version), "%s", v.text);
+        wanted_anyway = streq(wanted, "1");
         switch (nvrm_version_known(version)) {
         case NVRM_SEEN:
                 return STATE_ON;
         case NVRM_READ:
-                return streq(wanted, "1") ? STATE_ON : STATE_UNKNOWN;
+                return wanted_anyway ? STATE_ON : STATE_UNKNOWN;
         default:
                 return STATE_UNKNOWN;
         }
@@ -196,6 +198,15 @@ static bool has_channels(const Object *o) {
         return o->hal.channels != NULL;
 }
 
+/* What has channels, and only copies. */
+static bool only_copies(const Object *o) {
+        return o->engine >= NVRM_ENGINE_COPY_FIRST && o->engine <= NVRM_ENGINE_COPY_LAST;
+}
+
+static bool shall_be_stopped(const Object *holder) {
+        return holder->gpu && holder->gpu->stopped && !only_copies(holder);
+}
+
 /* --- GPUs --- */
 
 static CudaGpu *gpu_get(const char *id) {
@@ -248,7 +259,7 @@ static void holder_find_gpu(Object *holder) {
         if (!holder->gpu)
                 return;
         holder->hal.device = &holder->gpu->hal;
-        holder->hal.hal.held = holder->gpu->stopped;
+        holder->hal.hal.held = shall_be_stopped(holder);
         for (NvrmChannel *c = holder->hal.channels; c; c = c->next)
                 (void) nvrm_hal_follow(&holder->hal, c);
 }
@@ -263,12 +274,21 @@ CudaGpu *cuda_rm_gpus(void) {
         return gpus;
 }
 
+/* By the generation of its channels. */
+static bool was_seen(const Object *o) {
+        return !is_channel(o->class) || o->class == NVRM_CLASS_CHANNEL_HOPPER;
+}
+
 CudaGpu *cuda_rm_gpu(const char *id) {
         if (!is_on())
                 return NULL;
         find_gpus();
         for (const Object *o = objects; o; o = o->next)
-                if (has_channels(o) && o->gpu && streq(o->gpu->id, id) && o->gpu->hal.level > LEVEL_GATE)
+                if (!wanted_anyway && !was_seen(o))
+                        return NULL;
+        for (const Object *o = objects; o; o = o->next)
+                if (has_channels(o) && !only_copies(o) && o->gpu && streq(o->gpu->id, id) &&
+                                o->gpu->hal.level > LEVEL_GATE)
                         return o->gpu;
         return NULL;
 }
@@ -292,7 +312,7 @@ static size_t batch_fill(const CudaGpu *g) {
         size_t n = 0;
 
         for (Object *o = objects; o; o = o->next)
-                if (has_channels(o) && o->gpu == g)
+                if (has_channels(o) && o->gpu == g && !only_copies(o))
                         batch[n++] = &o->hal.hal;
         return n;
 }
@@ -329,7 +349,7 @@ int cuda_rm_stop(CudaGpu *g, bool stop) {
 
 /* One that cannot be stopped as it is now is stopped when the driver is told to let it run. */
 static void channel_follow(Object *holder, NvrmChannel *c, bool last_chance) {
-        if (!holder->gpu || !holder->gpu->stopped)
+        if (!shall_be_stopped(holder))
                 return;
         holder->hal.hal.held = true;
         if (nvrm_hal_follow(&holder->hal, c) >= 0 || !last_chance)
@@ -360,7 +380,7 @@ static void channel_add(Object *o, const Object *like) {
                 holder->hal.fd = like->hal.fd;
                 holder->hal.client = like->hal.client;
                 holder->hal.subdevice = like->hal.subdevice;
-                holder->hal.hal.held = like->gpu->stopped;
+                holder->hal.hal.held = shall_be_stopped(holder);
         }
         channel_follow(holder, &o->channel, false);
 }

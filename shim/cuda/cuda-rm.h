@@ -9,7 +9,10 @@
  * passed on first, and looked at when it has succeeded; but channels that are about to be freed are left out of our own
  * calls from before on.
  *
- * All channels of the process on a device are stopped together. One that is made while they are is stopped, too.
+ * All channels of the process on a device are stopped together, but for those of copy engines: what they copy is small
+ * beside kernels, it is never held by the gate either, and it waits by itself for the kernels whose results it takes.
+ * To leave them out makes a stop a fifth shorter (H200: 0.75 and 0.96 ms). A channel that is made while the others are
+ * stopped is stopped, too.
  *
  * A copy of a channel in the same process is the same channel: it is named once, by its first name, and by the next
  * when that is freed.

@@ -72,14 +72,19 @@ static uint32_t copy(const User *u, uint32_t parent, const User *from, uint32_t 
         return d.object;
 }
 
-static uint32_t group_new(const User *u, unsigned gpu, uint32_t *ret_channels, unsigned n) {
-        NvrmGroupParameters p = {.engine = 1};
+static uint32_t group_of_engine(
+                const User *u, unsigned gpu, uint32_t engine, uint32_t *ret_channels, unsigned n) {
+        NvrmGroupParameters p = {.engine = engine};
         uint32_t group = make(u, u->device[gpu], NVRM_CLASS_CHANNEL_GROUP, &p);
 
         for (unsigned i = 0; i < n; i++)
                 ret_channels[i] = make(u, group, NVRM_CLASS_CHANNEL_HOPPER, NULL);
         schedule(u, group, NVRM_CMD_GROUP_SCHEDULE);
         return group;
+}
+
+static uint32_t group_new(const User *u, unsigned gpu, uint32_t *ret_channels, unsigned n) {
+        return group_of_engine(u, gpu, NVRM_ENGINE_COMPUTE, ret_channels, n);
 }
 
 static User user_new(void) {
@@ -134,6 +139,23 @@ static void test_groups(void **state) {
                 assert_int_equal(stop(0), 0);
         assert_int_equal(fake_rm_calls() - before, 4);
         assert_true(runs(a[0]) && runs(b[0]) && runs(alone));
+}
+
+/* What runs on copy engines goes on, whenever it was made; what runs on an engine that we do not know does not. */
+static void test_engines(void **state) {
+        uint32_t compute, first, last, late, other;
+
+        group_of_engine(&user, 0, NVRM_ENGINE_COMPUTE, &compute, 1);
+        group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST, &first, 1);
+        group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST, &last, 1);
+        group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST + 1, &other, 1);
+        assert_int_equal(stop(1), 0);
+        group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST + 1, &late, 1);
+        assert_true(runs(first) && runs(last) && runs(late));
+        assert_false(runs(compute) || runs(other));
+        assert_int_equal(fake_rm_disabled(1), 2);
+        assert_int_equal(stop(0), 0);
+        assert_true(runs(compute) && runs(other));
 }
 
 /* More than one call names. */
@@ -382,6 +404,7 @@ static void test_texts(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         TEST(test_groups),
+                        TEST(test_engines),
                         TEST(test_many),
                         TEST(test_made_while_stopped),
                         TEST(test_freed_while_stopped),

@@ -292,7 +292,9 @@ static void test_closed_file(void **state) {
 
 static void test_versions(void **state) {
         assert_int_equal(nvrm_version_known("550.163.01"), NVRM_READ);
-        assert_int_not_equal(nvrm_version_known("580.159.04"), NVRM_UNKNOWN);
+        assert_int_equal(nvrm_version_known("580.159.04"), NVRM_SEEN);
+        assert_int_equal(nvrm_version_known("580.159.4"), NVRM_READ);
+        assert_int_equal(nvrm_version_known("580.105.08"), NVRM_READ);
         assert_int_equal(nvrm_version_known("470.256.02"), NVRM_UNKNOWN);
         assert_int_equal(nvrm_version_known("600.10"), NVRM_UNKNOWN);
         assert_int_equal(nvrm_version_known("580"), NVRM_UNKNOWN);
