@@ -69,6 +69,8 @@
  *                thread's alone. Before that it stores how long that took. It wakes by itself when the lease runs out,
  *                and lets go.
  *   hooked       Relaxed: told to people, and nothing is decided by it.
+ *   flying       Relaxed, two words that need not belong together: an estimate, of clients that know their launches
+ *                better than by their mean. The service takes it for no more than what a queue may say of itself.
  *   threshold,   Relaxed: they tune how much may be in flight, a stale value is used for one launch at most.
  *   budget, lead
  *   stamps       launched_ns is stored when in flight goes 0 -> n, drained_ns before what was in flight is taken off
@@ -206,7 +208,11 @@ typedef struct PageSlot {
         _Atomic uint64_t launched_ns; /* something came to be in flight, after nothing was */
         _Atomic uint64_t drained_ns; /* the last that was in flight completed, as well as the client knows */
         _Atomic uint32_t hooked;     /* PageHooked */
-        uint8_t _pad2[PAGE_LINE - 20];
+        uint8_t _pad3[4];
+        _Atomic uint64_t flying_ns; /* what all that is in flight takes on the device; 0: not known */
+        _Atomic uint64_t
+                        flying_since_ns; /* since when: the last completion, or the launch after nothing was */
+        uint8_t _pad2[PAGE_LINE - 40];
 } PageSlot;
 
 _Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");

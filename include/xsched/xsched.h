@@ -115,6 +115,12 @@ uint32_t xsched_queue_limit(XschedQueue *q);
  * and the next one, takes on the device; 0: that is not known. */
 uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns);
 
+/* For the same: all that is in flight takes `ns` on the device, of which it has had the time since `since_ns`
+ * (CLOCK_MONOTONIC), when the last of its launches completed, or the first was submitted. Programs mix short launches
+ * and long ones, and at any moment it is mostly a long one that runs: whether those that wait had better stop it the
+ * service tells by this. 0: it is not known. Called whenever it changes. Costs two stores. */
+void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns);
+
 /* How many nanoseconds before the oldest launch in flight is expected to end a caller at its limit may submit the next,
  * so that the device does not run dry meanwhile; 0: only when it has ended. A caller that cannot tell when that will be
  * ignores it. */

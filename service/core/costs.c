@@ -21,6 +21,17 @@ void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns)
         *estimate_ns = ns_learn(*estimate_ns, sample);
 }
 
+uint64_t costs_doubt(uint64_t estimate_ns, uint64_t age_ns) {
+        if (estimate_ns == 0)
+                return 0;
+        uint64_t halvings = MIN(age_ns / COSTS_DOUBT_NS, UINT64_C(63));
+        return MAX(estimate_ns >> halvings, UINT64_C(1));
+}
+
+static uint64_t age_of(uint64_t at, uint64_t now) {
+        return at == 0 ? 0 : ns_sub(now, at);
+}
+
 /* --- votes --- */
 
 /* How many are less than it. */
@@ -104,13 +115,27 @@ CostVote *costs_vote_put(CostVotes *v, CostVote *vote) {
         return NULL;
 }
 
-void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns) {
+/* What a doubt has found to be right after all is what it was: it is not learned anew step by step, each of them a
+ * trial. */
+static void learn_after_doubt(
+                uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t age_ns) {
+        uint64_t doubted = costs_doubt(*estimate_ns, age_ns), believed = MIN(sample_ns, elapsed_ns);
+
+        if (believed < *estimate_ns)
+                *estimate_ns = CLAMP(believed, doubted, *estimate_ns);
+        costs_learn(estimate_ns, sample_ns, elapsed_ns);
+}
+
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns,
+                uint64_t now) {
         CostPoll *p = hold ? &v->hold : &v->release;
-        uint64_t *estimate_ns = hold ? &vote->costs.hold_ns : &vote->costs.release_ns;
+        uint64_t *estimate_ns = hold ? &vote->costs.hold_ns : &vote->costs.release_ns,
+                 *at = hold ? &vote->hold_at : &vote->release_at;
 
         poll_remove(p, *estimate_ns);
-        costs_learn(estimate_ns, sample_ns, elapsed_ns);
+        learn_after_doubt(estimate_ns, sample_ns, elapsed_ns, age_of(*at, now));
         poll_add(p, *estimate_ns);
+        *at = now;
 }
 
 static uint64_t poll_median(const CostPoll *p) {
@@ -121,12 +146,14 @@ Costs costs_votes(const CostVotes *v) {
         return (Costs){.hold_ns = poll_median(&v->hold), .release_ns = poll_median(&v->release)};
 }
 
-Costs costs_for(const CostVote *vote, const Costs *device) {
+Costs costs_for(const CostVote *vote, const Costs *device, uint64_t now) {
         if (!vote)
                 return (Costs){};
         return (Costs){
-                        .hold_ns = MIN(vote->costs.hold_ns, device->hold_ns),
-                        .release_ns = MIN(vote->costs.release_ns, device->release_ns),
+                        .hold_ns = costs_doubt(MIN(vote->costs.hold_ns, device->hold_ns),
+                                        age_of(vote->hold_at, now)),
+                        .release_ns = costs_doubt(MIN(vote->costs.release_ns, device->release_ns),
+                                        age_of(vote->release_at, now)),
         };
 }
 
@@ -142,6 +169,11 @@ uint64_t costs_drain(uint64_t n, uint64_t mean_ns) {
         if (__builtin_mul_overflow(n, mean_ns, &sum))
                 return COSTS_DRAIN_MAX_NS;
         return MIN(sum, (uint64_t) COSTS_DRAIN_MAX_NS);
+}
+
+uint64_t costs_rest(uint64_t flying_ns, uint64_t elapsed_ns) {
+        return CLAMP(ns_sub(MIN(flying_ns, (uint64_t) COSTS_DRAIN_MAX_NS), elapsed_ns), UINT64_C(1),
+                        (uint64_t) COSTS_DRAIN_MAX_NS);
 }
 
 uint64_t costs_drain_add(uint64_t a, uint64_t b) {

@@ -16,6 +16,10 @@
  * worst takes somebody off for longer than it would have taken to wait. And who lies about himself, with nobody to
  * compare him with, is held by what the service itself has seen.
  *
+ * An estimate that is too high keeps itself: who is never taken off is never measured again, and the first sample may
+ * come from a moment at which the driver had other things to do. So it counts for half after each COSTS_DOUBT_NS
+ * without a sample, until somebody is taken off again: a few times a minute for nothing where it was right.
+ *
  * Pure.
  */
 
@@ -29,6 +33,7 @@
 #define COSTS_MAX_NS       (10 * NSEC_PER_SEC)
 #define COSTS_SPREAD       4U
 #define COSTS_DRAIN_MAX_NS (10 * NSEC_PER_SEC)
+#define COSTS_DOUBT_NS     (1 * NSEC_PER_SEC)
 
 /* Running estimates; 0: not measured yet. */
 typedef struct Costs {
@@ -40,6 +45,7 @@ typedef struct CostVote CostVote;
 struct CostVote {
         PolicyParty party;
         Costs costs;
+        uint64_t hold_at, release_at; /* when the newest sample of each came; 0: nobody has said */
         unsigned n_refs;
         CostVote *prev, *next;
 };
@@ -62,20 +68,27 @@ int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret);
 /* The last one of its owner's forgets it. Returns NULL. */
 CostVote *costs_vote_put(CostVotes *v, CostVote *vote);
 
-/* One more sample for it, of holding or of releasing. */
-void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns);
+/* One more sample for it, of holding or of releasing, that came at `now`. */
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns,
+                uint64_t now);
 
 /* What all votes come to. */
 Costs costs_votes(const CostVotes *v);
 
 /* By what the one who has this vote (NULL: none) is held. */
-Costs costs_for(const CostVote *vote, const Costs *device);
+Costs costs_for(const CostVote *vote, const Costs *device, uint64_t now);
+
+/* An estimate for which there was no sample for so long. */
+uint64_t costs_doubt(uint64_t estimate_ns, uint64_t age_ns);
 
 /* One more sample for an estimate. `elapsed_ns`: the longest that it can have been. */
 void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns);
 
 /* Until `n` launches of `mean_ns` each have ended. 0 for none, PREEMPTION_UNKNOWN where the mean is (0). */
 uint64_t costs_drain(uint64_t n, uint64_t mean_ns);
+
+/* The same of launches that take `flying_ns` in all, and have run for so long. Never 0: they are in flight. */
+uint64_t costs_rest(uint64_t flying_ns, uint64_t elapsed_ns);
 
 /* One after the other, as the queues of a process share a device. */
 uint64_t costs_drain_add(uint64_t a, uint64_t b);

@@ -50,6 +50,16 @@ bool ladder_can_take_off(const Queue *q) {
 
 /* --- estimates --- */
 
+/* What is in flight knows how long it takes; but since when it has run, that is since the driver let it go at the
+ * earliest. What takes longer than that is about to end, or it is not what it was thought to be: waiting tells. */
+static uint64_t rest_of_flight(const Queue *q, uint64_t flying_ns) {
+        uint64_t since = atomic_load_explicit(&q->page_slot->flying_since_ns, memory_order_relaxed);
+
+        if (!q->holds)
+                since = MAX(since, q->ordered_ns);
+        return costs_rest(flying_ns, ns_sub(now_ns(), since));
+}
+
 uint64_t ladder_queue_drain(const Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed);
         uint32_t waiters = atomic_load_explicit(&q->page_slot->waiters, memory_order_relaxed);
@@ -58,7 +68,9 @@ uint64_t ladder_queue_drain(const Queue *q) {
         if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
                 return PREEMPTION_UNKNOWN;
         /* A launch that waits at the gate is outstanding, and not in flight. */
-        return costs_drain(outstanding > waiters ? outstanding - waiters : 0, mean_ns);
+        uint32_t n = outstanding > waiters ? outstanding - waiters : 0;
+        uint64_t flying_ns = atomic_load_explicit(&q->page_slot->flying_ns, memory_order_relaxed);
+        return n > 0 && flying_ns > 0 ? rest_of_flight(q, flying_ns) : costs_drain(n, mean_ns);
 }
 
 uint64_t ladder_entity_drain(const Entity *e) {
@@ -128,17 +140,17 @@ static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
 }
 
 /* Its queues are all one owner's, or it is a group of several owners, whose vote is one, too. */
-static Costs entity_costs(const Entity *e) {
+static Costs entity_costs(const Entity *e, uint64_t now) {
         const Queue *q;
 
         DL_FOREACH2(e->queues, q, entity_next)
                 if (q->vote)
-                        return costs_for(q->vote, &e->device->costs);
-        return costs_for(NULL, &e->device->costs);
+                        return costs_for(q->vote, &e->device->costs, now);
+        return costs_for(NULL, &e->device->costs, now);
 }
 
 static PreemptionInput entity_input(const Entity *e, uint64_t now) {
-        const Costs costs = entity_costs(e);
+        const Costs costs = entity_costs(e, now);
         PreemptionInput in = {
                         .setting = ladder_setting(e),
                         .mes_allowed = e->device->tuning.allow_mes,
@@ -301,7 +313,7 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         }
         if (!q->vote)
                 return;
-        costs_vote_learn(&d->votes, q->vote, q->holds, sum, elapsed);
+        costs_vote_learn(&d->votes, q->vote, q->holds, sum, elapsed, now_ns());
         d->costs = costs_votes(&d->votes);
 }
 

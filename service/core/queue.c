@@ -308,6 +308,8 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->busy_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->ready_since_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->mean_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->flying_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->flying_since_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->lease_expiries, 0, memory_order_relaxed);
         atomic_store_explicit(&s->applied, 0, memory_order_relaxed);
         atomic_store_explicit(&s->launched_ns, 0, memory_order_relaxed);

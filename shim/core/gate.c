@@ -417,6 +417,12 @@ bool gate_is_held(const Gate *g) {
         return seat && page_hold_is_valid(seat->header, now_ns());
 }
 
+void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns) {
+        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        atomic_store_explicit(&s->flying_since_ns, since_ns, memory_order_relaxed);
+        atomic_store_explicit(&s->flying_ns, ns, memory_order_relaxed);
+}
+
 /* Whoever attaches the gate meanwhile stores first which slot it is, and then reads this. */
 void gate_set_hooked(Gate *g, uint32_t hooked) {
         atomic_store_explicit(&g->hooked, hooked, memory_order_seq_cst);
@@ -479,6 +485,8 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->lease_expiries, (uint32_t) g->expired, memory_order_relaxed);
         atomic_store_explicit(&s->launched_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->drained_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->flying_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->flying_since_ns, 0, memory_order_relaxed);
 }
 
 /* What page_slot_count_untracked() or page_slot_begin_open() has counted. Returns whether the caller has to drain. */

@@ -191,6 +191,9 @@ uint64_t gate_lead(const Gate *g);
 
 void gate_boost(Gate *g);
 
+/* What all that is in flight takes, and since when; 0: only the mean of a launch is known. Fit for signal handlers. */
+void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns);
+
 /* What the slot says of how launches are seen. Fit for signal handlers. */
 void gate_set_hooked(Gate *g, uint32_t hooked);
 

@@ -315,6 +315,11 @@ int xsched_queue_get_state(XschedQueue *q) {
 }
 
 _public_
+void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
+        gate_set_flying(&q->gate, ns, since_ns);
+}
+
+_public_
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
         gate_set_hooked(&q->gate, hooked);
 }

@@ -181,7 +181,7 @@ static void queue_reset(CudaQueue *q) {
         q->generation++;
         q->xq = NULL;
         q->gone = q->lost = false;
-        q->seq = q->done_seq = q->marked_seq = q->unmarked_ns = 0;
+        q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
         q->head = q->n_marks = q->n_drains = q->n_spare = q->to_sample = 0;
         memset(q->timed, 0, sizeof(q->timed));
         memset(&q->kinds, 0, sizeof(q->kinds));

@@ -58,6 +58,7 @@ typedef struct CudaQueue {
         uint32_t n_drains;    /* asked for, and no mark ends them yet */
         uint64_t generation;  /* of the record */
         uint64_t seq, done_seq, marked_seq;
+        uint64_t unknown_seq; /* the newest of which nobody knows what it takes */
         CudaMark marks[CUDA_MARKS];
         uint32_t head, n_marks;
         CudaEvent spare[CUDA_SPARE];

@@ -86,6 +86,14 @@ static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32
                 xsched_queue_complete(q->xq, n - n_sampled, 0);
 }
 
+/* Launches of a kind that was never timed count for nothing: then nothing is said. */
+static void queue_tell_flying(CudaQueue *q) {
+        uint64_t ns = q->unknown_seq > q->done_seq ? 0 : atomic_load(&q->flying_ns);
+
+        if (q->xq)
+                xsched_queue_set_flying(q->xq, ns, atomic_load(&q->since_ns));
+}
+
 /* All up to `seq` are complete. */
 static void queue_done(CudaQueue *q, uint64_t seq) {
         uint64_t sampled_ns = 0, flown_ns = 0;
@@ -113,6 +121,7 @@ static void queue_done(CudaQueue *q, uint64_t seq) {
         atomic_store(&q->since_ns, now_ns());
         atomic_fetch_sub(&q->in_flight, n);
         atomic_store(&q->grace, 0);
+        queue_tell_flying(q);
         queue_complete(q, n, sampled_ns, n_sampled);
 }
 
@@ -463,6 +472,9 @@ static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         atomic_fetch_add(&q->in_flight, 1);
         atomic_fetch_add(&q->flying_ns, expected);
         q->unmarked_ns += expected;
+        if (expected == 0)
+                q->unknown_seq = q->seq;
+        queue_tell_flying(q);
         if (l->timed < CUDA_TIMED && cuda_sample_end(q, l->stream, l->kind, l->timed))
                 return true;
         return !mark_is_due(q, l->kind) || cuda_mark_record(q, l->stream) || !q->own_default;
@@ -474,6 +486,8 @@ static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected)
         atomic_fetch_sub(&q->in_flight, 1);
         atomic_fetch_sub(&q->flying_ns, expected);
         q->unmarked_ns = ns_sub(q->unmarked_ns, expected);
+        q->unknown_seq = MIN(q->unknown_seq, q->seq);
+        queue_tell_flying(q);
         xsched_queue_complete(l->xq, 1, 0);
 }
 

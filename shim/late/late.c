@@ -46,6 +46,7 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_look)                                                                                       \
         X(queue_lower_level)                                                                                \
         X(queue_new)                                                                                        \
+        X(queue_set_flying)                                                                                 \
         X(queue_set_hooked)                                                                                 \
         X(queue_unref)
 
@@ -165,6 +166,10 @@ int xsched_queue_get_state(XschedQueue *q) {
 
 void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
         late.queue_lower_level(q, level);
+}
+
+void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
+        late.queue_set_flying(q, ns, since_ns);
 }
 
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {

@@ -361,6 +361,10 @@ void xsched_queue_lower_level(XschedQueue *q, uint32_t level) {
 }
 
 _public_
+void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
+}
+
+_public_
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
 }
 

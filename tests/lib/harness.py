@@ -343,6 +343,7 @@ _SLOT = {  # common/page.h: name -> (offset, code)
     "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
     "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
     "launched_ns": (128, "Q"), "drained_ns": (136, "Q"), "hooked": (144, "I"),
+    "flying_ns": (152, "Q"), "flying_since_ns": (160, "Q"),
 }
 SLOT_SIZE = 192
 PAGE_SIZE = 4096 + 4096 * SLOT_SIZE

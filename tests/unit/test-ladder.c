@@ -88,8 +88,8 @@ static void set_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
 
         costs_vote_put(v, t->l->vote);
         assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
-        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns);
-        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns);
+        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns, now_ns());
+        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns, now_ns());
         t->d->costs = costs_votes(v);
         assert_int_equal(t->d->costs.hold_ns, hold_ns);
         assert_int_equal(t->d->costs.release_ns, release_ns);
@@ -388,6 +388,54 @@ static void test_lies(void **state) {
         two_done(&t);
 }
 
+static void forget_release(Queue *q) {
+        q->ordered_ns = 0;
+}
+
+static void fly(const Queue *q, uint64_t ns, uint64_t since_ns) {
+        atomic_store(&q->page_slot->flying_ns, ns);
+        atomic_store(&q->page_slot->flying_since_ns, since_ns);
+}
+
+/* Short launches and long ones: the mean says that little is left, and a long one runs. */
+static void test_what_flies(void **state) {
+        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+
+        keep_busy(t.l, 1, 300 * NSEC_PER_USEC);
+        set_costs(&t, NSEC_PER_MSEC, NSEC_PER_MSEC);
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        let_go(&t);
+
+        fly(t.l, NSEC_PER_SEC, now_ns());
+        begin(t.h);
+        assert_int_equal(level(t.l), LEVEL_INTERRUPT);
+        obey(t.l, 1, 1);
+        let_go(&t);
+
+        /* It has had the device for as long as it takes, and is about to end. */
+        uint64_t then = now_ns() - 2 * NSEC_PER_SEC;
+        fly(t.l, NSEC_PER_SEC, then);
+        forget_release(t.l);
+        assert_int_equal(ladder_queue_drain(t.l), 1);
+
+        /* While it was off the device, it had nothing of it. */
+        t.l->ordered_ns = now_ns();
+        assert_true(ladder_queue_drain(t.l) > NSEC_PER_MSEC);
+        forget_release(t.l);
+
+        /* Nothing of it is believed beyond bounds, and none of it where nothing is in flight. */
+        fly(t.l, UINT64_MAX, 0);
+        assert_true(ladder_queue_drain(t.l) <= COSTS_DRAIN_MAX_NS);
+        fly(t.l, UINT64_MAX, UINT64_MAX);
+        assert_int_equal(ladder_queue_drain(t.l), COSTS_DRAIN_MAX_NS);
+        fly(t.l, 1, UINT64_MAX);
+        assert_int_equal(ladder_queue_drain(t.l), 1);
+        finish(t.l);
+        assert_int_equal(ladder_queue_drain(t.l), 0);
+        two_done(&t);
+}
+
 #define LIARS 20U
 
 /* Says of each order that it took for ever; and as much has passed since it was given, as far as the service has
@@ -476,48 +524,6 @@ static void test_looks(void **state) {
         two_done(&t);
 }
 
-static CostVote *vote(CostVotes *v, uint64_t user, uint64_t ns) {
-        CostVote *vote;
-
-        assert_int_equal(costs_vote_get(v, &(PolicyParty){.top = user}, &vote), 0);
-        if (ns > 0)
-                costs_vote_learn(v, vote, true, ns, NSEC_PER_SEC);
-        return vote;
-}
-
-static void test_votes(void **state) {
-        CostVotes v = {};
-        CostVote *votes[101];
-
-        assert_int_equal(costs_votes(&v).hold_ns, 0);
-        votes[0] = vote(&v, 0, 0);
-        assert_int_equal(costs_votes(&v).hold_ns, 0); /* has not been measured */
-        costs_vote_learn(&v, votes[0], true, 40000, NSEC_PER_SEC);
-        votes[1] = vote(&v, 1, NSEC_PER_SEC);
-        assert_int_equal(costs_votes(&v).hold_ns, 40000); /* of two the lower */
-        assert_int_equal(costs_for(votes[1], &(Costs){.hold_ns = 40000}).hold_ns, 40000);
-        assert_int_equal(costs_for(votes[0], &(Costs){.hold_ns = 50000}).hold_ns, 40000);
-        assert_int_equal(costs_for(NULL, &(Costs){.hold_ns = 50000}).hold_ns, 0);
-
-        /* However often one says it. */
-        for (unsigned i = 0; i < 50; i++)
-                assert_ptr_equal(vote(&v, 1, NSEC_PER_SEC), votes[1]);
-        for (unsigned i = 0; i < 50; i++)
-                assert_null(costs_vote_put(&v, votes[1]));
-        assert_int_equal(v.n, 2);
-        assert_int_equal(costs_votes(&v).hold_ns, 40000);
-        assert_int_equal(costs_votes(&v).release_ns, 0);
-
-        for (unsigned i = 2; i < ELEMENTSOF(votes); i++)
-                votes[i] = vote(&v, i, UINT64_C(1000) * (1 + i * 37 % 101));
-        assert_in_range(costs_votes(&v).hold_ns, 49000, 53000);
-        for (unsigned i = 0; i < ELEMENTSOF(votes); i++)
-                assert_null(costs_vote_put(&v, votes[i]));
-        assert_int_equal(costs_votes(&v).hold_ns, 0);
-        assert_null(v.hold.values);
-        assert_null(v.votes);
-}
-
 static void test_costs(void **state) {
         uint64_t estimate = 0;
 
@@ -559,9 +565,9 @@ int main(void) {
                         cmocka_unit_test(test_mes),
                         cmocka_unit_test(test_one_datagram),
                         cmocka_unit_test(test_lies),
+                        cmocka_unit_test(test_what_flies),
                         cmocka_unit_test(test_liar),
                         cmocka_unit_test(test_looks),
-                        cmocka_unit_test(test_votes),
                         cmocka_unit_test(test_costs),
         };
 
