@@ -7,12 +7,22 @@ BATCH = {
 }
 
 
+HOW = {
+    "scheduled": "Kernels in flight are waited for (level 1).",
+    "gate": "Gate: kernels in flight are waited for (level 1).",
+    "stop": "Stop: channels are stopped where that is quicker (level 3).",
+}
+
+
 def render_cuda(record, table):
     d = record["data"]
+    ways = [name for name in ("scheduled", "gate", "stop") if name in d]
     rows = []
     for how in ("eager", "graph"):
         for n in sorted({int(key.split()[-1]) for key in d["native"] if key.startswith(how)}):
-            for name in ("native", "scheduled"):
+            for name in ("native", *ways):
+                if f"{how} beside {n}" not in d[name]:
+                    continue
                 r = d[name][f"{how} beside {n}"]
                 alone = d["native"][f"{how} beside 0"]["p99"]
                 rows.append([
@@ -21,12 +31,12 @@ def render_cuda(record, table):
                     f"{r['p99'] / alone:.2f}x",
                     f"{100 * r['batch'] / d['native']['batch alone']:.0f} %" if n else "",
                 ])
-    alone = 100 * d["scheduled"]["batch alone"] / d["native"]["batch alone"]
+    alone = ", ".join(f"{100 * d[name]['batch alone'] / d['native']['batch alone']:.0f} %" for name in ways)
     return (
         f"### {d['device']}, PyTorch {d['torch']}\n\nResNet-18, one picture 40 times a second, eagerly and as a "
         f"CUDA graph, at priority 200, beside trainings of {BATCH[d['batch']]}; {d['seconds']:g} s each. Natively "
-        "there is no layer and no service. Kernels in flight are waited for (level 1). A training with the device "
-        f"for itself, under the layer: {alone:.0f} % of native.\n\n"
+        f"there is no layer and no service. {' '.join(HOW[name] for name in ways)} A training with the device "
+        f"for itself, under the layer: {alone} of native.\n\n"
         + table(["", "p50 ms", "p90 ms", "p99 ms", "p99 to alone", "batch, of one alone"], rows)
         + "\n"
     )

@@ -4,7 +4,8 @@
 
 nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
 
-Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd.
+Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd,
+copies.
 Each prints lines of "name: value", and one that fails keeps no other from being run. --keep: where the trace of the
 driver's calls goes.
 """
@@ -404,6 +405,61 @@ def part_end(how):
         signal.pause()
 
 
+def copied(torch, stops):
+    """Results of kernels between copies both ways, on streams of their own; a thread stops all at random meanwhile."""
+    torch.manual_seed(3)
+    into, out_of = torch.cuda.Stream(), torch.cuda.Stream()
+    host = [torch.randn(2048, 2048).pin_memory() for _ in range(4)]
+    kept = [torch.empty(2048, 2048).pin_memory() for _ in range(60)]
+    w, y, over = torch.randn(2048, 2048, device="cuda") / 64, torch.zeros(2048, 2048, device="cuda"), threading.Event()
+    thread = threading.Thread(target=stops, args=(over,))
+    thread.start()
+    for i, k in enumerate(kept):
+        with torch.cuda.stream(into):
+            x = host[i % 4].to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(into)
+        for _ in range(8):
+            y = torch.tanh(y @ w + x)
+        x.record_stream(torch.cuda.current_stream())
+        out_of.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(out_of):
+            k.copy_(y, non_blocking=True)
+        y.record_stream(out_of)
+    torch.cuda.synchronize()
+    over.set()
+    thread.join()
+    return hashlib.sha256(b"".join(k.numpy().tobytes() for k in kept)).hexdigest()[:16]
+
+
+def part_copies():
+    """Channels of copy engines are not stopped with the others: what is copied is right all the same."""
+    import random
+    import torch
+    layer, n = Layer(), [0]
+    random.seed(1)
+
+    def stops(over):
+        while not over.is_set():
+            layer.stop(True)
+            time.sleep(random.random() * 0.004)
+            layer.stop(False)
+            n[0] += 1
+            time.sleep(random.random() * 0.003)
+
+    torch.zeros(1, device="cuda")
+    want = copied(torch, lambda over: None)
+    stopped = [o for o in layer.objects() if o.get("stopped") == "1"]
+    say("stopped while nothing is", len(stopped), "channels", sum(o["kind"] == "channel" for o in layer.objects()))
+    layer.stop(True)
+    say("stopped", sum(o.get("stopped") == "1" for o in layer.objects()))
+    layer.stop(False)
+    got = [copied(torch, stops) for _ in range(5)]
+    say("copies under stops: runs that differ", sum(g != want for g in got), "of", len(got), "stops", n[0])
+
+
+STEP = 0.8  # what all have queued is done by then, however many they are
+
+
 def part_member():
     layer, work = Layer(), Work(4096, 28672)
     print("ready", sum(o["kind"] == "channel" for o in layer.objects()), flush=True)
@@ -412,11 +468,11 @@ def part_member():
         stop, resume, late = [], [], []
         for i in range(n):
             work.launch(40)
-            while time.time() < at + i * 0.2:
+            while time.time() < at + i * STEP:
                 pass
             stop.append(layer.stop(True))
-            late.append(time.time() - at - i * 0.2)
-            while time.time() < at + i * 0.2 + 0.03:
+            late.append(time.time() - at - i * STEP)
+            while time.time() < at + i * STEP + 0.03:
                 pass
             resume.append(layer.stop(False))
             work.wait()
@@ -472,7 +528,7 @@ def run_part(part, options):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--only", default="trace,stop,crowd")
+    p.add_argument("--only", default="trace,stop,crowd,copies")
     p.add_argument("--layer")
     p.add_argument("--trace")
     p.add_argument("--keep")
@@ -485,7 +541,8 @@ def main():
     elif options.part.startswith("end-"):
         part_end(options.part[4:])
     else:
-        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member}[options.part]()
+        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member,
+         "copies": part_copies}[options.part]()
 
 
 main()
