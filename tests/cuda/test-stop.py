@@ -8,6 +8,7 @@ STOP_APP, XSCHED_LAYER, FAKE_CUDA_DIR, FAKE_NVIDIACTL_LIBRARY, LIBXSCHED and XSC
 """
 
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
@@ -96,6 +97,11 @@ class Stops(Case):
         self.high.edge(0)
         until(lambda: low.is_on(channels), "its channels run again")
 
+    def check(self, low):
+        """What xschedctl says of its process."""
+        words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(low.pid)]
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
     def device(self, name):
         path = next(d[5] for d in self.call("ListDevices") if d[0] == GPUS[0])
         return self.get(name, path, DEVICE)
@@ -105,6 +111,7 @@ class Holds(Stops):
     def test_stopped_in_the_middle(self):
         low = App(self)
         self.assertEqual(low.get("MaxLevel"), {3})
+        self.assertIn("can be held by stopping its kernels", self.check(low))
         for _ in range(4):
             low.goes_on()
             self.take(low)
@@ -255,6 +262,7 @@ class Refusals(Stops):
     def never_stopped(self, **env):
         low = App(self, usec=20000, **env)
         self.assertEqual(low.get("MaxLevel"), {1})
+        self.assertIn("is held at the gate alone, see xsched-cuda(7)", self.check(low))
         for _ in range(3):
             low.goes_on()
             self.high.edge(1)

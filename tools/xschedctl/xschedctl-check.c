@@ -452,6 +452,23 @@ static void check_hooked(Check *k, const Object *q) {
                                 id, hooked, none ? ", and never counts as ready" : "");
 }
 
+/* A CUDA program's kernels can be stopped with some versions of the driver, and not with others. */
+static void check_level(Check *k, const Object *q) {
+        uint64_t id = object_get_uint(q, "Id");
+
+        if (!streq(object_get_string(q, "Backend"), "cuda"))
+                return;
+        if (object_get_uint(q, "MaxLevel") > 1)
+                check_add(k, "level", CHECK_OK, "queue:%" PRIu64 " can be held by stopping its kernels", id);
+        else
+                check_add(k, "level", CHECK_OK,
+                                "queue:%" PRIu64
+                                " is held at the gate alone, see xsched-cuda(7): its kernels "
+                                "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says so, or its "
+                                "channels were not seen",
+                                id);
+}
+
 /* What each interception point has counted. */
 static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
         uint64_t id = object_get_uint(client, "Id"), expired = object_get_uint(client, "LeaseExpired");
@@ -472,6 +489,7 @@ static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
                                 object_get_string(q, "Device"), submitted, object_get_uint(q, "Completed"),
                                 format_usec(held, sizeof(held), object_get_uint(q, "HeldUSec")));
                 check_hooked(k, q);
+                check_level(k, q);
         }
         if (!any)
                 check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");
