@@ -114,7 +114,8 @@ static int pass_alloc(const Call *c) {
 static int pass_free(const Call *c) {
         NvrmFree a;
 
-        if (!read_arguments(&a, c->parameters, sizeof(a)) || !cuda_rm_free_begin(a.client, a.object))
+        if (!cuda_rm_looks() || !read_arguments(&a, c->parameters, sizeof(a)) ||
+                        !cuda_rm_free_begin(a.client, a.object))
                 return pass(c);
         int r = pass(c);
         PROTECT_ERRNO;
@@ -182,6 +183,8 @@ static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
                         .parameters = arg};
         NvrmLarge l;
 
+        if (cuda_rm_is_off())
+                return pass(&c);
         if (c.nr == NVRM_NR_LARGE && c.size == sizeof(l)) {
                 if (!read_arguments(&l, arg, sizeof(l)))
                         return pass(&c);

@@ -41,6 +41,7 @@ static _Thread_local bool rm_locked __attribute__((tls_model("initial-exec")));
 static _Atomic State state;
 static _Atomic pid_t owner;
 static char version[64];
+static _Atomic bool any_stopped;
 static bool wanted_anyway; /* also what was never seen at work */
 static Object *objects;
 static CudaGpu *gpus;
@@ -75,6 +76,7 @@ static void forget_all(void) {
         gpus = NULL;
         batch = NULL;
         n_objects = batch_size = 0;
+        atomic_store(&any_stopped, false);
         cuda_stop_forget();
         atomic_store(&owner, getpid());
 }
@@ -97,13 +99,13 @@ static State ask_version(int fd) {
                    *disabled = strempty(secure_getenv("XSCHED_DISABLE"));
         PROTECT_ERRNO;
 
-        if (streq(wanted, "0") || streq(disabled, "1"))
+        wanted_anyway = streq(wanted, "any");
+        if ((!streq(wanted, "1") && !wanted_anyway) || streq(disabled, "1"))
                 return STATE_DISABLED;
         if (cuda_next_ioctl(fd, NVRM_IOC(NVRM_NR_VERSION, NvrmVersion), &v) < 0)
                 return STATE_UNKNOWN;
         v.text[sizeof(v.text) - 1] = '\0';
         (void) snprintf(version, sizeof(version), "%s", v.text);
-        wanted_anyway = streq(wanted, "1");
         switch (nvrm_version_known(version)) {
         case NVRM_SEEN:
                 return STATE_ON;
@@ -131,6 +133,28 @@ static bool is_on(void) {
         return atomic_load(&state) == STATE_ON && is_owner();
 }
 
+bool cuda_rm_looks(void) {
+        return is_on();
+}
+
+bool cuda_rm_is_off(void) {
+        State s = atomic_load_explicit(&state, memory_order_relaxed);
+
+        return s == STATE_DISABLED || s == STATE_UNKNOWN;
+}
+
+bool cuda_rm_any_stopped(void) {
+        return atomic_load(&any_stopped);
+}
+
+static void note_stopped(void) {
+        bool any = false;
+
+        for (const CudaGpu *g = gpus; g; g = g->next)
+                any |= g->stopped;
+        atomic_store(&any_stopped, any);
+}
+
 const char *cuda_rm_why(void) {
         static char text[128];
 
@@ -140,7 +164,7 @@ const char *cuda_rm_why(void) {
         case STATE_UNASKED:
                 return "no call of the driver's was seen";
         case STATE_DISABLED:
-                return "switched off by XSCHED_CUDA_STOP or XSCHED_DISABLE";
+                return "XSCHED_CUDA_STOP does not ask for it, or XSCHED_DISABLE says no";
         default:
                 (void) snprintf(text, sizeof(text), "driver %s is not known for it",
                                 isempty(version) ? "of no version" : version);
@@ -342,6 +366,7 @@ int cuda_rm_stop(CudaGpu *g, bool stop) {
                 g->stopped = false;
         else if (r < 0)
                 r = release_each(n);
+        note_stopped();
         if (g->hal.degraded)
                 cuda_stop_lower(g);
         return r;

@@ -44,6 +44,13 @@ static inline void cuda_rm_unlockp(const bool *locked) {
 /* False: nothing is recorded, see cuda_rm_why(). On the file on which a client was made. */
 bool cuda_rm_is_on(int fd);
 
+/* The same as far as is known by now, and asks nobody: it is on; and it will never be. */
+bool cuda_rm_looks(void);
+bool cuda_rm_is_off(void);
+
+/* Some device's channels are stopped. From any thread, and without the lock. */
+bool cuda_rm_any_stopped(void);
+
 /* After each has succeeded. */
 void cuda_rm_alloc(int fd, const NvrmAllocShort *a);
 void cuda_rm_dup(const NvrmDup *a);

@@ -11,6 +11,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-rm.h"
 #include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-track.h"
 
@@ -254,6 +255,12 @@ static void track_last_look(CudaQueue *q) {
 static void track_look(XschedQueue *xq, void *userdata) {
         bool more;
 
+        /* A thread of the application may have a lock of the driver's while it waits for what is stopped: who asks
+         * the driver then waits for that thread, and is the one that would let go. */
+        if (cuda_rm_any_stopped()) {
+                xsched_queue_look(xq);
+                return;
+        }
         if (!cuda_has_ended() && (!try_harvest(userdata, xq, &more) || more))
                 xsched_queue_look(xq);
 }

@@ -280,9 +280,12 @@ class Refusals(Stops):
     def test_switched_off(self):
         self.never_stopped(XSCHED_CUDA_STOP="0")
 
+    def test_not_asked_for(self):
+        self.never_stopped(XSCHED_CUDA_STOP="")
+
     def test_not_seen_at_work(self):
         """A branch of which only the headers were read has to be asked for."""
-        self.never_stopped(XSCHED_CUDA_STOP="", FAKE_NVIDIACTL="version=550.163.01")
+        self.never_stopped(FAKE_NVIDIACTL="version=550.163.01")
 
     def test_half_applied(self):
         """One refusal leaves nothing half done, and the next hold is tried."""
