@@ -19,6 +19,7 @@
 #include "common/macro.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-rm.h"
+#include "shim/cuda/cuda-version.h"
 
 typedef int (*Ioctl)(int fd, unsigned long request, ...);
 
@@ -183,7 +184,7 @@ static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
                         .parameters = arg};
         NvrmLarge l;
 
-        if (cuda_rm_is_off())
+        if (cuda_version_is_off())
                 return pass(&c);
         if (c.nr == NVRM_NR_LARGE && c.size == sizeof(l)) {
                 if (!read_arguments(&l, arg, sizeof(l)))

@@ -12,6 +12,7 @@
 
 #include "common/macro.h"
 #include "common/thread-util.h"
+#include "shim/cuda/cuda-version.h"
 
 #define DEPTH_MAX 8U /* a client, a device, a group and a channel are four */
 
@@ -28,21 +29,10 @@ typedef struct Object {
         struct Object *next;
 } Object;
 
-/* Why this driver is not asked to stop anything. */
-typedef enum State {
-        STATE_UNASKED,
-        STATE_ON,
-        STATE_DISABLED,
-        STATE_UNKNOWN, /* this version of the driver */
-} State;
-
 static pthread_mutex_t rm_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool rm_locked __attribute__((tls_model("initial-exec")));
-static _Atomic State state;
 static _Atomic pid_t owner;
-static char version[64];
 static _Atomic bool any_stopped;
-static bool wanted_anyway; /* also what was never seen at work */
 static Object *objects;
 static CudaGpu *gpus;
 static HalQueue **batch; /* has room for all objects */
@@ -93,54 +83,18 @@ static void begin_once(void) {
                 (void) thread_atfork(NULL, NULL, forget_all);
 }
 
-static State ask_version(int fd) {
-        NvrmVersion v = {.command = NVRM_VERSION_QUERY};
-        const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP")),
-                   *disabled = strempty(secure_getenv("XSCHED_DISABLE"));
-        PROTECT_ERRNO;
-
-        wanted_anyway = streq(wanted, "any");
-        if ((!streq(wanted, "1") && !wanted_anyway) || streq(disabled, "1"))
-                return STATE_DISABLED;
-        if (cuda_next_ioctl(fd, NVRM_IOC(NVRM_NR_VERSION, NvrmVersion), &v) < 0)
-                return STATE_UNKNOWN;
-        v.text[sizeof(v.text) - 1] = '\0';
-        (void) snprintf(version, sizeof(version), "%s", v.text);
-        switch (nvrm_version_known(version)) {
-        case NVRM_SEEN:
-                return STATE_ON;
-        case NVRM_READ:
-                return wanted_anyway ? STATE_ON : STATE_UNKNOWN;
-        default:
-                return STATE_UNKNOWN;
-        }
-}
-
 bool cuda_rm_is_on(int fd) {
-        State s = atomic_load(&state);
-
-        if (s == STATE_UNASKED) {
+        if (!cuda_version_is_asked()) {
                 begin_once();
                 RM_LOCKED() return false;
-                s = atomic_load(&state);
-                if (s == STATE_UNASKED)
-                        atomic_store(&state, s = ask_version(fd));
+                if (!cuda_version_is_asked())
+                        cuda_version_ask(fd);
         }
-        return s == STATE_ON && is_owner();
-}
-
-static bool is_on(void) {
-        return atomic_load(&state) == STATE_ON && is_owner();
+        return cuda_rm_looks();
 }
 
 bool cuda_rm_looks(void) {
-        return is_on();
-}
-
-bool cuda_rm_is_off(void) {
-        State s = atomic_load_explicit(&state, memory_order_relaxed);
-
-        return s == STATE_DISABLED || s == STATE_UNKNOWN;
+        return cuda_version_is_on() && is_owner();
 }
 
 bool cuda_rm_any_stopped(void) {
@@ -153,23 +107,6 @@ static void note_stopped(void) {
         for (const CudaGpu *g = gpus; g; g = g->next)
                 any |= g->stopped;
         atomic_store(&any_stopped, any);
-}
-
-const char *cuda_rm_why(void) {
-        static char text[128];
-
-        switch (atomic_load(&state)) {
-        case STATE_ON:
-                return NULL;
-        case STATE_UNASKED:
-                return "no call of the driver's was seen";
-        case STATE_DISABLED:
-                return "XSCHED_CUDA_STOP does not ask for it, or XSCHED_DISABLE says no";
-        default:
-                (void) snprintf(text, sizeof(text), "driver %s is not known for it",
-                                isempty(version) ? "of no version" : version);
-                return text;
-        }
 }
 
 /* --- objects --- */
@@ -304,11 +241,11 @@ static bool was_seen(const Object *o) {
 }
 
 CudaGpu *cuda_rm_gpu(const char *id) {
-        if (!is_on())
+        if (!cuda_rm_looks())
                 return NULL;
         find_gpus();
         for (const Object *o = objects; o; o = o->next)
-                if (!wanted_anyway && !was_seen(o))
+                if (!cuda_version_any_is_wanted() && !was_seen(o))
                         return NULL;
         for (const Object *o = objects; o; o = o->next)
                 if (has_channels(o) && !only_copies(o) && o->gpu && streq(o->gpu->id, id) &&
@@ -527,7 +464,7 @@ void cuda_rm_alloc(int fd, const NvrmAllocShort *a) {
 }
 
 void cuda_rm_dup(const NvrmDup *a) {
-        if (!is_on())
+        if (!cuda_rm_looks())
                 return;
         RM_LOCKED() return;
         Object *from = object_find(a->from_client, a->from_object);
@@ -544,7 +481,7 @@ void cuda_rm_dup(const NvrmDup *a) {
 }
 
 void cuda_rm_schedule(uint32_t client, uint32_t object) {
-        if (!is_on())
+        if (!cuda_rm_looks())
                 return;
         RM_LOCKED() return;
         Object *top = object_find(client, object);
@@ -557,7 +494,7 @@ void cuda_rm_schedule(uint32_t client, uint32_t object) {
 }
 
 bool cuda_rm_free_begin(uint32_t client, uint32_t object) {
-        if (!is_on())
+        if (!cuda_rm_looks())
                 return false;
         RM_LOCKED() return false;
         const Object *top = object_find(client, object);
@@ -588,11 +525,11 @@ static const char *what_is(const Object *o) {
 }
 
 size_t cuda_rm_describe(char *ret, size_t size) {
-        const char *why = cuda_rm_why();
+        const char *why = cuda_version_why();
         size_t n = 0;
 
 #define SAY(...) n += (size_t) snprintf(ret + MIN(n, size), size - MIN(n, size), __VA_ARGS__)
-        SAY("driver %s: %s\n", isempty(version) ? "?" : version, why ?: "on");
+        SAY("driver %s: %s\n", cuda_version_text(), why ?: "on");
         find_gpus();
         for (const Object *o = objects; o; o = o->next) {
                 SAY("%s client=%x object=%x parent=%x class=%x", what_is(o), o->client, o->id, o->parent,

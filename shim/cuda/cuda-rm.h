@@ -41,12 +41,11 @@ static inline void cuda_rm_unlockp(const bool *locked) {
 
 /* --- the application's calls, without the lock --- */
 
-/* False: nothing is recorded, see cuda_rm_why(). On the file on which a client was made. */
+/* False: nothing is recorded, see cuda_version_why(). On the file on which a client was made. */
 bool cuda_rm_is_on(int fd);
 
-/* The same as far as is known by now, and asks nobody: it is on; and it will never be. */
+/* The same as far as is known by now, and asks nobody. */
 bool cuda_rm_looks(void);
-bool cuda_rm_is_off(void);
 
 /* Some device's channels are stopped. From any thread, and without the lock. */
 bool cuda_rm_any_stopped(void);
@@ -68,9 +67,6 @@ CudaGpu *cuda_rm_gpus(void);
 
 /* All channels of the process on it. Returns 0 or a negative errno, and then all run, or are to be let go again. */
 int cuda_rm_stop(CudaGpu *g, bool stop);
-
-/* Why nothing is recorded; NULL: it is. */
-const char *cuda_rm_why(void);
 
 /* For tests and tools: one line for each object. Returns how long the text is. */
 size_t cuda_rm_describe(char *ret, size_t size);

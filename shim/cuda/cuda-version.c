@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Which version of the driver this is: see cuda-version.h
+ */
+
+#include "shim/cuda/cuda-version.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/macro.h"
+#include "shim/cuda/cuda-rm.h"
+
+typedef enum State {
+        STATE_UNASKED,
+        STATE_ON,
+        STATE_DISABLED,
+        STATE_UNKNOWN, /* this version of the driver */
+} State;
+
+static _Atomic State state;
+static char version[64];
+static bool any_is_wanted;
+
+static State ask(int fd) {
+        NvrmVersion v = {.command = NVRM_VERSION_QUERY};
+        const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP")),
+                   *disabled = strempty(secure_getenv("XSCHED_DISABLE"));
+        PROTECT_ERRNO;
+
+        any_is_wanted = streq(wanted, "any");
+        if ((!streq(wanted, "1") && !any_is_wanted) || streq(disabled, "1"))
+                return STATE_DISABLED;
+        if (cuda_next_ioctl(fd, NVRM_IOC(NVRM_NR_VERSION, NvrmVersion), &v) < 0)
+                return STATE_UNKNOWN;
+        v.text[sizeof(v.text) - 1] = '\0';
+        (void) snprintf(version, sizeof(version), "%s", v.text);
+        switch (nvrm_version_known(version)) {
+        case NVRM_SEEN:
+                return STATE_ON;
+        case NVRM_READ:
+                return any_is_wanted ? STATE_ON : STATE_UNKNOWN;
+        default:
+                return STATE_UNKNOWN;
+        }
+}
+
+void cuda_version_ask(int fd) {
+        atomic_store(&state, ask(fd));
+}
+
+bool cuda_version_is_asked(void) {
+        return atomic_load(&state) != STATE_UNASKED;
+}
+
+bool cuda_version_is_on(void) {
+        return atomic_load(&state) == STATE_ON;
+}
+
+bool cuda_version_is_off(void) {
+        State s = atomic_load_explicit(&state, memory_order_relaxed);
+
+        return s == STATE_DISABLED || s == STATE_UNKNOWN;
+}
+
+bool cuda_version_any_is_wanted(void) {
+        return any_is_wanted;
+}
+
+const char *cuda_version_text(void) {
+        return cuda_version_is_asked() && !isempty(version) ? version : "?";
+}
+
+const char *cuda_version_why(void) {
+        static char text[128];
+
+        switch (atomic_load(&state)) {
+        case STATE_ON:
+                return NULL;
+        case STATE_UNASKED:
+                return "no call of the driver's was seen";
+        case STATE_DISABLED:
+                return "XSCHED_CUDA_STOP does not ask for it, or XSCHED_DISABLE says no";
+        default:
+                (void) snprintf(text, sizeof(text), "driver %s is not known for it", cuda_version_text());
+                return text;
+        }
+}
