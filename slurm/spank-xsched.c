@@ -148,7 +148,9 @@ static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
                 r = ask_job(HELPER, job, ASK_TIMEOUT, &a);
         if (r < 0)
                 report(r, "partition and QOS of job %u", (unsigned) job);
-        const char *class = r < 0 ? NULL : mapping_class(ac, argv, a.partition, a.qos);
+        /* Without an answer what counts is what counts for every job. */
+        const char *class = r < 0 ? mapping_class(ac, argv, NULL, NULL)
+                                  : mapping_class(ac, argv, a.partition, a.qos);
         r = class ? place_set(job_fd, "class", class) : 0;
         if (r < 0)
                 report(r, "class of job %u", (unsigned) job);

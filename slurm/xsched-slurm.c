@@ -19,7 +19,7 @@
 static int print_job(uint32_t id) {
         job_info_msg_t *found = NULL;
 
-        if (slurm_load_job(&found, id, SHOW_DETAIL) != SLURM_SUCCESS) {
+        if (slurm_load_job(&found, id, SHOW_DETAIL | SHOW_LOCAL) != SLURM_SUCCESS) {
                 (void) fprintf(stderr, "xsched-slurm: job %" PRIu32 ": %s\n", id,
                                 slurm_strerror(slurm_get_errno()));
                 return EXIT_FAILURE;

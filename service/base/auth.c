@@ -296,7 +296,9 @@ static void query_resume(Query *q) {
                 r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
         if (r >= 0)
                 return;
-        log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
+        /* A guest that has hung up meanwhile is nothing to tell of. */
+        if (r != -ENOTCONN)
+                log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
         (void) sd_bus_reply_method_errno(q->message, r, NULL);
         query_free(q);
 }

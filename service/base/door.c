@@ -324,8 +324,9 @@ static void *door_main(void *userdata) {
                 int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
                 if (fd >= 0)
                         let_in(d, fd);
-                else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                        (void) poll(NULL, 0, NO_ROOM_WAIT_MS); /* nothing tells of room */
+                else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
+                        (void) poll(NULL, 0,
+                                        NO_ROOM_WAIT_MS); /* nothing tells of room, or that the error is over */
         }
         for (unsigned i = 0; i < RELAYS_MAX; i++)
                 relay_stop(d->relays[i]);
