@@ -50,10 +50,10 @@ class Identity(Case):
         inner = 'mkdir -p /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2 && echo 0 > ' \
             '/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2/cgroup.procs && exec "$@"'
         c = self.client(command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=slurmd.service", "-p", "Delegate=yes",
+            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=trees.service", "-p", "Delegate=yes",
             "--", "sh", "-c", inner, "sh", "env",
         ])
-        self.check(c, "/system.slice/slurmd.service/job_1/step_2", "slurmd.service", "system.slice", self.only_client())
+        self.check(c, "/system.slice/trees.service/job_1/step_2", "trees.service", "system.slice", self.only_client())
 
     def test_user_manager(self):
         """user@UID.service is the unit of the system manager; the unit within it is what counts."""
