@@ -393,12 +393,12 @@ static void copy_take_over(Object *gone) {
 }
 
 static void object_free(Object *o) {
-        Object **link = &objects;
-
-        while (*link != o)
-                link = &(*link)->next;
-        *link = o->next;
-        n_objects--;
+        for (Object **link = &objects; *link; link = &(*link)->next)
+                if (*link == o) {
+                        *link = o->next;
+                        n_objects--;
+                        break;
+                }
         free(o);
 }
 

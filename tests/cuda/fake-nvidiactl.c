@@ -68,13 +68,14 @@ static int open_ours(void) {
         return fd;
 }
 
+/* The names of parameters are those of the C library's header. */
 #define OPENS(name)                                                                                         \
-        API int name(const char *path, int flags, ...) {                                                    \
-                void *mode = ARGUMENT(flags);                                                               \
+        API int name(const char *file, int oflag, ...) {                                                    \
+                void *mode = ARGUMENT(oflag);                                                               \
                                                                                                             \
-                if (strcmp(path, "/dev/nvidiactl") == 0)                                                    \
+                if (strcmp(file, "/dev/nvidiactl") == 0)                                                    \
                         return open_ours();                                                                 \
-                return NEXT(name)(path, flags, (mode_t) (uintptr_t) mode);                                  \
+                return NEXT(name)(file, oflag, (mode_t) (uintptr_t) mode);                                  \
         }
 OPENS(open)
 OPENS(open64)

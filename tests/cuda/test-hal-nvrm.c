@@ -223,7 +223,7 @@ static void test_calls(void **state) {
 /* Its owner has freed a channel by a way that nobody saw: the others are held, and each once. */
 static void test_unknown_channel(void **state) {
         for (unsigned k = 0; k < CHANNELS; k++) {
-                TestQueue *t = test_queue(batch[k * 13]);
+                TestQueue *t = test_queue(batch[(size_t) k * 13]);
                 unmake(t->channels[k].object);
                 assert_int_equal(hal_nvrm_ops.hold(batch, QUEUES), 0);
                 assert_true(t->channels[k].lost);
