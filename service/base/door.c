@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 #include <uthash.h>
 
 #include "common/bucket.h"
+#include "common/thread-util.h"
 #include "common/time-util.h"
 #include "door.h"
 #include "relay.h"
@@ -395,23 +395,6 @@ static int start_relays(Door *d) {
         return 0;
 }
 
-static int start_thread(Door *d) {
-        pthread_attr_t a;
-        pthread_t thread;
-        sigset_t all, before;
-
-        int error = pthread_attr_init(&a);
-        if (error != 0)
-                return -error;
-        (void) pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-        (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-        error = pthread_create(&thread, &a, door_main, d);
-        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-        (void) pthread_attr_destroy(&a);
-        return -error;
-}
-
 int door_new(int fd, unsigned guests_max, Door **ret) {
         Door *d = malloc(sizeof(*d));
 
@@ -426,7 +409,7 @@ int door_new(int fd, unsigned guests_max, Door **ret) {
         }
         d->fd = fd;
         d->n_refs++; /* of the thread */
-        r = start_thread(d);
+        r = thread_start(door_main, d, 0);
         if (r < 0) {
                 d->fd = -EBADF; /* the caller's, still */
                 for (unsigned i = 0; i < RELAYS_MAX; i++)

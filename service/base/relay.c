@@ -12,13 +12,13 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <utlist.h>
 
 #include "common/macro.h"
+#include "common/thread-util.h"
 #include "common/time-util.h"
 #include "relay.h"
 #include "strangers.h"
@@ -369,23 +369,6 @@ static void *relay_main(void *userdata) {
         }
 }
 
-static int start_thread(Relay *r) {
-        pthread_attr_t a;
-        pthread_t thread;
-        sigset_t all, before;
-
-        int error = pthread_attr_init(&a);
-        if (error != 0)
-                return -error;
-        (void) pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-        (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-        error = pthread_create(&thread, &a, relay_main, r);
-        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-        (void) pthread_attr_destroy(&a);
-        return -error;
-}
-
 int relay_new(relay_gone_t gone, void *userdata, Relay **ret) {
         struct epoll_event e = {.events = EPOLLIN};
         Relay *r = malloc(sizeof(*r));
@@ -397,7 +380,7 @@ int relay_new(relay_gone_t gone, void *userdata, Relay **ret) {
         int error = r->epoll < 0 || pipe2(r->add, O_CLOEXEC | O_NONBLOCK) < 0 ||
                                         epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->add[0], &e) < 0
                         ? negative_errno()
-                        : start_thread(r);
+                        : thread_start(relay_main, r, 0);
         if (error < 0) {
                 safe_close(r->epoll);
                 safe_close(r->add[0]);
