@@ -10,7 +10,7 @@
  * reports through PolicyCallbacks.grant every grant that CHANGED, and returns when it wants to be asked again.
  *
  * Going away washes nothing off: not an entity that is idle, nor one that is stopped, nor a node with a name that is
- * freed and made again.
+ * freed and made again. (What an ordering other than tree's remembers of an entity goes with it.)
  *
  * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
  * queue. What it is made of is the caller's business (`owner`).
