@@ -29,7 +29,7 @@
 #endif
 
 #define RELAYS_MAX 4U
-/* Who finds so many before him goes to the bus at once, instead of waiting behind a crowd. */
+/* Who finds so many before him waits for a moment (DBUS_CONNECT_WAIT_US), and goes to the bus then. */
 #define BACKLOG         128
 #define PAIR_BUFFER     (16 << 10)
 #define NO_ROOM_WAIT_MS 10

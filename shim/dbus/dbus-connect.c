@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include "common/macro.h"
@@ -74,6 +75,20 @@ static int parse_unix(const char *s, size_t n, struct sockaddr_un *ret, socklen_
         return -EINVAL;
 }
 
+/* Many wait to be let in: the kernel lets us in after those who wait already, if that is soon. */
+static int connect_behind(int fd, const struct sockaddr_un *address, socklen_t size) {
+        const struct timeval wait = {.tv_usec = DBUS_CONNECT_WAIT_US}, for_ever = {0};
+
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0 || fcntl(fd, F_SETFL, 0) < 0)
+                return negative_errno();
+        if (connect(fd, (const struct sockaddr *) address, size) < 0)
+                return negative_errno();
+        if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
+                        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &for_ever, sizeof(for_ever)) < 0)
+                return negative_errno();
+        return 0;
+}
+
 static int connect_one(const char *s, size_t n, int *ret_fd) {
         struct sockaddr_un address;
         socklen_t size;
@@ -84,8 +99,13 @@ static int connect_one(const char *s, size_t n, int *ret_fd) {
         if (r < 0)
                 return r;
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || connect(fd, (struct sockaddr *) &address, size) < 0)
+        if (fd < 0)
                 return negative_errno();
+        r = connect(fd, (struct sockaddr *) &address, size) < 0 ? negative_errno() : 0;
+        if (r == -EAGAIN)
+                r = connect_behind(fd, &address, size);
+        if (r < 0)
+                return r;
         /* An application that has closed its standard output opens it again where we would be. */
         int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (copy < 0)

@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A socket that is connected to one of the addresses. See dbus_open(). */
+/* A socket that is connected to one of the addresses. See dbus_open(). Where others wait to be let in, waits behind
+ * them for DBUS_CONNECT_WAIT_US at most: -EAGAIN. */
+#define DBUS_CONNECT_WAIT_US 10000
 int dbus_connect(const char *addresses, int *ret_fd);
 
 /* The client's part of the authentication: who we are the kernel tells, so that no number has to be right within and

@@ -23,8 +23,9 @@ typedef struct Dbus Dbus;
 typedef void (*DbusHandler)(const DbusMessage *m, void *userdata);
 
 /* Connects to the first of the addresses ("unix:path=...;unix:abstract=...") that can be connected to; sockets of other
- * kinds are passed over. `is_bus`: there is a bus behind it, and not just a peer. Does not block. Returns 0; -EINVAL:
- * none is an address of a kind that is known here; -ENOMEM; or why the last one cannot be connected to. */
+ * kinds are passed over. `is_bus`: there is a bus behind it, and not just a peer. Where many wait to be let in, waits
+ * behind them for 10 ms at most; does not block otherwise. Returns 0; -EINVAL: none is an address of a kind that is
+ * known here; -ENOMEM; or why the last one cannot be connected to. */
 int dbus_open(const char *addresses, bool is_bus, Dbus **ret);
 Dbus *dbus_close(Dbus *d); /* returns NULL */
 

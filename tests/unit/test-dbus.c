@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,6 +14,8 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/dbus/dbus.h"
+#include "tests/lib/deadline.h"
+#include "tests/lib/threads.h"
 #include "tests/lib/unit.h"
 
 static char folder[] = "/tmp/test-dbus.XXXXXX";
@@ -146,6 +149,52 @@ static void test_abstract(void **state) {
         assert_int_equal(dbus_open(text, false, &d), 0);
         (void) dbus_close(d);
         safe_close(fd);
+}
+
+/* Until it is let in. */
+static void *open_again(void *userdata) {
+        Dbus *d = NULL;
+
+        (void) pthread_setname_np(pthread_self(), "opener");
+        while (dbus_open(userdata, false, &d) == -EAGAIN)
+                ;
+        return d;
+}
+
+/* Who finds a crowd before it waits for the crowd's end, but not for ever. */
+static void test_crowd(void **state) {
+        char path[64], text[96];
+        int crowd[4];
+        size_t n = 0;
+        void *d = NULL;
+        pthread_t opener;
+
+        (void) snprintf(path, sizeof(path), "%s/crowd", folder);
+        (void) snprintf(text, sizeof(text), "unix:path=%s", path);
+        int fd = listen_at(path);
+        assert_int_equal(listen(fd, 0), 0);
+        for (struct sockaddr_un a = {.sun_family = AF_UNIX};; n++) {
+                assert_in_range(n, 0, ELEMENTSOF(crowd) - 1);
+                crowd[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+                memcpy(a.sun_path, path, strlen(path) + 1);
+                if (connect(crowd[n], (struct sockaddr *) &a, sizeof(a)) < 0)
+                        break;
+        }
+        assert_int_equal(dbus_open(text, false, (Dbus **) &d), -EAGAIN);
+
+        assert_int_equal(pthread_create(&opener, NULL, open_again, text), 0);
+        assert_true(poll_until(threads_asleep("opener") == 1));
+        safe_close(accept4(fd, NULL, NULL, SOCK_CLOEXEC));
+        assert_int_equal(pthread_join(opener, &d), 0);
+        assert_non_null(d);
+        assert_true(fcntl(dbus_fd(d), F_GETFL) & O_NONBLOCK);
+
+        (void) dbus_close(d);
+        do
+                safe_close(crowd[n]);
+        while (n-- > 0);
+        safe_close(fd);
+        assert_int_equal(unlink(path), 0);
 }
 
 /* --- the begin --- */
@@ -498,6 +547,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_addresses),
                         cmocka_unit_test(test_abstract),
+                        cmocka_unit_test(test_crowd),
                         cmocka_unit_test(test_acceptance),
                         cmocka_unit_test(test_no_acceptance),
                         cmocka_unit_test(test_endless_line),
