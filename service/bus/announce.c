@@ -8,7 +8,7 @@
 #include "service/core/group.h"
 #include "service/core/observer.h"
 #include "service/core/queue.h"
-#include "service/core/wakes.h"
+#include "service/core/turn.h"
 #include "tell.h"
 
 #define PREEMPTED_INTERVAL_NS (100 * NSEC_PER_MSEC)
@@ -98,7 +98,7 @@ static void on_queue_added(Queue *q, void *userdata) {
 
         q->announced = true;
         (void) sd_bus_emit_object_added(m->bus, q->path);
-        wakes_look(m);
+        turn_look(m);
         (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, q->path);
 }
 

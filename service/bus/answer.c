@@ -9,7 +9,7 @@
 #include <utlist.h>
 
 #include "answer.h"
-#include "service/core/wakes.h"
+#include "service/core/turn.h"
 
 /* A piece has a mapping of its own, whose pages come and go with it. Less than that is copied in one go. */
 #define PIECE_SIZE (256U << 10)
@@ -169,7 +169,7 @@ static int step(void *userdata) {
                 if (r < 0)
                         return r;
                 a->n++;
-                wakes_look(a->manager);
+                turn_look(a->manager);
         }
         return 1;
 }

@@ -19,8 +19,8 @@
 #include "service/base/auth.h"
 #include "service/base/log.h"
 #include "service/core/client.h"
+#include "service/core/turn.h"
 #include "service/core/user.h"
-#include "service/core/wakes.h"
 
 /* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
 #define TURN_NS    (50 * NSEC_PER_USEC)
@@ -314,7 +314,7 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
                 user_serve(u, lane);
                 now = now_ns();
                 charge(c, u, lane, now, now - before);
-                wakes_look(c->manager);
+                turn_look(c->manager);
                 if (lane != LANE_GUESTS && n_unwritten(c) > 0)
                         break;
         }
@@ -459,7 +459,7 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
                 return 1;
         }
         while ((r = work->step(work->userdata)) > 0)
-                wakes_look(m);
+                turn_look(m);
         work->free(work->userdata);
         return r < 0 ? r : 1;
 }

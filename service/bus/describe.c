@@ -13,7 +13,7 @@
 #include "answer.h"
 #include "cgroup/container.h"
 #include "describe.h"
-#include "service/core/arbiter.h"
+#include "service/core/client.h"
 #include "service/core/job.h"
 #include "service/core/ladder.h"
 #include "service/settings/json-util.h"

@@ -10,7 +10,7 @@
 #include "common/bus-flags.h"
 #include "manager-dbus.h"
 #include "service/core/account.h"
-#include "service/core/arbiter.h"
+#include "service/core/client.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
 #include "service/core/observer.h"

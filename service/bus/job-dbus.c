@@ -16,7 +16,6 @@
 #include "service/core/arbiter.h"
 #include "service/core/hold.h"
 #include "service/core/job.h"
-#include "service/core/wakes.h"
 #include "service/settings/config.h"
 
 /* What only lowers the caller's own is no news: it comes and goes with his processes, like registrations. */
@@ -218,7 +217,7 @@ static int create_own_job(Manager *m, sd_bus_message *message, const JobArgument
         int r = job_new(m, &p, peer->pidfd, &j);
         if (r < 0)
                 return bus_error_from_errno(r, error);
-        wakes_look(m);
+        turn_look(m);
         audit_job(m, message, j, &p, peer->pid);
         arbiter_flush(m);
         return sd_bus_reply_method_return(message, "so", j->token, j->group->path);
@@ -237,7 +236,7 @@ BUS_MANAGER_CHANGE(method_create_job) {
         r = find_process(&a, &peer, error);
         if (r < 0)
                 return r;
-        wakes_look(m);
+        turn_look(m);
         return a.flags & JOB_FLAG_CGROUP ? create_cgroup_job(m, message, &a, &peer, error)
                                          : create_own_job(m, message, &a, &peer, error);
 }
@@ -319,6 +318,7 @@ static int hold_call_step(void *userdata) {
 
         if (hold_begin_step(&call->begin))
                 return 1;
+        arbiter_flush(call->begin.hold->manager);
         return MIN(sd_bus_reply_method_return(call->message, "h", call->fd), 0);
 }
 

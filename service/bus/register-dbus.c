@@ -16,7 +16,6 @@
 #include "service/core/job.h"
 #include "service/core/ladder.h"
 #include "service/core/user.h"
-#include "service/core/wakes.h"
 #include "service/settings/config.h"
 #include "service/state/client-state.h"
 #include "spread.h"
@@ -137,7 +136,7 @@ BUS_MANAGER_CHANGE(method_register_client) {
         r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
-        wakes_look(m);
+        turn_look(m);
 
         if (crowd_is_in_debt(m, user_of(m, peer.uid))) {
                 log_refused(m, &peer, -EDQUOT, "client");
@@ -176,9 +175,9 @@ BUS_MANAGER_CHANGE(method_register_client) {
                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
                         "Client %" PRIu64 ": %s, pid %d, in %s", c->id, c->peer.command, (int) c->peer.pid,
                         c->group->name);
-        wakes_look(m);
+        turn_look(m);
         r = reply_client(message, c, &f);
-        wakes_look(m);
+        turn_look(m);
         client_fds_done(&f);
         if (r < 0)
                 client_free(c);
@@ -306,7 +305,7 @@ BUS_MANAGER_CHANGE(method_register_queue) {
                 return bus_error_from_errno(r, error);
         }
         arbiter_flush(m);
-        wakes_look(m);
+        turn_look(m);
         r = sd_bus_reply_method_return(message, "tu", q->id, q->slot);
         if (r < 0)
                 queue_free(q);

@@ -7,7 +7,6 @@
 #include "spread.h"
 #include "calls.h"
 #include "service/core/arbiter.h"
-#include "service/core/wakes.h"
 #include "service/core/walk.h"
 
 /* A step: beyond this no further object is begun. */
@@ -112,7 +111,7 @@ static int step(void *userdata) {
 
         do {
                 more = spread_one(s);
-                wakes_look(s->manager);
+                turn_look(s->manager);
         } while (more && now_ns() < until);
         arbiter_flush(s->manager);
         return more ? 1 : MIN(sd_bus_reply_method_return(s->message, NULL), 0);

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "service/base/log.h"
-#include "service/core/wakes.h"
+#include "service/core/turn.h"
 #include "tell.h"
 
 /* So much at a time. */
@@ -24,7 +24,7 @@ static int on_turn(sd_event_source *s, void *userdata) {
                 tell_forget(q);
                 (void) sd_bus_emit_properties_changed(m->bus, q->path, BUS_INTERFACE ".Queue", "Priority",
                                 "Weight", "Threshold", "Preemption", "PolicySource", NULL);
-                wakes_look(m);
+                turn_look(m);
         } while (now_ns() < until);
         return sd_event_source_set_enabled(s, m->untold ? SD_EVENT_ON : SD_EVENT_OFF);
 }

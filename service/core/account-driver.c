@@ -12,7 +12,7 @@
 #include <utlist.h>
 
 #include "account-driver.h"
-#include "arbiter.h"
+#include "client.h"
 #include "common/stream-util.h"
 #include "hal/gpu-usage.h"
 #include "service/base/log.h"
@@ -84,7 +84,6 @@ static void take_line(AccountDriver *a, const char *line) {
 
 static int on_output(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
         AccountDriver *a = userdata;
-        Manager *m = a->device->manager;
         char *newline;
 
         ssize_t n = read(fd, a->answer + a->n_answer, sizeof(a->answer) - 1 - a->n_answer);
@@ -108,7 +107,6 @@ static int on_output(sd_event_source *source, int fd, uint32_t revents, void *us
         }
         if (a->n_answer >= sizeof(a->answer) - 1)
                 fail(a, "it says too much");
-        arbiter_flush(m);
         return 0;
 }
 

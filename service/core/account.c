@@ -8,7 +8,7 @@
 
 #include "account-driver.h"
 #include "account.h"
-#include "arbiter.h"
+#include "turn.h"
 
 /* Who was seen to run for so much of a window has run. */
 #define SEEN_PART 0.1
@@ -195,7 +195,7 @@ void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ra
         /* It stands still: is there anything to do at all? */
         if (!account_driver_counts(d))
                 a->at = now;
-        arbiter_touch(d);
+        device_touch(d);
 }
 
 void account_turn(Device *d, uint64_t now) {

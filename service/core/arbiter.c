@@ -28,10 +28,6 @@ typedef struct SlotWords {
         uint32_t threshold, budget_us, lead_us, level;
 } SlotWords;
 
-bool arbiter_grants_in_force(const Device *d) {
-        return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
-}
-
 static bool entity_is_scheduled(const Entity *e) {
         return e->policy && ladder_setting(e) != PREEMPTION_OFF;
 }
@@ -42,7 +38,7 @@ bool arbiter_holds(const Entity *e) {
 
 /* A gang runs where its grant says hold: bounded by what holds for all there. */
 static uint32_t entity_threshold(const Entity *e) {
-        if (!arbiter_grants_in_force(e->device))
+        if (!device_grants_in_force(e->device))
                 return 0;
         return e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN ? e->device->config.threshold
                                                                        : e->grant.threshold;
@@ -88,7 +84,7 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         }
         q->ready = ready;
         queue_note_wait(q);
-        arbiter_note_cause(q->device, at);
+        device_note_cause(q->device, at);
         if (!ready)
                 tail_end(q, at);
         entity_update_queue_at(q, at);
@@ -145,6 +141,7 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         q->privileged = privileged;
         if (!turns && w->level == q->written.level)
                 return;
+        turn_due(q->manager);
         bool is_order = w->level >= LEVEL_DEQUEUE || (q->holds && q->written.level >= LEVEL_DEQUEUE);
         ladder_before_order(q);
         /* The lease before the word: a hold that is born expired would let one launch pass. */
@@ -197,11 +194,6 @@ void arbiter_release_queue(Queue *q) {
         sync_words(q, &open);
 }
 
-void arbiter_sync_device(Device *d) {
-        d->sync = true;
-        arbiter_touch(d);
-}
-
 /* Holds first, then runs: two of different tiers never have the device at once by our own doing. */
 static void write_entity(Entity *e, Verdict only) {
         Queue *q;
@@ -231,13 +223,6 @@ static void preempted(Device *d, Entity *e) {
                 d->preempted = e;
 }
 
-void arbiter_entity_changed(Entity *e) {
-        if (e->changed)
-                return;
-        e->changed = true;
-        LL_PREPEND2(e->device->changed, e, changed_next);
-}
-
 void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         Entity *e = owner;
         Device *d = userdata;
@@ -247,7 +232,7 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         if (e->told_ready && e->grant.verdict == VERDICT_RUN)
                 e->tail_awaited = grant->verdict == VERDICT_HOLD;
         e->grant = *grant;
-        arbiter_entity_changed(e);
+        entity_words_changed(e);
 }
 
 /* It goes on now: since it could have, it has waited for us. */
@@ -420,7 +405,7 @@ static void device_review(Device *d, uint64_t now) {
         d->review_at = NSEC_INFINITY;
         DL_FOREACH2(d->entities, e, device_next) {
                 if (ladder_review(e, now))
-                        arbiter_entity_changed(e);
+                        entity_words_changed(e);
                 observers_entity_reviewed(e, now);
                 tail_review(e, now);
                 d->review_at = MIN(d->review_at, e->tail_look_at);
@@ -452,9 +437,8 @@ static int on_device_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         Device *d = userdata;
 
         d->timer_at = NSEC_INFINITY;
-        arbiter_note_cause(d, d->dispatch_at);
-        arbiter_touch(d);
-        arbiter_flush(d->manager);
+        device_note_cause(d, d->dispatch_at);
+        device_touch(d);
         return 0;
 }
 
@@ -468,10 +452,6 @@ int arbiter_device_init(Device *d) {
         return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
 }
 
-void arbiter_note_cause(Device *d, uint64_t at) {
-        d->cause_at = MIN(d->cause_at, at);
-}
-
 void arbiter_tell_others(Device *d, bool gone, uint64_t now) {
         Device *o, *tmp;
 
@@ -480,7 +460,7 @@ void arbiter_tell_others(Device *d, bool gone, uint64_t now) {
         HASH_ITER(hh, d->manager->devices, o, tmp)
                 if (o->level_told) {
                         o->level_told = false;
-                        arbiter_touch(o);
+                        device_touch(o);
                 }
 }
 
@@ -510,13 +490,6 @@ static void device_turn(Device *d) {
         device_arm(d);
 }
 
-void arbiter_touch(Device *d) {
-        if (d->pending)
-                return;
-        d->pending = true;
-        LL_PREPEND2(d->manager->pending, d, pending_next);
-}
-
 /* On the bus, when nobody waits for us any more. */
 static void tell_preempted(Manager *m) {
         while (m->preempted) {
@@ -527,6 +500,7 @@ static void tell_preempted(Manager *m) {
 }
 
 static void flush(Manager *m) {
+        m->turn_due = false;
         m->verdict_at = 0;
         while (m->pending) {
                 Device *d = m->pending;
@@ -543,8 +517,6 @@ static void flush(Manager *m) {
         decision_end(m);
         tell_preempted(m);
         recorder_touch(m);
-        if (m->devices_left)
-                devices_trim(m);
 }
 
 void arbiter_flush(Manager *m) {

@@ -4,9 +4,8 @@
 /*
  * The arbiter: from events to the policy, from grants to the words of pages
  *
- * What happens is told to the policies at once; what follows from it is written in arbiter_flush(), which every handler
- * of an event calls once at its end. So one event of many parts (a client with several queues, a changed class) is one
- * decision per device.
+ * What happens is told to the policies at once; what follows from it is written in arbiter_flush(), at the end of the
+ * turn of the event loop (turn.h).
  *
  * How much is heard. An unwatched slot costs its client nothing and tells the service nothing; DeviceState says which
  * are watched.
@@ -37,6 +36,7 @@
  */
 
 #include "client.h"
+#include "turn.h"
 
 #define ARBITER_SETTLE_NS (100 * NSEC_PER_MSEC)
 #define ARBITER_PROBE_NS  (1 * NSEC_PER_SEC)
@@ -44,9 +44,6 @@
 
 /* Called with a new device, and from then on its timer is the arbiter's. */
 int arbiter_device_init(Device *d);
-
-/* The device is to be dispatched at the next arbiter_flush(). */
-void arbiter_touch(Device *d);
 
 /* levels.h: other devices are told of this one, which is about to get another policy (`gone`). */
 void arbiter_tell_others(Device *d, bool gone, uint64_t now);
@@ -60,18 +57,11 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata);
 /* A client may have something to say: looks at the slots that it says are dirty. Returns how many it named. */
 unsigned arbiter_client_woke(Client *c);
 
-/* Whether the policy decides there, and not everybody may run. */
-bool arbiter_grants_in_force(const Device *d);
-
 /* Whether its words are to say hold. */
 bool arbiter_holds(const Entity *e);
 
-/* What is to stand in the slots of an entity may be something else now. */
-void arbiter_entity_changed(Entity *e);
-
-/* Writes what is to stand in the slots of a queue, of a device, as far as it differs; the watch flags first. */
+/* Writes what is to stand in the slots of a queue, as far as it differs; the watch flags first. */
 void arbiter_sync_queue(Queue *q);
-void arbiter_sync_device(Device *d);
 
 /* The slot is about to be given back: it runs, without bounds and unwatched. */
 void arbiter_release_queue(Queue *q);
@@ -79,9 +69,6 @@ void arbiter_release_queue(Queue *q);
 /* edges.c: a queue has become ready, or idle, at that time; one whose process had stopped goes on. */
 void arbiter_queue_ready(Queue *q, bool ready, uint64_t at);
 void arbiter_queue_goes_on(Queue *q);
-
-/* What the device's next decision follows from happened then. */
-void arbiter_note_cause(Device *d, uint64_t at);
 
 /* lease.c: a slot of the client begins or ceases to be held. */
 int lease_init(Manager *m);

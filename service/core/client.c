@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "crowd.h"
 #include "follow.h"
 #include "gone.h"
@@ -27,6 +26,7 @@
 #include "service/base/messages.h"
 #include "service/settings/config.h"
 #include "tail.h"
+#include "turn.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
@@ -111,7 +111,7 @@ void client_settings_changed(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i]) {
                         (void) queue_settings_changed(c->slots[i]);
-                        wakes_look(c->manager);
+                        turn_look(c->manager);
                 }
 }
 
@@ -128,14 +128,11 @@ void client_notify(Client *c) {
 }
 
 static void client_gone(Client *c, const char *why) {
-        Manager *m = c->manager;
-
         log_event(LOG_DEBUG, MESSAGE_CLIENT_GONE,
                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
                         "Client %" PRIu64 " (%s, pid %d): %s", c->id, c->peer.command, (int) c->peer.pid,
                         why);
         client_free(c);
-        arbiter_flush(m);
 }
 
 static int on_lifeline(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -232,7 +229,7 @@ Client *client_free(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i]) {
                         queue_free(c->slots[i]);
-                        wakes_look(m);
+                        turn_look(m);
                 }
         if (c->hh.tbl)
                 observers_client_removed(c);
@@ -240,7 +237,7 @@ Client *client_free(Client *c) {
         ladder_forget(c);
         crowd_forget(c);
         wakes_forget(c);
-        wakes_look(m);
+        turn_look(m);
         if (c->hh.tbl) {
                 walks_forget(m, WALK_CLIENTS, c);
                 HASH_DEL(m->clients, c);
@@ -261,12 +258,12 @@ Client *client_free(Client *c) {
         closer_take(c->wake);
         closer_take(TAKE_FD(c->peer.pidfd));
 
-        wakes_look(m);
+        turn_look(m);
         if (c->group) {
                 remnants_forget_client(c);
                 client_leave(c);
         }
-        wakes_look(m);
+        turn_look(m);
         peer_done(&c->peer);
         free(c->path);
         free(c->sender);
@@ -358,7 +355,7 @@ static int client_link(Client *c) {
                 return r;
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
         follow_clients_changed(m);
-        wakes_look(m);
+        turn_look(m);
         observers_client_added(c);
         return 0;
 }
@@ -397,7 +394,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         r = client_make_fds(c, &f);
         if (r < 0)
                 return r;
-        wakes_look(m);
+        turn_look(m);
         if (!g) {
                 r = group_get(m, c->peer.cgroup, &g);
                 if (r < 0)
@@ -413,17 +410,17 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
         (void) client_forget_wish(c, origin_environment(g->origin));
         holds_join(c);
         client_resolve(c);
-        wakes_look(m);
+        turn_look(m);
         r = observers_client_made(c);
         if (r < 0)
                 return r;
-        wakes_look(m);
+        turn_look(m);
         r = client_link(c);
         if (r < 0)
                 return r;
 
         m->next_client_id++;
-        wakes_look(m);
+        turn_look(m);
         if (m->client_hook)
                 m->client_hook(c, CLIENT_ADDED, m->client_hook_userdata);
         clients_reap(m, c);

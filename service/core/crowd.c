@@ -4,14 +4,10 @@
  * Crowds
  */
 
-#include <inttypes.h>
 #include <time.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "crowd.h"
-#include "service/base/log.h"
-#include "service/base/messages.h"
 #include "user.h"
 
 /* Ten times what such a call takes. A call that seems to have been as long may have lost the CPU in between: the user's
@@ -83,20 +79,6 @@ bool crowd_is_in_debt(Manager *m, uid_t uid) {
         const User *u = user_find(m, uid);
 
         return u && !bucket_has_credit(u->budgets + USER_SLOW, now_ns(), CROWD_ROOM_NS);
-}
-
-void crowd_flush(Manager *m) {
-        while (m->condemned) {
-                Client *c = m->condemned;
-
-                log_event(LOG_WARNING, MESSAGE_HOSTILE_CLIENT,
-                                LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
-                                "Client %" PRIu64 " (%s, pid %d, uid %u) makes it slow to be told anything, "
-                                "disconnecting it",
-                                c->id, c->peer.command, (int) c->peer.pid, (unsigned) c->peer.uid);
-                client_free(c); /* takes it off the list */
-                arbiter_flush(m);
-        }
 }
 
 void crowd_forget(Client *c) {

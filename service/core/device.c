@@ -355,7 +355,7 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
         d->config = *config;
         if (by_process != policy_is_by_process(d->ops))
                 device_regroup(d);
-        arbiter_touch(d);
+        device_touch(d);
         if (!d->manager->restoring)
                 observers_device_changed(d, DEVICE_POLICY);
         return 0;
@@ -385,7 +385,7 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
                 DL_FOREACH2(e->queues, q, entity_next)
                         queue_review_unheld(q);
         }
-        arbiter_sync_device(d);
+        device_sync(d);
         if (changed && !d->manager->restoring)
                 observers_device_changed(d, DEVICE_TUNING);
 }

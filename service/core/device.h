@@ -111,6 +111,11 @@ typedef struct DeviceOwner {
 
 #define DEVICE_OWNER_NONE ((DeviceOwner){(uid_t) -1, UINT_MAX})
 
+/* Whether the policy decides there, and not everybody may run. */
+static inline bool device_grants_in_force(const Device *d) {
+        return d->state == DEVICE_SOLE || d->state == DEVICE_CONTENDED;
+}
+
 /* Finds or makes. -EINVAL for an id that cannot be one, -EDQUOT when the owner has too many already. */
 int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
                 Device **ret);

@@ -5,6 +5,7 @@
  */
 
 #include "edges.h"
+#include "arbiter.h"
 #include "client.h"
 #include "decision.h"
 #include "quick.h"
@@ -132,7 +133,7 @@ static void look_between(
                 gap = MIN(gap, idle);
                 tell_run(q, end - gap - ran, end - gap, now);
         }
-        arbiter_touch(q->device);
+        device_touch(q->device);
 }
 
 /* It became ready, and that was neither told nor stamped: it was taken to be ready. */

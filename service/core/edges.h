@@ -20,7 +20,7 @@
  * stays that.
  */
 
-#include "arbiter.h"
+#include "client.h"
 
 /* Older than this is a client's fancy, or the fault of a service that was absent. */
 #define EDGE_LATE_MAX (2 * NSEC_PER_MSEC)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "entity.h"
 #include "group-totals.h"
 #include "ladder.h"
@@ -18,6 +17,7 @@
 #include "share.h"
 #include "tail.h"
 #include "tally.h"
+#include "turn.h"
 #include "user.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
@@ -72,7 +72,7 @@ static void touch_gang(const Entity *e) {
         if (!e->settings.gang)
                 return;
         DL_FOREACH2(e->group->entities, m, group_next)
-                arbiter_touch(m->device);
+                device_touch(m->device);
 }
 
 static void entity_note_limit(Entity *e) {
@@ -89,7 +89,7 @@ void entities_note_limits(Device *d) {
 
         DL_FOREACH2(d->entities, e, device_next)
                 entity_note_limit(e);
-        arbiter_sync_device(d);
+        device_sync(d);
 }
 
 PolicyParty entity_party(const Entity *e) {
@@ -119,7 +119,7 @@ static void entity_note_active(Entity *e) {
         d->n_active += active ? 1U : -1U;
         if (!active && d->last_ready == e)
                 d->last_ready = NULL;
-        arbiter_touch(d);
+        device_touch(d);
 }
 
 /* The policy forgets the entity; what it accounted is kept here. */
@@ -144,7 +144,7 @@ static void entity_leave_policy(Entity *e) {
         e->gang = GANG_NONE;
         e->tail_until = NSEC_INFINITY;
         entity_note_active(e);
-        arbiter_touch(d);
+        device_touch(d);
         touch_gang(e);
 }
 
@@ -163,7 +163,7 @@ static void entity_join_policy(Entity *e) {
         }
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
-        arbiter_touch(d);
+        device_touch(d);
 }
 
 static void forget_changed(Entity *e) {
@@ -230,7 +230,7 @@ static void entity_update(Entity *e, uint64_t at) {
                 if (e->n_tails > 0)
                         tails_of_stopped(e, at);
         }
-        arbiter_touch(d);
+        device_touch(d);
 }
 
 void entity_tails_ended(Entity *e) {
@@ -288,7 +288,7 @@ void entity_take_queue(Entity *e, Queue *q) {
                 ladder_reconsider(e);
                 tail_join(q);
                 entity_update_queue(q);
-                arbiter_touch(e->device);
+                device_touch(e->device);
         }
         if (old && entity_gc(old))
                 entity_update(old, now_ns());
@@ -305,13 +305,13 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         if (reach) {
                 e->gang = GANG_NONE; /* until the device's next turn */
                 ladder_reconsider(e);
-                arbiter_sync_device(e->device);
+                device_sync(e->device);
         }
         if (!e->policy)
                 return;
         const PolicySettings s = entity_settings(e);
         e->device->ops->entity_configure(e->policy, &s, now_ns());
-        arbiter_touch(e->device);
+        device_touch(e->device);
 }
 
 void entity_party_changed(Entity *e) {
@@ -319,7 +319,7 @@ void entity_party_changed(Entity *e) {
                 return;
         const PolicySettings s = entity_settings(e);
         e->device->ops->entity_configure(e->policy, &s, now_ns());
-        arbiter_touch(e->device);
+        device_touch(e->device);
 }
 
 static void counted_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {

@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-list.h"
 #include "cgroup/cgroup-watch.h"
+#include "client.h"
 #include "follow.h"
 #include "service/base/log.h"
 #include "user.h"
@@ -53,7 +53,6 @@ static void look_at(Manager *m, const Pids *p, const char *cgroup) {
         HASH_ITER(hh, m->clients, c, tmp)
                 if (pids_have(p, c->peer.pid) && !streq_ptr(c->peer.cgroup, cgroup))
                         look(c);
-        arbiter_flush(m);
 }
 
 static void on_problem(uid_t user, bool is, void *userdata) {

@@ -8,6 +8,7 @@
 
 #include "gang.h"
 #include "ladder.h"
+#include "turn.h"
 
 static bool is_member(const Entity *e) {
         return e->settings.gang && e->kind != ENTITY_QUEUE && e->policy;
@@ -19,7 +20,7 @@ static bool is_of_same_gang(const Entity *a, const Entity *b) {
 
 /* Whether its policy's word about it is one about work. */
 static bool counts(const Entity *e) {
-        return e->told_ready && arbiter_grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
+        return e->told_ready && device_grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
 }
 
 static const Entity *gang_lead(const Entity *e) {
@@ -64,8 +65,8 @@ static void gang_set(Entity *e, GangVerdict v, uint64_t now) {
                 return;
         e->gang = v;
         e->gang_since = now;
-        arbiter_entity_changed(e);
-        arbiter_touch(e->device);
+        entity_words_changed(e);
+        device_touch(e->device);
 }
 
 void gang_update_device(Device *d, uint64_t now) {
@@ -86,5 +87,5 @@ void gang_update_device(Device *d, uint64_t now) {
 Verdict gang_entity_verdict(const Entity *e) {
         if (e->gang != GANG_NONE)
                 return e->gang == GANG_HOLD ? VERDICT_HOLD : VERDICT_RUN;
-        return arbiter_grants_in_force(e->device) ? e->grant.verdict : VERDICT_RUN;
+        return device_grants_in_force(e->device) ? e->grant.verdict : VERDICT_RUN;
 }

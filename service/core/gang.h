@@ -24,7 +24,7 @@
  * counts, which the same floor grants. Every hold ends by the lease besides.
  */
 
-#include "arbiter.h"
+#include "client.h"
 
 /* After a device's policy has decided: brings the verdicts of the gangs on it up to date, on all their devices. */
 void gang_update_device(Device *d, uint64_t now);

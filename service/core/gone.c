@@ -6,8 +6,8 @@
 
 #include <uthash.h>
 
-#include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
+#include "client.h"
 #include "common/process.h"
 #include "gone.h"
 #include "observer.h"
@@ -109,7 +109,6 @@ void gone_cgroup(Origin *o) {
         if (g)
                 group_gone(g);
         gone_watch(m, o->path);
-        arbiter_flush(m);
 }
 
 static Gone *find(Manager *m, const char *name) {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "cgroup/cgroup-path.h"
 #include "cgroup/unit-alias.h"
 #include "gone.h"
@@ -20,7 +19,7 @@
 #include "service/settings/config.h"
 #include "share.h"
 #include "tally.h"
-#include "wakes.h"
+#include "turn.h"
 #include "walk.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {
@@ -242,7 +241,7 @@ void group_own_settings_changed(Group *g) {
                 if (e->kind == ENTITY_GROUP)
                         entity_configure(e, &g->resolved.policy);
                 else
-                        arbiter_touch(e->device); /* Accounting= */
+                        device_touch(e->device); /* Accounting= */
         observers_group_changed(g, GROUP_SETTINGS);
 }
 
@@ -300,7 +299,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         group_totals_join(g);
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
-        wakes_look(m); /* there is one for each level of a path */
+        turn_look(m); /* there is one for each level of a path */
         observers_group_added(g);
         *ret = TAKE_PTR(g);
         return 0;
@@ -486,7 +485,7 @@ void group_left(Group *g) {
         else
                 group_gc(g);
         while ((g = parent)) {
-                wakes_look(g->manager);
+                turn_look(g->manager);
                 parent = group_detach(g);
                 if (group_gc(g) && g->n_children == 0 && g->n_clients == 0 && !g->manager->stopping)
                         group_settings_changed(g);

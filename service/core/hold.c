@@ -7,12 +7,11 @@
 #include <fcntl.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "common/time-util.h"
 #include "hold.h"
 #include "service/settings/config.h"
+#include "turn.h"
 #include "user.h"
-#include "wakes.h"
 
 /* A step: beyond this no further object is begun. */
 #define STEP_NS (30 * NSEC_PER_USEC)
@@ -134,7 +133,7 @@ void holds_join(Client *c) {
 
         if (c->manager->holds.n_for_descendants > 0)
                 while (ancestors_read(&c->ancestors, &c->peer))
-                        wakes_look(c->manager);
+                        turn_look(c->manager);
         find_holds(c, found);
         for (HoldKind kind = 0; kind < _HOLD_KIND_MAX; kind++)
                 (void) client_set_hold(c, kind, found[kind]);
@@ -221,9 +220,8 @@ bool hold_begin_step(HoldBegin *b) {
 
         do {
                 more = hold_begin_one(b);
-                wakes_look(m);
+                turn_look(m);
         } while (more && now_ns() < until);
-        arbiter_flush(m);
         return more;
 }
 
@@ -275,7 +273,7 @@ static int on_ended(sd_event_source *s, void *userdata) {
 
         do {
                 more = hold_end_one(h);
-                wakes_look(m);
+                turn_look(m);
                 now = now_ns();
         } while (more && now < began + STEP_NS);
         user_pay_change(m, h->user, now, now - began);
@@ -283,7 +281,6 @@ static int on_ended(sd_event_source *s, void *userdata) {
                 hold_ended(h);
         if (!m->holds.ended)
                 (void) sd_event_source_set_enabled(s, SD_EVENT_OFF);
-        arbiter_flush(m);
         return 0;
 }
 

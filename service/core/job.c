@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-#include "arbiter.h"
+#include "client.h"
 #include "common/time-util.h"
 #include "job.h"
 #include "observer.h"
@@ -93,12 +93,10 @@ void job_gc(Job *j) {
 
 static int on_job_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
         Job *j = userdata;
-        Manager *m = j->manager;
 
         j->pidfd_source = sd_event_source_disable_unref(j->pidfd_source);
         j->pidfd = safe_close(j->pidfd);
         job_gc(j);
-        arbiter_flush(m);
         return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "ladder.h"
+#include "turn.h"
 
 #define GFX_MES 11UL /* the first generation with MES */
 
@@ -213,7 +214,7 @@ void ladder_reconsider(Entity *e) {
                 return;
         e->review_at = 0;
         e->device->review_at = 0;
-        arbiter_touch(e->device);
+        device_touch(e->device);
 }
 
 bool ladder_review(Entity *e, uint64_t now) {

@@ -19,7 +19,7 @@
  * it where it is privileged.
  */
 
-#include "arbiter.h"
+#include "client.h"
 
 #define LADDER_REVIEW_MIN_NS (50 * NSEC_PER_USEC)
 

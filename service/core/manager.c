@@ -4,6 +4,7 @@
  * The manager
  */
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include <poll.h>
@@ -31,7 +32,7 @@
 /* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
 #define IDS_AHEAD 256U
 
-static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch, .flush = arbiter_flush};
+static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch};
 
 int manager_new(Config *config, Manager **ret) {
         _cleanup_(manager_freep)
@@ -158,6 +159,30 @@ static Alertness manager_alertness(const Manager *m) {
         return a;
 }
 
+static void disconnect_condemned(Manager *m) {
+        while (m->condemned) {
+                Client *c = m->condemned;
+
+                log_event(LOG_WARNING, MESSAGE_HOSTILE_CLIENT,
+                                LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
+                                "Client %" PRIu64 " (%s, pid %d, uid %u) makes it slow to be told anything, "
+                                "disconnecting it",
+                                c->id, c->peer.command, (int) c->peer.pid, (unsigned) c->peer.uid);
+                client_free(c); /* takes it off the list */
+        }
+}
+
+/* Writing verdicts may condemn somebody, and disconnecting is followed by verdicts. */
+void manager_end_turn(Manager *m) {
+        do {
+                disconnect_condemned(m);
+                if (turn_is_due(m))
+                        arbiter_flush(m);
+        } while (m->condemned);
+        if (m->devices_left)
+                devices_trim(m);
+}
+
 /* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by
  * being busy. */
 int manager_turn(Manager *m, uint64_t timeout_ns) {
@@ -182,7 +207,7 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
                 r = sd_event_dispatch(m->event);
         if (r < 0)
                 return r;
-        crowd_flush(m);
+        manager_end_turn(m);
         return r > 0 || n_woke > 0;
 }
 

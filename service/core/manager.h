@@ -29,6 +29,7 @@
  *   share     a group's node in the policy of a device
  *   gang      one verdict for a group on all its devices
  *   wakes     the eventfds of all clients; edges: what their pages say then
+ *   turn      what is left for the end of a turn of the loop
  *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: how long that took
  *   ladder    how far a hold reaches, orders to drivers, what they cost (costs); tail: what is in flight behind a hold
  *   account   the time of who is alone (account-driver, estimate); tally: what a group has used of one device
@@ -114,10 +115,11 @@ typedef struct Keep {
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
-        uint64_t looked_at;     /* by the last wakes_turn(); 0: not yet, not all clients are there */
-        bool busy;              /* verdicts are being made */
-        sd_event_source *timer; /* ticks while `flooded` is not empty */
-        User *flooded;          /* list */
+        unsigned (*hear)(Manager *m); /* wakes_turn() */
+        uint64_t looked_at;           /* by the last of those; 0: not yet, not all clients are there */
+        bool busy;                    /* verdicts are being made */
+        sd_event_source *timer;       /* ticks while `flooded` is not empty */
+        User *flooded;                /* list */
         unsigned n_flooded;
 } Wakes;
 
@@ -179,13 +181,14 @@ struct Manager {
         Follow *follow;        /* follow.h; while there are clients */
 
         Device *pending;                      /* list: to be dispatched by arbiter_flush() */
+        bool turn_due;                        /* turn.h */
         const struct PrivilegeOps *privilege; /* ladder.h; NULL: nobody has it to offer */
         Privileged *privileged;               /* privileged.h; NULL: cannot be */
         Client *holding;                      /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
         Quick quick;
         Keep keep;
-        Client *condemned;  /* list: crowd_flush() disconnects them */
+        Client *condemned;  /* list: manager_turn() disconnects them */
         Client *to_be_told; /* list: ladder_flush() notifies them */
         Queue *ordered;     /* list: not seen to have obeyed yet */
         Queue *untold;      /* list: tell.h */
@@ -197,7 +200,7 @@ struct Manager {
         void (*client_hook)(Client *c, ClientEvent event, void *userdata);
         void *client_hook_userdata;
 
-        bool devices_left; /* by their last queues: devices_trim() looks */
+        bool devices_left; /* by their last queues: manager_turn() looks */
 
         struct Gone *gone;    /* uthash, by path; gone.h */
         struct Halts *halts;  /* halt.h; once there was a client */
@@ -251,6 +254,10 @@ void manager_reserve_ids(Manager *m);
 
 /* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
 int manager_turn(Manager *m, uint64_t timeout_ns);
+
+/* The end of a turn, which manager_turn() comes to: verdicts that are due, clients to be disconnected, devices to be
+ * forgotten. */
+void manager_end_turn(Manager *m);
 
 /* Runs until sd_event_exit(). */
 int manager_loop(Manager *m);

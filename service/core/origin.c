@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
 #include "common/conf-parser.h"
@@ -18,8 +17,8 @@
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/settings/config.h"
+#include "turn.h"
 #include "user.h"
-#include "wakes.h"
 
 #define SECTION "X-XSched"
 
@@ -281,7 +280,6 @@ static void origin_changed(Origin *o) {
         HASH_ITER(hh, m->groups, g, tmp)
                 if (is_below(g->origin, o))
                         group_settings_changed(g);
-        arbiter_flush(m);
 }
 
 /* The nearest unit: processes may have moved into cgroups below it. */
@@ -310,7 +308,6 @@ static void forget_wishes(const Origin *o) {
                         if (client_forget_wish(c, &o->environment))
                                 client_settings_changed(c);
         }
-        arbiter_flush(o->manager);
 }
 
 static void on_facts(const UnitFacts *facts, void *userdata) {
@@ -434,7 +431,7 @@ static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **r
         (void) watch_attrs(o);
         (void) read_attrs(o);
         origin_ask(o);
-        wakes_look(m); /* there is one for each level of a path */
+        turn_look(m); /* there is one for each level of a path */
         *ret = TAKE_PTR(o);
         return 0;
 }

@@ -15,7 +15,6 @@
 #include "service/settings/config.h"
 #include "tail.h"
 #include "user.h"
-#include "wakes.h"
 #include "walk.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
@@ -421,7 +420,7 @@ static int queue_link(Queue *q, unsigned limit) {
         if (r < 0)
                 return r;
 
-        wakes_look(m);
+        turn_look(m);
         observers_queue_added(q);
         return 0;
 }

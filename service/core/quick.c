@@ -125,7 +125,6 @@ void quick_look(Device *d) {
 void quick_turn(Manager *m) {
         m->quick.timer_at = NSEC_INFINITY;
         look_at_all(m, now_ns());
-        m->quick.ops->flush(m);
         arm(m);
 }
 

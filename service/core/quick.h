@@ -61,7 +61,6 @@ typedef struct QuickQueue {
 typedef struct QuickOps {
         void (*look)(Queue *q);
         void (*sync_watch)(Queue *q);
-        void (*flush)(Manager *m);
 } QuickOps;
 
 int quick_init(Manager *m, const QuickOps *ops);

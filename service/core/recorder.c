@@ -5,7 +5,7 @@
  */
 
 #include "recorder.h"
-#include "arbiter.h"
+#include "client.h"
 
 /* A step: entities, and time beyond which no further one is begun. Edges wait for its end. */
 #define STEP_OBJECTS 8U

@@ -6,8 +6,8 @@
 
 #include <utlist.h>
 
-#include "arbiter.h"
 #include "share.h"
+#include "turn.h"
 
 static Share *share_find(const Group *g, const Device *d) {
         Share *s;
@@ -120,7 +120,7 @@ void shares_configure(Group *g) {
                 s->device->ops->node_configure(s->node, &settings, now_ns());
                 if (s->limited != share_is_limited(s))
                         shares_note_limits(s->device);
-                arbiter_touch(s->device);
+                device_touch(s->device);
         }
 }
 

@@ -9,13 +9,13 @@
 
 #include "client.h"
 #include "observer.h"
-#include "wakes.h"
+#include "turn.h"
 
 static void client_sync(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i]) {
                         queue_sync(c->slots[i]);
-                        wakes_look(c->manager);
+                        turn_look(c->manager);
                 }
 }
 

@@ -13,6 +13,7 @@
 #include "edges.h"
 #include "ladder.h"
 #include "tail.h"
+#include "turn.h"
 #include "user.h"
 
 /* Between two looks at what a driver was told, at first; then twice that. */
@@ -24,8 +25,8 @@ static void entity_tails_end(Entity *e, uint64_t at) {
                 return;
         e->tail_awaited = false;
         e->device->ops->entity_drained(e->policy, at);
-        arbiter_note_cause(e->device, at);
-        arbiter_touch(e->device);
+        device_note_cause(e->device, at);
+        device_touch(e->device);
         entity_tails_ended(e);
 }
 
@@ -36,7 +37,7 @@ void tails_of_stopped(Entity *e, uint64_t at) {
         d->ops->entity_tail(e->policy, at);
         e->tail_until = now_ns() + POLICY_TAIL_MAX;
         d->review_at = MIN(d->review_at, e->tail_until);
-        arbiter_touch(d);
+        device_touch(d);
 }
 
 static void entity_begin_tail(Entity *e, uint64_t now) {
@@ -157,7 +158,7 @@ static void remnant_end(Remnant *r, uint64_t now) {
         DL_DELETE(e->remnants, r);
         user_give(d->manager, r->user, USER_QUEUES);
         remnant_done(r);
-        arbiter_touch(d);
+        device_touch(d);
         entity_end_tail(e, now);
         if (entity_gc(e))
                 return;
@@ -179,10 +180,7 @@ void remnants_expire(Entity *e, uint64_t now) {
 }
 
 static int on_end(Remnant *r) {
-        Manager *m = r->entity->device->manager;
-
         remnant_end(r, now_ns());
-        arbiter_flush(m);
         return 0;
 }
 

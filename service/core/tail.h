@@ -29,7 +29,7 @@
  * One that never says so is charged until the policy's bound.
  */
 
-#include "arbiter.h"
+#include "client.h"
 
 /* The queue's word says hold, or run, from now on. */
 void tail_begin(Queue *q);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "arbiter.h"
+#include "client.h"
 #include "gang.h"
 #include "share.h"
 #include "waits.h"

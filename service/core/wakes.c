@@ -31,9 +31,6 @@
 
 #define WAKES_EVENTS_MAX 64
 
-/* Between two looks in the middle of something, at least. */
-#define WAKES_APART_NS (10 * NSEC_PER_USEC)
-
 static int control(Client *c, int operation, uint32_t events) {
         struct epoll_event e = {.events = events, .data.u64 = c->id};
 
@@ -140,7 +137,6 @@ static int on_tick(sd_event_source *s, uint64_t usec, void *userdata) {
         }
         if (m->wakes.flooded)
                 tick_arm(m, now);
-        arbiter_flush(m);
         return 0;
 }
 
@@ -174,16 +170,10 @@ unsigned wakes_turn(Manager *m) {
         return (unsigned) n;
 }
 
-void wakes_look(Manager *m) {
-        if (m->wakes.busy || m->stopping || m->wakes.looked_at == 0 ||
-                        now_ns() - m->wakes.looked_at < WAKES_APART_NS)
-                return;
-        (void) wakes_turn(m);
-}
-
 /* --- life --- */
 
 int wakes_init(Manager *m) {
+        m->wakes.hear = wakes_turn;
         m->wakes.epoll = epoll_create1(EPOLL_CLOEXEC);
         if (m->wakes.epoll < 0)
                 return negative_errno();

@@ -13,7 +13,7 @@
  * grows; one that is full, which takes 2^64 honest edges, is a client's own fault.
  *
  * Edges are heard between two events of the loop's, and in between of what takes long, at the places that call
- * wakes_look(): so an edge waits for some 10 µs of what is done for others, and not for all of it.
+ * turn_look(): so an edge waits for some 10 µs of what is done for others, and not for all of it.
  *
  * They have an epoll instance of their own, beside the event loop's and not within it, because to add to an instance
  * that another watches takes a lock of the whole system.
@@ -36,8 +36,3 @@ void wakes_forget(Client *c);
 
 /* Hears what there is to be heard. Returns how many clients woke us. */
 unsigned wakes_turn(Manager *m);
-
-/* In the middle of something that takes long, where all objects are as they should be: makes the verdicts that have
- * become due by edges. Cheap where the last look was a moment ago. It frees no group, client or queue, but may free
- * devices without queues. */
-void wakes_look(Manager *m);

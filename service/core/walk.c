@@ -6,7 +6,7 @@
 
 #include <utlist.h>
 
-#include "arbiter.h"
+#include "client.h"
 #include "hold.h"
 #include "job.h"
 #include "walk.h"

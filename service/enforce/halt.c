@@ -17,7 +17,7 @@
 #include "cgroup/cgroup-attr.h"
 #include "freeze.h"
 #include "halt.h"
-#include "service/core/arbiter.h"
+#include "service/core/client.h"
 #include "service/core/observer.h"
 
 /* A cgroup is told of every 10 ms at most, and events are read so often. */
@@ -124,10 +124,7 @@ static int on_readable(sd_event_source *s, int fd, uint32_t revents, void *userd
 }
 
 static void on_news(BacklogItem *item, void *userdata) {
-        const Halts *h = userdata;
-
         look(container_of(item, HaltCgroup, news));
-        arbiter_flush(h->manager);
 }
 
 void halts_reconsider(Manager *m) {

@@ -10,6 +10,7 @@
 #include "overdue.h"
 #include "privileged.h"
 #include "service/core/ladder.h"
+#include "service/core/turn.h"
 #include "service/settings/config.h"
 
 /* Between two looks, of which the second is due when the time is up. 0: nobody is frozen for a hold. */
@@ -69,7 +70,7 @@ void overdue_reconsider(Group *g) {
                         set_overdue(e, false);
                 } else if (!e->overdue.is && e->overdue.look_at == NSEC_INFINITY) {
                         begin_to_look(e, now_ns());
-                        arbiter_touch(e->device);
+                        device_touch(e->device);
                 }
         }
 }

@@ -13,7 +13,7 @@
  * Everything that is looked at is the client's own word: who lies has the hold that he has.
  */
 
-#include "service/core/arbiter.h"
+#include "service/core/client.h"
 
 /* The entity begins to be held, is so still, or ends to be. Cheap when nothing changed, and where no class freezes. */
 void overdue_set_held(Entity *e, bool held, uint64_t now);

@@ -22,10 +22,10 @@
 #include "privileged.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/core/arbiter.h"
 #include "service/core/ladder.h"
 #include "service/core/observer.h"
 #include "service/core/tail.h"
+#include "service/core/turn.h"
 
 #define RUNTIME_DIR "/run/xschedd"
 #define HOLDER_NAME "xsched-holder"
@@ -151,7 +151,7 @@ static void choose_anew(Client *c) {
                         continue;
                 if (q->entity)
                         ladder_reconsider(q->entity);
-                arbiter_sync_device(q->device);
+                device_sync(q->device);
         }
 }
 
@@ -185,7 +185,6 @@ static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userda
                                         ? NULL
                                         : "what was left held cannot be undone, see the journal");
         choose_all_anew(p->manager);
-        arbiter_flush(p->manager);
         return 0;
 }
 
@@ -302,7 +301,6 @@ static int on_socket(sd_event_source *s, int fd, uint32_t events, void *userdata
                 return 0;
         }
         pc_take_reply(pc, &m);
-        arbiter_flush(pc->manager);
         return 0;
 }
 
@@ -327,7 +325,6 @@ static int on_holder_end(sd_event_source *s, int fd, uint32_t events, void *user
                 pc_set_state(pc, PRIVILEGED_OFF);
                 privileged_touch(pc->client);
         }
-        arbiter_flush(m);
         return 0;
 }
 
@@ -478,6 +475,7 @@ void privileged_touch(Client *c) {
                 return;
         c->privileged_touched = true;
         LL_PREPEND2(p->touched, c, privileged_next);
+        turn_due(c->manager);
 }
 
 void privileged_flush(Manager *m) {

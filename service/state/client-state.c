@@ -14,9 +14,8 @@
 
 #include "client-state.h"
 #include "service/base/log.h"
-#include "service/core/arbiter.h"
 #include "service/core/job.h"
-#include "service/core/wakes.h"
+#include "service/core/turn.h"
 #include "service/settings/json-util.h"
 
 /* --- writing --- */
@@ -123,7 +122,7 @@ static int append_all(Client *c) {
         for (uint32_t i = 0; r >= 0 && i < c->n_slots; i++)
                 if (c->slots[i]) {
                         r = append_queue(c->slots[i]);
-                        wakes_look(c->manager);
+                        turn_look(c->manager);
                 }
         return r;
 }

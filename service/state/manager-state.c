@@ -6,7 +6,7 @@
 
 #include "manager-state.h"
 #include "service/base/log.h"
-#include "service/core/arbiter.h"
+#include "service/core/client.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
 #include "service/core/walk.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "service/bus/answer.h"
-#include "service/core/wakes.h"
+#include "service/core/turn.h"
 #include "tests/lib/unit.h"
 
 #define PART_SIZE (4U << 20) /* a table's */
@@ -26,8 +26,8 @@ static uint64_t cpu_ns(void) {
         return (uint64_t) t.tv_sec * NSEC_PER_SEC + (uint64_t) t.tv_nsec;
 }
 
-void __wrap_wakes_look(Manager *m);
-void __wrap_wakes_look(Manager *m) {
+void __wrap_turn_look(Manager *m);
+void __wrap_turn_look(Manager *m) {
         uint64_t took = cpu_ns() - looks.last;
 
         looks.longest = MAX(looks.longest, took);
@@ -56,7 +56,7 @@ static int print_part(Answer *a, WalkTable table) {
                 if (fputs(line, a->file) < 0)
                         return -ENOMEM;
                 if (n / (16U << 10) != (n + strlen(line)) / (16U << 10))
-                        wakes_look(a->manager);
+                        turn_look(a->manager);
         }
         return (int) PART_SIZE;
 }
@@ -137,7 +137,7 @@ static int on_call(sd_bus_message *message, void *userdata, sd_bus_error *error)
         looks.longest = looks.all = 0;
         looks.last = cpu_ns();
         int r = answer_text(&manager, message, w->ops, NULL);
-        wakes_look(&manager);
+        turn_look(&manager);
         w->done = true;
         return r;
 }

@@ -21,7 +21,7 @@ static void look(Queue *q) {
 
         assert_int_not_equal(d->account.at, NSEC_INFINITY);
         account_turn(d, d->account.at);
-        arbiter_sync_device(d);
+        device_sync(d);
         arbiter_flush(q->manager);
         check(q->manager);
 }
@@ -65,7 +65,7 @@ static void test_exact(void **state) {
         launch(q, 1000000);
         assert_true(q->ready);
         assert_true(sleeps(q));
-        arbiter_touch(q->device);
+        device_touch(q->device);
         arbiter_flush(m);
         assert_int_equal(watch(q), WATCHED);
         finish(q);

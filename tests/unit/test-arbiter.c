@@ -84,7 +84,7 @@ static void test_devices_are_apart(void **state) {
 }
 
 static bool has_settled(Manager *m, Device *d) {
-        arbiter_touch(d);
+        device_touch(d);
         arbiter_flush(m);
         return d->state != DEVICE_CONTENDED;
 }
@@ -375,7 +375,7 @@ static void test_devices_are_bounded(void **state) {
         for (unsigned i = 0; i < 200; i++) {
                 (void) snprintf(name, sizeof(name), "d%u", i);
                 queue_free(queue(&a, name, 0));
-                arbiter_flush(m);
+                manager_end_turn(m);
         }
         assert_in_range(HASH_COUNT(m->devices), 1, DEVICES_IDLE_MAX);
         assert_non_null(device_find(m, "d199"));
@@ -400,7 +400,7 @@ static void test_devices_go_with_their_queues(void **state) {
         assert_int_equal(user_count(m, a.client->peer.uid, USER_DEVICES), 100);
         uid_t uid = a.client->peer.uid;
         leave(&a);
-        arbiter_flush(m);
+        manager_end_turn(m);
         assert_int_equal(HASH_COUNT(m->devices), DEVICES_IDLE_MAX + 1);
         assert_int_equal(user_count(m, uid, USER_DEVICES), DEVICES_IDLE_MAX + 1);
         assert_non_null(device_find(m, "d0")); /* it has settings */

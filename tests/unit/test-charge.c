@@ -189,7 +189,7 @@ static void test_frozen(void **state) {
         check_tail_of_stopped(&p);
         assert_in_range(p.q->entity->tail_until, now_ns(), now_ns() + POLICY_TAIL_MAX);
         p.q->entity->tail_until = p.q->device->review_at = now_ns();
-        arbiter_touch(p.q->device);
+        device_touch(p.q->device);
         arbiter_flush(p.m);
         check_tail_over(&p);
         freeze(&p, false);
@@ -371,7 +371,7 @@ static void until_let_go(Queue *q) {
 
         while (held(q) && now_ns() < end) {
                 own_clock_pass(NSEC_PER_USEC);
-                arbiter_touch(q->device);
+                device_touch(q->device);
                 arbiter_flush(q->manager);
         }
         assert_true(!held(q) && q->given_ns > 0);
@@ -495,7 +495,7 @@ static void test_max_of_the_restarted(void **state) {
                 begin(q);
                 if (!held(q)) {
                         until_passed(q, NSEC_PER_MSEC);
-                        arbiter_touch(q->device);
+                        device_touch(q->device);
                         arbiter_flush(m);
                 }
                 if (held(q))

@@ -48,7 +48,7 @@ static void turn(Manager *m) {
         Device *d, *tmp;
 
         HASH_ITER(hh, m->devices, d, tmp)
-                arbiter_touch(d);
+                device_touch(d);
         arbiter_flush(m);
 }
 

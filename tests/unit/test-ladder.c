@@ -96,7 +96,7 @@ static void set_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
 }
 
 static void turn(Two *t) {
-        arbiter_touch(t->d);
+        device_touch(t->d);
         arbiter_flush(t->m);
 }
 

@@ -68,7 +68,7 @@ static bool is_overdue(const Two *t) {
 static void let_go(Two *t) {
         finish(t->h);
         while (held(t->l)) {
-                arbiter_touch(t->l->device);
+                device_touch(t->l->device);
                 arbiter_flush(t->m);
         }
 }
@@ -205,7 +205,7 @@ static void test_timer(void **state) {
                 assert_true(t.l->device->timer_at <= at);
                 while (now_ns() < at)
                         ;
-                arbiter_touch(t.l->device);
+                device_touch(t.l->device);
                 arbiter_flush(t.m);
         }
         assert_true(is_overdue(&t));

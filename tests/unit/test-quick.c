@@ -104,6 +104,7 @@ static void time_to_look(Manager *m) {
         assert_int_equal(sd_event_source_get_time(m->quick.timer, &usec), 0);
         assert_int_equal(usec, DIV_ROUND_UP(m->quick.timer_at, NSEC_PER_USEC));
         quick_turn(m);
+        arbiter_flush(m);
         check(m);
 }
 

@@ -66,7 +66,7 @@ static void ready_to_run(void **state) {
         assert_int_equal(count(all), 1);
         uint64_t before = now_ns();
         finish(h);
-        assert_true(poll_until((arbiter_touch(l->device), arbiter_flush(m), !held(l))));
+        assert_true(poll_until((device_touch(l->device), arbiter_flush(m), !held(l))));
         assert_int_equal(count(all), 2);
         assert_true(all->sum_ns >= before - since);
         assert_true(all->sum_ns <= now_ns() - since);
@@ -80,7 +80,7 @@ static void ready_to_run(void **state) {
         assert_true(held(l));
         assert_int_equal(count(all), 3);
         finish(h);
-        assert_true(poll_until((arbiter_touch(l->device), arbiter_flush(m), !held(l))));
+        assert_true(poll_until((device_touch(l->device), arbiter_flush(m), !held(l))));
         assert_int_equal(count(all), 4);
         assert_true(all->sum_ns - sum <= now_ns() - lost);
 
@@ -114,7 +114,7 @@ static void stamps_that_lie(void **state) {
                 begin(l);
                 assert_true(held(l));
                 finish(h);
-                assert_true(poll_until((arbiter_touch(l->device), arbiter_flush(m), !held(l))));
+                assert_true(poll_until((device_touch(l->device), arbiter_flush(m), !held(l))));
                 finish(l);
                 begin(h);
         }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Turns
+ */
+
+#include <utlist.h>
+
+#include "turn.h"
+
+/* Between two looks in the middle of something, at least. */
+#define TURN_APART_NS (10 * NSEC_PER_USEC)
+
+void device_touch(Device *d) {
+        if (d->pending)
+                return;
+        d->pending = true;
+        LL_PREPEND2(d->manager->pending, d, pending_next);
+        turn_due(d->manager);
+}
+
+void device_sync(Device *d) {
+        d->sync = true;
+        device_touch(d);
+}
+
+void device_note_cause(Device *d, uint64_t at) {
+        d->cause_at = MIN(d->cause_at, at);
+}
+
+void entity_words_changed(Entity *e) {
+        if (e->changed)
+                return;
+        e->changed = true;
+        LL_PREPEND2(e->device->changed, e, changed_next);
+}
+
+void turn_look(Manager *m) {
+        const Wakes *w = &m->wakes;
+
+        if (!w->hear || w->busy || m->stopping || w->looked_at == 0 ||
+                        now_ns() - w->looked_at < TURN_APART_NS)
+                return;
+        (void) w->hear(m);
+}
