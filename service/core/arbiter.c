@@ -17,7 +17,6 @@
 #include "nice.h"
 #include "observer.h"
 #include "quick.h"
-#include "recorder.h"
 #include "tail.h"
 
 /* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
@@ -516,7 +515,6 @@ static void flush(Manager *m) {
         observers_turn_ended(m);
         decision_end(m);
         tell_preempted(m);
-        recorder_touch(m);
 }
 
 void arbiter_flush(Manager *m) {

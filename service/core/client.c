@@ -21,110 +21,19 @@
 #include "ladder.h"
 #include "observer.h"
 #include "party.h"
+#include "remnant.h"
 #include "service/base/closer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/settings/config.h"
-#include "tail.h"
 #include "turn.h"
 #include "user.h"
 #include "wakes.h"
 #include "walk.h"
 
-Client *client_find(Manager *m, uint64_t id) {
-        Client *c;
-
-        HASH_FIND(hh, m->clients, &id, sizeof(id), c);
-        return c;
-}
-
-Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time) {
-        Client *c, *tmp, *found = NULL;
-
-        HASH_ITER(hh, m->clients, c, tmp) {
-                if (c->peer.pid != pid || (start_time != 0 && c->peer.start_time != start_time))
-                        continue;
-                if (!found || c->id > found->id)
-                        found = c;
-        }
-        return found;
-}
-
-/* --- settings --- */
-
-size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]) {
-        size_t n = 0;
-
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
-        return n + group_layers(c->group, layers + n);
-}
-
-size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
-        size_t n = group_lowering_layers(c->group, layers);
-
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold_lowers};
-        if (!settings_is_empty(&c->advised))
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
-        if (!settings_is_empty(&c->bound))
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->bound_detail, &c->bound};
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, NULL, &c->lowering};
-        return n;
-}
-
-bool client_lower(const Client *c, SettingsResolved *r) {
-        SettingsLayer layers[CLIENT_LOWERING_MAX];
-
-        size_t n = client_lowering_layers(c, layers), of_group = group_lower(c->group, r);
-        return settings_lower_by_layers(
-                        r, layers + of_group, n - of_group, manager_lookup_class, c->manager);
-}
-
-bool client_forget_wish(Client *c, const Settings *environment) {
-        return settings_forget_equal(&c->wish, environment);
-}
-
 void client_wish(Client *c, const Settings *s) {
         settings_merge(&c->wish, s);
         (void) client_forget_wish(c, origin_environment(c->group->origin));
-}
-
-static void client_resolve(Client *c) {
-        SettingsLayer layers[CLIENT_LAYERS_MAX];
-
-        client_match(c);
-
-        size_t n = client_layers(c, layers);
-        settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
-        bool lowered = client_lower(c, &c->resolved);
-        c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
-}
-
-void client_own_settings_changed(Client *c) {
-        client_resolve(c);
-        observers_client_changed(c, CLIENT_SETTINGS);
-}
-
-void client_settings_changed(Client *c) {
-        client_own_settings_changed(c);
-        for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i]) {
-                        (void) queue_settings_changed(c->slots[i]);
-                        turn_look(c->manager);
-                }
-}
-
-/* --- what it tells us --- */
-
-void client_notify(Client *c) {
-        static const char look = 'l';
-        Crowd t;
-
-        if (!crowd_begin(&t, c))
-                return;
-        (void) send(c->lifeline, &look, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-        crowd_end(&t);
 }
 
 static void client_gone(Client *c, const char *why) {
@@ -512,24 +421,6 @@ int client_moved(Client *c) {
 }
 
 /* --- for showing --- */
-
-void client_counters(const Client *c, ClientCounters *ret) {
-        *ret = c->past;
-        for (uint32_t i = 0; i < c->n_slots; i++) {
-                if (!c->slots[i])
-                        continue;
-                ClientCounters one;
-                queue_counters(c->slots[i], &one);
-                client_counters_add(ret, &one);
-        }
-}
-
-void client_counters_add(ClientCounters *sum, const ClientCounters *add) {
-        sum->submitted += add->submitted;
-        sum->completed += add->completed;
-        sum->held_ns += add->held_ns;
-        sum->lease_expired += add->lease_expired;
-}
 
 QueueState client_state(const Client *c) {
         QueueState worst = c->suspended || client_suspended_by(c) ? QUEUE_SUSPENDED : QUEUE_IDLE;

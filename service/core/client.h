@@ -38,6 +38,7 @@ typedef struct ClientCounters {
         uint64_t submitted, completed, held_ns, lease_expired;
 } ClientCounters;
 
+/* counters.c */
 void client_counters_add(ClientCounters *sum, const ClientCounters *add);
 
 struct Client {
@@ -128,17 +129,21 @@ void client_fds_done(ClientFds *f);
 int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, ClientFds *ret_fds);
 Client *client_free(Client *c);
 
+/* numbers.c */
 Client *client_find(Manager *m, uint64_t id);
 
 /* The newest client of a process. `start_time` 0: any. */
 Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
 
-/* "look": watch flags or levels changed. Never waits; a client that does not read loses it. */
+/* crowd.c: "look": watch flags or levels changed. Never waits; a client that does not read loses it. */
 void client_notify(Client *c);
 
-/* Resolves its settings and those of its queues. A client is an entity of its own when it has an override, or when it
- * asked for less than its group has. */
+/* resolve.c: resolves its settings and those of its queues. A client is an entity of its own when it has an override,
+ * or when it asked for less than its group has. */
 void client_settings_changed(Client *c);
+
+/* Only resolves its own, for a client that is being made. */
+void client_resolve(Client *c);
 
 /* Of these the client's own part: its queues follow (spread.h). */
 void client_own_settings_changed(Client *c);
@@ -150,15 +155,15 @@ void client_match(Client *c);
  * former's. In a job of root's it stays in the job's group. */
 int client_moved(Client *c);
 
-/* suspension.c: the group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is
+/* suspended.c: the group by which it is suspended: its own, or one above; of a job's, the cgroup's that the process is
  * in, too. NULL: by none. */
 const Group *client_suspended_by(const Client *c);
 
-/* After its group, or one above, was suspended or resumed. */
+/* suspension.c: after its group, or one above, was suspended or resumed. */
 void client_suspension_changed(Client *c);
 void client_set_suspended(Client *c, bool suspended);
 
-/* The layers that decide, strongest first. */
+/* layers.c: the layers that decide, strongest first. */
 #define CLIENT_LAYERS_MAX (2U + GROUP_LAYERS_MAX)
 size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
 #define QUEUE_LAYERS_MAX (1U + CLIENT_LAYERS_MAX) /* its own override */
@@ -171,13 +176,15 @@ bool client_lower(const Client *c, SettingsResolved *r);
 
 /* What its environment says is no wish of its own where its unit's Environment= says the same. Returns whether it had
  * such wishes. */
-bool client_forget_wish(Client *c, const Settings *environment);
+static inline bool client_forget_wish(Client *c, const Settings *environment) {
+        return settings_forget_equal(&c->wish, environment);
+}
 
 /* Takes what the process wishes beside what it wished before, by a hint; its library sends its environment like this,
  * too. Its settings follow. */
 void client_wish(Client *c, const Settings *s);
 
-/* Over all its queues, those that are gone, too. */
+/* counters.c: over all its queues, those that are gone, too. */
 void client_counters(const Client *c, ClientCounters *ret);
 
 /* "idle", "running", "held" or "suspended": the worst of its queues. */

@@ -4,6 +4,7 @@
  * Crowds
  */
 
+#include <sys/socket.h>
 #include <time.h>
 #include <utlist.h>
 
@@ -86,4 +87,14 @@ void crowd_forget(Client *c) {
                 return;
         c->condemned = false;
         LL_DELETE2(c->manager->condemned, c, condemned_next);
+}
+
+void client_notify(Client *c) {
+        static const char look = 'l';
+        Crowd t;
+
+        if (!crowd_begin(&t, c))
+                return;
+        (void) send(c->lifeline, &look, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        crowd_end(&t);
 }

@@ -13,7 +13,6 @@
 #include "device.h"
 #include "ladder.h"
 #include "observer.h"
-#include "recorder.h"
 #include "share.h"
 #include "tally.h"
 #include "user.h"
@@ -50,7 +49,6 @@ Device *device_free(Device *d) {
         Manager *m = d->manager;
         if (d->hh.tbl) {
                 observers_device_removed(d);
-                recorder_device_gone(d);
                 walks_forget(m, WALK_DEVICES, d);
                 HASH_DEL(m->devices, d);
         }
@@ -325,16 +323,6 @@ static void device_regroup(Device *d) {
                                 queues[n++] = q;
         for (size_t i = 0; i < n; i++)
                 (void) queue_settings_changed(queues[i]);
-}
-
-bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
-        const PolicyCallbacks callbacks = {.grant = arbiter_grant};
-        Policy *p;
-
-        if (ops->new (config, &callbacks, &p) < 0)
-                return false;
-        ops->free(p);
-        return true;
 }
 
 static bool config_equal(const PolicyConfig *a, const PolicyConfig *b) {

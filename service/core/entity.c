@@ -4,36 +4,16 @@
  * Entities
  */
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <utlist.h>
 
 #include "entity.h"
-#include "group-totals.h"
 #include "ladder.h"
 #include "nice.h"
-#include "party.h"
-#include "recorder.h"
+#include "observer.h"
 #include "share.h"
 #include "tail.h"
 #include "tally.h"
 #include "turn.h"
-#include "user.h"
-
-static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
-                [ENTITY_GROUP] = "group",
-                [ENTITY_CLIENT] = "client",
-                [ENTITY_QUEUE] = "queue",
-};
-DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
-
-void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
-        sum->run_ns += add->run_ns;
-        sum->kept_ns += add->kept_ns;
-        sum->wait_ns += add->wait_ns;
-        sum->drain_wait_ns += add->drain_wait_ns;
-        sum->n_preempted += add->n_preempted;
-}
 
 int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
                 Entity **ret) {
@@ -90,23 +70,6 @@ void entities_note_limits(Device *d) {
         DL_FOREACH2(d->entities, e, device_next)
                 entity_note_limit(e);
         device_sync(d);
-}
-
-PolicyParty entity_party(const Entity *e) {
-        const Group *g = e->group;
-
-        return party_make(g->origin ? g->origin->path : g->name, g->owner,
-                        e->client ? e->client->user->uid : g->owner);
-}
-
-PolicySettings entity_settings(const Entity *e) {
-        PolicySettings s = e->settings;
-        uint64_t weight = (uint64_t) s.weight * POLICY_WEIGHT_DEFAULT / e->group->resolved.policy.weight;
-
-        s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
-        s.party = entity_party(e);
-        s.cpu_priority = e->client ? e->client->cpu_priority : 0;
-        return s;
 }
 
 static void entity_note_active(Entity *e) {
@@ -189,7 +152,7 @@ Entity *entity_free(Entity *e) {
         e->group->gone_source = source;
         e->group->service_wait_ns += e->service_wait_ns;
         tally_leave(e);
-        recorder_entity_gone(e);
+        observers_entity_removed(e);
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
         d->n_entities--;
@@ -322,34 +285,6 @@ void entity_party_changed(Entity *e) {
         device_touch(e->device);
 }
 
-static void counted_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
-        *ret = e->usage;
-        if (e->policy) {
-                PolicyUsage u;
-                e->device->ops->entity_usage(e->policy, now, &u);
-                usage_add(ret, &u);
-        }
-        ret->run_ns = ns_sub(ret->run_ns, e->handover_ns);
-}
-
-uint64_t entity_counted(const Entity *e, uint64_t now) {
-        PolicyUsage u;
-
-        counted_usage(e, now, &u);
-        return u.run_ns;
-}
-
-void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret) {
-        counted_usage(e, now, ret);
-
-        uint64_t counted_ns = ret->run_ns;
-        ret->run_ns = estimate_tell(&e->estimate, now, counted_ns);
-        /* What was told as run time stays that. */
-        ret->kept_ns += ns_sub(e->handover_ns, estimate_ahead(&e->estimate, now, counted_ns));
-        ret->kept_ns = e->told_kept_ns = MAX(e->told_kept_ns, ret->kept_ns);
-        entity_save_totals(e, ret);
-}
-
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c) {
         Entity *e;
 
@@ -357,14 +292,4 @@ Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c)
                 if (e->device == d && e->kind == kind && e->client == c)
                         return e;
         return NULL;
-}
-
-const char *entity_name(const Entity *e, char *buf, size_t size) {
-        if (e->kind == ENTITY_CLIENT && e->client)
-                (void) snprintf(buf, size, "client %" PRIu64, e->client->id);
-        else if (e->kind == ENTITY_QUEUE && e->queues)
-                (void) snprintf(buf, size, "queue %" PRIu64, e->queues->id);
-        else
-                (void) snprintf(buf, size, "%s", e->group->name);
-        return buf;
 }

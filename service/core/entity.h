@@ -108,8 +108,8 @@ void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* What the policy is told: the weight counts among those of its group, where what stands for the group as a whole has
- * the usual one. */
+/* entity-facts.c: what the policy is told: the weight counts among those of its group, where what stands for the group
+ * as a whole has the usual one. */
 PolicySettings entity_settings(const Entity *e);
 
 /* Whose it is; and that has changed. */
@@ -129,7 +129,7 @@ void entity_tails_ended(Entity *e);
 /* Frees it when nothing is left of it. Returns NULL then, else e. */
 Entity *entity_gc(Entity *e);
 
-/* Run time by what was watched, since the entity was made. */
+/* usage.c: run time by what was watched, since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);
 
 /* Everything since the entity was made, to be told: it never goes back, nor does the next service. */

@@ -20,7 +20,7 @@ typedef struct Gone Gone;
 /* The group was suspended, or given settings: notes which cgroup that was for. */
 void gone_note(Group *g);
 
-/* The directory of the origin was removed. */
+/* gone-watch.c: the directory of the origin was removed. */
 void gone_cgroup(Origin *o);
 
 /* Something was stored for this name, or forgotten: its cgroup is watched while there is something. */

@@ -13,7 +13,6 @@
 #include "gone.h"
 #include "group-totals.h"
 #include "job.h"
-#include "named.h"
 #include "observer.h"
 #include "service/base/auth.h"
 #include "service/settings/config.h"
@@ -41,65 +40,6 @@ static Group *group_done(Group *g) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Group *, group_done);
 
-/* A slice: what a class says of who is in no other, or by [Match], is said of processes, and not of all of them
- * together. Processes that are in jobs are the cgroup's still: nobody takes its limits off by making jobs of all that
- * is there. */
-static bool group_is_inner(const Group *g) {
-        return g->n_clients == 0 && g->n_children > g->n_jobs;
-}
-
-/* A cgroup that a service or scope has made below itself, and whose class is the one that fits this unit. */
-static bool group_has_class_of_unit(const Group *g) {
-        size_t n = cgroup_path_trusted(g->name);
-
-        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
-                return false;
-        for (const Group *above = g->parent; above; above = above->parent)
-                if (strlen(above->name) == n)
-                        return !settings_is_empty(&above->match) &&
-                                        settings_is_equal(&above->match, &g->match);
-        return false;
-}
-
-/* What [Match] can fit: what has processes, and a service or scope that has them all in cgroups below. */
-static bool group_can_match(const Group *g) {
-        if (!g->origin || !g->manager->config->classes.any_match)
-                return false;
-        return !group_is_inner(g) || (g->origin->unit && !endswith(g->origin->unit, ".slice"));
-}
-
-size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
-        size_t n = 0;
-
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->effective};
-        if (g->job && !g->job->lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
-        if (g->origin) {
-                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
-                                .is_of_unit = group_has_class_of_unit(g)};
-                n += origin_layers(g->origin, g->kind == GROUP_JOB,
-                                settings_is_empty(&g->match) ? NULL : &match, layers + n);
-        }
-        if (!group_is_inner(g))
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
-        return n;
-}
-
-/* --- whose it is, and what [Match] says of that --- */
-
-uid_t group_owner(const Group *g) {
-        const Client *c;
-
-        if (g->job && g->kind == GROUP_JOB)
-                return g->job->uid;
-        if (!g->clients)
-                return AUTH_NO_OWNER;
-        DL_FOREACH2(g->clients, c, group_next)
-                if (c->peer.uid != g->clients->peer.uid)
-                        return AUTH_NO_OWNER;
-        return g->clients->peer.uid;
-}
-
 void group_set_owner(Group *g, uint64_t owner) {
         Entity *e;
 
@@ -108,63 +48,6 @@ void group_set_owner(Group *g, uint64_t owner) {
         g->owner = owner;
         DL_FOREACH2(g->entities, e, group_next)
                 entity_party_changed(e);
-}
-
-/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are
- * nested. */
-static bool group_tree_is_of(const Group *g, uid_t *uid) {
-        const Group *below;
-        const Client *c;
-
-        DL_FOREACH2(g->clients, c, group_next) {
-                if (*uid == AUTH_NO_OWNER)
-                        *uid = c->peer.uid;
-                if (c->peer.uid != *uid)
-                        return false;
-        }
-        DL_FOREACH2(g->children, below, children_next)
-                if (!group_tree_is_of(below, uid))
-                        return false;
-        return true;
-}
-
-uid_t group_tree_owner(const Group *g) {
-        uid_t uid = AUTH_NO_OWNER;
-
-        if (g->job && g->kind == GROUP_JOB)
-                return g->job->uid;
-        return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
-}
-
-/* Whether it has become another class. */
-static bool group_match(Group *g) {
-        const Settings former = g->match;
-        const Class *c = NULL;
-        MatchFacts facts;
-
-        if (group_can_match(g)) {
-                match_facts_trusted(g->origin->path, named_by_root(g->origin),
-                                group_is_inner(g) ? group_tree_owner(g) : group_owner(g), &facts);
-                c = classes_match(&g->manager->config->classes, &facts, NULL);
-        }
-        g->match = SETTINGS_NULL;
-        free(g->match_detail);
-        g->match_detail = NULL;
-        if (c) {
-                (void) settings_set_class(&g->match, c->name);
-                (void) match_explain(&c->match, &facts, &g->match_detail);
-        }
-        return !settings_is_equal(&former, &g->match);
-}
-
-/* Nobody lowers what others have a part in. Whether that is another answer than before. */
-static bool group_note_lowering(Group *g) {
-        bool counts = !settings_is_empty(&g->lowering) && group_tree_owner(g) == g->lowering_uid;
-
-        if (counts == g->lowering_counts)
-                return false;
-        g->lowering_counts = counts;
-        return true;
 }
 
 void group_members_changed(Group *g) {
@@ -189,87 +72,6 @@ void group_lowering_of(Group *g, uid_t uid) {
         if (uid != g->lowering_uid)
                 g->lowering = SETTINGS_NULL;
         g->lowering_uid = uid;
-}
-
-size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]) {
-        size_t n = origin_lowering_layers(g->origin, g->kind == GROUP_JOB, layers);
-
-        if (g->job && g->job->lowers)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
-        if (g->lowering_counts)
-                layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, g->name, &g->lowering};
-        return n;
-}
-
-size_t group_lower(const Group *g, SettingsResolved *r) {
-        SettingsLayer layers[GROUP_LOWERING_MAX];
-
-        size_t n = group_lowering_layers(g, layers);
-        (void) settings_lower_by_layers(r, layers, n, manager_lookup_class, g->manager);
-        return n;
-}
-
-const char *group_stored_name(const Group *g) {
-        if (g->kind == GROUP_JOB)
-                return NULL;
-        return g->origin ? g->origin->unit ?: g->origin->path : g->name;
-}
-
-static void group_resolve(Group *g) {
-        SettingsLayer layers[GROUP_LAYERS_MAX];
-
-        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
-        g->effective = stored ? *stored : SETTINGS_NULL;
-        settings_merge(&g->effective, &g->override);
-        (void) group_match(g);
-        size_t n = group_layers(g, layers);
-        settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
-        /* A guarantee by class is the cgroup's, which has it once. */
-        SettingsSource min = g->resolved.from[SETTINGS_MIN];
-        if (g->kind == GROUP_JOB && (min == SETTINGS_FROM_CLASS || min == SETTINGS_FROM_DEFAULT))
-                g->resolved.policy.min = 0;
-        (void) group_lower(g, &g->resolved);
-}
-
-void group_own_settings_changed(Group *g) {
-        Entity *e;
-
-        (void) group_note_lowering(g);
-        group_resolve(g);
-        shares_configure(g);
-        DL_FOREACH2(g->entities, e, group_next)
-                if (e->kind == ENTITY_GROUP)
-                        entity_configure(e, &g->resolved.policy);
-                else
-                        device_touch(e->device); /* Accounting= */
-        observers_group_changed(g, GROUP_SETTINGS);
-}
-
-void group_settings_settled(Group *g) {
-        observers_group_changed(g, GROUP_SETTLED);
-}
-
-void group_settings_changed(Group *g) {
-        Client *c;
-
-        group_own_settings_changed(g);
-        DL_FOREACH2(g->clients, c, group_next)
-                client_settings_changed(c);
-        group_settings_settled(g);
-}
-
-bool group_inherits_from(const Group *g, const char *name) {
-        return g->origin &&
-                        (origin_inherits_from(g->origin, name) ||
-                                        (g->kind == GROUP_JOB && origin_is(g->origin, name)));
-}
-
-void groups_below_changed(Manager *m, const char *name) {
-        Group *g, *tmp;
-
-        HASH_ITER(hh, m->groups, g, tmp)
-                if (group_inherits_from(g, name))
-                        group_settings_changed(g);
 }
 
 /* `cgroup`: where its settings begin, when there is one. */
@@ -492,17 +294,6 @@ void group_left(Group *g) {
         }
 }
 
-uint64_t group_gpu_time(const Group *g, uint64_t now) {
-        const Group *below;
-        PolicyUsage u;
-
-        group_usage(g, now, &u);
-        uint64_t ns = u.run_ns + g->gone_run_ns;
-        DL_FOREACH2(g->children, below, children_next)
-                ns += group_gpu_time(below, now) - below->told_run_ns;
-        return ns;
-}
-
 static bool group_is_lasting(const Group *g) {
         const char *unit = g->origin ? g->origin->unit : NULL;
 
@@ -526,62 +317,4 @@ void groups_gc(Manager *m) {
 
         HASH_ITER(hh, m->groups, g, tmp)
                 (void) group_gc(g);
-}
-
-/* --- suspended --- */
-
-/* Asked for each verdict: mostly nobody is. */
-const Group *group_suspended_by(const Group *g) {
-        if (g->manager->n_suspended == 0)
-                return NULL;
-        while (g && !g->suspended)
-                g = g->parent;
-        return g;
-}
-
-/* As deep as the tree. */
-static void suspension_changed(Group *g) {
-        Group *below;
-        Client *c;
-
-        DL_FOREACH2(g->clients, c, group_next)
-                client_suspension_changed(c);
-        observers_group_changed(g, GROUP_SUSPENSION);
-        DL_FOREACH2(g->children, below, children_next)
-                suspension_changed(below);
-}
-
-void group_set_suspended(Group *g, bool suspended) {
-        Client *c, *tmp;
-
-        if (g->suspended == suspended)
-                return;
-        g->suspended = suspended;
-        g->manager->n_suspended += suspended ? 1U : -1U;
-        if (suspended)
-                gone_note(g);
-        suspension_changed(g);
-        HASH_ITER(hh, g->manager->clients, c, tmp)
-                if (c->group->kind == GROUP_JOB)
-                        client_suspension_changed(c); /* its process may be below */
-}
-
-void group_usage(const Group *g, uint64_t now, PolicyUsage *ret) {
-        Entity *e;
-
-        *ret = g->usage;
-        DL_FOREACH2(g->entities, e, group_next) {
-                PolicyUsage u;
-                entity_usage(e, now, &u);
-                usage_add(ret, &u);
-        }
-}
-
-uint64_t group_service_wait(const Group *g) {
-        uint64_t ns = g->service_wait_ns;
-        const Entity *e;
-
-        DL_FOREACH2(g->entities, e, group_next)
-                ns += e->service_wait_ns;
-        return ns;
 }

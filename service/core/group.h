@@ -92,8 +92,12 @@ Group *group_gc(Group *g);
 /* All of those, after a restart: not every client came back. */
 void groups_gc(Manager *m);
 
-/* After a change of anything that its settings come from: resolves them, and those of its clients and queues. */
+/* resolve.c: after a change of anything that its settings come from. Resolves them, and those of its clients and
+ * queues. */
 void group_settings_changed(Group *g);
+
+/* Only resolves them, for a group that is being made. */
+void group_resolve(Group *g);
 
 /* Of these what comes before its clients are looked at, which follow (spread.h), and what comes after. */
 void group_own_settings_changed(Group *g);
@@ -107,6 +111,10 @@ void group_set_owner(Group *g, uint64_t owner);
 
 /* The same for what is above, too: who lowered a group is alone in it no longer, or again. */
 void groups_note_owners(Group *g);
+
+/* group-match.c: finds `match` anew, and whether `lowering` counts. Return whether it is another than before. */
+bool group_match(Group *g);
+bool group_note_lowering(Group *g);
 
 /* The uid that all clients of a group have, or AUTH_NO_OWNER. */
 uid_t group_owner(const Group *g);
@@ -129,11 +137,13 @@ int group_attach(Group *g);
 /* A client has left, or nobody came: the group goes when nothing is left of it, and so do those above. */
 void group_left(Group *g);
 
-/* Holds everything below as well, and whoever comes there. */
+/* suspension.c: holds everything below as well, and whoever comes there. */
 void group_set_suspended(Group *g, bool suspended);
 
-/* The group by which it is suspended: itself, or the nearest above. NULL when it is not. */
+/* suspended.c: the group by which it is suspended: itself, or the nearest above. NULL when it is not. */
 const Group *group_suspended_by(const Group *g);
+
+/* usage.c */
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 
 /* What of its waits was for us: from what let it go to the verdict that said so. */
@@ -142,7 +152,12 @@ uint64_t group_service_wait(const Group *g);
 /* Run time of the group and of everything that is or was below it. */
 uint64_t group_gpu_time(const Group *g, uint64_t now);
 
-/* The layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
+/* Whether it is a slice. What a class says of who is in no other, or by [Match], is said of processes, and not of all
+ * of them together. Processes that are in jobs are the cgroup's still: nobody takes its limits off by making jobs of
+ * all that is there. */
+bool group_is_inner(const Group *g);
+
+/* layers.c: the layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
 #define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 

@@ -5,7 +5,6 @@
  */
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include <poll.h>
 
@@ -19,18 +18,14 @@
 #include "job.h"
 #include "observer.h"
 #include "recorder.h"
+#include "remnant.h"
 #include "service/base/auth.h"
 #include "service/base/closer.h"
 #include "service/base/messages.h"
-#include "service/base/notify.h"
 #include "service/base/subuid-file.h"
 #include "service/settings/config.h"
-#include "tail.h"
 #include "user.h"
 #include "wakes.h"
-
-/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
-#define IDS_AHEAD 256U
 
 static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch};
 
@@ -131,14 +126,6 @@ void manager_settle(Manager *m) {
         arbiter_flush(m);
 }
 
-void manager_reserve_ids(Manager *m) {
-        if (m->next_client_id < m->client_ids_end && m->next_queue_id < m->queue_ids_end)
-                return;
-        m->client_ids_end = m->next_client_id + IDS_AHEAD;
-        m->queue_ids_end = m->next_queue_id + IDS_AHEAD;
-        observers_manager_changed(m);
-}
-
 /* How awake to be: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
 typedef struct Alertness {
         bool contended;          /* there is somebody to decide between */
@@ -236,38 +223,6 @@ int manager_loop(Manager *m) {
         return r < 0 ? r : code;
 }
 
-const PolicyOps *manager_device_config(
-                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
-        DeviceConfig c;
-
-        config_device(m->config, id, &c);
-        const PolicyOps *ops = c.policy;
-        bool by_level = c.params.threshold == 0;
-        if (by_level)
-                c.params.threshold = POLICY_CONFIG_DEFAULT.threshold;
-        PolicyConfig params = c.params;
-        device_settings_apply(&m->every_device, &ops, &params);
-
-        /* What was set for every device may not fit what the file says of this one. */
-        bool fits = device_policy_accepts(ops, &params);
-        *ret = fits ? params : c.params;
-        *ret_tuning = c.tuning;
-        ret_tuning->threshold_by_level =
-                        by_level && !(fits && device_settings_has_threshold(&m->every_device));
-        if (m->every_device.has_preemption)
-                ret_tuning->preemption = m->every_device.preemption;
-        if (m->every_device.has_accounting)
-                ret_tuning->accounting = m->every_device.accounting;
-        return fits ? ops : c.policy;
-}
-
-const Settings *manager_lookup_class(const char *name, void *userdata) {
-        Manager *m = userdata;
-        const Class *c = config_class(m->config, name);
-
-        return c ? &c->settings : NULL;
-}
-
 void manager_settings_changed(Manager *m) {
         Group *g, *gtmp;
         Device *d, *dtmp;
@@ -284,68 +239,4 @@ void manager_set_config(Manager *m, Config *config) {
         m->config = config;
         origins_refresh(m);
         manager_settings_changed(m);
-}
-
-/* Reasons are kept as "KEY: TEXT". */
-static size_t degraded_find(Manager *m, const char *key, size_t *ret_n) {
-        size_t found = SIZE_MAX, n = 0;
-
-        for (; m->degraded && m->degraded[n]; n++) {
-                const char *rest = startswith(m->degraded[n], key);
-                if (rest && startswith(rest, ": "))
-                        found = n;
-        }
-        *ret_n = n;
-        return found;
-}
-
-const char *manager_status(const Manager *m, char *buf, size_t size) {
-        size_t n = 0;
-
-        while (m->degraded && m->degraded[n])
-                n++;
-        if (n == 0)
-                (void) snprintf(buf, size, "Scheduling");
-        else if (n == 1)
-                (void) snprintf(buf, size, "Scheduling, degraded: %s", m->degraded[0]);
-        else
-                (void) snprintf(buf, size, "Scheduling, degraded: %s, and %zu more", m->degraded[0], n - 1);
-        return buf;
-}
-
-int manager_set_degraded(Manager *m, const char *key, const char *text) {
-        _cleanup_free_ char *line = NULL;
-        size_t n, i = degraded_find(m, key, &n);
-
-        if (!text) {
-                if (i == SIZE_MAX)
-                        return 0;
-                free(m->degraded[i]);
-                memmove(m->degraded + i, m->degraded + i + 1, (n - i) * sizeof(*m->degraded));
-        } else {
-                if (asprintf(&line, "%s: %s", key, text) < 0) {
-                        line = NULL;
-                        return -ENOMEM;
-                }
-                if (i == SIZE_MAX) {
-                        char **v = realloc(m->degraded, (n + 2) * sizeof(*v));
-                        if (!v)
-                                return -ENOMEM;
-                        v[n] = v[n + 1] = NULL;
-                        m->degraded = v;
-                        i = n;
-                }
-                if (!streq_ptr(m->degraded[i], line))
-                        log_event(LOG_WARNING, MESSAGE_DEGRADED, LOG_FIELDS(.error = 0), "Degraded: %s",
-                                        line);
-                free(m->degraded[i]);
-                m->degraded[i] = TAKE_PTR(line);
-        }
-        if (m->bus) {
-                char status[512];
-
-                notify_status("%s", manager_status(m, status, sizeof(status)));
-        }
-        observers_degraded_changed(m);
-        return 0;
 }

@@ -15,12 +15,14 @@
  * The objects and what decides, which is this room:
  *
  *   manager   everything there is, the lists, start and end
- *   client    one registered process: page, lifeline, eventfd, pidfd, quotas; client-match: its class, suspension
- *   queue     one slot of a client's page
- *   group     the processes of a cgroup, or of a job, and their settings; slices are groups of groups
+ *   client    one registered process: page, lifeline, eventfd, pidfd, quotas; client-match: its class
+ *   queue     one slot of a client's page; hooked: how its launches are seen; numbers: of queues and clients
+ *   group     the processes of a cgroup, or of a job; slices are groups of groups; group-match: whose they are
  *   origin    what stands with a cgroup, and settles how its processes are scheduled; user-units: what a user's
  *             manager says
- *   gone      what ends with a cgroup; follow: who is moved from one to another
+ *   layers    what decides about settings, strongest first; resolve: what follows when that changes
+ *   suspended by whom something is; suspension: that changes
+ *   gone      what ends with a cgroup, and gone-watch does it; follow: who is moved from one to another
  *   job       settings that somebody made for what he starts; hold: a class for a process, while an fd is open
  *   user      what a uid has and costs; wakes, crowd and state/keep bound it; party: among whom turns and votes are
  *             divided
@@ -31,8 +33,10 @@
  *   wakes     the eventfds of all clients; edges: what their pages say then
  *   turn      what is left for the end of a turn of the loop
  *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: how long that took
- *   ladder    how far a hold reaches, orders to drivers, what they cost (costs); tail: what is in flight behind a hold
+ *   ladder    how far a hold reaches, orders to drivers, what they cost (costs); tail: what is in flight behind a hold;
+ *             remnant: what queues that are gone have in flight
  *   account   the time of who is alone (account-driver, estimate); tally: what a group has used of one device
+ *   usage     what entities and groups have used; counters: what clients count
  *   totals    what groups have used, over their ends and the service's (group-totals)
  *   recorder  counters over time, for the record of the last minutes
  *   waits     why something does not run; walk: over all objects of a kind, with pauses
@@ -250,7 +254,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
 void manager_settle(Manager *m);
 
 /* Before a client or a queue has its number: it is nobody else's later, however this service ends. */
-void manager_reserve_ids(Manager *m);
+void manager_reserve_ids(Manager *m); /* numbers.c */
 
 /* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
 int manager_turn(Manager *m, uint64_t timeout_ns);
@@ -265,7 +269,7 @@ int manager_loop(Manager *m);
 /* Replaces the configuration and applies it to everything that exists; nobody's state is lost. Takes config. */
 void manager_set_config(Manager *m, Config *config);
 
-/* What the configuration says about a device. */
+/* manager-config.c: what the configuration says about a device. */
 const PolicyOps *manager_device_config(
                 Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
 
@@ -275,7 +279,7 @@ const Settings *manager_lookup_class(const char *name, void *userdata);
 /* After the configuration changed: every client's settings anew. */
 void manager_settings_changed(Manager *m);
 
-/* What the service says of itself, for its manager: that it is degraded, and why. */
+/* manager-degraded.c: what the service says of itself, for its manager: that it is degraded, and why. */
 const char *manager_status(const Manager *m, char *buf, size_t size);
 
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */

@@ -106,6 +106,10 @@ void observers_entity_reviewed(Entity *e, uint64_t now_ns) {
         TELL(e->device->manager, entity_reviewed, e, now_ns);
 }
 
+void observers_entity_removed(Entity *e) {
+        TELL(e->device->manager, entity_removed, e);
+}
+
 void observers_group_added(Group *g) {
         TELL(g->manager, group_added, g);
 }

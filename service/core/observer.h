@@ -6,8 +6,8 @@
  *
  * The objects say what happened, once, and name nobody. An Observer is a const table of functions, of which any
  * may be NULL, on the manager's list. Observers are told in the order in which they were added, inside of the
- * event. They must not make or free objects. Each room above the objects has one, enforce, state and bus, in this
- * order.
+ * event. They must not make or free objects. The recorder is one, and each room above the objects has one: enforce,
+ * state and bus, in this order.
  *
  * An object that is said to be added is complete. One that is said to be removed is still complete, and in the
  * manager's tables. An observer is not told of what was there before it was added.
@@ -74,6 +74,9 @@ typedef struct ObserverOps {
         /* It is looked at, at a time that was asked for: its review_at, or overdue.look_at. */
         void (*entity_reviewed)(Entity *e, uint64_t now_ns, void *userdata);
 
+        /* It has no queue any more, and is in no policy. What it used is in `usage`. */
+        void (*entity_removed)(Entity *e, void *userdata);
+
         void (*group_added)(Group *g, void *userdata);
         void (*group_removed)(Group *g, void *userdata);
         void (*group_changed)(Group *g, unsigned changes, void *userdata);
@@ -119,6 +122,7 @@ void observers_queue_turned(Queue *q);
 void observers_entity_held(Entity *e, bool held, uint64_t now_ns);
 void observers_entity_ready(Entity *e);
 void observers_entity_reviewed(Entity *e, uint64_t now_ns);
+void observers_entity_removed(Entity *e);
 void observers_group_added(Group *g);
 void observers_group_removed(Group *g);
 void observers_group_changed(Group *g, unsigned changes);

@@ -12,7 +12,6 @@
 #include "cgroup/cgroup-path.h"
 #include "common/conf-parser.h"
 #include "gone.h"
-#include "job.h"
 #include "origin.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
@@ -262,17 +261,6 @@ static bool is_below(const Origin *o, const Origin *above) {
         return false;
 }
 
-bool origin_is(const Origin *o, const char *name) {
-        return streq(o->path, name) || streq_ptr(o->unit, name);
-}
-
-bool origin_inherits_from(const Origin *o, const char *name) {
-        for (o = o->parent; o; o = o->parent)
-                if (origin_is(o, name))
-                        return true;
-        return false;
-}
-
 static void origin_changed(Origin *o) {
         Manager *m = o->manager;
         Group *g, *tmp;
@@ -465,100 +453,9 @@ int origin_get(Manager *m, const char *cgroup, Origin **ret) {
         return r;
 }
 
-/* --- layers --- */
-
-static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail,
-                const Settings *s) {
-        if (settings_is_empty(s))
-                return n;
-        layers[n] = (SettingsLayer){source, detail, s};
-        return n + 1;
-}
-
-/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a
- * group. */
-static const Settings *origin_override(const Origin *o) {
-        static const Settings none = SETTINGS_NULL;
-        Group *g = NULL;
-
-        HASH_FIND_STR(o->manager->groups, o->path, g);
-        if (!g && o->unit)
-                HASH_FIND_STR(o->manager->groups, o->unit, g);
-        return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
-}
-
-/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made
- * there, has no more by that. */
-static const Settings *origin_job(const Origin *o, bool lowers) {
-        static const Settings none = SETTINGS_NULL;
-        Group *g;
-
-        HASH_FIND_STR(o->manager->groups, o->path, g);
-        return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
-}
-
-/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and
- * the slices. */
-size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
-                SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
-        size_t n = 0, levels = 0;
-
-        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
-                bool own = i == o && !inherited;
-                size_t before = n;
-
-                if (!own) {
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_override(i));
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_job(i, false));
-                }
-                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
-                                &i->attr);
-                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
-                                &i->file);
-                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
-                                &i->property);
-                levels += n > before;
-                if (i == o && match)
-                        layers[n++] = *match;
-        }
-        return n;
-}
-
 void origin_set_told(Origin *o, const Settings *s) {
         if (settings_is_equal(&o->told, s))
                 return;
         o->told = *s;
         origin_changed(o);
-}
-
-static const Settings *origin_lowering(const Origin *o) {
-        static const Settings none = SETTINGS_NULL;
-        Group *g;
-
-        HASH_FIND_STR(o->manager->groups, o->path, g);
-        return g && g->lowering_counts ? &g->lowering : &none;
-}
-
-size_t origin_lowering_layers(
-                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
-        size_t n = 0, levels = 0;
-
-        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
-                size_t before = n;
-
-                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
-                                &i->lowered);
-                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
-                                &i->told);
-                if (i != o || inherited) {
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_job(i, true));
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_lowering(i));
-                }
-                levels += n > before;
-        }
-        return n;
 }

@@ -65,8 +65,8 @@ const Settings *origin_environment(const Origin *o);
 /* Follows systemd's reloads. */
 int origins_attach(Manager *m, sd_bus *bus);
 
-/* The layers of the origin, `match` (may be NULL), and the layers of those above it, strongest first. `inherited`: for
- * somebody who is none of the cgroup, and is given what it has. */
+/* layers.c: the layers of the origin, `match` (may be NULL), and the layers of those above it, strongest first.
+ * `inherited`: for somebody who is none of the cgroup, and is given what it has. */
 #define ORIGIN_LAYERS     5U /* of each: override of a parent, its job, attributes, file, property */
 #define ORIGIN_DEPTH      8U /* from the nearest eight that say anything */
 #define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH + 1)

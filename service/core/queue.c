@@ -9,11 +9,10 @@
 #include <stdio.h>
 
 #include "arbiter.h"
-#include "decision.h"
 #include "ladder.h"
 #include "observer.h"
+#include "remnant.h"
 #include "service/settings/config.h"
-#include "tail.h"
 #include "user.h"
 #include "walk.h"
 
@@ -25,77 +24,10 @@ static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(queue_state, QueueState);
 
-Queue *queue_find(Manager *m, uint64_t id) {
-        Queue *q;
-
-        HASH_FIND(hh, m->queues, &id, sizeof(id), q);
-        return q;
-}
-
-bool queue_is_suspended(const Queue *q) {
-        return q->suspended || q->client->suspended || client_suspended_by(q->client);
-}
-
 const char *queue_watched(const Queue *q) {
         if (q->written.watch == 0)
                 return "no";
         return q->quick.is && q->written.watch != PAGE_WATCH_ALL ? "looks" : "edges";
-}
-
-/* --- how its launches are seen --- */
-
-/* From "create" it comes to be one of the others, and perhaps yet another. Who says more often that it has changed is
- * not believed, for everybody hears of it. */
-#define HOOKED_CHANGES_MAX 8U
-
-#define UNHELD_KEY "unheld queues"
-#define UNHELD_TEXT                                                                                         \
-        "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
-
-/* Said once for all of them: who makes many says no more. And who makes and ends them in a loop says it as often as he
- * may write to the journal. */
-static void queue_count_unheld(Queue *q, bool unheld) {
-        Manager *m = q->manager;
-
-        if (unheld == q->unheld)
-                return;
-        q->unheld = unheld;
-        if (unheld) {
-                q->device->n_unheld++;
-                m->n_unheld++;
-                if (!m->unheld_is_said && user_may_log(m, q->client->peer.uid)) {
-                        m->unheld_is_said = true;
-                        (void) manager_set_degraded(m, UNHELD_KEY, UNHELD_TEXT);
-                }
-        } else {
-                q->device->n_unheld--;
-                if (--m->n_unheld == 0 && m->unheld_is_said) {
-                        m->unheld_is_said = false;
-                        (void) manager_set_degraded(m, UNHELD_KEY, NULL);
-                }
-        }
-}
-
-void queue_review_unheld(Queue *q) {
-        queue_count_unheld(q, page_hooked_is_past_gate(q->hooked) && q->entity && !ladder_can_stop(q));
-}
-
-static void queue_set_hooked(Queue *q, PageHooked hooked) {
-        q->device->n_hooked[q->hooked]--;
-        q->device->n_hooked[hooked]++;
-        q->hooked = hooked;
-        queue_review_unheld(q);
-}
-
-PageHooked queue_look_hooked(Queue *q) {
-        uint32_t v = atomic_load_explicit(&q->page_slot->hooked, memory_order_relaxed);
-
-        if (likely(v == q->hooked) || v == HOOKED_UNKNOWN || v >= _HOOKED_MAX ||
-                        q->n_hooked_changes >= HOOKED_CHANGES_MAX)
-                return q->hooked;
-        q->n_hooked_changes++;
-        queue_set_hooked(q, (PageHooked) v);
-        return q->hooked;
 }
 
 QueueState queue_state(const Queue *q) {
@@ -104,139 +36,6 @@ QueueState queue_state(const Queue *q) {
         if (atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed) == 0)
                 return QUEUE_IDLE;
         return q->holds ? QUEUE_HELD : QUEUE_RUNNING;
-}
-
-void queue_counters(const Queue *q, ClientCounters *ret) {
-        const PageSlot *s = q->page_slot;
-        uint64_t waiting = q->waits_since_ns > 0 ? ns_sub(now_ns(), q->waits_since_ns) : 0;
-        /* What the client counts when the wait is over. */
-        uint64_t held_ns = atomic_load_explicit(&s->held_ns, memory_order_relaxed);
-
-        *ret = (ClientCounters){
-                        .submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed),
-                        .completed = atomic_load_explicit(&s->completed, memory_order_relaxed),
-                        .held_ns = MAX(held_ns, q->waited_ns) + waiting,
-                        .lease_expired = atomic_load_explicit(&s->lease_expiries, memory_order_relaxed),
-        };
-}
-
-void queue_note_wait(Queue *q) {
-        bool waits = q->holds && q->ready;
-        uint64_t edge_ns = TAKE_GENERIC(q->edge_ns, 0);
-        ClientCounters n;
-
-        if (waits == (q->waits_since_ns > 0))
-                return;
-        if (!waits) {
-                queue_counters(q, &n);
-                q->waited_ns = n.held_ns;
-                if (q->ready && q->wait_counts)
-                        decision_note_run(q, ns_sub(now_ns(), q->waits_since_ns) + q->wait_edge_ns);
-        } else {
-                q->wait_edge_ns = edge_ns;
-                q->wait_counts = !queue_is_suspended(q);
-        }
-        q->waits_since_ns = waits ? now_ns() : 0;
-}
-
-void queue_lower(const Queue *q, SettingsResolved *r) {
-        (void) client_lower(q->client, r);
-        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
-                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
-                Settings hint = SETTINGS_NULL;
-                (void) settings_set_priority(&hint, lowered);
-                (void) settings_lower(r, &hint, NULL, NULL);
-        }
-        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
-        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
-}
-
-size_t queue_layers(const Queue *q, SettingsLayer *layers) {
-        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
-        return 1 + client_layers(q->client, layers + 1);
-}
-
-static void queue_resolve(Queue *q) {
-        SettingsLayer layers[QUEUE_LAYERS_MAX];
-        Client *c = q->client;
-
-        size_t n = queue_layers(q, layers);
-        settings_resolve(layers, n, manager_lookup_class, q->manager, &q->resolved);
-        queue_lower(q, &q->resolved);
-
-        q->own = !settings_is_empty(&q->override) ||
-                        !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);
-        if (q->own && q->boosted)
-                q->resolved.policy.priority = MAX(q->resolved.policy.priority, c->resolved.policy.priority);
-}
-
-/* The entity that the queue's settings ask for, made when it is not there yet. */
-static int queue_pick_entity(Queue *q, Entity **ret) {
-        Client *c = q->client;
-        bool by_process = policy_is_by_process(q->device->ops), own = c->own || by_process;
-        Entity *e;
-
-        if (q->own && !by_process) {
-                if (q->entity && q->entity->kind == ENTITY_QUEUE) {
-                        *ret = q->entity;
-                        return 0;
-                }
-                return entity_new(q->device, ENTITY_QUEUE, c->group, c, &q->resolved.policy, ret);
-        }
-
-        EntityKind kind = own ? ENTITY_CLIENT : ENTITY_GROUP;
-        Client *owner = own ? c : NULL;
-        if (q->entity && q->entity->kind == kind) {
-                *ret = q->entity;
-                return 0;
-        }
-        e = entity_find(q->device, kind, c->group, owner);
-        if (e) {
-                *ret = e;
-                return 0;
-        }
-        return entity_new(q->device, kind, c->group, owner,
-                        own ? &c->resolved.policy : &c->group->resolved.policy, ret);
-}
-
-/* Said only when it is so: a change of a group comes by at each of its queues. */
-static void queue_compare_settings(Queue *q, const SettingsResolved *former) {
-        if (!settings_policy_equal(&former->policy, &q->resolved.policy) ||
-                        former->source != q->resolved.source)
-                observers_queue_changed(q, QUEUE_SETTINGS);
-}
-
-int queue_settings_changed(Queue *q) {
-        const SettingsResolved former = q->resolved;
-        Entity *e;
-
-        queue_resolve(q);
-        queue_compare_settings(q, &former);
-        int r = queue_pick_entity(q, &e);
-        if (r < 0)
-                return r; /* it stays where it is */
-
-        entity_take_queue(e, q);
-        if (e->kind == ENTITY_QUEUE)
-                entity_configure(e, &q->resolved.policy);
-        else if (e->kind == ENTITY_CLIENT)
-                entity_configure(e, &q->client->resolved.policy);
-        queue_review_unheld(q);
-        arbiter_sync_queue(q);
-        return 0;
-}
-
-void queue_sync(Queue *q) {
-        entity_update_queue(q);
-        arbiter_sync_queue(q);
-}
-
-void queue_set_suspended(Queue *q, bool suspended) {
-        if (q->suspended == suspended)
-                return;
-        q->suspended = suspended;
-        queue_sync(q);
-        observers_queue_changed(q, QUEUE_SUSPENSION);
 }
 
 static int client_grow_slots(Client *c, uint32_t n) {

@@ -107,23 +107,25 @@ typedef struct QueueKept {
 
 int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const QueueKept *kept);
 
+/* numbers.c */
 Queue *queue_find(Manager *m, uint64_t id);
 
-/* Resolves its settings, and puts it into the entity that they ask for. */
+/* resolve.c: resolves its settings, and puts it into the entity that they ask for. */
 int queue_settings_changed(Queue *q);
 
-/* The layers that decide, strongest first: its own override, then whatever its client has. */
+/* layers.c: the layers that decide, strongest first: its own override, then whatever its client has. */
 size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */
 
 /* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish, the owner. */
 void queue_lower(const Queue *q, SettingsResolved *r);
 
+/* suspension.c */
 void queue_set_suspended(Queue *q, bool suspended);
 
 /* After its client or group was suspended or resumed. */
 void queue_sync(Queue *q);
 
-/* By itself, its client or its group. */
+/* suspended.c: by itself, its client or its group. */
 bool queue_is_suspended(const Queue *q);
 
 QueueState queue_state(const Queue *q);
@@ -131,13 +133,16 @@ QueueState queue_state(const Queue *q);
 /* "no"; "edges": it tells them; "looks": it is quick. */
 const char *queue_watched(const Queue *q);
 
-/* How its launches are seen, as its slot says now. Cheap. */
+/* hooked.c: how its launches are seen, as its slot says now. Cheap. */
 PageHooked queue_look_hooked(Queue *q);
 
 /* What can stop it may be another than before. */
 void queue_review_unheld(Queue *q);
 
-/* After `ready` or the verdict changed. */
+/* A hold does not stop it, or does: counted, and said in Degraded. */
+void queue_count_unheld(Queue *q, bool unheld);
+
+/* counters.c: after `ready` or the verdict changed. */
 void queue_note_wait(Queue *q);
 
 struct ClientCounters;

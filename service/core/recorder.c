@@ -6,6 +6,7 @@
 
 #include "recorder.h"
 #include "client.h"
+#include "observer.h"
 
 /* A step: entities, and time beyond which no further one is begun. Edges wait for its end. */
 #define STEP_OBJECTS 8U
@@ -60,20 +61,6 @@ static void read_object(Recorder *r, void *object, uint64_t now) {
         e->recorded.pass = r->pass;
         entity_usage(e, now, &usage);
         read_entity(r->record, e, &usage);
-}
-
-void recorder_entity_gone(Entity *e) {
-        const Manager *m = e->device->manager;
-
-        if (m->recorder)
-                read_entity(m->recorder->record, e, &e->usage);
-}
-
-void recorder_device_gone(Device *d) {
-        const Manager *m = d->manager;
-
-        if (m->recorder)
-                read_device(m->recorder->record, d, now_ns());
 }
 
 /* --- reading --- */
@@ -136,7 +123,7 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         return sd_event_source_set_enabled(r->work, SD_EVENT_ON);
 }
 
-void recorder_arm(Recorder *r) {
+static void recorder_arm(Recorder *r) {
         uint64_t at = r->read_at + RECORDER_INTERVAL_NS;
 
         r->armed = true;
@@ -147,6 +134,34 @@ void recorder_arm(Recorder *r) {
         (void) sd_event_source_set_time(r->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
         (void) sd_event_source_set_enabled(r->timer, SD_EVENT_ONESHOT);
 }
+
+/* --- what happens --- */
+
+static void on_entity_removed(Entity *e, void *userdata) {
+        const Recorder *r = userdata;
+
+        read_entity(r->record, e, &e->usage);
+}
+
+static void on_device_removed(Device *d, void *userdata) {
+        const Recorder *r = userdata;
+
+        read_device(r->record, d, now_ns());
+}
+
+/* Counters may have changed. */
+static void on_turn_ended(Manager *m, void *userdata) {
+        Recorder *r = userdata;
+
+        if (!r->armed)
+                recorder_arm(r);
+}
+
+static const ObserverOps recorder_ops = {
+                .entity_removed = on_entity_removed,
+                .device_removed = on_device_removed,
+                .turn_ended = on_turn_ended,
+};
 
 /* --- life --- */
 
@@ -177,6 +192,8 @@ int recorder_new(Manager *m, Recorder **ret) {
         *r = (Recorder){.manager = m, .read_at = now_ns()};
         r->record = record_new(r->read_at / NSEC_PER_USEC);
         int k = r->record ? add_sources(r) : -ENOMEM;
+        if (k >= 0)
+                k = observer_add(m, &recorder_ops, r);
         if (k < 0) {
                 (void) recorder_free(r);
                 return k;

@@ -33,16 +33,5 @@ typedef struct Recorder {
 int recorder_new(Manager *m, Recorder **ret);
 Recorder *recorder_free(Recorder *r); /* returns NULL */
 
-/* Counters may have changed: for every turn, when its verdicts are written. */
-void recorder_arm(Recorder *r);
-static inline void recorder_touch(const Manager *m) {
-        if (m->recorder && !m->recorder->armed)
-                recorder_arm(m->recorder);
-}
-
-/* For entity_free(), and for device_free(). */
-void recorder_entity_gone(Entity *e);
-void recorder_device_gone(Device *d);
-
 /* For who asks for the record: reads a few of the counters, if they are due. > 0: there are more; 0: they are read. */
 int recorder_step(Recorder *r);

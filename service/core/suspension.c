@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Suspension of clients
+ * Suspension
  */
 
-#include <limits.h>
-#include <stdio.h>
+#include <utlist.h>
 
-#include "client.h"
+#include "arbiter.h"
+#include "gone.h"
 #include "observer.h"
-#include "turn.h"
 
 static void client_sync(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
@@ -17,30 +16,6 @@ static void client_sync(Client *c) {
                         queue_sync(c->slots[i]);
                         turn_look(c->manager);
                 }
-}
-
-/* As deep as the path. */
-static const Group *cgroup_suspended_by(const Manager *m, const char *cgroup) {
-        char path[PATH_MAX];
-        Group *g;
-
-        (void) snprintf(path, sizeof(path), "%s", cgroup);
-        for (;;) {
-                HASH_FIND_STR(m->groups, path, g);
-                if (g && g->suspended)
-                        return g;
-                char *slash = strrchr(path, '/');
-                if (!slash || streq(path, "/"))
-                        return NULL;
-                slash[slash == path ? 1 : 0] = '\0';
-        }
-}
-
-const Group *client_suspended_by(const Client *c) {
-        if (c->manager->n_suspended == 0)
-                return NULL;
-        const Group *by = group_suspended_by(c->group);
-        return by || c->group->kind != GROUP_JOB ? by : cgroup_suspended_by(c->manager, c->peer.cgroup);
 }
 
 void client_suspension_changed(Client *c) {
@@ -54,4 +29,44 @@ void client_set_suspended(Client *c, bool suspended) {
         c->suspended = suspended;
         client_suspension_changed(c);
         observers_client_changed(c, CLIENT_SUSPENDED);
+}
+
+void queue_sync(Queue *q) {
+        entity_update_queue(q);
+        arbiter_sync_queue(q);
+}
+
+void queue_set_suspended(Queue *q, bool suspended) {
+        if (q->suspended == suspended)
+                return;
+        q->suspended = suspended;
+        queue_sync(q);
+        observers_queue_changed(q, QUEUE_SUSPENSION);
+}
+
+/* As deep as the tree. */
+static void suspension_changed(Group *g) {
+        Group *below;
+        Client *c;
+
+        DL_FOREACH2(g->clients, c, group_next)
+                client_suspension_changed(c);
+        observers_group_changed(g, GROUP_SUSPENSION);
+        DL_FOREACH2(g->children, below, children_next)
+                suspension_changed(below);
+}
+
+void group_set_suspended(Group *g, bool suspended) {
+        Client *c, *tmp;
+
+        if (g->suspended == suspended)
+                return;
+        g->suspended = suspended;
+        g->manager->n_suspended += suspended ? 1U : -1U;
+        if (suspended)
+                gone_note(g);
+        suspension_changed(g);
+        HASH_ITER(hh, g->manager->clients, c, tmp)
+                if (c->group->kind == GROUP_JOB)
+                        client_suspension_changed(c); /* its process may be below */
 }

@@ -15,16 +15,6 @@
  * Of a process that does not run nobody hears when its launches have ended: it is charged for POLICY_TAIL_MAX, since it
  * could be stopped just before any of them ended.
  *
- * Remnants. A queue goes when its client says so, or with its client; what it has launched runs on, and is its
- * entity's. So the entity keeps a tail without a queue: it stays in the policy, and is charged as one that was stopped.
- * Whoever makes a queue, launches and lets go of it, again and again, is charged for all of that time.
- *
- * Nobody says when such launches are over. A remnant ends with the process, whose launches its driver ends; and after
- * REMNANT_MAX_NS, which is what the policy believes of any tail. An orderly program has none: it waits for what it has
- * launched, or what stands in front of its runtime keeps the queue until that is over. There is one for each process in
- * an entity, however many queues it lets go, and it is a queue in its user's quota. What nobody had counted
- * (PAGE_OUTSTANDING_UNTRACKED) may be over long since, and leaves none.
- *
  * A client that says too early that it has drained is charged for less than it used, as one that says that it is idle.
  * One that never says so is charged until the policy's bound.
  */
@@ -34,6 +24,10 @@
 /* The queue's word says hold, or run, from now on. */
 void tail_begin(Queue *q);
 void tail_end(Queue *q, uint64_t at);
+
+/* Something that is no queue's any more runs on in the entity, or has ended: remnant.h. */
+void entity_begin_tail(Entity *e, uint64_t now);
+void entity_end_tail(Entity *e, uint64_t at);
 
 /* The last queue of the entity that could go on was stopped, and something is in flight. */
 void tails_of_stopped(Entity *e, uint64_t at);
@@ -53,17 +47,3 @@ void tail_settle(Entity *e, uint64_t now);
 
 /* The time has come to look whether drivers have taken off what has a tail. */
 void tail_review(Entity *e, uint64_t now);
-
-#define REMNANT_MAX_NS POLICY_TAIL_MAX
-
-/* The queue is about to go. Whether its place in the quota is a remnant's now. Without memory there is none. */
-bool remnant_begin(Queue *q);
-
-/* Those of a client that is going, or has moved: their entities are nobody's. */
-void remnants_forget_client(const Client *c);
-
-/* Ends what has lasted until now, in this entity, which may go with that. */
-void remnants_expire(Entity *e, uint64_t now);
-
-/* All, when there are no queues any more. */
-void remnants_free(Manager *m);

@@ -11,6 +11,7 @@
 
 #include "service/core/client.h"
 #include "service/core/job.h"
+#include "service/core/remnant.h"
 #include "service/core/tail.h"
 #include "service/core/user.h"
 #include "tests/unit/arbiter-harness.h"

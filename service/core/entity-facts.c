@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Entities: what is said of them, to people and to policies
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client.h"
+#include "party.h"
+#include "user.h"
+
+static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
+                [ENTITY_GROUP] = "group",
+                [ENTITY_CLIENT] = "client",
+                [ENTITY_QUEUE] = "queue",
+};
+DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
+
+PolicyParty entity_party(const Entity *e) {
+        const Group *g = e->group;
+
+        return party_make(g->origin ? g->origin->path : g->name, g->owner,
+                        e->client ? e->client->user->uid : g->owner);
+}
+
+PolicySettings entity_settings(const Entity *e) {
+        PolicySettings s = e->settings;
+        uint64_t weight = (uint64_t) s.weight * POLICY_WEIGHT_DEFAULT / e->group->resolved.policy.weight;
+
+        s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+        s.party = entity_party(e);
+        s.cpu_priority = e->client ? e->client->cpu_priority : 0;
+        return s;
+}
+
+const char *entity_name(const Entity *e, char *buf, size_t size) {
+        if (e->kind == ENTITY_CLIENT && e->client)
+                (void) snprintf(buf, size, "client %" PRIu64, e->client->id);
+        else if (e->kind == ENTITY_QUEUE && e->queues)
+                (void) snprintf(buf, size, "queue %" PRIu64, e->queues->id);
+        else
+                (void) snprintf(buf, size, "%s", e->group->name);
+        return buf;
+}

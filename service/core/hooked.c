@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * How launches of a queue are seen, and whether a hold stops them
+ */
+
+#include "client.h"
+#include "ladder.h"
+#include "user.h"
+
+/* From "create" it comes to be one of the others, and perhaps yet another. Who says more often that it has changed is
+ * not believed, for everybody hears of it. */
+#define HOOKED_CHANGES_MAX 8U
+
+#define UNHELD_KEY "unheld queues"
+
+#define UNHELD_TEXT                                                                                         \
+        "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
+
+/* Said once for all of them: who makes many says no more. And who makes and ends them in a loop says it as often as he
+ * may write to the journal. */
+void queue_count_unheld(Queue *q, bool unheld) {
+        Manager *m = q->manager;
+
+        if (unheld == q->unheld)
+                return;
+        q->unheld = unheld;
+        if (unheld) {
+                q->device->n_unheld++;
+                m->n_unheld++;
+                if (!m->unheld_is_said && user_may_log(m, q->client->peer.uid)) {
+                        m->unheld_is_said = true;
+                        (void) manager_set_degraded(m, UNHELD_KEY, UNHELD_TEXT);
+                }
+        } else {
+                q->device->n_unheld--;
+                if (--m->n_unheld == 0 && m->unheld_is_said) {
+                        m->unheld_is_said = false;
+                        (void) manager_set_degraded(m, UNHELD_KEY, NULL);
+                }
+        }
+}
+
+void queue_review_unheld(Queue *q) {
+        queue_count_unheld(q, page_hooked_is_past_gate(q->hooked) && q->entity && !ladder_can_stop(q));
+}
+
+static void queue_set_hooked(Queue *q, PageHooked hooked) {
+        q->device->n_hooked[q->hooked]--;
+        q->device->n_hooked[hooked]++;
+        q->hooked = hooked;
+        queue_review_unheld(q);
+}
+
+PageHooked queue_look_hooked(Queue *q) {
+        uint32_t v = atomic_load_explicit(&q->page_slot->hooked, memory_order_relaxed);
+
+        if (likely(v == q->hooked) || v == HOOKED_UNKNOWN || v >= _HOOKED_MAX ||
+                        q->n_hooked_changes >= HOOKED_CHANGES_MAX)
+                return q->hooked;
+        q->n_hooked_changes++;
+        queue_set_hooked(q, (PageHooked) v);
+        return q->hooked;
+}

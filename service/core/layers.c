@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Layers of settings: of a group, a client, a queue
+ */
+
+#include "cgroup/cgroup-path.h"
+#include "client.h"
+#include "job.h"
+
+/* --- what stands with a cgroup --- */
+
+bool origin_is(const Origin *o, const char *name) {
+        return streq(o->path, name) || streq_ptr(o->unit, name);
+}
+
+bool origin_inherits_from(const Origin *o, const char *name) {
+        for (o = o->parent; o; o = o->parent)
+                if (origin_is(o, name))
+                        return true;
+        return false;
+}
+
+static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail,
+                const Settings *s) {
+        if (settings_is_empty(s))
+                return n;
+        layers[n] = (SettingsLayer){source, detail, s};
+        return n + 1;
+}
+
+/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a
+ * group. */
+static const Settings *origin_override(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g = NULL;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        if (!g && o->unit)
+                HASH_FIND_STR(o->manager->groups, o->unit, g);
+        return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
+}
+
+/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made
+ * there, has no more by that. */
+static const Settings *origin_job(const Origin *o, bool lowers) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
+}
+
+/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and
+ * the slices. */
+size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
+                SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
+        size_t n = 0, levels = 0;
+
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
+                bool own = i == o && !inherited;
+                size_t before = n;
+
+                if (!own) {
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_override(i));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, false));
+                }
+                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->attr);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
+                                &i->file);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
+                                &i->property);
+                levels += n > before;
+                if (i == o && match)
+                        layers[n++] = *match;
+        }
+        return n;
+}
+
+static const Settings *origin_lowering(const Origin *o) {
+        static const Settings none = SETTINGS_NULL;
+        Group *g;
+
+        HASH_FIND_STR(o->manager->groups, o->path, g);
+        return g && g->lowering_counts ? &g->lowering : &none;
+}
+
+size_t origin_lowering_layers(
+                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
+        size_t n = 0, levels = 0;
+
+        for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
+                size_t before = n;
+
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
+                                &i->lowered);
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
+                                &i->told);
+                if (i != o || inherited) {
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_job(i, true));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
+                                        origin_lowering(i));
+                }
+                levels += n > before;
+        }
+        return n;
+}
+
+/* --- groups --- */
+
+bool group_is_inner(const Group *g) {
+        return g->n_clients == 0 && g->n_children > g->n_jobs;
+}
+
+/* A cgroup that a service or scope has made below itself, and whose class is the one that fits this unit. */
+static bool group_has_class_of_unit(const Group *g) {
+        size_t n = cgroup_path_trusted(g->name);
+
+        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
+                return false;
+        for (const Group *above = g->parent; above; above = above->parent)
+                if (strlen(above->name) == n)
+                        return !settings_is_empty(&above->match) &&
+                                        settings_is_equal(&above->match, &g->match);
+        return false;
+}
+
+const char *group_stored_name(const Group *g) {
+        if (g->kind == GROUP_JOB)
+                return NULL;
+        return g->origin ? g->origin->unit ?: g->origin->path : g->name;
+}
+
+size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]) {
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, g->name, &g->effective};
+        if (g->job && !g->job->lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->origin) {
+                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
+                                .is_of_unit = group_has_class_of_unit(g)};
+                n += origin_layers(g->origin, g->kind == GROUP_JOB,
+                                settings_is_empty(&g->match) ? NULL : &match, layers + n);
+        }
+        if (!group_is_inner(g))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};
+        return n;
+}
+
+size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]) {
+        size_t n = origin_lowering_layers(g->origin, g->kind == GROUP_JOB, layers);
+
+        if (g->job && g->job->lowers)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
+        if (g->lowering_counts)
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, g->name, &g->lowering};
+        return n;
+}
+
+size_t group_lower(const Group *g, SettingsResolved *r) {
+        SettingsLayer layers[GROUP_LOWERING_MAX];
+
+        size_t n = group_lowering_layers(g, layers);
+        (void) settings_lower_by_layers(r, layers, n, manager_lookup_class, g->manager);
+        return n;
+}
+
+/* --- clients and queues --- */
+
+size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]) {
+        size_t n = 0;
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+        return n + group_layers(c->group, layers + n);
+}
+
+size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
+        size_t n = group_lowering_layers(c->group, layers);
+
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold_lowers};
+        if (!settings_is_empty(&c->advised))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
+        if (!settings_is_empty(&c->bound))
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->bound_detail, &c->bound};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &c->wish};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, NULL, &c->lowering};
+        return n;
+}
+
+bool client_lower(const Client *c, SettingsResolved *r) {
+        SettingsLayer layers[CLIENT_LOWERING_MAX];
+
+        size_t n = client_lowering_layers(c, layers), of_group = group_lower(c->group, r);
+        return settings_lower_by_layers(
+                        r, layers + of_group, n - of_group, manager_lookup_class, c->manager);
+}
+
+size_t queue_layers(const Queue *q, SettingsLayer *layers) {
+        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
+        return 1 + client_layers(q->client, layers + 1);
+}
+
+void queue_lower(const Queue *q, SettingsResolved *r) {
+        (void) client_lower(q->client, r);
+        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
+                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
+                Settings hint = SETTINGS_NULL;
+                (void) settings_set_priority(&hint, lowered);
+                (void) settings_lower(r, &hint, NULL, NULL);
+        }
+        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
+        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
+}

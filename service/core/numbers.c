@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Numbers of clients and queues: which are given out, and whose they are
+ */
+
+#include "client.h"
+#include "observer.h"
+
+/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
+#define IDS_AHEAD 256U
+
+void manager_reserve_ids(Manager *m) {
+        if (m->next_client_id < m->client_ids_end && m->next_queue_id < m->queue_ids_end)
+                return;
+        m->client_ids_end = m->next_client_id + IDS_AHEAD;
+        m->queue_ids_end = m->next_queue_id + IDS_AHEAD;
+        observers_manager_changed(m);
+}
+
+Client *client_find(Manager *m, uint64_t id) {
+        Client *c;
+
+        HASH_FIND(hh, m->clients, &id, sizeof(id), c);
+        return c;
+}
+
+Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time) {
+        Client *c, *tmp, *found = NULL;
+
+        HASH_ITER(hh, m->clients, c, tmp) {
+                if (c->peer.pid != pid || (start_time != 0 && c->peer.start_time != start_time))
+                        continue;
+                if (!found || c->id > found->id)
+                        found = c;
+        }
+        return found;
+}
+
+Queue *queue_find(Manager *m, uint64_t id) {
+        Queue *q;
+
+        HASH_FIND(hh, m->queues, &id, sizeof(id), q);
+        return q;
+}
