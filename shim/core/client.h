@@ -5,7 +5,8 @@
  * This process as a client of xschedd: what there is once per process
  *
  * shim/ is the application's side: gate.h (one queue's gate), queue.h (the queues and the public calls), client.h (the
- * process), control.h (the thread that talks to the service), and the layers that intercept runtimes. Rules for all of
+ * process), process.h (its forks, and when the control thread starts), control.h (that thread, which talks to the
+ * service), and the layers that intercept runtimes. Rules for all of
  * it: it never aborts, exits, prints, waits for the service on an application's thread, or changes what the application
  * computes; errno stays as it was; every descriptor is close-on-exec; after a fork the child is a new process without a
  * client.
@@ -43,6 +44,7 @@ void client_set_state(XschedState state);
 XschedState client_state(void);
 const char *xsched_state_to_string(XschedState state);
 void client_set_queues(uint64_t n);
+uint64_t client_queues(void);
 
 /* Descriptors that a child has to close. Each stays open, or is replaced under the same number, as long as a thread may
  * write to it. */
@@ -58,12 +60,8 @@ typedef enum ClientFd {
 void client_set_fd(ClientFd which, int fd);
 int client_fd(ClientFd which);
 
-/* Around the making of a queue: notices a fork that ran no handlers; starts the control thread. */
-void client_before_queue(void);
-void client_after_queue(void);
-
-/* The control thread ends: there is nobody to talk to, and never will be. */
-void client_control_failed(void);
+/* In a child after fork: closes those, and is as new, but for the environment and hints. */
+void client_forget(void);
 
 /* Wakes the control thread. From any thread and from signal handlers. */
 void client_kick(void);

@@ -191,15 +191,14 @@ static int control_wait(Control *c) {
         return fds[1].revents;
 }
 
-void *control_main(void *unused) {
+void control_main(void) {
         (void) pthread_setname_np(pthread_self(), "xsched");
         gate_never_wait();
 
         Control *c = calloc(1, sizeof(Control));
         if (!c) {
                 client_debug("xsched: no memory, running unscheduled");
-                client_control_failed();
-                return NULL;
+                return;
         }
 
         for (link_init(c);;) {

@@ -74,8 +74,8 @@ typedef struct Control {
         void *batch_userdata[PAGE_SLOTS_MAX];
 } Control;
 
-/* Entry point of the thread; the argument is not used. Returns only when there is no memory for it. */
-void *control_main(void *unused);
+/* What the thread does. Returns only when there is no memory for it. */
+void control_main(void);
 
 /* control.c, for link.c */
 void control_set_queue_state(Control *c, XschedQueue *q, QueueState state);

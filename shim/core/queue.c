@@ -138,7 +138,7 @@ void queue_forget_all(void) {
         gate_forget_waits();
 }
 
-/* --- public --- */
+/* --- making --- */
 
 static int dup_optional(const char *s, char **ret) {
         if (!s)
@@ -189,29 +189,7 @@ static int queue_alloc(XschedQueue **ret) {
         return 0;
 }
 
-/* As they are now: queues are never given back to malloc(). */
-static bool any_has_others(void) {
-        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
-                        q = q->all_next)
-                if (gate_has_others(&q->gate))
-                        return true;
-        return false;
-}
-
-_public_
-int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
-        PROTECT_ERRNO;
-
-        /* A caller built against an older header knows a shorter struct; one built against a newer one, a longer. */
-        if (!info || !ret || info->size < offsetof(XschedQueueInfo, label))
-                return -EINVAL;
-        XschedQueueInfo known = {};
-        memcpy(&known, info, MIN((size_t) info->size, sizeof(known)));
-        if (isempty(known.device) || isempty(known.backend))
-                return -EINVAL;
-
-        gate_set_beside(any_has_others);
-        client_before_queue();
+int queue_make(const XschedQueueInfo *info, XschedQueue **ret) {
         XschedQueue *q = queue_pop_free();
         if (!q) {
                 int r = queue_alloc(&q);
@@ -219,19 +197,49 @@ int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
                         return r;
         }
 
-        int r = queue_fill(q, &known);
+        int r = queue_fill(q, info);
         if (r < 0) {
                 queue_free_strings(q);
                 QUEUE_PUSH(free_queues, q, dead_next);
                 return r;
         }
         gate_reset(&q->gate, q->drain);
-        gate_set_hooked(&q->gate, known.hooked ?: (uint32_t) XSCHED_HOOKED_CALLS);
+        gate_set_hooked(&q->gate, info->hooked ?: (uint32_t) XSCHED_HOOKED_CALLS);
         atomic_store_explicit(&q->refs, 1, memory_order_release);
-
         QUEUE_PUSH(new_queues, q, new_next);
-        client_after_queue();
         *ret = q;
+        return 0;
+}
+
+/* As they are now: queues are never given back to malloc(). */
+bool queue_any_has_others(void) {
+        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
+                        q = q->all_next)
+                if (gate_has_others(&q->gate))
+                        return true;
+        return false;
+}
+
+/* --- public --- */
+
+_public_
+int xsched_get_counters(XschedCounters *ret) {
+        if (!ret || ret->size < sizeof(uint32_t))
+                return -EINVAL;
+
+        GateCounters c;
+        queue_read_counters(&c);
+        XschedCounters all = {
+                        .size = ret->size,
+                        .state = client_state(),
+                        .queues = client_queues(),
+                        .launches = c.launches,
+                        .tracked = c.tracked,
+                        .waited = c.waited,
+                        .waited_ns = c.waited_ns,
+                        .lease_expired = c.expired,
+        };
+        memcpy(ret, &all, MIN((size_t) ret->size, sizeof(all)));
         return 0;
 }
 

@@ -69,6 +69,12 @@ struct XschedQueue {
         XschedQueue *prev, *next; /* in the list of its state, unless loose */
 };
 
+/* Makes one with a reference, for queue_take_new(). The strings of info are copied. -ENOMEM. */
+int queue_make(const XschedQueueInfo *info, XschedQueue **ret);
+
+/* Whether somebody else has clients on the device of any queue. */
+bool queue_any_has_others(void);
+
 /* Takes what has been made (linked by new_next), or dropped for the last time (dead_next), since the last call. To find
  * every dead queue among those made, take the dead first. */
 XschedQueue *queue_take_new(void);
