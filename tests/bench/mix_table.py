@@ -46,6 +46,12 @@ def off(row):
     return max(abs(have[i] - row["asked"][i]) for i in looked_at(row))
 
 
+def unknown(row):
+    """By how much the share may be another, for what a tenant does alone differed before and after. Of rows that do not
+    say it, as if one of two tenants had differed: too little, if anything."""
+    return row.get("unknown", row["drift"] * row["asked"][0] * (1 - row["asked"][0]))
+
+
 def accounted_off(row):
     """Of the time in which the device really had a tenant's work, relative, of the one who is the farthest off."""
     return max(abs(a / b - 1) if b else 0 for a, b in zip(row["accounted"], row["busy"]))
@@ -67,10 +73,11 @@ def list_of(rows, table):
             f"{100 * accounted_off(r):.1f}",
             f"{100 * sum(r['parts']):.0f} %",
             f"{100 * r['drift']:.0f} %",
+            f"{100 * unknown(r):.1f}",
         ]
         for r in sorted(rows, key=off, reverse=True)
     ]
-    return table(["", "asked", "got", "off", "by kernels", "accounted", "% off real", "of alone", "drift"], cells)
+    return table(["", "asked", "got", "off", "by kernels", "accounted", "% off real", "of alone", "drift", "unknown"], cells)
 
 
 def matrix_of(rows, table):
@@ -85,8 +92,10 @@ def matrix_of(rows, table):
 def summary(rows):
     offs = [off(r) for r in rows]
     accounted = [accounted_off(r) for r in rows]
+    untold = sum(o > WITHIN >= o - unknown(r) for o, r in zip(offs, rows))
+    of_others = f" (of the others {untold} by no more than is unknown of the machine)" if untold else ""
     return (
-        f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points; median {100 * statistics.median(offs):.1f}, "
+        f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points{of_others}; median {100 * statistics.median(offs):.1f}, "
         f"worst {100 * max(offs):.1f}. Accounted time: {sum(a <= WITHIN for a in accounted)} of {len(rows)} within {100 * WITHIN:.0f} % of real for every "
         f"tenant, median {100 * statistics.median(accounted):.1f} %."
     )
@@ -113,7 +122,8 @@ def render_mix(record, table):
         "*off*: the tenant who is the farthest from what was asked, in points of the device; of a limit only what is beyond it counts. *by kernels*: the same "
         "by the number of kernels times their length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. "
         "*% off real*: accounted against the time in which the device had the tenant's work, by what was computed. *of alone*: the sum of the parts; what is missing is what "
-        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone. Nobody's turn is shorter "
+        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone, and *unknown*: the points "
+        "of a share which that makes (a program with kernels of 5 us is as fast as its host launches them, which differs from second to second). Nobody's turn is shorter "
         "than a kernel: where that is longer than the time slice, shares hold over turns of a kernel.\n\n"
     )
     if not d["gpu"]:

@@ -193,6 +193,10 @@ class Mixed:
         """By how much measurements of the same differ, of each: how well it is known what it does alone."""
         return [max(a.rate for a in self.alones[k]) / min(a.rate for a in self.alones[k]) - 1 for k in self.kinds]
 
+    def unknown(self, asked):
+        """How well the shares are known, in parts of the device, of the tenant whose share is known least."""
+        return max(share * u for share, u in zip(asked, unknowns(self, asked)))
+
 
 def mix(session, tenants, settings, seconds, span=0.5):
     """With settings for as long as they work together."""
