@@ -91,14 +91,28 @@ static void read_hwmon(const char *device, GpuMetrics *m) {
         }
 }
 
+static bool print_directory(
+                const char *root, const PciAddress *a, uint32_t function, char ret[static PATH_MAX]) {
+        int n = snprintf(ret, PATH_MAX,
+                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, root,
+                        a->domain, a->bus, a->device, function);
+
+        return n > 0 && n < PATH_MAX;
+}
+
+/* The device's directory. KFD tells the partitions of one GPU (MI300X in CPX) apart by the bits of the function, and on
+ * the bus there is the GPU alone, as function 0. */
+static bool find_directory(const char *root, const PciAddress *a, char ret[static PATH_MAX]) {
+        if (!print_directory(root, a, a->function, ret))
+                return false;
+        return a->function == 0 || access(ret, F_OK) >= 0 || print_directory(root, a, 0, ret);
+}
+
 void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *ret) {
         GpuMetrics m = GPU_METRICS_NULL;
         char path[PATH_MAX];
 
-        int n = snprintf(path, sizeof(path),
-                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, root,
-                        a->domain, a->bus, a->device, a->function);
-        if (n > 0 && (size_t) n < sizeof(path)) {
+        if (find_directory(root, a, path)) {
                 uint64_t busy = read_u64(path, "gpu_busy_percent");
                 if (busy <= 100)
                         m.utilisation = (uint32_t) busy;
@@ -112,12 +126,11 @@ void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *r
 GpuVendor gpu_metrics_vendor(const char *root, const PciAddress *a) {
         _cleanup_(fclosep)
         FILE *f = NULL;
-        char path[PATH_MAX], text[32];
+        char directory[PATH_MAX], path[PATH_MAX], text[32];
 
-        int n = snprintf(path, sizeof(path),
-                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32
-                        "/vendor",
-                        root, a->domain, a->bus, a->device, a->function);
+        if (!find_directory(root, a, directory))
+                return GPU_VENDOR_UNKNOWN;
+        int n = snprintf(path, sizeof(path), "%s/vendor", directory);
         if (n < 0 || (size_t) n >= sizeof(path))
                 return GPU_VENDOR_UNKNOWN;
         f = fopen(path, "re");

@@ -91,7 +91,7 @@ static int has_mes(pid_t pid) {
         for (size_t i = 0; r == 0 && i < q.n; i++) {
                 r = kfd_topology_find(KFD_TOPOLOGY_PATH, q.queues[i].gpu_id, &node);
                 if (r >= 0)
-                        r = kfd_node_has_mes(&node);
+                        r = kfd_node_is_fragile(&node);
         }
         return r;
 }

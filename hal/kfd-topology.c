@@ -61,6 +61,7 @@ static const struct {
                 {"domain", offsetof(Properties, node.domain)},
                 {"location_id", offsetof(Properties, node.location)},
                 {"drm_render_minor", offsetof(Properties, node.render_minor)},
+                {"num_cp_queues", offsetof(Properties, node.n_slots)},
                 {"cwsr_size", offsetof(Properties, node.save_size)},
 };
 

@@ -25,6 +25,7 @@ typedef struct KfdNode {
         uint32_t domain;
         uint32_t location; /* PCI bus, device, function: 8, 5 and 3 bits */
         uint32_t render_minor;
+        uint32_t n_slots;   /* for compute queues of KFD; 0: the kernel does not say it */
         uint32_t save_size; /* CWSR: bytes that the waves of one queue take at most, per XCC */
 } KfdNode;
 
@@ -37,6 +38,16 @@ int kfd_topology_read(const char *root, uint32_t node, KfdNode *ret);
 /* Whether firmware schedules the queues one by one (MES, gfx11 and later) and not in lists of all (HWS). */
 static inline bool kfd_node_has_mes(const KfdNode *n) {
         return n->gfx_version >= 110000;
+}
+
+#define KFD_SLOTS_FEW 8U
+
+/* Whether there are open reports of such GPUs that hang when queues are taken off or put back: all that MES schedules;
+ * and of gfx10 those which have left KFD eight places for queues, with the queues of three processes
+ * (ROCm/amdgpu 227; fewer queues of the kernel's own, amdgpu.num_kcq=, leave more). */
+static inline bool kfd_node_is_fragile(const KfdNode *n) {
+        bool few = n->n_slots > 0 && n->n_slots <= KFD_SLOTS_FEW;
+        return kfd_node_has_mes(n) || (few && n->gfx_version >= 100000);
 }
 
 /* Doorbells of 8 bytes, whose place in the page stands in the offset that CREATE_QUEUE returns. */

@@ -21,7 +21,7 @@ void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device) {
 }
 
 PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves) {
-        if (kfd_node_has_mes(node) || !kfd_node_has_wide_doorbells(node))
+        if (kfd_node_is_fragile(node) || !kfd_node_has_wide_doorbells(node))
                 return LEVEL_GATE;
         return saves_waves ? LEVEL_INTERRUPT : LEVEL_DEQUEUE;
 }

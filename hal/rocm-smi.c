@@ -51,16 +51,26 @@ static const LibrarySymbol symbols[] = {
                 {"rsmi_dev_power_ave_get", offsetof(Library, power)},
 };
 
+#        define BDF_ADDRESS UINT64_C(0xffffffff0000ffff)
+
+/* Of a partition the library has the number in bits of its own, in those of the function, or in both; KFD in those of
+ * the function. */
+static bool is_device(uint64_t bdf, const PciAddress *a) {
+        uint64_t whole = (uint64_t) a->domain << 32 | a->bus << 8 | a->device << 3;
+
+        return (bdf & BDF_ADDRESS) == (whole | a->function) ||
+                        ((bdf & BDF_ADDRESS) == whole && (bdf >> 28 & 0xf) == a->function);
+}
+
 /* Which of its devices that is, or -ENODEV. */
 static int find_device(const Library *l, const PciAddress *a, uint32_t *ret) {
-        uint64_t wanted = (uint64_t) a->domain << 32 | a->bus << 8 | a->device << 3 | a->function, bdf;
         uint32_t n = 0;
+        uint64_t bdf;
 
         if (l->num_monitor_devices(&n) != SMI_SUCCESS)
                 return -EIO;
         for (uint32_t i = 0; i < n; i++)
-                /* Partitions of a GPU are told apart in bits that we do not look at. */
-                if (l->pci_id(i, &bdf) == SMI_SUCCESS && (bdf & 0xffffffff0000ffffU) == wanted) {
+                if (l->pci_id(i, &bdf) == SMI_SUCCESS && is_device(bdf, a)) {
                         *ret = i;
                         return 0;
                 }

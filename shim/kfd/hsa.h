@@ -61,6 +61,7 @@ typedef struct AmdSignal {
 _Static_assert(offsetof(AmdSignal, queue) == 48 && sizeof(AmdSignal) == 64, "amd_signal_t");
 
 typedef bool HsaHandler(int64_t value, void *arg);
+typedef void HsaFunction(void *arg);
 
 /* In front of which the layer stands. */
 #define HSA_FUNCTIONS(X)                                                                                    \
@@ -68,6 +69,7 @@ typedef bool HsaHandler(int64_t value, void *arg);
         X(hsa_signal_store_release)                                                                         \
         X(hsa_signal_store_screlease)                                                                       \
         X(hsa_amd_signal_async_handler)                                                                     \
+        X(hsa_amd_async_function)                                                                           \
         HSA_RESERVATIONS(X)
 
 /* The last three are old names. */
@@ -85,6 +87,7 @@ void hsa_signal_store_release(HsaSignal signal, int64_t value);
 void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
 int hsa_amd_signal_async_handler(
                 HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
+int hsa_amd_async_function(HsaFunction *function, void *arg);
 #define DECLARE(name) uint64_t name(const HsaQueue *queue, uint64_t n);
 HSA_RESERVATIONS(DECLARE)
 #undef DECLARE

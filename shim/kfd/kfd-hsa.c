@@ -17,7 +17,7 @@
  * The definition behind ours is the caller's own runtime's: kfd-next.h.
  *
  * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word
- * depends on; and the runtime's own thread, in its callbacks, because everybody waits for that. Their launches are
+ * depends on; and the runtime's own thread, which calls the program back, because everybody waits for that. Their launches are
  * counted, and pass.
  *
  * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts,
@@ -35,14 +35,14 @@
 #include "shim/kfd/kfd-queue.h"
 
 static _Thread_local struct {
-        unsigned in_callback;
+        bool is_runtimes;
         unsigned forwarded; /* calls that were met here, and are with the runtime now */
         bool in_gate;
 } thread __attribute__((tls_model("initial-exec")));
 
 void kfd_hsa_after_fork(void) {
-        thread.in_callback = thread.forwarded = 0;
-        thread.in_gate = false;
+        thread.forwarded = 0;
+        thread.in_gate = thread.is_runtimes = false;
 }
 
 /* --- launches --- */
@@ -112,7 +112,7 @@ static void wait_for_room(void *userdata) {
 }
 
 static bool may_wait(const KfdQueue *q) {
-        if (thread.in_callback > 0)
+        if (thread.is_runtimes)
                 return false;
         return likely(!(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_HELD)) || !in_signal_handler();
 }
@@ -326,17 +326,21 @@ uint64_t kfd_hsa_reserve(
 
 /* --- the runtime's callbacks --- */
 
+/* A thread that has called one of these is the runtime's own, which calls all of them, and others that come by ways that
+ * are not met here: when a queue fails, or memory. So it never waits from then on. */
 typedef struct Closure {
-        HsaHandler *handler;
+        union {
+                HsaHandler *handler;
+                HsaFunction *function;
+        };
         void *arg;
 } Closure;
 
 static bool call_handler(int64_t value, void *userdata) {
         Closure *c = userdata;
 
-        thread.in_callback++;
+        thread.is_runtimes = true;
         bool again = c->handler(value, c->arg);
-        thread.in_callback--;
         if (!again)
                 free(c);
         return again;
@@ -367,4 +371,36 @@ int hsa_amd_signal_async_handler(
                                         ->hsa_amd_signal_async_handler;
 
         return next ? kfd_hsa_async_handler(signal, condition, value, handler, arg, next) : HSA_ERROR;
+}
+
+static void call_function(void *userdata) {
+        Closure c = *(Closure *) userdata;
+
+        thread.is_runtimes = true;
+        free(userdata);
+        c.function(c.arg);
+}
+
+int kfd_hsa_async_function(HsaFunction *function, void *arg, typeof(&hsa_amd_async_function) next) {
+        Closure *c = function && thread.forwarded == 0 ? malloc(sizeof(Closure)) : NULL;
+        if (!c)
+                return next(function, arg);
+
+        *c = (Closure){.function = function, .arg = arg};
+        thread.forwarded++;
+        int r = next(call_function, c);
+        thread.forwarded--;
+        if (r != HSA_SUCCESS)
+                free(c);
+        return r;
+}
+
+_public_
+int hsa_amd_async_function(HsaFunction *function, void *arg) {
+        const void *caller = __builtin_return_address(0);
+        KfdRuntime spare;
+        typeof(&hsa_amd_async_function) next =
+                        (kfd_runtime_known(caller) ?: kfd_runtime(caller, &spare))->hsa_amd_async_function;
+
+        return next ? kfd_hsa_async_function(function, arg, next) : HSA_ERROR;
 }

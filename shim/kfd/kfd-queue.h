@@ -130,4 +130,5 @@ void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_rel
 uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next);
 int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg,
                 typeof(&hsa_amd_signal_async_handler) next);
+int kfd_hsa_async_function(HsaFunction *function, void *arg, typeof(&hsa_amd_async_function) next);
 void kfd_hsa_after_fork(void);

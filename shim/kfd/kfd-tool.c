@@ -43,6 +43,7 @@ enum {
         CORE_STORE_RELAXED = HEAD + 41,
         CORE_STORE_SCRELEASE = HEAD + 42,
         AMD_ASYNC_HANDLER = HEAD + 7,
+        AMD_ASYNC_FUNCTION = HEAD + 8,
 };
 
 #define N_ADDS 4U
@@ -53,6 +54,7 @@ typedef struct Tool {
         typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease;
         typeof(&hsa_queue_add_write_index_relaxed) add[N_ADDS];
         typeof(&hsa_amd_signal_async_handler) async_handler;
+        typeof(&hsa_amd_async_function) async_function;
         CreateQueue *create;
         DestroyQueue *destroy;
         GetAgentInfo *agent_get_info;
@@ -74,7 +76,8 @@ static int create_queue(const Tool *t, uint64_t agent, uint32_t size, uint32_t t
 }
 
 static int destroy_queue(const Tool *t, HsaQueue *queue) {
-        kfd_queue_abandon(queue);
+        if (queue)
+                kfd_queue_abandon(queue);
         return t->destroy(queue);
 }
 
@@ -98,6 +101,9 @@ static int destroy_queue(const Tool *t, HsaQueue *queue) {
                 return kfd_hsa_async_handler(                                                               \
                                 signal, condition, value, handler, arg, tools[i].async_handler);            \
         }                                                                                                   \
+        static int async_function_##i(HsaFunction *function, void *arg) {                                   \
+                return kfd_hsa_async_function(function, arg, tools[i].async_function);                      \
+        }                                                                                                   \
         static int create_##i(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,     \
                         uint32_t private_size, uint32_t group_size, HsaQueue **ret) {                       \
                 return create_queue(tools + i, agent, size, type, callback, data, private_size, group_size, \
@@ -117,6 +123,7 @@ EACH_TOOL(DEFINE_SET)
                         .store_screlease = store_screlease_##i,                                             \
                         .add = {add_##i##_0, add_##i##_1, add_##i##_2, add_##i##_3},                        \
                         .async_handler = async_handler_##i,                                                 \
+                        .async_function = async_function_##i,                                               \
                         .create = create_##i,                                                               \
                         .destroy = destroy_##i,                                                             \
         },
@@ -177,8 +184,10 @@ bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const 
         if (n == TOOLS_MAX)
                 return true;
         take_core(core, n);
-        if (amd_place && *amd_place)
+        if (amd_place && *amd_place) {
                 TAKE((Function **) *amd_place, AMD_ASYNC_HANDLER, async_handler);
+                TAKE((Function **) *amd_place, AMD_ASYNC_FUNCTION, async_function);
+        }
         return true;
 }
 

@@ -95,6 +95,15 @@ class Metrics(Case):
         self.use()
         self.assertEqual(self.measure(OTHER_ID)["Utilisation"], 38)
 
+    def test_a_partition(self):
+        """KFD has its number in the bits of the function, where there is nothing on the bus."""
+        self.client.queue("pci:0000:65:00.5")
+        self.sysfs()
+        self.use()
+        self.assertEqual(self.measure("pci:0000:65:00.5")["Utilisation"], 39)
+        self.use(mode="init")
+        self.check(self.measure("pci:0000:65:00.5"), "sysfs; rocm-smi: failed", OF_SYSFS)
+
     def test_no_library(self):
         self.sysfs()
         self.check(self.measure(), "sysfs; rocm-smi: not found", OF_SYSFS)

@@ -53,6 +53,7 @@ static struct {
         typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, store_release;
         typeof(&hsa_queue_add_write_index_relaxed) add;
         typeof(&hsa_amd_signal_async_handler) async_handler;
+        typeof(&hsa_amd_async_function) async_function;
 } calls;
 
 static void find_calls(void) {
@@ -65,13 +66,13 @@ static void find_calls(void) {
         CHECK(calls.member)
         FIND(store_relaxed, hsa_signal_store_relaxed);
         FIND(store_screlease, hsa_signal_store_screlease);
-        /* An old name of the second. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-        FIND(store_release, hsa_signal_store_release);
+        FIND(store_release, hsa_signal_store_release); /* an old name of the second */
 #pragma GCC diagnostic pop
         FIND(add, hsa_queue_add_write_index_relaxed);
         FIND(async_handler, hsa_amd_signal_async_handler);
+        FIND(async_function, hsa_amd_async_function);
 }
 
 static void (*store)(hsa_signal_t, hsa_signal_value_t);
@@ -162,6 +163,11 @@ static void watch(void) {
         CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
 }
 
+static void start_watched(void) {
+        start();
+        watch();
+}
+
 /* --- cases --- */
 
 #define LAUNCHER "launcher"
@@ -219,8 +225,7 @@ static void case_polling(void) {
 /* Whatever function rings: the edge, the count, the gate. */
 static void case_stores(void) {
         pthread_t thread;
-        start();
-        watch();
+        start_watched();
         void (*const stores[])(hsa_signal_t, hsa_signal_value_t) = {
                         calls.store_relaxed, calls.store_screlease, calls.store_release};
 
@@ -264,9 +269,7 @@ static void case_edges(void) {
 
 static void case_gate(void) {
         pthread_t threads[4];
-        start();
-        watch();
-
+        start_watched();
         hold();
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)
                 CHECK(pthread_create(threads + i, NULL, dispatch_thread, NULL) == 0);
@@ -285,20 +288,26 @@ static void case_gate(void) {
         CHECK(counters().waited == ELEMENTSOF(threads));
 }
 
+static void start_held(void) {
+        start_watched();
+        hold();
+}
+
+static void finish_at_once(void) {
+        CHECK(poll_until(__atomic_load_n(&n_dispatched, __ATOMIC_SEQ_CST) == 2));
+        finish();
+        CHECK(counters().waited == 0);
+}
+
 static void on_signal(int unused) {
         dispatch();
 }
 
 static void case_signal_handler(void) {
-        start();
-        watch();
-        dispatch();
-        finish();
+        start_held();
         CHECK(signal(SIGUSR1, on_signal) != SIG_ERR);
-        hold();
         CHECK(raise(SIGUSR1) == 0); /* returns */
-        finish();
-        CHECK(counters().waited == 0);
+        finish_at_once();
 }
 
 static _Atomic bool handled;
@@ -312,8 +321,7 @@ static void on_signal_at_gate(int unused) {
  * waiting. */
 static void case_handler_at_gate(void) {
         pthread_t thread;
-        start();
-        watch();
+        start_watched();
         CHECK(signal(SIGUSR1, on_signal_at_gate) != SIG_ERR);
         hold();
         uint64_t submitted = atomic_load(&slot()->submitted);
@@ -334,20 +342,24 @@ static bool on_callback(hsa_signal_value_t value, void *userdata) {
         return false;
 }
 
+static void on_function(void *userdata) {
+        dispatch();
+}
+
 static void case_callback(void) {
         hsa_signal_t signal;
-        start();
-        watch();
-        dispatch();
-        finish();
+        start_held();
         CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
         CHECK(calls.async_handler(signal, HSA_SIGNAL_CONDITION_EQ, 0, on_callback, NULL) ==
                         HSA_STATUS_SUCCESS);
-        hold();
         hsa_signal_store_relaxed(signal, 0);
-        CHECK(poll_until(__atomic_load_n(&n_dispatched, __ATOMIC_SEQ_CST) == 3));
-        finish();
-        CHECK(counters().waited == 0);
+        finish_at_once();
+}
+
+static void case_function(void) {
+        start_held();
+        CHECK(calls.async_function(on_function, NULL) == HSA_STATUS_SUCCESS);
+        finish_at_once();
 }
 
 /* As many packets that wait for a signal. */
@@ -395,8 +407,7 @@ static void case_drain_inside(void) {
 }
 
 static void case_bound(void) {
-        start();
-        watch();
+        start_watched();
         atomic_store(&slot()->threshold, 3);
         for (int i = 0; i < 40; i++) {
                 uint64_t begun = now_ns();
@@ -449,8 +460,7 @@ static bool counts_in_front_of_the_bound(void) {
 }
 
 static void case_room(void) {
-        start();
-        watch();
+        start_watched();
         atomic_store(&slot()->threshold, 1);
         CHECK(poll_until(counts_in_front_of_the_bound()));
 }
@@ -574,6 +584,7 @@ int test_main(int argc, char *argv[]) {
                         CASE(signal_handler),
                         CASE(handler_at_gate),
                         CASE(callback),
+                        CASE(function),
                         CASE(drain_inside),
                         CASE(bound),
                         CASE(room),

@@ -64,6 +64,25 @@ static void sysfs(void **state) {
         assert_int_equal(m.power_uw, 88000000);
 }
 
+/* A partition of a GPU has no place of its own on the bus; a function that is there is its own device. */
+static void partition(void **state) {
+        const PciAddress of_partition = {0, 0x65, 0, 5}, function = {0, 0x65, 0, 1},
+                         nobody = {0, 0x66, 0, 5};
+        GpuMetrics m;
+
+        scratch_root_put(DEVICE "/vendor", "0x1002\n");
+        scratch_root_put(DEVICE "/gpu_busy_percent", "43\n");
+        scratch_root_put("/sys/bus/pci/devices/0000:65:00.1/gpu_busy_percent", "7\n");
+        gpu_metrics_read_sysfs(scratch_root(), &of_partition, &m);
+        assert_int_equal(m.utilisation, 43);
+        assert_int_equal(gpu_metrics_vendor(scratch_root(), &of_partition), GPU_VENDOR_AMD);
+        gpu_metrics_read_sysfs(scratch_root(), &function, &m);
+        assert_int_equal(m.utilisation, 7);
+        gpu_metrics_read_sysfs(scratch_root(), &nobody, &m);
+        assert_unknown(&m);
+        assert_int_equal(gpu_metrics_vendor(scratch_root(), &nobody), GPU_VENDOR_UNKNOWN);
+}
+
 static void completion(void **state) {
         GpuMetrics m = GPU_METRICS_NULL;
         const GpuMetrics other = {.utilisation = 3,
@@ -135,6 +154,7 @@ static void what_no_child_says(void **state) {
 static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(addresses),
                 cmocka_unit_test(sysfs),
+                cmocka_unit_test(partition),
                 cmocka_unit_test(completion),
                 cmocka_unit_test(written_and_read),
                 cmocka_unit_test(what_no_child_says),

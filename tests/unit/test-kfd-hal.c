@@ -416,6 +416,14 @@ static void test_level(void **state) {
         assert_int_equal(kfd_hal_level(&gfx90a, false), LEVEL_DEQUEUE);
         assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_INTERRUPT);
         assert_int_equal(kfd_hal_level(&gfx1100, true), LEVEL_GATE); /* MES */
+
+        /* Few places for queues: of gfx10 that hangs. */
+        gfx1030.n_slots = KFD_SLOTS_FEW + 1;
+        assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_INTERRUPT);
+        gfx1030.n_slots = KFD_SLOTS_FEW;
+        assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_GATE);
+        gfx90a.n_slots = KFD_SLOTS_FEW;
+        assert_int_equal(kfd_hal_level(&gfx90a, true), LEVEL_INTERRUPT);
 }
 
 int main(void) {

@@ -20,7 +20,9 @@
 #define INIT_ERROR    8
 #define INVALID       1
 
-static const uint64_t addresses[] = {UINT64_C(0x6500), UINT64_C(1) << 32 | 0x0200};
+/* The last is the fifth partition of the first. */
+static const uint64_t addresses[] = {
+                UINT64_C(0x6500), UINT64_C(1) << 32 | 0x0200, UINT64_C(5) << 28 | UINT64_C(0x6500)};
 
 static bool mode_is(const char *mode) {
         return streq(strempty(getenv("FAKE_ROCM_SMI")), mode);
