@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The second way in: as a tool of the HSA runtime, loaded by HSA_TOOLS_LIB
+ * The second way in: as a tool of the HSA runtime, loaded by HSA_TOOLS_LIB (kfd-onload.c)
  *
  * A runtime hands its table of functions to each tool, and goes by that table from then on, however it was called. So
  * what we put there is also met by who has found the runtime's functions by dlsym() on a handle, or has loaded it with
@@ -20,6 +20,7 @@
 
 #include "common/macro.h"
 #include "shim/kfd/kfd-queue.h"
+#include "shim/kfd/kfd-tool.h"
 
 typedef void Function(void);
 typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
@@ -169,31 +170,24 @@ static size_t tool_of(Function **core) {
         return TOOLS_MAX;
 }
 
-bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed);
-void OnUnload(void);
-
-/* The runtime calls while it is initialised, before anybody has a queue. */
 _public_
-bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed) {
+void xsched_kfd_tool_load(void *table) {
         Function **core_place = place(table, TABLE_CORE), **amd_place = place(table, TABLE_AMD);
         Function **core = core_place ? (Function **) *core_place : NULL;
 
         if (!core || !kfd_start())
-                return true; /* an answer of false is said on standard error */
+                return;
         size_t n = tool_of(core);
         if (n == TOOLS_MAX)
-                return true;
+                return;
         take_core(core, n);
         if (amd_place && *amd_place) {
                 TAKE((Function **) *amd_place, AMD_ASYNC_HANDLER, async_handler);
                 TAKE((Function **) *amd_place, AMD_ASYNC_FUNCTION, async_function);
         }
-        return true;
 }
 
-/* What the runtime's queues lie in is about to go. It is not said which runtime it is; who still has a function of ours
- * goes on by it. */
 _public_
-void OnUnload(void) {
+void xsched_kfd_tool_unload(void) {
         kfd_queue_abandon(NULL);
 }

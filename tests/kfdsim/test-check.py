@@ -7,7 +7,7 @@ import os
 import subprocess
 import unittest
 
-XSCHEDCTL, LAYER = os.environ["XSCHEDCTL"], os.environ["LAYER"]
+XSCHEDCTL, LAYER, TOOL = (os.environ[name] for name in ("XSCHEDCTL", "LAYER", "TOOL"))
 DEADLINE = 60
 
 
@@ -26,15 +26,15 @@ class Check(unittest.TestCase):
     def test_tool(self):
         state, text = check()["amd tool"]
         self.assertEqual(state, "warning")
-        self.assertIn("does not name libxsched-kfd.so", text)
-        self.assertEqual(check(HSA_TOOLS_LIB=LAYER)["amd tool"], ("ok", f"HSA_TOOLS_LIB names {LAYER}"))
+        self.assertIn("does not name libxsched-hsa.so", text)
+        self.assertEqual(check(HSA_TOOLS_LIB=TOOL)["amd tool"], ("ok", f"HSA_TOOLS_LIB names {TOOL}"))
 
     def test_somebody_elses(self):
-        for tools in ("librocprofiler64.so", f"{LAYER} librocprofiler64.so"):
+        for tools in ("librocprofiler64.so", f"{TOOL} librocprofiler64.so"):
             state, text = check(HSA_TOOLS_LIB=tools)["amd tool"]
             self.assertEqual(state, "warning")
             self.assertIn(f"HSA_TOOLS_LIB is {tools}: it stays", text)
-        state, text = check(HSA_TOOLS_LIB=LAYER, ROCP_TOOL_LIBRARIES="/x/librocprofv3.so")["amd tool"]
+        state, text = check(HSA_TOOLS_LIB=TOOL, ROCP_TOOL_LIBRARIES="/x/librocprofv3.so")["amd tool"]
         self.assertEqual(state, "warning")
         self.assertIn("ROCP_TOOL_LIBRARIES is /x/librocprofv3.so", text)
 
@@ -57,7 +57,7 @@ class Check(unittest.TestCase):
     def test_run(self):
         preload, tools = self.run_sets()
         self.assertIn(LAYER, preload)
-        self.assertEqual(tools, LAYER)
+        self.assertEqual(tools, TOOL)
         preload, tools = self.run_sets(HSA_TOOLS_LIB="librocprofiler64.so")
         self.assertIn(LAYER, preload)
         self.assertEqual(tools, "librocprofiler64.so")

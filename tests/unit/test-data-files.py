@@ -195,6 +195,25 @@ class Unit(unittest.TestCase):
         self.assertIn('"/run/xschedd"', read("service/enforce/privileged.c"))
 
 
+class Layers(unittest.TestCase):
+    """What stands in LD_PRELOAD comes before everybody's own functions of the same names."""
+
+    OF_RUNTIMES = re.compile(r"(hsa|xsched)_\w+|(cl|cu)[A-Z]\w+")
+    OF_LIBC = set("""__open64_2 __open_2 __openat64_2 __openat_2 close close_range closefrom dlclose dlsym dup dup2 dup3
+        fcntl fcntl64 ioctl open open64 openat openat64""".split())
+
+    def test_names(self):
+        layers = [f for f in (BUILD / "shim").glob("libxsched-*.so") if f.name != "libxsched-hsa.so"]
+        self.assertTrue(layers)
+        for layer in layers:
+            command = ["nm", "-D", "--defined-only", layer]
+            listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            names = {line.split()[-1].split("@")[0] for line in listed.stdout.splitlines()}
+            sanitizers = ("__asan", "__odr_asan", "__tsan", "__ubsan")
+            others = {n for n in names - self.OF_LIBC if not self.OF_RUNTIMES.fullmatch(n) and not n.startswith(sanitizers)}
+            self.assertEqual(others, set(), f"of {layer.name}, which would be met in place of a program's own")
+
+
 if __name__ == "__main__":
     os.environ["SYSTEMD_COLORS"] = "0"
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -13,6 +13,7 @@
 #include "tools/shared/shim-env.h"
 
 #define SHIM XSCHED_PKGLIBDIR "/libxsched-kfd.so"
+#define TOOL XSCHED_PKGLIBDIR "/libxsched-hsa.so"
 
 static bool has_kfd;
 
@@ -36,10 +37,10 @@ static const char *tools_with(const char *before, ShimMode mode) {
 
 static void test_tool(void **state) {
         has_kfd = true;
-        assert_string_equal(tools_with(NULL, SHIM_LAYER), SHIM);
+        assert_string_equal(tools_with(NULL, SHIM_LAYER), TOOL);
         assert_string_equal(getenv("LD_PRELOAD"), SHIM);
-        assert_string_equal(tools_with("", SHIM_PRELOAD), SHIM);
-        assert_string_equal(tools_with("/elsewhere/libxsched-kfd.so", SHIM_LAYER), SHIM); /* another copy */
+        assert_string_equal(tools_with("", SHIM_PRELOAD), TOOL);
+        assert_string_equal(tools_with("/elsewhere/libxsched-hsa.so", SHIM_LAYER), TOOL); /* another copy */
         assert_string_equal(tools_with(NULL, SHIM_NONE), "");
 }
 
@@ -47,10 +48,10 @@ static void test_tool(void **state) {
 static void test_gives_way(void **state) {
         static const char *const others[] = {
                         "librocprofiler64.so",
-                        "/x/libxsched-kfd.so librocprofiler64.so",
-                        "librocprofiler64.so /x/libxsched-kfd.so",
-                        "/x/nolibxsched-kfd.so",
-                        "/x/libxsched-kfd.so.1",
+                        "/x/libxsched-hsa.so librocprofiler64.so",
+                        "librocprofiler64.so /x/libxsched-hsa.so",
+                        "/x/nolibxsched-hsa.so",
+                        "/x/libxsched-hsa.so.1",
         };
 
         has_kfd = true;
@@ -59,7 +60,7 @@ static void test_gives_way(void **state) {
                 assert_string_equal(tools_with(others[i], SHIM_LAYER), others[i]);
                 assert_string_equal(getenv("LD_PRELOAD"), SHIM);
         }
-        assert_true(shim_is_only_tool(SHIM));
+        assert_true(shim_is_only_tool(TOOL));
 }
 
 static void test_no_gpu(void **state) {

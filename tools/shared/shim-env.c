@@ -18,6 +18,7 @@
 
 #define LAYER_NAME      "libxsched-opencl.so"
 #define KFD_SHIM_NAME   "libxsched-kfd.so"
+#define HSA_TOOL_NAME   "libxsched-hsa.so"
 #define KFD_DEVICE      "/dev/kfd"
 #define CUDA_LAYER_NAME "libxsched-cuda.so"
 #define CUDA_DEVICE     "/dev/nvidiactl"
@@ -144,7 +145,7 @@ int find_kfd_shim(char **ret) {
 }
 
 bool shim_is_only_tool(const char *tools) {
-        const char *ours = shim_list_find(tools, KFD_SHIM_NAME);
+        const char *ours = shim_list_find(tools, HSA_TOOL_NAME);
 
         return ours == tools && strcspn(tools, " ") == strlen(tools);
 }
@@ -172,7 +173,7 @@ static int preload(int (*find)(char **ret)) {
         return r == -ENOENT ? 0 : r;
 }
 
-/* The same library is a tool of the HSA runtime. Somebody's own tool stays, alone: which of two comes first matters to
+/* The KFD shim is a tool of the HSA runtime, too. Somebody's own tool stays, alone: which of two comes first matters to
  * both. */
 static int set_hsa_tool(void) {
         _cleanup_free_ char *path = NULL;
@@ -180,7 +181,7 @@ static int set_hsa_tool(void) {
 
         if (!isempty(tools) && !shim_is_only_tool(tools))
                 return 0;
-        int r = find_kfd_shim(&path);
+        int r = find_file("shim/" HSA_TOOL_NAME, XSCHED_PKGLIBDIR "/" HSA_TOOL_NAME, &path);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         return setenv(SHIM_HSA_TOOLS, path, 1) < 0 ? negative_errno() : 0;

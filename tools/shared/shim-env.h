@@ -32,7 +32,7 @@ int find_kfd_shim(char **ret);
  * program of another architecture would say on its standard error that it cannot. */
 bool shim_wants_kfd(void);
 
-/* The HSA runtime's list of tools, which spaces separate: the KFD shim is one, too (shim/kfd/kfd-tool.c). And whether
+/* The HSA runtime's list of tools, which spaces separate: the KFD shim has one (shim/kfd/kfd-onload.c). And whether
  * it is the only one in such a list. */
 #define SHIM_HSA_TOOLS "HSA_TOOLS_LIB"
 bool shim_is_only_tool(const char *tools);

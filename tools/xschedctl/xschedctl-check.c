@@ -31,6 +31,7 @@
 
 #define SHIM_NAME   "libxsched-opencl.so"
 #define KFD_NAME    "libxsched-kfd.so"
+#define HSA_NAME    "libxsched-hsa.so"
 #define CUDA_NAME   "libxsched-cuda.so"
 #define LOADER_NAME "libOpenCL.so.1"
 #define TRY_SECONDS 30
@@ -290,7 +291,7 @@ static void check_tool(Check *k) {
                 return;
         if (isempty(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
-                                SHIM_HSA_TOOLS " does not name " KFD_NAME
+                                SHIM_HSA_TOOLS " does not name " HSA_NAME
                                                ": who calls the runtime past what is preloaded is not held");
         else if (!shim_is_only_tool(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
