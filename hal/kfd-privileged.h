@@ -66,7 +66,8 @@ typedef struct KfdTargetSys {
         int (*open_device)(pid_t pid, int pidfd, int *at);
         int (*open_own)(void);    /* our own /dev/kfd */
         int (*open_events)(void); /* an fd that KFD writes events to */
-        int (*has_mes)(pid_t pid); /* whether it has queues on a fragile GPU (kfd_node_is_fragile()); -ESRCH: KFD does not know it */
+        /* Whether it has queues on a fragile GPU (kfd_node_is_fragile()); -ESRCH: KFD does not know it. */
+        int (*has_mes)(pid_t pid);
         int (*is_split)(pid_t pid); /* whether it has more than one context of KFD */
         int (*seize)(pid_t pid);
         int (*tracer)(pid_t pid, pid_t *ret);

@@ -63,7 +63,8 @@ extern const HalOps hal_kfd_ops;
 void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device);
 
 /* What a hold of a queue on this device does. Where there are open reports of hangs at exactly that
- * (kfd_node_is_fragile()), the gate only; what the administrator allows beyond is the service's word, see PageSlot.level. */
+ * (kfd_node_is_fragile()), the gate only; what the administrator allows beyond is the service's word, see
+ * PageSlot.level. */
 PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves);
 
 /* The percentage word that the kernel is to see: bits above the low 8 are not about time. */

@@ -17,8 +17,8 @@
  * The definition behind ours is the caller's own runtime's: kfd-next.h.
  *
  * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word
- * depends on; and the runtime's own thread, which calls the program back, because everybody waits for that. Their launches are
- * counted, and pass.
+ * depends on; and the runtime's own thread, which calls the program back, because everybody waits for that. Their
+ * launches are counted, and pass.
  *
  * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts,
  * by a launch that counts already, so that the queue does not seem idle between two. It ends when nothing moves for a
@@ -326,8 +326,8 @@ uint64_t kfd_hsa_reserve(
 
 /* --- the runtime's callbacks --- */
 
-/* A thread that has called one of these is the runtime's own, which calls all of them, and others that come by ways that
- * are not met here: when a queue fails, or memory. So it never waits from then on. */
+/* A thread that has called one of these is the runtime's own, which calls all of them, and others that come by ways
+ * that are not met here: when a queue fails, or memory. So it never waits from then on. */
 typedef struct Closure {
         union {
                 HsaHandler *handler;

@@ -106,7 +106,8 @@ class Bench:
         rows = [
             {
                 "what": what, "kinds": [list(k) for k in m.kinds], "asked": asked, "limit": limit, "seconds": m.works[0].seconds,
-                "parts": m.parts(), "device": m.device(), "busy": m.busy(), "accounted": m.accounted(), "drift": max(m.drifts()), "unknown": m.unknown(asked),
+                "parts": m.parts(), "device": m.device(), "busy": m.busy(), "accounted": m.accounted(),
+                "drift": max(m.drifts()), "unknown": m.unknown(asked),
             }
             for what, asked, limit, m in self.rows
         ]

@@ -77,7 +77,8 @@ def list_of(rows, table):
         ]
         for r in sorted(rows, key=off, reverse=True)
     ]
-    return table(["", "asked", "got", "off", "by kernels", "accounted", "% off real", "of alone", "drift", "unknown"], cells)
+    columns = ["asked", "got", "off", "by kernels", "accounted", "% off real", "of alone", "drift", "unknown"]
+    return table(["", *columns], cells)
 
 
 def matrix_of(rows, table):
@@ -95,7 +96,8 @@ def summary(rows):
     untold = sum(o > WITHIN >= o - unknown(r) for o, r in zip(offs, rows))
     of_others = f" (of the others {untold} by no more than is unknown of the machine)" if untold else ""
     return (
-        f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points{of_others}; median {100 * statistics.median(offs):.1f}, "
+        f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points{of_others}; "
+        f"median {100 * statistics.median(offs):.1f}, "
         f"worst {100 * max(offs):.1f}. Accounted time: {sum(a <= WITHIN for a in accounted)} of {len(rows)} within {100 * WITHIN:.0f} % of real for every "
         f"tenant, median {100 * statistics.median(accounted):.1f} %."
     )
@@ -122,8 +124,10 @@ def render_mix(record, table):
         "*off*: the tenant who is the farthest from what was asked, in points of the device; of a limit only what is beyond it counts. *by kernels*: the same "
         "by the number of kernels times their length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. "
         "*% off real*: accounted against the time in which the device had the tenant's work, by what was computed. *of alone*: the sum of the parts; what is missing is what "
-        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone, and *unknown*: the points "
-        "of a share which that makes (a program with kernels of 5 us is as fast as its host launches them, which differs from second to second). Nobody's turn is shorter "
+        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed "
+        "between the measurements of a tenant alone, and *unknown*: the points of a share which that makes (a program "
+        "with kernels of 5 us is as fast as its host launches them, which differs from second to second). Nobody's "
+        "turn is shorter "
         "than a kernel: where that is longer than the time slice, shares hold over turns of a kernel.\n\n"
     )
     if not d["gpu"]:
