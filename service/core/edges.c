@@ -23,15 +23,19 @@ static Stamps read_stamps(const Queue *q) {
         };
 }
 
-/* How long it has had something in flight since the mark, by its own count; the rest of that time at most. And there is
- * a new mark. */
-static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
+/* How long it has had something in flight, ever, by its own count. */
+static uint64_t flight_until(const Queue *q, uint64_t launched, uint64_t now) {
         uint64_t total = atomic_load_explicit(&q->page_slot->busy_ns, memory_order_relaxed);
 
         if (page_slot_read_in_flight(q->page_slot) > 0 && launched > 0)
                 total += ns_sub(now, launched);
+        return total;
+}
 
-        uint64_t ns = ns_sub(total, q->flight_ns), most = ns_sub(now, q->mark_ns);
+/* The same since the mark; the rest of that time at most. And there is a new mark. */
+static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
+        uint64_t total = flight_until(q, launched, now), ns = ns_sub(total, q->flight_ns),
+                 most = ns_sub(now, q->mark_ns);
 
         q->flight_ns = total;
         q->mark_ns = now;
@@ -43,7 +47,7 @@ void edge_mark(Queue *q, uint64_t now) {
         (void) take_flight(q, read_stamps(q).launched, now);
 }
 
-/* What the policy has counted since the verdict, but for the time since the launch. */
+/* What the policy has counted since the verdict while nothing of it was in flight. */
 static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         Entity *e = q->entity;
         uint64_t given = q->given_ns;
@@ -51,18 +55,21 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         if (given == 0 || (s->launched <= given && ready))
                 return; /* it may still launch */
         q->given_ns = 0;
-        if (!e || e->n_queues != 1 || s->launched <= given || s->launched > now || s->ready > given ||
-                        (s->drained > given && s->drained < s->launched))
+        if (!e || e->n_queues != 1 || s->launched <= given || s->launched > now || s->ready > given)
                 return;
 
-        uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns);
-        uint64_t before = ns_sub(counted, now - s->launched), most = MIN(s->launched - given, EDGE_GAP_MAX);
+        /* What comes after the end of an idle one's last launch is told to the policy as idle. */
+        uint64_t until = ready ? now : edge_time(q, s->drained, now);
+        uint64_t flight = ns_sub(flight_until(q, s->launched, now), q->given_flight_ns);
+        uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns), late = now - until;
+        uint64_t gaps = ns_sub(ns_sub(counted, late), flight),
+                 most = MIN(ns_sub(ns_sub(until, given), flight), EDGE_GAP_MAX);
 
-        before = MIN(before, most);
-        e->handover_ns += before;
+        gaps = MIN(gaps, most);
+        e->handover_ns += gaps;
         /* With several places somebody may have run beside it. */
         if (e->device->config.concurrency == 1)
-                e->device->handover_ns += before;
+                e->device->handover_ns += gaps;
 }
 
 void edge_verdict(Queue *q, bool run, uint64_t now) {
@@ -75,6 +82,7 @@ void edge_verdict(Queue *q, bool run, uint64_t now) {
                 return;
         q->given_ns = now;
         q->given_counted_ns = entity_counted(q->entity, now);
+        q->given_flight_ns = q->flight_ns;
 }
 
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now) {

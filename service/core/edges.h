@@ -14,10 +14,11 @@
  * is one queue. Who counts too little is charged as one that stamps its ends too early.
  *
  * Hand-over. From the verdict to the launch that waited for it the policy counts run time, and the device had nothing
- * to do: 3 to 5 % of what short turns come to. The stamp of the launch says how long that was, where the entity is one
- * queue and has not been idle since; the time up to it, EDGE_GAP_MAX at most, is told as kept and not as run. It
- * remains a part of the share and of what Max= counts: it was the device's time. What was told as run time meanwhile
- * stays that.
+ * to do; and so it is between the end of a launch and the start of the next that waited for room. Both together are 3
+ * to 5 % of what short turns come to. What the client counts itself, from the verdict until the queue is held, is idle,
+ * or is looked at after its first launch, says how much it was, where the entity is one queue and has not been idle
+ * before that; EDGE_GAP_MAX of it at most is told as kept and not as run. It remains a part of the share and of what
+ * Max= counts: it was the device's time. What was told as run time meanwhile stays that.
  */
 
 #include "client.h"
@@ -25,7 +26,7 @@
 /* Older than this is a client's fancy, or the fault of a service that was absent. */
 #define EDGE_LATE_MAX (2 * NSEC_PER_MSEC)
 
-/* Of the hand-over more than that is not believed. */
+/* Of what a turn had nothing in flight for more than that is not believed. */
 #define EDGE_GAP_MAX (1 * NSEC_PER_MSEC)
 
 /* When something happened, by the client's stamp (0: none), as far as it is believed. */

@@ -62,12 +62,13 @@ struct Queue {
         QuickQueue quick;
         uint64_t seen_ns;            /* when the slot was last looked at */
         uint64_t mark_ns, flight_ns; /* edges.h: of the last mark, and what the client had counted then */
-        uint64_t given_ns,
-                        given_counted_ns; /* edges.h: it may launch since then, and has not been seen to; 0: it has */
-        bool tail;                        /* it was held, and has something in flight still: tail.h */
-        bool holds;                       /* the word says hold */
-        uint64_t waits_since_ns;          /* with work, while the word says hold; 0: it does not wait */
-        uint64_t waited_ns;               /* what it had waited at least when that ended */
+        /* edges.h: since when it may launch, and has not been seen to (0: it has); what the policy had counted of it
+         * then, and the client as in flight. */
+        uint64_t given_ns, given_counted_ns, given_flight_ns;
+        bool tail;               /* it was held, and has something in flight still: tail.h */
+        bool holds;              /* the word says hold */
+        uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
+        uint64_t waited_ns;      /* what it had waited at least when that ended */
         uint64_t edge_ns; /* how old the last ready edge was when it was heard of, until it counts for a wait */
         uint64_t wait_edge_ns; /* of the edge that this wait began with; 0: it began otherwise */
         bool wait_counts;      /* for decision_note_run(): not, while it is suspended */

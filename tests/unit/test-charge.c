@@ -396,6 +396,14 @@ static uint64_t launch(Queue *q) {
         return now;
 }
 
+/* As the gate tells it. */
+static void land(Queue *q) {
+        uint64_t now = now_ns();
+
+        atomic_store(&q->page_slot->drained_ns, now);
+        atomic_fetch_add(&q->page_slot->busy_ns, now - atomic_load(&q->page_slot->launched_ns));
+}
+
 /* From the verdict to the launch nothing runs: it is told as kept. */
 static void test_handover(void **state) {
         Manager *m = manager_make();
@@ -412,7 +420,7 @@ static void test_handover(void **state) {
                 launched = launch(q);
                 own_clock_pass(50 * NSEC_PER_USEC);
                 if (i % 2 == 0) { /* it ends, or is held */
-                        atomic_store(&q->page_slot->drained_ns, now_ns());
+                        land(q);
                         finish(q);
                 } else {
                         begin(other);
@@ -428,6 +436,7 @@ static void test_handover(void **state) {
                 assert_true(used(q).run_ns >= before.run_ns && used(q).kept_ns >= before.kept_ns);
                 assert_true(used(q).run_ns + used(q).kept_ns <= now_ns() - begun);
                 if (i % 2 != 0) {
+                        land(q);
                         drain(q);
                         finish(other);
                         finish(q);
@@ -443,7 +452,52 @@ static void test_handover(void **state) {
         manager_free(m);
 }
 
-/* It has not launched when it is held again, is idle, or has had pauses: nothing is known of a hand-over. */
+/* The launch ends, and the next one, which waits for room, begins a moment later. */
+static void launch_next(Queue *q, uint64_t ran_ns, uint64_t gap_ns) {
+        own_clock_pass(ran_ns);
+        land(q);
+        atomic_store(&q->page_slot->waiters, 1);
+        own_clock_pass(gap_ns);
+        (void) launch(q);
+}
+
+/* A queue that always has a launch waiting for room runs dry after each: those moments count as the first one does, in
+ * all as much as is believed of a turn, and what was in flight is run time, to the nanosecond. */
+static void test_runs_dry(void **state) {
+        Manager *m = manager_make();
+        Process a = join(m, "/a", 0), b = join(m, "/b", 10);
+        Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
+
+        for (unsigned gap_us = 10; gap_us <= 640; gap_us *= 4) {
+                let_go(q, other);
+
+                uint64_t given = q->given_ns, counted = q->given_counted_ns, before = q->entity->handover_ns;
+                uint64_t flown = atomic_load(&q->page_slot->busy_ns);
+                own_clock_pass(100 * NSEC_PER_USEC);
+                (void) launch(q);
+                for (unsigned i = 0; i < 9; i++)
+                        launch_next(q, 1200 * NSEC_PER_USEC, gap_us * NSEC_PER_USEC);
+                own_clock_pass(NSEC_PER_MSEC);
+                begin(other);
+                assert_true(held(q) && q->tail);
+                land(q);
+                drain(q);
+
+                uint64_t until = atomic_load(&q->page_slot->drained_ns);
+                flown = atomic_load(&q->page_slot->busy_ns) - flown;
+                uint64_t gaps = MIN(until - given - flown, EDGE_GAP_MAX);
+                assert_int_equal(q->entity->handover_ns - before, gaps);
+                assert_int_equal(entity_counted(q->entity, now_ns()) - counted, until - given - gaps);
+                assert_true(gap_us > 90 || entity_counted(q->entity, now_ns()) - counted == flown);
+                finish(other);
+                finish(q);
+        }
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
+/* It has not launched when it is held again, or has been idle: nothing is known of a hand-over. */
 static void test_no_handover(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 10);
@@ -459,9 +513,10 @@ static void test_no_handover(void **state) {
         assert_int_equal(q->given_ns, 0);
 
         let_go(q, other);
-        atomic_store(&q->page_slot->drained_ns, launch(q));
-        own_clock_pass(10 * NSEC_PER_USEC);
         (void) launch(q);
+        land(q);
+        own_clock_pass(10 * NSEC_PER_USEC);
+        atomic_store(&q->page_slot->ready_since_ns, launch(q));
         begin(other);
         assert_int_equal(q->given_ns, 0);
         drain(q);
@@ -527,6 +582,7 @@ int main(void) {
                         cmocka_unit_test(test_quick),
                         cmocka_unit_test(test_liar),
                         cmocka_unit_test(test_handover),
+                        cmocka_unit_test(test_runs_dry),
                         cmocka_unit_test(test_no_handover),
                         cmocka_unit_test(test_max_of_the_restarted),
         };
