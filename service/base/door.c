@@ -21,8 +21,8 @@
 #include "common/thread-util.h"
 #include "common/time-util.h"
 #include "door.h"
+#include "ends.h"
 #include "relay.h"
-#include "strangers.h"
 
 #ifndef SO_PEERPIDFD
 #        define SO_PEERPIDFD 77
@@ -30,16 +30,14 @@
 
 #define RELAYS_MAX 4U
 /* Who finds so many before him waits for a moment (DBUS_CONNECT_WAIT_US), and goes to the bus then. */
-#define BACKLOG         128
-#define PAIR_BUFFER     (16 << 10)
+#define BACKLOG 128
+/* The kernel doubles it. */
+#define PAIR_BUFFER     (4 << 10)
 #define NO_ROOM_WAIT_MS 10
-#define STRANGERS_MAX   256U
-#define DRAIN_MAX       4U
-#define FDS_MAX         253U /* of one message of the kernel: SCM_MAX_FD */
 
-/* A uid that is in, or that has something to wait for. */
+/* A user who is in, or who has something to wait for. */
 typedef struct Visitor {
-        uid_t uid;
+        uid_t user;
         unsigned n;
         Bucket rate;
         uint64_t barred_until;
@@ -51,8 +49,10 @@ struct Door {
         unsigned n_refs; /* of the service, of the thread, of each relay */
         bool closed;
         int fd, come[2]; /* pipe: guests */
+        door_user_t user;
+        void *userdata;
         unsigned guests_max, n_guests;
-        Visitor *visitors; /* uthash, by uid */
+        Visitor *visitors; /* uthash, by user */
         Relay *relays[RELAYS_MAX];
 };
 
@@ -63,10 +63,21 @@ void door_guest_done(DoorGuest *g) {
 
 /* --- who is in --- */
 
-static Visitor *visitor_find(Door *d, uid_t uid) {
+static uid_t user_of_uid(Door *d, uid_t uid) {
+        (void) pthread_mutex_lock(&d->lock);
+        uid_t user = d->user && !d->closed ? d->user(uid, d->userdata) : uid;
+        (void) pthread_mutex_unlock(&d->lock);
+        return user;
+}
+
+static unsigned places_each(const Door *d) {
+        return DIV_ROUND_UP(d->guests_max, 8);
+}
+
+static Visitor *visitor_find(Door *d, uid_t user) {
         Visitor *v;
 
-        HASH_FIND(hh, d->visitors, &uid, sizeof(uid), v);
+        HASH_FIND(hh, d->visitors, &user, sizeof(user), v);
         return v;
 }
 
@@ -91,29 +102,28 @@ static void visitors_trim(Door *d, uint64_t now) {
         }
 }
 
-static Visitor *visitor_get(Door *d, uid_t uid) {
-        Visitor *v = visitor_find(d, uid);
+static Visitor *visitor_get(Door *d, uid_t user) {
+        Visitor *v = visitor_find(d, user);
 
         if (v || HASH_COUNT(d->visitors) >= 2 * d->guests_max)
                 return v;
         v = calloc(1, sizeof(*v));
         if (!v)
                 return NULL;
-        v->uid = uid;
-        HASH_ADD(hh, d->visitors, uid, sizeof(v->uid), v);
+        v->user = user;
+        HASH_ADD(hh, d->visitors, user, sizeof(v->user), v);
         return v;
 }
 
 /* Whether there is room for one more. Counts it. */
-static bool take_place(Door *d, uid_t uid) {
+static bool take_place(Door *d, uid_t user) {
         uint64_t now = now_ns();
         bool room = false;
 
         (void) pthread_mutex_lock(&d->lock);
         visitors_trim(d, now);
-        Visitor *v = visitor_get(d, uid);
-        if (v && d->n_guests < d->guests_max && v->n < DIV_ROUND_UP(d->guests_max, 8) &&
-                        v->barred_until <= now &&
+        Visitor *v = visitor_get(d, user);
+        if (v && d->n_guests < d->guests_max && v->n < places_each(d) && v->barred_until <= now &&
                         bucket_has_credit(&v->rate, now, DOOR_ROOM * DOOR_COST_NS)) {
                 bucket_take(&v->rate, now, DOOR_COST_NS);
                 v->n++;
@@ -124,11 +134,11 @@ static bool take_place(Door *d, uid_t uid) {
         return room;
 }
 
-static void give_place(Door *d, uid_t uid, bool barred) {
+static void give_place(Door *d, uid_t user, bool barred) {
         uint64_t now = now_ns();
 
         (void) pthread_mutex_lock(&d->lock);
-        Visitor *v = visitor_find(d, uid);
+        Visitor *v = visitor_find(d, user);
         if (v) {
                 v->n--;
                 d->n_guests--;
@@ -139,19 +149,19 @@ static void give_place(Door *d, uid_t uid, bool barred) {
         (void) pthread_mutex_unlock(&d->lock);
 }
 
-static void bar(Door *d, uid_t uid) {
+static void bar(Door *d, uid_t user) {
         uint64_t now = now_ns();
 
         (void) pthread_mutex_lock(&d->lock);
-        Visitor *v = visitor_get(d, uid);
+        Visitor *v = visitor_get(d, user);
         if (v)
                 v->barred_until = now + DOOR_BARRED_NS;
         (void) pthread_mutex_unlock(&d->lock);
 }
 
-static bool is_barred(Door *d, uid_t uid) {
+static bool is_barred(Door *d, uid_t user) {
         (void) pthread_mutex_lock(&d->lock);
-        const Visitor *v = visitor_find(d, uid);
+        const Visitor *v = visitor_find(d, user);
         bool barred = v && v->barred_until > now_ns();
         (void) pthread_mutex_unlock(&d->lock);
         return barred;
@@ -178,13 +188,13 @@ static void door_unref(Door *d) {
         free(d);
 }
 
-static void on_gone(uid_t uid, bool barred, void *userdata) {
+static void on_gone(uid_t user, bool barred, void *userdata) {
         Door *d = userdata;
 
-        if (uid == (uid_t) -1)
+        if (user == (uid_t) -1)
                 door_unref(d);
         else
-                give_place(d, uid, barred);
+                give_place(d, user, barred);
 }
 
 /* --- letting in --- */
@@ -224,7 +234,7 @@ static int read_process(int fd, DoorGuest *g) {
 }
 
 /* The pair's ends go one to the relay, and one to the service. */
-static int announce(Door *d, int fd, DoorGuest *g) {
+static int announce(Door *d, int fd, uid_t user, DoorGuest *g) {
         const int size = PAIR_BUFFER;
         int pair[2];
 
@@ -232,7 +242,7 @@ static int announce(Door *d, int fd, DoorGuest *g) {
                 return negative_errno();
         (void) setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
         g->fd = pair[1];
-        int r = relay_add(d->relays[g->uid % RELAYS_MAX], fd, pair[0], g->uid);
+        int r = relay_add(d->relays[user % RELAYS_MAX], fd, pair[0], user);
         if (r < 0) {
                 safe_close(pair[0]);
                 return r;
@@ -243,31 +253,6 @@ static int announce(Door *d, int fd, DoorGuest *g) {
         return 1;
 }
 
-/* What has come already is read, so that no stranger is closed along with it. Returns whether there is no more of it,
- * and in *ret_strange whether there was one. */
-static bool is_drained(int fd, bool *ret_strange) {
-        union {
-                struct cmsghdr align;
-                uint8_t space[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-        } control;
-        char data[4096];
-
-        for (unsigned i = 0; i < DRAIN_MAX; i++) {
-                struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-                struct msghdr h = {
-                                .msg_iov = &part,
-                                .msg_iovlen = 1,
-                                .msg_control = &control,
-                                .msg_controllen = sizeof(control),
-                };
-
-                if (recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
-                        return true;
-                *ret_strange |= strangers_take_all(&h) > 0;
-        }
-        return false;
-}
-
 static uint64_t cpu_time_ns(void) {
         struct timespec ts = {0};
 
@@ -275,22 +260,31 @@ static uint64_t cpu_time_ns(void) {
         return timespec_to_ns(&ts);
 }
 
+static bool is_closed(Door *d) {
+        (void) pthread_mutex_lock(&d->lock);
+        bool closed = d->closed;
+        (void) pthread_mutex_unlock(&d->lock);
+        return closed;
+}
+
 /* Most who are hung up on are none that anybody has to wait for. Whose are, is known from then on: his are closed by
- * others, and of those that wait to be closed there are never so many that anybody lacks the room. */
-static void hang_up(Door *d, int fd, uid_t uid) {
+ * others. */
+static void hang_up(Door *d, int fd, uid_t user) {
         uint64_t start = cpu_time_ns();
         bool strange = false;
 
         (void) shutdown(fd, SHUT_RDWR);
-        if (is_barred(d, uid) || !is_drained(fd, &strange)) {
-                strangers_take_socket(fd);
-                while (strangers_left() > STRANGERS_MAX)
+        if (is_barred(d, user) || !end_is_drained(fd, &strange)) {
+                if (strange)
+                        bar(d, user);
+                end_close(fd, user);
+                while (ends_left(user) > places_each(d) && !is_closed(d))
                         (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
                 return;
         }
         safe_close(fd);
-        if (strange || cpu_time_ns() - start > RELAY_SLOW_NS)
-                bar(d, uid);
+        if (cpu_time_ns() - start > RELAY_SLOW_NS)
+                bar(d, user);
 }
 
 /* Takes the socket. */
@@ -298,22 +292,17 @@ static void let_in(Door *d, int fd) {
         _cleanup_(door_guest_done)
         DoorGuest g = DOOR_GUEST_NULL;
 
-        if (read_process(fd, &g) < 0 || !take_place(d, g.uid)) {
-                hang_up(d, fd, g.uid);
+        end_prepare(fd);
+        int r = read_process(fd, &g);
+        uid_t user = user_of_uid(d, g.uid);
+        if (r < 0 || !take_place(d, user)) {
+                hang_up(d, fd, user);
                 return;
         }
-        uid_t uid = g.uid;
-        if (open_process(fd, &g) >= 0 && announce(d, fd, &g) > 0)
+        if (open_process(fd, &g) >= 0 && announce(d, fd, user, &g) > 0)
                 return;
-        give_place(d, uid, false);
-        hang_up(d, fd, uid);
-}
-
-static bool is_closed(Door *d) {
-        (void) pthread_mutex_lock(&d->lock);
-        bool closed = d->closed;
-        (void) pthread_mutex_unlock(&d->lock);
-        return closed;
+        give_place(d, user, false);
+        hang_up(d, fd, user);
 }
 
 static void *door_main(void *userdata) {
@@ -395,12 +384,17 @@ static int start_relays(Door *d) {
         return 0;
 }
 
-int door_new(int fd, unsigned guests_max, Door **ret) {
+int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door **ret) {
         Door *d = malloc(sizeof(*d));
 
         if (!d)
                 return -ENOMEM;
-        *d = (Door){.n_refs = 1, .fd = -EBADF, .come = {-EBADF, -EBADF}, .guests_max = guests_max};
+        *d = (Door){.n_refs = 1,
+                        .fd = -EBADF,
+                        .come = {-EBADF, -EBADF},
+                        .user = user,
+                        .userdata = userdata,
+                        .guests_max = guests_max};
         (void) pthread_mutex_init(&d->lock, NULL);
         int r = pipe2(d->come, O_CLOEXEC | O_NONBLOCK) < 0 ? negative_errno() : start_relays(d);
         if (r < 0) {

@@ -5,15 +5,18 @@
  * The door: a socket of the service's own, beside the bus
  *
  * Who registers over a bus waits for the bus: one process that everybody else can keep busy. Who comes in here is let
- * in by a thread, whatever the service decides just now, and his bytes go by relays (relay.h), by uid, so that who
+ * in by a thread, whatever the service decides just now, and his bytes go by relays (relay.h), by user, so that who
  * makes the kernel slow makes it slow for few.
  *
  * A guest is who connected, as the kernel says it: by a pidfd of the process where there are such (Linux 6.5), else by
  * its number, and a pidfd that is opened as soon as it is let in. A process that was started after that has not
  * connected, so it is `made_by` what a process's start is compared with.
  *
- * Of all places a uid has an eighth, and it may take DOOR_ROOM of them at once, and one more each DOOR_COST_NS. Who
+ * Of all places a user has an eighth, and may take DOOR_ROOM of them at once, and one more each DOOR_COST_NS. Who
  * comes beyond that is hung up on, and knows another way: the bus. So is for DOOR_BARRED_NS whom a relay has cut off.
+ *
+ * What is not closed at once is closed by others (ends.h). Nobody is let in while of somebody who comes as many as he
+ * has places still wait for that: it takes files that no signal gets the kernel away from, as those of a dead server.
  */
 
 #include <stdint.h>
@@ -44,8 +47,11 @@ void door_guest_done(DoorGuest *g);
 /* Listens at the path: in the place of a socket there that nobody listens at any more. -EADDRINUSE: somebody does. */
 int door_listen(const char *path, int *ret);
 
-/* Begins to let in up to so many. Takes the socket on success. */
-int door_new(int fd, unsigned guests_max, Door **ret);
+/* As which user a uid counts. Called by the door's thread, and never again when door_free() has returned. */
+typedef uid_t (*door_user_t)(uid_t uid, void *userdata);
+
+/* Begins to let in up to so many. Takes the socket on success. `user` NULL: each uid is a user. */
+int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door **ret);
 /* Nobody is let in any more, and who is in is hung up on. */
 Door *door_free(Door *d); /* returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Door *, door_free);

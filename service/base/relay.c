@@ -4,7 +4,8 @@
  * Relays
  *
  * Every event of either end has both directions tried until nothing goes any more. Events are edges: while a message is
- * not whole, or nobody takes what was sent, nothing is looked at again before something changes.
+ * not whole, or nobody takes what was sent, nothing is looked at again before something changes. Users take turns, and
+ * of a user his pairs do.
  */
 
 #include <fcntl.h>
@@ -15,16 +16,18 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <uthash.h>
 #include <utlist.h>
 
+#include "common/bucket.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
+#include "ends.h"
 #include "relay.h"
 #include "strangers.h"
 
 #define EVENTS_MAX  64
-#define FDS_IN_MAX  253U /* of one message of the kernel: SCM_MAX_FD */
 #define FDS_OUT_MAX 16U
 /* While so much is on its way to the service, it is not given more. */
 #define UNTAKEN_MAX (4 << 10)
@@ -39,22 +42,92 @@ typedef enum End {
         _END_MAX,
 } End;
 
-typedef struct Pair {
+typedef struct Pair Pair;
+
+/* A user, while he has pairs here or owes anything. */
+typedef struct Lane {
+        uid_t user;
+        unsigned n_pairs;
+        Pair *ready;   /* list: the next first */
+        bool is_ready; /* is in Relay.ready */
+        Bucket slow;
+        struct Lane *prev, *next;
+        UT_hash_handle hh;
+} Lane;
+
+struct Pair {
         int fds[_END_MAX];
-        uid_t uid;
+        uid_t user;
+        Lane *lane;    /* NULL until it has come */
         size_t n_auth; /* bytes of the authentication so far */
         bool begun;    /* it has sent BEGIN: from here on there are messages */
+        bool is_ready, hung_up;
         bool ended, barred;
-        struct Pair *prev, *next;
-} Pair;
+        Pair *prev, *next;
+        Pair *ready_prev, *ready_next;
+};
 
 struct Relay {
         relay_gone_t gone;
         void *userdata;
         int epoll, add[2]; /* pipe: pairs that are new */
         Pair *pairs, *ended;
+        Lane *lanes; /* uthash, by user */
+        Lane *ready; /* list: who has the next turn first */
         bool stopped;
 };
+
+/* --- turns --- */
+
+static void lanes_gc(Relay *r, bool all) {
+        uint64_t now = now_ns();
+        Lane *l, *tmp;
+
+        HASH_ITER(hh, r->lanes, l, tmp) {
+                if (l->n_pairs > 0 || (!all && !bucket_is_empty(&l->slow, now)))
+                        continue;
+                HASH_DEL(r->lanes, l);
+                free(l);
+        }
+}
+
+static Lane *lane_get(Relay *r, uid_t user) {
+        Lane *l;
+
+        HASH_FIND(hh, r->lanes, &user, sizeof(user), l);
+        if (l)
+                return l;
+        lanes_gc(r, false);
+        l = calloc(1, sizeof(*l));
+        if (!l)
+                return NULL;
+        l->user = user;
+        HASH_ADD(hh, r->lanes, user, sizeof(l->user), l);
+        return l;
+}
+
+/* Behind his others, and he behind all others. */
+static void pair_ready(Relay *r, Pair *p) {
+        if (p->is_ready || p->ended)
+                return;
+        p->is_ready = true;
+        DL_APPEND2(p->lane->ready, p, ready_prev, ready_next);
+        if (p->lane->is_ready)
+                return;
+        p->lane->is_ready = true;
+        DL_APPEND(r->ready, p->lane);
+}
+
+static void pair_unready(Relay *r, Pair *p) {
+        if (!p->is_ready)
+                return;
+        p->is_ready = false;
+        DL_DELETE2(p->lane->ready, p, ready_prev, ready_next);
+        if (p->lane->ready)
+                return;
+        p->lane->is_ready = false;
+        DL_DELETE(r->ready, p->lane);
+}
 
 /* --- ends --- */
 
@@ -62,17 +135,17 @@ static void pair_free(const Relay *r, Pair *p) {
         /* Its descriptor is there for a while. */
         for (End e = 0; e < _END_MAX; e++)
                 (void) epoll_ctl(r->epoll, EPOLL_CTL_DEL, p->fds[e], NULL);
-        /* Nobody writes to it any more: what waits there can be looked at, and may be strangers. */
         (void) shutdown(p->fds[END_GUEST], SHUT_RDWR);
-        strangers_take_socket(p->fds[END_GUEST]);
+        (void) end_is_drained(p->fds[END_GUEST], &p->barred);
+        end_close(p->fds[END_GUEST], p->user);
         safe_close(p->fds[END_SERVICE]);
-        free(p);
 }
 
 static void pair_end(Relay *r, Pair *p, bool barred) {
         p->barred |= barred;
         if (p->ended)
                 return;
+        pair_unready(r, p);
         p->ended = true;
         DL_DELETE(r->pairs, p); /* NOLINT(clang-analyzer-core.NullDereference): p is one of them */
         DL_APPEND(r->ended, p);
@@ -83,37 +156,16 @@ static void free_ended(Relay *r) {
         Pair *p, *tmp;
 
         DL_FOREACH_SAFE(r->ended, p, tmp) {
-                uid_t uid = p->uid;
-                bool barred = p->barred;
-
                 DL_DELETE(r->ended, p);
                 pair_free(r, p);
-                r->gone(uid, barred, r->userdata);
+                if (p->lane)
+                        p->lane->n_pairs--;
+                r->gone(p->user, p->barred, r->userdata);
+                free(p);
         }
 }
 
 /* --- from the guest --- */
-
-static ssize_t receive_from_guest(Pair *p, void *data, size_t size) {
-        union {
-                struct cmsghdr align;
-                uint8_t space[CMSG_SPACE(sizeof(int) * FDS_IN_MAX)];
-        } control;
-        struct iovec part = {.iov_base = data, .iov_len = size};
-        struct msghdr h = {
-                        .msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control),
-        };
-        ssize_t n = recvmsg(p->fds[END_GUEST], &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-        if (n < 0)
-                return negative_errno();
-        if (strangers_take_all(&h) > 0 || (h.msg_flags & MSG_CTRUNC))
-                p->barred = true;
-        return n == 0 || p->barred ? -ECONNRESET : n;
-}
 
 /* Of the authentication: a zero, then lines that end with "\r\n". How long the next is; 0: it is not whole. */
 static ssize_t line_size(const Pair *p, const char *data, size_t n) {
@@ -148,11 +200,10 @@ static ssize_t message_size(const uint8_t *data, size_t n) {
 static ssize_t guest_size(const Pair *p) {
         char data[RELAY_AUTH_MAX];
         int there = 0;
-        ssize_t n = recv(p->fds[END_GUEST], data, p->begun ? MESSAGE_PREFIX : sizeof(data),
-                        MSG_PEEK | MSG_DONTWAIT);
+        ssize_t n = end_peek(p->fds[END_GUEST], data, p->begun ? MESSAGE_PREFIX : sizeof(data));
 
         if (n < 0)
-                return errno == EAGAIN || errno == EINTR ? 0 : negative_errno();
+                return n == -EAGAIN || n == -EINTR ? 0 : n;
         if (n == 0)
                 return -ECONNRESET;
         ssize_t size = p->begun ? message_size((const uint8_t *) data, (size_t) n)
@@ -175,19 +226,17 @@ static bool has_room(int fd, int most) {
 /* > 0: there may be more. */
 static int take_from_guest(Pair *p) {
         char data[RELAY_MESSAGE_MAX];
-        size_t n = 0;
 
         if (!has_room(p->fds[END_SERVICE], UNTAKEN_MAX))
                 return 0;
         ssize_t size = guest_size(p);
         if (size <= 0)
                 return (int) size;
-        while (n < (size_t) size) {
-                ssize_t got = receive_from_guest(p, data + n, (size_t) size - n);
-                if (got < 0)
-                        return (int) got;
-                n += (size_t) got;
-        }
+        /* All of it is looked at before any of it is taken: what has been seen has no descriptors. */
+        ssize_t seen = end_peek(p->fds[END_GUEST], data, (size_t) size);
+        if (seen != size || recv(p->fds[END_GUEST], data, (size_t) size, MSG_DONTWAIT) != size)
+                return seen < 0 ? (int) seen : -EPROTO;
+        size_t n = (size_t) size;
         if (!p->begun) {
                 p->n_auth += n;
                 p->begun = n == strlen("BEGIN\r\n") && memcmp(data, "BEGIN\r\n", n) == 0;
@@ -253,7 +302,7 @@ static int give_to_guest(Pair *p) {
         if (n <= 0)
                 return n < 0 ? negative_errno() : -ECONNRESET;
         int r = n == size ? send_with_fds(p->fds[END_GUEST], data, (size_t) n, &h) : -EPROTO;
-        (void) strangers_take_all(&h); /* the guest has its own now */
+        strangers_take_all(&h); /* the guest has its own now */
         return r;
 }
 
@@ -266,8 +315,8 @@ static uint64_t cpu_time_ns(void) {
         return timespec_to_ns(&ts);
 }
 
-/* > 0: somebody else's turn, and then this one's again. */
-static int pair_relay(Pair *p) {
+/* > 0: others' turn, and then this one's again. *n counts messages. */
+static int pair_relay(Pair *p, unsigned *n) {
         int in = 1, out = 1;
 
         for (unsigned i = 0; i < TURN_MAX && (in > 0 || out > 0); i++) {
@@ -278,30 +327,62 @@ static int pair_relay(Pair *p) {
                 in = take_from_guest(p);
                 if (in < 0)
                         return in;
+                *n += (unsigned) (in + out);
         }
         return in > 0 || out > 0;
 }
 
-static int rearm(Relay *r, Pair *p, End end, int operation) {
+static int watch(Relay *r, Pair *p, End end) {
         struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = p};
 
-        return epoll_ctl(r->epoll, operation, p->fds[end], &e) < 0 ? negative_errno() : 0;
+        return epoll_ctl(r->epoll, EPOLL_CTL_ADD, p->fds[end], &e) < 0 ? negative_errno() : 0;
 }
 
-/* Of all of the same uid the next call would be as long. */
-static void cut_off(Relay *r, uid_t uid) {
+/* Of all of the same user the next call would be as long. */
+static void cut_off(Relay *r, const Lane *l) {
         Pair *p, *tmp;
 
         DL_FOREACH_SAFE(r->pairs, p, tmp)
-                if (p->uid == uid)
+                if (p->lane == l)
                         pair_end(r, p, true);
 }
 
-static void pair_turn(Relay *r, Pair *p, bool hung_up) {
-        if (p->ended)
-                return;
-        int more = pair_relay(p);
-        if (more < 0 || hung_up || (more > 0 && rearm(r, p, END_GUEST, EPOLL_CTL_MOD) < 0))
+/* Whether a turn has made the user's turns too slow. */
+static bool lane_is_slow(Lane *l, uint64_t took, unsigned n_messages) {
+        uint64_t fair = RELAY_FAIR_NS * (1 + (uint64_t) n_messages), now = now_ns();
+
+        if (took <= fair)
+                return false;
+        bucket_take(&l->slow, now, (took - fair) * RELAY_SLOW_COST);
+        return took > RELAY_SLOW_NS || !bucket_has_credit(&l->slow, now, RELAY_SLOW_NS * RELAY_SLOW_COST);
+}
+
+/* Of the user who is next. */
+static void turn(Relay *r) {
+        Lane *l = r->ready;
+        Pair *p = l->ready;
+        unsigned n = 0;
+
+        DL_DELETE(r->ready, l); /* NOLINT(clang-analyzer-core.NullDereference): l is one of them */
+        DL_APPEND(r->ready, l);
+        pair_unready(r, p);
+        uint64_t before = cpu_time_ns();
+        int more = pair_relay(p, &n);
+        bool slow = lane_is_slow(l, cpu_time_ns() - before, n);
+        if (more < 0 || p->hung_up)
+                pair_end(r, p, more == -EBADMSG);
+        else if (more > 0)
+                pair_ready(r, p);
+        if (slow || p->barred)
+                cut_off(r, l);
+}
+
+static void pair_come(Relay *r, Pair *p) {
+        DL_APPEND(r->pairs, p);
+        p->lane = lane_get(r, p->user);
+        if (p->lane)
+                p->lane->n_pairs++;
+        if (!p->lane || watch(r, p, END_SERVICE) < 0 || watch(r, p, END_GUEST) < 0)
                 pair_end(r, p, false);
 }
 
@@ -313,9 +394,7 @@ static void take_new(Relay *r) {
                         r->stopped = true;
                         return;
                 }
-                DL_APPEND(r->pairs, p);
-                if (rearm(r, p, END_SERVICE, EPOLL_CTL_ADD) < 0 || rearm(r, p, END_GUEST, EPOLL_CTL_ADD) < 0)
-                        pair_end(r, p, false);
+                pair_come(r, p);
         }
 }
 
@@ -327,6 +406,7 @@ static void relay_end(Relay *r) {
         DL_FOREACH_SAFE(r->pairs, p, tmp)
                 pair_end(r, p, false);
         free_ended(r);
+        lanes_gc(r, true);
         r->gone((uid_t) -1, false, r->userdata);
         safe_close(r->epoll);
         safe_close(r->add[0]);
@@ -334,9 +414,7 @@ static void relay_end(Relay *r) {
         free(r);
 }
 
-static void handle(Relay *r, const struct epoll_event *e, int n) {
-        uint64_t now = cpu_time_ns();
-
+static void note(Relay *r, const struct epoll_event *e, int n) {
         for (int i = 0; i < n; i++) {
                 Pair *p = e[i].data.ptr;
 
@@ -344,11 +422,8 @@ static void handle(Relay *r, const struct epoll_event *e, int n) {
                         take_new(r);
                         continue;
                 }
-                pair_turn(r, p, e[i].events & (EPOLLHUP | EPOLLERR));
-                uint64_t before = now;
-                now = cpu_time_ns();
-                if (p->barred || now - before > RELAY_SLOW_NS)
-                        cut_off(r, p->uid);
+                p->hung_up |= (e[i].events & (EPOLLHUP | EPOLLERR)) != 0;
+                pair_ready(r, p);
         }
 }
 
@@ -358,9 +433,11 @@ static void *relay_main(void *userdata) {
 
         (void) pthread_setname_np(pthread_self(), "relay");
         for (;;) {
-                int n = epoll_wait(r->epoll, events, EVENTS_MAX, -1);
+                int n = epoll_wait(r->epoll, events, EVENTS_MAX, r->ready ? 0 : -1);
 
-                handle(r, events, n);
+                note(r, events, n);
+                if (r->ready)
+                        turn(r);
                 free_ended(r);
                 if (r->stopped) {
                         relay_end(r);
@@ -392,12 +469,12 @@ int relay_new(relay_gone_t gone, void *userdata, Relay **ret) {
         return 0;
 }
 
-int relay_add(Relay *r, int guest, int service, uid_t uid) {
+int relay_add(Relay *r, int guest, int service, uid_t user) {
         Pair *p = malloc(sizeof(*p));
 
         if (!p)
                 return -ENOMEM;
-        *p = (Pair){.fds = {[END_GUEST] = guest, [END_SERVICE] = service}, .uid = uid};
+        *p = (Pair){.fds = {[END_GUEST] = guest, [END_SERVICE] = service}, .user = user};
         if (write(r->add[1], &p, sizeof(p)) == sizeof(p))
                 return 0;
         free(p);

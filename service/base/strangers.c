@@ -19,18 +19,12 @@
 #include "strangers.h"
 
 #define THREADS_MAX 16U
-#define FDS_MAX     253U /* of one message of the kernel: SCM_MAX_FD */
-
-typedef struct Stranger {
-        int fd;
-        bool drain;
-} Stranger;
 
 static struct {
         int watched;
         pthread_mutex_t lock;
         pthread_cond_t more;
-        Stranger *fds;
+        int *fds;
         size_t n_fds, n_allocated;
         unsigned n_threads, n_idle;
 } strangers = {
@@ -47,38 +41,6 @@ static void close_stranger(int fd) {
         safe_close(fd);
 }
 
-/* One after the other, each as a stranger. */
-static void drain(int fd) {
-        union {
-                struct cmsghdr align;
-                uint8_t space[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-        } control;
-        char data[4096];
-
-        for (;;) {
-                struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-                struct msghdr h = {
-                                .msg_iov = &part,
-                                .msg_iovlen = 1,
-                                .msg_control = &control,
-                                .msg_controllen = sizeof(control),
-                };
-
-                if (syscall(SYS_recvmsg, fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
-                        return;
-                for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-                        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-                        for (size_t i = 0; c->cmsg_type == SCM_RIGHTS && i < n; i++) {
-                                int stranger;
-
-                                memcpy(&stranger, CMSG_DATA(c) + i * sizeof(stranger), sizeof(stranger));
-                                close_stranger(stranger);
-                        }
-                }
-        }
-}
-
 static void *strangers_main(void *unused) {
         (void) pthread_setname_np(pthread_self(), "strangers");
         (void) pthread_mutex_lock(&strangers.lock);
@@ -88,11 +50,9 @@ static void *strangers_main(void *unused) {
                         (void) pthread_cond_wait(&strangers.more, &strangers.lock);
                         strangers.n_idle--;
                 }
-                Stranger s = strangers.fds[--strangers.n_fds];
+                int fd = strangers.fds[--strangers.n_fds];
                 (void) pthread_mutex_unlock(&strangers.lock);
-                if (s.drain)
-                        drain(s.fd);
-                close_stranger(s.fd);
+                close_stranger(fd);
                 (void) pthread_mutex_lock(&strangers.lock);
         }
         return NULL;
@@ -115,7 +75,7 @@ static bool grow(void) {
         if (strangers.n_fds < strangers.n_allocated)
                 return true;
         size_t n = MAX(2 * strangers.n_allocated, (size_t) 64);
-        Stranger *fds = reallocarray(strangers.fds, n, sizeof(*fds));
+        int *fds = reallocarray(strangers.fds, n, sizeof(*fds));
         if (!fds)
                 return false;
         strangers.fds = fds;
@@ -124,10 +84,10 @@ static bool grow(void) {
 }
 
 /* Without memory it stays open: to close it here may take for ever. */
-static void give_away(int fd, bool drained) {
+static void give_away(int fd) {
         (void) pthread_mutex_lock(&strangers.lock);
         if (grow()) {
-                strangers.fds[strangers.n_fds++] = (Stranger){.fd = fd, .drain = drained};
+                strangers.fds[strangers.n_fds++] = fd;
                 start_thread();
                 (void) pthread_cond_signal(&strangers.more);
         }
@@ -136,12 +96,10 @@ static void give_away(int fd, bool drained) {
 
 void strangers_take(int fd) {
         if (fd >= 0)
-                give_away(fd, false);
+                give_away(fd);
 }
 
-unsigned strangers_take_all(struct msghdr *message) {
-        unsigned n_fds = 0;
-
+void strangers_take_all(struct msghdr *message) {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
                         continue;
@@ -152,21 +110,7 @@ unsigned strangers_take_all(struct msghdr *message) {
                         memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
                         strangers_take(fd);
                 }
-                n_fds += (unsigned) n;
         }
-        return n_fds;
-}
-
-void strangers_take_socket(int fd) {
-        if (fd >= 0)
-                give_away(fd, true);
-}
-
-size_t strangers_left(void) {
-        (void) pthread_mutex_lock(&strangers.lock);
-        size_t n = strangers.n_fds;
-        (void) pthread_mutex_unlock(&strangers.lock);
-        return n;
 }
 
 static void turn_away(const struct cmsghdr *c, unsigned char *data) {
@@ -178,7 +122,7 @@ static void turn_away(const struct cmsghdr *c, unsigned char *data) {
                 memcpy(&fd, data, sizeof(fd));
                 if (fd_is_pidfd(fd))
                         continue;
-                give_away(fd, false);
+                give_away(fd);
                 fd = -EBADF;
                 memcpy(data, &fd, sizeof(fd));
         }

@@ -24,12 +24,5 @@ void strangers_watch(int fd);
  * none. */
 void strangers_take(int fd);
 
-/* The same of all that came with a message of recvmsg(). Returns how many they were. */
-unsigned strangers_take_all(struct msghdr *message);
-
-/* The same of a socket that nobody writes to any more: what waits there may be strangers, which the kernel would close
- * with it. */
-void strangers_take_socket(int fd);
-
-/* How many wait to be closed. */
-size_t strangers_left(void);
+/* The same of all that came with a message of recvmsg(). */
+void strangers_take_all(struct msghdr *message);

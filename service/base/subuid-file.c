@@ -59,6 +59,7 @@ typedef struct Reading {
 struct SubuidFile {
         sd_event *event;
         char *path, *passwd;
+        pthread_mutex_t lock; /* of what follows, for who changes it, and for other threads */
         Subuids *subuids;
         sd_event_source *changes, *done;
         Reading *reading; /* by a thread */
@@ -248,8 +249,10 @@ static void take_reading(SubuidFile *f, Reading *r) {
         if (r->n_problems > PROBLEMS_MAX)
                 log_warning("%s: %u further lines make no sense, ignoring them", f->path,
                                 r->n_problems - PROBLEMS_MAX);
+        (void) pthread_mutex_lock(&f->lock);
         subuids_free(f->subuids);
         f->subuids = TAKE_PTR(r->subuids);
+        (void) pthread_mutex_unlock(&f->lock);
 }
 
 static int on_done(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -339,6 +342,7 @@ int subuid_file_new(sd_event *event, const char *path, const char *passwd, Subui
 
         if (!f)
                 return -ENOMEM;
+        (void) pthread_mutex_init(&f->lock, NULL);
         f->event = sd_event_ref(event);
         f->path = strdup(path);
         f->passwd = strdup(passwd);
@@ -377,10 +381,20 @@ SubuidFile *subuid_file_free(SubuidFile *f) {
         sd_event_unref(f->event);
         free(f->path);
         free(f->passwd);
+        (void) pthread_mutex_destroy(&f->lock);
         free(f);
         return NULL;
 }
 
 uid_t subuid_file_user(const SubuidFile *f, uid_t uid) {
         return f ? subuids_user(f->subuids, uid) : uid;
+}
+
+uid_t subuid_file_user_anywhere(SubuidFile *f, uid_t uid) {
+        if (!f)
+                return uid;
+        (void) pthread_mutex_lock(&f->lock);
+        uid_t user = subuids_user(f->subuids, uid);
+        (void) pthread_mutex_unlock(&f->lock);
+        return user;
 }

@@ -24,5 +24,8 @@ SubuidFile *subuid_file_free(SubuidFile *f);
 /* Reads it again, in the background. */
 void subuid_file_reread(SubuidFile *f);
 
-/* As subuids_user(); NULL has no sub-uids. */
+/* As subuids_user(); NULL has no sub-uids. By the thread of the event loop. */
 uid_t subuid_file_user(const SubuidFile *f, uid_t uid);
+
+/* The same by any thread. */
+uid_t subuid_file_user_anywhere(SubuidFile *f, uid_t uid);

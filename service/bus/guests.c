@@ -19,13 +19,15 @@
 #include "service/base/auth.h"
 #include "service/base/door.h"
 #include "service/base/log.h"
+#include "service/base/subuid-file.h"
 #include "service/core/user.h"
 
 /* Of all that may be open, a fourth is for guests. */
 #define FD_SHARE 4U
 /* That come in before the loop looks at everything else again. */
-#define COME_MAX        16U
-#define UNREAD_SIZE_MAX (16 << 10)
+#define COME_MAX 16U
+/* The kernel doubles it. */
+#define UNREAD_SIZE_MAX (4 << 10)
 
 typedef struct Guest {
         Guests *guests;
@@ -34,10 +36,11 @@ typedef struct Guest {
         Caller *caller;
         sd_event_source *source;
         uint64_t until; /* 0: nothing is waited for */
-        bool resumed;   /* a call of it has polkit's answer */
+        bool resumed;   /* a call of it has polkit's answer: is in Guests.resumed */
         char name[24];
         struct Guest *prev, *next;
         struct Guest *waiting_prev, *waiting_next;
+        struct Guest *resumed_prev, *resumed_next;
         UT_hash_handle hh;
 } Guest;
 
@@ -47,6 +50,7 @@ struct Guests {
         unsigned guests_max;
         uint64_t n_come;
         Guest *all, *waiting; /* lists; the latter by `until` */
+        Guest *resumed;       /* list */
         Guest *connected;     /* uthash, by the connection */
         sd_event_source *come, *timer, *resume;
         char *path;
@@ -79,12 +83,25 @@ static void guest_set_waited_for(Guest *g, bool waited_for) {
         guests_set_timer(gs);
 }
 
+static void guest_set_resumed(Guest *g, bool resumed) {
+        Guests *gs = g->guests;
+
+        if (resumed == g->resumed)
+                return;
+        g->resumed = resumed;
+        if (resumed)
+                DL_APPEND2(gs->resumed, g, resumed_prev, resumed_next);
+        else
+                DL_DELETE2(gs->resumed, g, resumed_prev, resumed_next);
+}
+
 /* --- ends --- */
 
 static void guest_free(Guest *g) {
         Guests *gs = g->guests;
 
         guest_set_waited_for(g, false);
+        guest_set_resumed(g, false);
         sd_event_source_disable_unref(g->source);
         if (g->caller)
                 caller_free_guest(g->caller);
@@ -138,7 +155,8 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
         if (sd_bus_message_get_sender(message))
                 return sd_bus_error_set(
                                 error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
-        g->resumed = g->resumed && !auth_is_waiting(m->auth, message);
+        if (auth_is_waiting(m->auth, message))
+                guest_set_resumed(g, false);
         return caller_answer(g->caller, message, error);
 }
 
@@ -205,24 +223,22 @@ static void on_resumed(sd_bus *bus, void *userdata) {
         HASH_FIND_PTR(gs->connected, &bus, g);
         if (!g)
                 return;
-        g->resumed = true;
+        guest_set_resumed(g, true);
         (void) sd_event_source_set_enabled(gs->resume, SD_EVENT_ONESHOT);
 }
 
 /* What polkit was asked about is dispatched before anything else of that guest. */
 static int on_resume(sd_event_source *s, void *userdata) {
         Guests *gs = userdata;
-        Guest *g, *tmp;
+        Guest *g = gs->resumed;
 
-        HASH_ITER(hh, gs->connected, g, tmp) {
-                if (!g->resumed)
-                        continue;
-                for (unsigned i = 0; g->resumed && i < 4 && sd_bus_process(g->bus, NULL) > 0; i++)
-                        ;
-                g->resumed = false;
-                caller_is_ready(g->caller);
-        }
-        return 0;
+        if (!g)
+                return 0;
+        for (unsigned i = 0; g->resumed && i < 4 && sd_bus_process(g->bus, NULL) > 0; i++)
+                ;
+        guest_set_resumed(g, false);
+        caller_is_ready(g->caller);
+        return gs->resumed ? sd_event_source_set_enabled(s, SD_EVENT_ONESHOT) : 0;
 }
 
 /* --- coming in --- */
@@ -295,6 +311,10 @@ static int add_sources(Guests *gs) {
         return r;
 }
 
+static uid_t on_user(uid_t uid, void *userdata) {
+        return subuid_file_user_anywhere(userdata, uid);
+}
+
 static unsigned places(void) {
         struct rlimit l;
 
@@ -323,7 +343,7 @@ int guests_open(Manager *m, const char *path, Guests **ret) {
                 gs->ino = st.st_ino;
         }
         if (r >= 0)
-                r = door_new(fd, gs->guests_max, &gs->door);
+                r = door_new(fd, gs->guests_max, on_user, m->subuids, &gs->door);
         if (r >= 0) {
                 TAKE_FD(fd);
                 auth_on_resumed(m->auth, on_resumed, gs);

@@ -17,6 +17,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import dbus
+from hanging import Hanging
 from harness import *
 from lingering import Lingering
 
@@ -330,17 +331,108 @@ class Guests(Case):
             self.assert_hung_up(s)
 
         in_child(attack)
-        for x in lingering:
-            x.leave_to_others()
         if os.getuid() == 0:
             self.raw(self.guest()).queue()
         self.raw().queue()
         self.assert_fds(before + 20)
         for x in lingering:
             x.end()
+            x.socket.close()
+
+    def say(self, parts):
+        """As whoever is the process: (bytes, descriptors, flags) each."""
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.connect(self.socket_path)
+        s.settimeout(DEADLINE)
+        try:
+            for data, fds, flags in parts:
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+                s.sendmsg([data], rights, flags)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return s
+
+    @staticmethod
+    def with_descriptors(fds):
+        """In every place where they can be sent."""
+        whole = call("UnregisterQueue", "t", (1,))
+        return (
+            [(AUTH, [], 0), (whole, fds, 0)],
+            [(AUTH, [], 0), (whole[:20], [], 0), (whole[20:], fds, 0)],
+            [(b"\0", fds, 0)],
+            [(AUTH, fds, 0)],
+            [(AUTH, [], 0), (b"l", fds, socket.MSG_OOB)],
+            [(AUTH * 500, [], 0), (AUTH, fds, 0)],
+        )
+
+    def honest(self, n=1):
+        """Comes and goes. Returns how many descriptors the service is left with."""
+        before = self.n_fds()
+        for _ in range(n):
+            c = self.guest()
+            r = self.raw(c)
+            r.queue()
+            r.close()
+            c.close()
+        until(lambda: self.get("NClients") == 0, "all have gone")
+        return max(before, self.n_fds())
+
+    def assert_nobody_waits(self, before):
+        self.honest(20)
+        self.assert_fds(before)
+
+    def test_closing_that_takes_long_is_nobody_elses(self):
+        """Connections with unsent data, which wait for whom it is for."""
+        if os.getuid() != 0:
+            self.skipTest("only root has other users")
+        before = self.honest()
+        lingering = [Lingering() for _ in range(24)]
+
+        def attack():
+            become_nobody_if_root()
+            for i, x in enumerate(lingering):
+                self.say(self.with_descriptors([x.socket.fileno()])[i % 6]).detach()
+
+        # When they are looked at, the service has the last copy.
+        self.service.freeze()
+        in_child(attack)
+        for x in lingering:
+            x.leave_to_others()
+        self.service.thaw()
+        self.assert_nobody_waits(before)
+        for x in lingering:
+            x.end()
+
+    def test_closing_that_never_ends_is_nobody_elses(self):
+        """A file system that is a process, and does not say that a file is closed."""
+        if os.getuid() != 0:
+            self.skipTest("only root has other users")
+        before = self.honest()
+        hanging = Hanging(NOBODY, self.pid)
+        self.addCleanup(hanging.end)
+
+        def attack():
+            become_nobody_if_root()
+            for _ in range(25):
+                for parts in self.with_descriptors([hanging.fd] * 8):
+                    with self.say(parts) as s:
+                        self.assert_hung_up(s)
+
+        in_child(attack)
+        self.assert_nobody_waits(before)
+        self.service.stop()
+        self.service.start()
+        self.c = self.connect()
+        self.raw(self.guest()).queue()
 
     def test_who_makes_the_kernel_slow_is_cut_off(self):
         """What is sent to a guest walks past all who wait at its end: never in the thread that decides."""
+        self.assert_cut_off(n_crowds=200, n_copies=4000)
+
+    def test_who_makes_it_a_little_slow_all_the_time_is_cut_off(self):
+        self.assert_cut_off(n_crowds=10, n_copies=4000)
+
+    def assert_cut_off(self, n_crowds, n_copies):
         if os.getuid() != 0:
             self.skipTest("only root has other users")
         r, w = os.pipe()
@@ -351,8 +443,8 @@ class Guests(Case):
                 attacker()
                 c, other = [dbus.Connection("unix:path=" + self.socket_path, hello=False) for _ in range(2)]
                 data = call("UnregisterQueue", "t", (99,))
-                copies = [os.dup(c.socket.fileno()) for _ in range(4000)]
-                crowds = [select.epoll() for _ in range(200)]
+                copies = [os.dup(c.socket.fileno()) for _ in range(n_copies)]
+                crowds = [select.epoll() for _ in range(n_crowds)]
                 for crowd in crowds:
                     for fd in copies:
                         crowd.register(fd, select.EPOLLIN | select.EPOLLOUT)

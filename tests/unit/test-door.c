@@ -54,7 +54,7 @@ static Door *open_door(unsigned guests_max) {
         int fd;
 
         assert_int_equal(door_listen(path, &fd), 0);
-        assert_int_equal(door_new(fd, guests_max, &d), 0);
+        assert_int_equal(door_new(fd, guests_max, NULL, NULL, &d), 0);
         return d;
 }
 
@@ -141,7 +141,7 @@ static void check_gone(bool old) {
         int status;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
-        assert_int_equal(door_new(listener, 64, &d), 0);
+        assert_int_equal(door_new(listener, 64, NULL, NULL, &d), 0);
         /* Who comes behind it is let in, so it has been looked at. */
         int fd = connect_to_door();
         DoorGuest g = take(d);
@@ -196,6 +196,40 @@ static void test_places(void **state) {
         for (unsigned i = 0; i < MINE; i++)
                 door_guest_done(guests + i);
         for (unsigned i = 1; i < MINE; i++)
+                safe_close(fds[i]);
+        assert_int_equal(close_door(d, fds[0]), 0);
+}
+
+static uid_t count_as(uid_t uid, void *userdata) {
+        const atomic_uint *user = userdata;
+
+        return uid == getuid() ? atomic_load(user) : uid;
+}
+
+/* A user has as many uids as somebody gave him. */
+static void test_places_are_by_user(void **state) {
+        enum { ALL = 16, MINE = ALL / 8 };
+        atomic_uint user = 1000;
+        DoorGuest guests[MINE + 1];
+        int fds[MINE + 1], listener;
+        Door *d;
+
+        assert_int_equal(door_listen(path, &listener), 0);
+        assert_int_equal(door_new(listener, ALL, count_as, &user, &d), 0);
+        for (unsigned i = 0; i < MINE; i++) {
+                fds[i] = connect_to_door();
+                guests[i] = take(d);
+        }
+        int more = connect_to_door();
+        assert_true(is_hung_up(more));
+        safe_close(more);
+        atomic_store(&user, 1001);
+        fds[MINE] = connect_to_door();
+        guests[MINE] = take(d);
+        assert_int_equal(guests[MINE].uid, getuid()); /* and is who it is */
+        for (unsigned i = 0; i < MINE + 1; i++)
+                door_guest_done(guests + i);
+        for (unsigned i = 1; i < MINE + 1; i++)
                 safe_close(fds[i]);
         assert_int_equal(close_door(d, fds[0]), 0);
 }
@@ -401,6 +435,7 @@ int main(void) {
                         cmocka_unit_test(test_maker_is_gone),
                         cmocka_unit_test(test_maker_is_gone_in_an_old_kernel),
                         cmocka_unit_test(test_places),
+                        cmocka_unit_test(test_places_are_by_user),
                         cmocka_unit_test(test_rate),
                         cmocka_unit_test(test_whole_messages),
                         cmocka_unit_test(test_descriptors_come_with_their_message),
