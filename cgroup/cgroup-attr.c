@@ -5,6 +5,8 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -97,4 +99,13 @@ int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata,
                         read_one(fd, names + i, found, userdata);
         *ret_owner = st.st_mode & (S_IWGRP | S_IWOTH) ? CGROUP_ATTR_ANYBODY : st.st_uid;
         return 0;
+}
+
+int cgroup_attr_write(int fd, const char *key, const char *value) {
+        char name[XATTR_NAME_MAX + 1];
+
+        int n = snprintf(name, sizeof(name), PREFIX "%s", key);
+        if (n < 0 || (size_t) n >= sizeof(name))
+                return -ENAMETOOLONG;
+        return fsetxattr(fd, name, value, strlen(value), 0) < 0 ? negative_errno() : 0;
 }

@@ -12,6 +12,9 @@
 
 #include "common/macro.h"
 
+/* What a cgroup is called by others, "label.pod", is no setting. */
+#define CGROUP_ATTR_LABEL "label."
+
 /* Called for each attribute: "class", and its value as text. */
 typedef void (*cgroup_attr_t)(const char *key, const char *value, void *userdata);
 
@@ -30,3 +33,6 @@ int cgroup_owner(const char *cgroup, uid_t *ret);
 
 /* -ENOENT when the directory is gone; attributes that a file system does not have are none. */
 int cgroup_attr_read(const char *directory, cgroup_attr_t found, void *userdata, uid_t *ret_owner);
+
+/* Of the directory that fd is. */
+int cgroup_attr_write(int fd, const char *key, const char *value);

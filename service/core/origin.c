@@ -130,6 +130,8 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
         const char *lower = startswith(key, ATTRIBUTE_LOWER);
         char name[16] = "";
 
+        if (startswith(key, CGROUP_ATTR_LABEL))
+                return;
         /* "priority" in the attribute's name, "Priority" everywhere else. */
         (void) snprintf(name, sizeof(name), "%s", lower ?: key);
         name[0] = (char) toupper((unsigned char) name[0]);

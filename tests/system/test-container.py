@@ -7,6 +7,7 @@ import os
 import subprocess
 
 import inside
+from image import make_image
 from inside import CLIENT, QUEUE, Case, run, show, until
 
 IMAGE, USR = "/run/image", "/run/image-usr"
@@ -15,24 +16,6 @@ LIBDIR = os.path.dirname(glob.glob("/usr/lib/*/libxsched.so.0")[0])
 UID = 131072  # of the container's root, out here
 SOCKET = "/run/dbus/system_bus_socket"
 CLIENTS = "/run/xschedd-client"
-
-
-def make_image():
-    """The host's system without any of us, and a root that belongs to the container's."""
-    os.makedirs(USR)
-    run("mount", "-t", "tmpfs", "tmpfs", USR)
-    for name in ("upper", "work", "usr"):
-        os.mkdir(f"{USR}/{name}")
-    run("mount", "-t", "overlay", "-o", f"lowerdir=/usr,upperdir={USR}/upper,workdir={USR}/work", "overlay", f"{USR}/usr")
-    run("sh", "-c", f"rm -r {USR}/usr/lib/*/xsched {USR}/usr/lib/*/libxsched* {USR}/usr/libexec/xschedd {USR}/usr/bin/xsched*")
-    for name in ("etc", "usr", "root", "tmp", "var", "run", "dev", "proc", "sys", "opt"):
-        os.makedirs(f"{IMAGE}/{name}")
-    for name in ("bin", "sbin", "lib", "lib64"):
-        os.symlink(f"usr/{name}", f"{IMAGE}/{name}")
-    with open(f"{IMAGE}/etc/os-release", "w", encoding="ascii") as f:
-        f.write("ID=box\n")
-    run("cp", "-r", "/etc/OpenCL", "/etc/ld.so.cache", f"{IMAGE}/etc")
-    run("chown", "-R", f"{UID}:{UID}", IMAGE)
 
 
 class Container:
@@ -66,7 +49,7 @@ class Container:
 class InContainer(Case):
     @classmethod
     def setUpClass(cls):
-        make_image()
+        make_image(IMAGE, USR, UID)
         os.makedirs("/etc/xsched/xsched.conf.d", exist_ok=True)
         with open("/etc/xsched/xsched.conf.d/test.conf", "w", encoding="utf-8") as f:
             f.write("[Scheduler]\nStarveAfter=1h\n")

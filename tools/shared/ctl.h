@@ -66,6 +66,12 @@ typedef struct Ctl {
         /* plot */
         const char *output, *since, *device;
 
+        /* cdi, with output */
+        bool stand_in;
+
+        /* check */
+        bool all;
+
         sd_bus *bus;                  /* opened by ctl_connect() */
         bool bus_is_system_after_all; /* --user, and only the system's bus has a scheduler */
 } Ctl;

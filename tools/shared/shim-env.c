@@ -16,6 +16,7 @@
 #include "config.h"
 #include "tools/shared/shim-env.h"
 
+#define LIBRARY_NAME    "libxsched.so.0"
 #define LAYER_NAME      "libxsched-opencl.so"
 #define KFD_SHIM_NAME   "libxsched-kfd.so"
 #define HSA_TOOL_NAME   "libxsched-hsa.so"
@@ -90,6 +91,14 @@ int find_built_classes(char **ret) {
 
 int find_opencl_layer(char **ret) {
         return find_file("shim/" LAYER_NAME, XSCHED_PKGLIBDIR "/" LAYER_NAME, ret);
+}
+
+int find_library(char **ret) {
+        return find_file("shim/" LIBRARY_NAME, XSCHED_LIBDIR "/" LIBRARY_NAME, ret);
+}
+
+int find_oci_hook(char **ret) {
+        return find_file("oci/xsched-oci-hook", XSCHED_LIBEXECDIR "/xsched-oci-hook", ret);
 }
 
 /* Puts `path` into the list `variable`. */

@@ -27,6 +27,8 @@ int find_opencl_layer(char **ret);
 int find_built_classes(char **ret); /* the shipped class files; in a build tree only */
 
 int find_kfd_shim(char **ret);
+int find_library(char **ret); /* libxsched */
+int find_oci_hook(char **ret);
 
 /* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a
  * program of another architecture would say on its standard error that it cannot. */

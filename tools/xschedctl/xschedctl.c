@@ -65,6 +65,8 @@ static const Verb verbs[] = {
                                 "Why a process or a unit has what it has, or has to wait"},
                 {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?",
                                 VERB_LOCAL},
+                {"cdi", 1, -1, verb_cdi, "generate [CLASS...]",
+                                "Tell container engines of us: a CDI device for each class", VERB_LOCAL},
                 {"dump", 0, 0, verb_dump, "", "The service's internal state", VERB_ASKS | VERB_LOCAL},
                 {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again",
                                 VERB_ASKS},
@@ -101,6 +103,7 @@ enum {
         OPTION_DEVICE,
         OPTION_RUNTIME,
         OPTION_FORCE,
+        OPTION_STAND_IN,
         OPTION_VERSION,
 };
 
@@ -163,9 +166,12 @@ static const Option option_table[] = {
                 {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
                 {'c', "clients", NULL, "top", "Show the processes of each group"},
                 {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
-                {'o', "output", "FILE", "plot", "Write SVG to FILE; - is standard output"},
+                {'o', "output", "FILE", "plot, cdi",
+                                "Write SVG, or the devices, to FILE; - is standard output"},
                 {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
+                {OPTION_STAND_IN, "stand-in", NULL, "cdi",
+                                "Devices that do nothing, for when xsched is removed"},
 };
 
 #define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)    \
@@ -423,6 +429,9 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
         case 'o':
                 c->output = argument;
                 return isempty(argument) ? ctl_fail("--output= is empty: name a file, or -") : 0;
+        case OPTION_STAND_IN:
+                c->stand_in = true;
+                return 0;
         case OPTION_SINCE:
                 c->since = argument;
                 return 0;

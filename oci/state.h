@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What a runtime tells its hooks of a container: OCI's "state", as JSON on standard input
+ *
+ * Whoever starts the container has a say in it: its annotations are his, its names are the engine's.
+ */
+
+#include <json-c/json.h>
+#include <sys/types.h>
+
+#include "common/macro.h"
+
+#define OCI_STATE_MAX ((size_t) 4 * 1024 * 1024)
+
+typedef struct OciState {
+        json_object *json;
+        pid_t pid; /* 0: not told */
+} OciState;
+
+#define OCI_STATE_NULL ((OciState){0})
+
+/* -EINVAL: not such an object. */
+int oci_state_parse(const char *text, size_t size, OciState *ret);
+void oci_state_done(OciState *s);
+
+/* The container's; NULL: not told. */
+const char *oci_state_id(const OciState *s);
+
+/* NULL: there is none of this name. */
+const char *oci_state_annotation(const OciState *s, const char *name);
+
+/* The container's root: of "root.path" in the bundle's config.json. A new string. */
+int oci_state_root(const OciState *s, char **ret);

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Containers of podman, with runc, that name one of our CDI devices."""
+
+import json
+import os
+import subprocess
+
+import inside
+from image import make_image
+from inside import CLIENT, QUEUE, Case, run, until, write
+
+IMAGE, USR, MUSL = "/run/image", "/run/image-usr", "/run/musl"
+NEIGHBOUR = "/mnt/build/tests/opencl/neighbour"
+SHIM = "/opt/xsched/libxsched-opencl.so"
+SPEC = "/etc/cdi/xsched.yaml"
+HOOK = "/usr/libexec/xsched-oci-hook"
+MISSING = "/opt/other/libother.so"
+USER, UID = "alice", 4711
+AS_USER = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={USER}", "-p", "Delegate=yes",
+           "--unit=rootless", "-E", f"XDG_RUNTIME_DIR=/run/user/{UID}", "-E", f"HOME=/home/{USER}", "--")
+STORAGE = "[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/run/graph\"\n"
+# Another vendor's, who preloads something, too.
+OTHER = {
+    "cdiVersion": "0.5.0",
+    "kind": "example.com/gpu",
+    "devices": [{"name": "0", "containerEdits": {"env": ["OTHER_VENDOR=yes"],
+                                                 "deviceNodes": [{"path": "/dev/other", "hostPath": "/dev/zero"}]}}],
+    "containerEdits": {"mounts": [{"hostPath": "/run/other.preload", "containerPath": "/etc/ld.so.preload",
+                                   "options": ["ro", "bind"]}]},
+}
+PROGRAM = r"""
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+        char line[4096];
+        int n = 0;
+        FILE *f = fopen("/proc/self/maps", "r");
+        while (f && fgets(line, sizeof(line), f))
+                n += !!strstr(line, "xsched");
+        printf("computed %d\n", n);
+        return f ? 0 : 1;
+}
+"""
+DEVICE = "--device=xsched.org/class=batch"
+ENGINE = ("podman", "--runtime", "runc")
+OPTIONS = ("--rm", "--network=none", "--pids-limit=0", "--log-driver=none", f"--volume={USR}/usr:/usr:ro",
+           f"--volume={NEIGHBOUR}:/opt/neighbour:ro", "--env=POCL_CACHE_DIR=/tmp", "--env=XSCHED_DEBUG=1")
+
+
+def directory_of(group):
+    return f"/sys/fs/cgroup{group}"
+
+
+def attributes_of(group):
+    """What the hook has written down."""
+    directory, prefix = directory_of(group), "user.xsched."
+    names = [n for n in os.listxattr(directory) if n.startswith(prefix)]
+    return {n.removeprefix(prefix): os.getxattr(directory, n).decode() for n in names}
+
+
+def podman(*options, image=IMAGE, command=()):
+    done = subprocess.run([*ENGINE, "run", *OPTIONS, *options, "--rootfs", image, *command], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Box:
+    """A container in which the neighbour runs, until its standard input ends."""
+
+    n_made = 0
+
+    def __init__(self, *options, engine=ENGINE, image=IMAGE):
+        Box.n_made += 1
+        self.name = f"box{Box.n_made}"
+        self.process = subprocess.Popen(
+            [*engine, "run", "-i", f"--name={self.name}", *OPTIONS, *options, "--rootfs", image, "/opt/neighbour"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if line.strip() != "ready":
+            raise AssertionError(f"not ready: {line}{self.process.communicate()}\n{inside.log_tail()}")
+
+    def end(self):
+        """Its exit status, and what it said on standard error. Ends the container."""
+        _, errors = self.process.communicate()
+        return self.process.returncode, errors.splitlines()
+
+
+class WithPodman(Case):
+    @classmethod
+    def setUpClass(cls):
+        make_image(IMAGE, USR)
+        write("/etc/containers/storage.conf", STORAGE)
+        write("/run/other.preload", MISSING + "\n")
+        write("/etc/xsched/xsched.conf.d/test.conf", "[Scheduler]\nStarveAfter=1h\n")
+        run("systemctl", "restart", "xsched")
+        run("xschedctl", "cdi", "generate")
+        # Who is not told of what container, and waits.
+        cls.waiting = subprocess.Popen([HOOK, "createRuntime"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT)
+
+    @classmethod
+    def tearDownClass(cls):
+        """A hook ends in time, whatever its runtime does."""
+        output = cls.waiting.stdout.read()
+        if (cls.waiting.wait(inside.DEADLINE), output) != (0, b""):
+            raise AssertionError(f"status {cls.waiting.returncode}: {output}")
+        cls.waiting.stdin.close()
+
+    def setUp(self):
+        super().setUp()
+        self.boxes = []
+
+    def tearDown(self):
+        for box in self.boxes:
+            if box.process.poll() is None:
+                box.end()
+        super().tearDown()
+
+    def box(self, *options, **kwargs):
+        box = Box(*options, **kwargs)
+        self.boxes.append(box)
+        return box
+
+    def registered(self):
+        """The one client that there is: (uid, command, group, path)."""
+        until(lambda: self.get("NClients") == 1, "it to register")
+        _, _, uid, command, group, path = self.call("ListClients")[0][0]
+        return uid, command, group, path
+
+    def settings(self, path):
+        return tuple(self.get(p, path, CLIENT) for p in ("Priority", "Class"))
+
+    def settle(self, path, expected):
+        """systemd's answers come a moment after the client."""
+        until(lambda: self.settings(path) == expected, f"{expected}, not {self.settings(path)}")
+
+    def test_class(self):
+        box = self.box(DEVICE, "--annotation=io.kubernetes.pod.name=web-1",
+                       "--annotation=xsched.org/weight=7")
+        uid, command, group, path = self.registered()
+        self.assertEqual((uid, command), (0, "neighbour"))
+        full = json.loads(run("podman", "inspect", box.name))[0]["Id"]
+        self.assertEqual(self.get("Container", path, CLIENT), f"podman:{full}")
+        self.settle(path, (-50, "batch"))
+        self.assertEqual(self.get("Weight", path, CLIENT), 7)
+        self.assertEqual(attributes_of(group), {"class": "batch", "label.pod": "web-1", "lower.weight": "7"})
+        self.check_held(path)
+        self.check_paused(box, path)
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+        self.assertEqual({e.split(": ", 1)[1] for e in errors if "connected to" in e}, {"connected to the service"})
+        self.assertFalse([e for e in errors if "unscheduled" in e], errors)
+        until(lambda: not os.path.exists(directory_of(group)), "its cgroup to go, and all that was written there")
+
+    def rival(self):
+        device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
+        high = self.client(device=device)
+        run("xschedctl", "set", high.unit, "priority=20")
+        return high
+
+    def check_held(self, path):
+        """Nothing of it gets through while somebody with precedence runs."""
+        high = self.rival()
+        get = lambda name: self.get(name, path, CLIENT)
+
+        def is_quiet():
+            before = get("Submitted")
+            return all((get("State"), get("Submitted")) == ("held", before) for _ in range(20))
+
+        self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
+        until(is_quiet, "the container to be held")
+        before = get("Submitted")
+        self.assertEqual(high.ask("complete 0"), "completed")
+        until(lambda: get("Submitted") > before + 1, "the container to go on")
+        high.end()
+
+    def check_paused(self, box, path):
+        """The one who has the device is paused: somebody of less precedence gets it."""
+        device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
+        run("podman", "pause", box.name)
+        low = self.client(device=device)
+        run("xschedctl", "set", low.unit, "priority=-100")
+        self.assertIn(low.ask("begin 0"), ("tracked", "untracked"))
+        self.assertEqual(low.ask("complete 0"), "completed")
+        before = self.get("Submitted", path, CLIENT)
+        low.end()
+        run("podman", "unpause", box.name)
+        until(lambda: self.get("Submitted", path, CLIENT) > before, "it to go on")
+
+    def test_annotations_only_lower(self):
+        self.box(DEVICE, "--annotation=xsched.org/class=interactive",
+                 "--annotation=xsched.org/priority=-60", "--annotation=xsched.org/nonsense=1",
+                 "--annotation=xsched.org/weight=" + "1" * 5000)
+        _, _, group, path = self.registered()
+        self.assertEqual(attributes_of(group),
+                         {"class": "batch", "lower.class": "interactive", "lower.priority": "-60"})
+        self.settle(path, (-60, "batch"))
+
+    def test_annotations_of_the_list_raise(self):
+        write("/etc/xsched/containers.conf", "[Containers]\nRaisingAnnotations=class\n")
+        self.addCleanup(os.unlink, "/etc/xsched/containers.conf")
+        self.box("--device=xsched.org/class=default", "--annotation=xsched.org/class=interactive",
+                 "--annotation=xsched.org/priority=200")
+        _, _, group, path = self.registered()
+        self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "200"})
+        self.settle(path, (50, "interactive"))
+
+    def test_what_was_there_stays(self):
+        """The user's own variables, the image's own file, and another vendor's device, whose library is not there."""
+        with open("/etc/cdi/other.json", "w", encoding="ascii") as f:
+            json.dump(OTHER, f)
+        show_all = ("sh", "-c", "cat /etc/ld.so.preload; echo $LD_PRELOAD $OPENCL_LAYERS $OTHER_VENDOR; ls /dev/other;"
+                                "grep -c libmemusage /proc/self/maps; cat /proc/self/maps")
+        status, out, errors = podman("--device=example.com/gpu=0", DEVICE, "--env=LD_PRELOAD=libmemusage.so",
+                                     "--env=OPENCL_LAYERS=/mine.so", "--env=MEMUSAGE_NO_TIMER=1", command=show_all)
+        lines = out.splitlines()
+        self.assertEqual((status, lines[:4]), (0, [SHIM, MISSING, "libmemusage.so /mine.so yes", "/dev/other"]), errors)
+        self.assertGreater(int(lines[4]), 0)
+        self.assertIn(SHIM, out.split("/dev/other")[1])
+        # What is left in the image is an empty file, where the engine mounts.
+        self.assertEqual(os.path.getsize(f"{IMAGE}/etc/ld.so.preload"), 0)
+
+    def test_image_of_musl(self):
+        for name in ("lib", "opt", "etc"):
+            os.makedirs(f"{MUSL}/{name}")
+        run("sh", "-c", f"cp -L /lib/ld-musl-x86_64.so.1 {MUSL}/lib/")
+        write("/run/program.c", PROGRAM)
+        run("musl-gcc", "/run/program.c", "-o", f"{MUSL}/opt/program")
+        for option in (DEVICE, "--env=NOTHING=1"):
+            with self.subTest(option):
+                self.assertEqual(podman(option, image=MUSL, command=("/opt/program",)), (0, "computed 0\n", ""))
+
+    def test_read_only(self):
+        """Where the image cannot be written to."""
+        status, out, errors = podman(DEVICE, "--read-only", command=("cat", "/etc/ld.so.preload"))
+        self.assertEqual((status, out), (0, SHIM + "\n"), errors)
+
+    def test_hostile_image(self):
+        """Names in it that lead out of it, or to what is no file."""
+        evil = "/run/evil"
+        run("cp", "-a", IMAGE, evil)
+        for what in ("ln -sfn ../../../../run/outside", "mkfifo", "mkdir"):
+            with self.subTest(what):
+                run("sh", "-c", f"cd {evil} && rm -f etc/ld.so.preload && {what} etc/ld.so.preload")
+                status, out, errors = podman(DEVICE, image=evil, command=("busybox", "echo", "computed"))
+                self.assertEqual((status, out), (0, "computed\n"), errors)
+        self.assertFalse(os.path.exists("/run/outside"))
+
+    def test_service_stopped(self):
+        command = ("sh", "-c", "echo computed; exit 7")
+        run("systemctl", "stop", "xsched")
+        self.assertEqual(podman(DEVICE, command=command), (7, "computed\n", ""))
+        box = self.box(DEVICE)
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+
+    def test_removed(self):
+        """Without us the engine says what it lacks; with devices that stand in, the container starts."""
+        run("mv", SPEC, "/run/spec")
+        self.addCleanup(run, "mv", "/run/spec", SPEC)
+        status, _, errors = podman(DEVICE, command=("true",))
+        self.assertNotEqual(status, 0)
+        self.assertIn("xsched.org/class=batch", errors)
+        run("xschedctl", "cdi", "generate", "--stand-in")
+        os.rename(HOOK, HOOK + ".gone")
+        self.addCleanup(os.rename, HOOK + ".gone", HOOK)
+        self.assertEqual(podman(DEVICE, command=("echo", "computed")), (0, "computed\n", ""))
+
+    def test_rootless(self):
+        run("useradd", "--create-home", f"--uid={UID}", USER)
+        make_image(f"/home/{USER}/image", "/run/user-usr", UID)
+        write(f"/home/{USER}/.config/containers/storage.conf", "[storage]\ndriver = \"vfs\"\n")
+        run("mkdir", "-p", f"/run/user/{UID}")
+        run("chown", "-R", USER, f"/home/{USER}", f"/run/user/{UID}")
+        box = self.box("--device=xsched.org/class=interactive", "--annotation=xsched.org/priority=-5",
+                       "--cgroups=split", engine=(*AS_USER, *ENGINE, "--cgroup-manager=cgroupfs"),
+                       image=f"/home/{USER}/image")
+        uid, command, group, path = self.registered()
+        self.assertEqual((uid, command), (UID, "neighbour"))
+        self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "-5"})
+        until(lambda: self.get("Priority", path, CLIENT) == -5, "what he asked for")
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+
+
+if __name__ == "__main__":
+    inside.main()
