@@ -486,7 +486,9 @@ EXEC_NOTE = (
 )
 
 ACCOUNTING_NOTE = """A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. \
-Sums over all turns; how far off is from itself says how much the rest is worth.\n"""
+Sums over all turns; how far off is from itself says how much the rest is worth. Where that is more than 1 %, \
+the line of samples says nothing: that such a program is watched for no more than a hundredth of its time, and so \
+loses no more than that, is tested with a clock of the test's own (`account`).\n"""
 
 # (title, what is said first, names of the results or a pattern of them, renderer)
 SECTIONS = [

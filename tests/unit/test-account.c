@@ -11,6 +11,7 @@
 #include "service/core/arbiter.h"
 #include "service/settings/config.h"
 #include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
 
 #define WATCHED   (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
 #define CONTENDED (WATCHED | PAGE_WATCH_DRAINED)
@@ -162,6 +163,38 @@ static void test_samples(void **state) {
         manager_free(m);
 }
 
+/* For how much of the time a program that launches without pause is watched, at looks that come late by so much. */
+static double watched_part(uint64_t late_ns) {
+        Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        uint64_t begun = now_ns(), watched_ns = 0;
+
+        begin(q);
+        look(q);
+        for (unsigned i = 0; i < 6000; i++) {
+                uint64_t before = now_ns();
+                bool watched = watch(q) != 0;
+
+                own_clock_pass(ns_sub(q->device->account.at, before) + late_ns);
+                launch(q, 100000);
+                device_touch(q->device);
+                arbiter_flush(m);
+                watched_ns += watched ? now_ns() - before : 0;
+        }
+        assert_true(watched_ns > 0);
+        double part = (double) watched_ns / (double) (now_ns() - begun);
+        leave(&p);
+        manager_free(m);
+        return part;
+}
+
+/* Who is bound by launching loses no more by samples than if it stood still while it is watched. */
+static void test_samples_are_a_hundredth(void **state) {
+        for (uint64_t late_ns = 0; late_ns <= 100 * NSEC_PER_MSEC; late_ns += 20 * NSEC_PER_MSEC)
+                assert_true(watched_part(late_ns) <= 1.0 / ACCOUNT_COST_SHARE);
+}
+
 /* Numbers that only a liar has. */
 static void test_liar(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
@@ -248,6 +281,7 @@ int main(void) {
                         cmocka_unit_test(test_idle_sleeps),
                         cmocka_unit_test(test_slow_is_tracked),
                         cmocka_unit_test(test_samples),
+                        cmocka_unit_test(test_samples_are_a_hundredth),
                         cmocka_unit_test(test_liar),
                         cmocka_unit_test(test_neighbour),
                         cmocka_unit_test(test_settings),
