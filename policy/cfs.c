@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst)
+ * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst; group by group since
+ * 2.6.24)
  *
- * Of those who have work the one with the least virtual time is next, which passes the slower the heavier he is; for a
- * time slice, unless somebody comes who has had less. The weight of an entity is that of its settings, times 1.25 for
- * each step of priority within -20..19, as Linux has it of nice values. (In XSched it is 1.2, of priority alone.)
+ * Nobody has precedence: who has work has his share of the time, by weight among those beside him in the tree. The
+ * weight is that of the settings, times 1.25 for each step of priority within -20..19, as Linux has it of nice values.
+ * (In XSched it is 1.2, of priority alone, and all entities of a device stand beside each other.)
  *
- * Weights count among all entities of the device, whatever nodes they are below: who wants them to count group by group
- * has `tree`.
+ * Who is next fair.h says, by virtual time, which passes the slower the heavier somebody is; and as in Linux since 6.6
+ * (EEVDF) of those who are owed time it is the one whose slice should be over first, rather than the one who is owed
+ * most. So no two who always have work are further apart in virtual time than a slice of each.
  */
 
 #include "core.h"
-#include "virtual.h"
 
-#define CFS_NICE_MIN (-20)
-#define CFS_NICE_MAX 19
+static uint32_t cfs_nice(uint32_t weight, int nice) {
+        uint64_t w = (uint64_t) weight << 10;
 
-static uint64_t cfs_weight(const PolicySettings *s) {
-        int steps = CLAMP(s->priority, CFS_NICE_MIN, CFS_NICE_MAX);
-        uint64_t w = (uint64_t) s->weight << 10;
-
-        for (; steps > 0; steps--)
+        for (; nice > 0; nice--)
                 w = w * 5 / 4;
-        for (; steps < 0; steps++)
+        for (; nice < 0; nice++)
                 w = w * 4 / 5;
-        return MAX(w >> 10, UINT64_C(1));
+        w >>= 10;
+        return (uint32_t) CLAMP(w, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+}
+
+static uint32_t cfs_weight(const PolicySettings *s) {
+        return cfs_nice(s->weight, s->nice);
+}
+
+static uint32_t cfs_node_weight(const PolicyNodeSettings *s) {
+        return cfs_nice(s->weight, s->nice);
 }
 
 static void cfs_hint(Order *o, OrderEntity *e) {
-        e->slice_ns = o->config->timeslice_ns;
-        virtual_set_weight(e, cfs_weight(e->settings));
+        e->level = 0;
 }
 
-static void cfs_tick(Order *o, OrderEntity *e) {
-        e->slice_ns = o->config->timeslice_ns;
-        virtual_tick(o, e);
-}
-
-DEFINE_POLICY(cfs, "Completely fair: the least virtual time first, by weight and priority", .keeps = true,
-                .hint = cfs_hint, .enqueue = virtual_enqueue, .charge = virtual_charge, .tick = cfs_tick);
+DEFINE_POLICY(cfs, "Completely fair: all share over the tree of cgroups, by weight and priority",
+                .weight = cfs_weight, .node_weight = cfs_node_weight, .hint = cfs_hint);

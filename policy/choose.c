@@ -123,13 +123,13 @@ static void turn_advance(Policy *p, uint64_t ns) {
                 return;
         fair_advance_tree(&p->turn->fair, 1, ns);
         for (Branch *b = p->turn; b->parent; b = b->parent)
-                fair_queue_charge(&b->parent->fair, &b->self, ns, p->config.timeslice_ns);
+                fair_queue_charge(&b->parent->fair, &b->self, ns, tier_slice(b->tier));
 }
 
 static void fair_advance(Policy *p, uint64_t ns) {
-        if (p->active)
+        if (p->active && !p->active->ranked)
                 fair_advance_tree(&p->active->root.fair, p->slots, ns);
-        if (p->turn)
+        if (p->turn && !p->turn->tier->ranked)
                 turn_advance(p, ns);
 }
 
@@ -160,10 +160,8 @@ static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
         if (ns == 0)
                 return;
         core_block(p);
-        if (core_is_ranked(p))
-                core_charge_chosen(p, ns);
-        else
-                fair_advance(p, ns);
+        fair_advance(p, ns);
+        core_charge_chosen(p, ns);
         core_charge_tails(p, from_ns, ns);
         core_charge(p, from_ns, ns);
         core_unblock(p);
@@ -217,12 +215,10 @@ static void fair_choose_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
 }
 
 static void branch_choose(Branch *b, uint32_t slots) {
-        const Policy *p = b->node->policy;
-
-        if (core_is_ranked(p))
+        if (b->tier->ranked)
                 core_choose_ranked(b, slots);
         else
-                fair_choose_tree(&b->fair, slots, p->config.timeslice_ns);
+                fair_choose_tree(&b->fair, slots, tier_slice(b->tier));
 }
 
 /* The device is kept for the one that may be back, but from lower tiers only. */
@@ -487,12 +483,12 @@ static uint64_t fair_left_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) 
 }
 
 static uint64_t fair_left(Policy *p) {
-        uint64_t slice_ns = p->config.timeslice_ns, left = NSEC_INFINITY, t;
+        uint64_t left = NSEC_INFINITY, t;
 
-        if (p->active)
-                left = fair_left_tree(&p->active->root.fair, p->slots, slice_ns);
-        if (p->turn) {
-                t = fair_left_tree(&p->turn->fair, 1, slice_ns);
+        if (p->active && !p->active->ranked)
+                left = fair_left_tree(&p->active->root.fair, p->slots, tier_slice(p->active));
+        if (p->turn && !p->turn->tier->ranked) {
+                t = fair_left_tree(&p->turn->fair, 1, tier_slice(p->turn->tier));
                 left = MIN(left, t);
         }
         return left;
@@ -540,10 +536,8 @@ static uint64_t core_next(Policy *p) {
 
         core_block(p);
         left = core_quota_left(p);
-        if (!core_is_ranked(p)) {
-                t = fair_left(p);
-                left = MIN(left, t);
-        }
+        t = fair_left(p);
+        left = MIN(left, t);
         next = core_next_tick(p);
         core_unblock(p);
         t = ns_add(p->now_ns, left);

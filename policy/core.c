@@ -14,6 +14,7 @@
 #include "keep.h"
 #include "node.h"
 #include "ordering.h"
+#include "parties.h"
 #include "rank.h"
 
 static void entity_idle_begin(PolicyEntity *e) {
@@ -27,23 +28,23 @@ static void entity_idle_end(PolicyEntity *e) {
 static void entity_join_ranked(PolicyEntity *e) {
         e->fair.vtime = e->order.rank;
         e->fair.seq = e->policy->rank_seq++;
-        e->fair.left_ns = e->order.slice_ns;
         rank_queue_join(&e->branch->fair, &e->fair, 1);
 }
 
 void entity_join(PolicyEntity *e) {
-        if (core_is_ranked(e->policy))
+        e->left_ns = e->order.budget_ns;
+        if (e->branch->tier->ranked)
                 entity_join_ranked(e);
         else
-                fair_queue_join(&e->branch->fair, &e->fair, 1, e->policy->config.timeslice_ns);
+                fair_queue_join(&e->branch->fair, &e->fair, 1, tier_slice(e->branch->tier));
         branch_changed(e->branch);
 }
 
 void entity_leave(PolicyEntity *e) {
-        if (core_is_ranked(e->policy))
+        if (e->branch->tier->ranked)
                 rank_queue_leave(&e->branch->fair, &e->fair);
         else
-                fair_queue_leave(&e->branch->fair, &e->fair, e->policy->config.timeslice_ns);
+                fair_queue_leave(&e->branch->fair, &e->fair, tier_slice(e->branch->tier));
         branch_changed(e->branch);
 }
 
@@ -59,7 +60,8 @@ static PolicySettings settings_clamp(const PolicySettings *s) {
                         .deadline_us = MIN(s->deadline_us, (uint32_t) (POLICY_DELAY_MAX / NSEC_PER_USEC)),
                         .laxity_us = MIN(s->laxity_us, (uint32_t) (POLICY_DELAY_MAX / NSEC_PER_USEC)),
                         .critical = CLAMP(s->critical, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
-                        .utilization = CLAMP(s->utilization, 1U, POLICY_UTILIZATION_MAX),
+                        .utilization = CLAMP(s->utilization, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX),
+                        .nice = CLAMP(s->nice, POLICY_NICE_MIN, POLICY_NICE_MAX),
                         .cpu_priority = CLAMP(s->cpu_priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX),
                         .active = s->active,
         };
@@ -96,22 +98,28 @@ int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettin
                         .idle_since_ns = NSEC_INFINITY,
                         .accounted_ns = p->now_ns,
         };
+        if (!party_get(p, &e->settings.party, &e->party)) {
+                free(e);
+                return -ENOMEM;
+        }
         entity_order_init(e);
         e->branch = branch_get(node, core_tier(p, e->order.level));
         if (!e->branch) {
+                party_put(p, e->party);
                 free(e);
                 return -ENOMEM;
         }
         e->floor = floor_get(node, &e->settings.party);
         if (!e->floor) {
                 branch_put(e->branch);
+                party_put(p, e->party);
                 free(e);
                 return -ENOMEM;
         }
         node->n_below++;
         p->n_entities++;
         tier_add(e->branch->tier);
-        fair_node_init(&e->fair, e->settings.weight);
+        fair_node_init(&e->fair, entity_weight(e));
         entity_idle_begin(e);
         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
 
@@ -195,6 +203,11 @@ void core_entity_idle(PolicyEntity *e, uint64_t now_ns) {
         entity_follow(e);
 }
 
+static void entity_forget_fair(PolicyEntity *e) {
+        if (!e->branch->tier->ranked)
+                fair_queue_forget(&e->branch->fair, &e->fair);
+}
+
 static void core_forget_advance(Policy *p, const PolicyEntity *e) {
         for (size_t i = 0; i < p->n_advanced; i++)
                 if (p->advanced[i] == e) {
@@ -211,7 +224,7 @@ PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns) {
         entity_keep_end(e);
         entity_order_end(e);
         entity_idle_end(e);
-        fair_queue_forget(&e->branch->fair, &e->fair);
+        entity_forget_fair(e);
         core_forget_advance(p, e);
         if (e->grant.verdict == VERDICT_RUN)
                 DL_DELETE2(p->granted, e, granted_prev, granted_next);
@@ -224,6 +237,7 @@ PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns) {
         tier_subtract(e->branch->tier);
         branch_put(e->branch);
         floor_put(e->floor);
+        party_put(p, e->party);
         free(e);
         return NULL;
 }
@@ -243,13 +257,17 @@ static void entity_change_floor(PolicyEntity *e, Floor *to) {
 void entity_change_branch(PolicyEntity *e, Branch *to) {
         Branch *from = e->branch;
 
-        entity_keep_end(e);
+        if (e->kept)
+                entity_keep_drop(e);
         entity_unchoose(e);
         if (e->ready)
                 entity_leave(e);
         else
                 entity_idle_end(e);
-        fair_node_move(&e->fair, &from->fair, &to->fair);
+        if (to->tier->ranked)
+                entity_forget_fair(e);
+        else if (!from->tier->ranked)
+                fair_node_move(&e->fair, &from->fair, &to->fair);
         tier_subtract(from->tier);
         tier_add(to->tier);
         e->branch = to;
@@ -260,16 +278,30 @@ void entity_change_branch(PolicyEntity *e, Branch *to) {
         branch_put(from);
 }
 
+static void entity_configure_weight(PolicyEntity *e) {
+        uint32_t weight = entity_weight(e);
+
+        if (weight != e->fair.weight && !e->branch->tier->ranked)
+                fair_queue_reweight(&e->branch->fair, &e->fair, weight);
+        e->fair.weight = weight;
+}
+
 /* Without memory for a floor it stays where it is. */
 static void entity_configure_party(PolicyEntity *e, const PolicyParty *party) {
+        Party *kept;
         Floor *to;
 
         if (party->top == e->settings.party.top && party->owner == e->settings.party.owner &&
                         party->user == e->settings.party.user)
                 return;
         to = floor_get(e->node, party);
-        if (to)
-                entity_change_floor(e, to);
+        if (!to)
+                return;
+        entity_change_floor(e, to);
+        if (!party_get(e->policy, party, &kept))
+                return;
+        party_put(e->policy, e->party);
+        entity_set_party(e, kept);
 }
 
 void core_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns) {
@@ -278,8 +310,7 @@ void core_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t no
         core_advance(p, now_ns);
         entity_configure_party(e, &s->party);
         e->settings = settings_clamp(s);
-        if (e->settings.weight != e->fair.weight && !core_is_ranked(e->policy))
-                fair_queue_reweight(&e->branch->fair, &e->fair, e->settings.weight);
+        entity_configure_weight(e);
         entity_hint(e);
 }
 
@@ -450,6 +481,7 @@ int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallba
         core_indices_init(p);
         debts_init(p);
         floor_init(p);
+        parties_init(p);
 
         *ret = p;
         return 0;
@@ -457,6 +489,7 @@ int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallba
 
 Policy *core_free(Policy *p) {
         debts_forget(p);
+        parties_forget(p);
         (void) munmap(p->tiers, CORE_TIERS * sizeof(Tier));
         free(p);
         return NULL;

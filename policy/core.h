@@ -23,6 +23,7 @@
 
 typedef struct Branch Branch;
 typedef struct Floor Floor;
+typedef struct Party Party;
 typedef struct Tier Tier;
 
 /* What of a node is in one tier. */
@@ -96,6 +97,7 @@ struct Floor {
 
 struct Tier {
         Branch root;
+        bool ranked;        /* its queues are those of rank.h */
         PolicyEntity *idle; /* the most recently ready (or new) first */
         size_t n_entities;
         uint64_t contended_until_ns;
@@ -115,6 +117,8 @@ struct PolicyEntity {
         Floor *floor;
         FairNode fair;
         OrderEntity order;
+        Party *party;        /* NULL: the ordering keeps nothing of parties */
+        uint64_t left_ns;    /* of its budget */
         AvlNode alarm_order; /* its alarm is set, */
         uint64_t alarm_ns;   /* NSEC_INFINITY: it is not */
         uint64_t alarm_seq;
@@ -157,6 +161,9 @@ struct Policy {
         uint64_t rank_seq; /* order among those of one rank */
         Avl alarms;
         uint64_t alarm_seq;
+        Avl parties;         /* parties.h */
+        Party *gone_parties; /* for longest first */
+        size_t n_gone_parties;
         int outside_level; /* on other devices: PolicyOps.outside() */
 
         PolicyConfig config;

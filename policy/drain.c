@@ -162,10 +162,10 @@ void core_unblock(Policy *p) {
 }
 
 static void entity_charge_tail(PolicyEntity *e, uint64_t ns) {
-        uint64_t slice_ns = e->policy->config.timeslice_ns;
+        uint64_t slice_ns = tier_slice(e->branch->tier);
 
         entity_charge(e, ns);
-        if (core_is_ranked(e->policy))
+        if (e->branch->tier->ranked)
                 return;
         fair_queue_charge_tail(&e->branch->fair, &e->fair, ns, slice_ns);
         for (Branch *b = e->branch; b->parent; b = b->parent)

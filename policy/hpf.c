@@ -4,9 +4,9 @@
  * Highest priority first, on each device (HPF), and over several (HHPF), both as in Shen et al., "XSched: Preemptive
  * Scheduling for Diverse XPUs", OSDI 2025
  *
- * Of those who have work only those of the highest priority run. Equals take turns of a time slice, whatever their
- * weights and groups. In XSched all of them run at once; here it is as many as the device has places, as in every
- * policy.
+ * Of those who have work only those of the highest priority run. Equals take turns of a time slice, group by group over
+ * the tree, whatever their weights. In XSched all of them run at once; here it is as many as the device has places, as
+ * in every policy.
  *
  * HHPF is global by definition: while somebody of a higher priority could run on another device that has this policy,
  * those of lower ones wait on all of them, so that what they do on the host, and on the bus, is not in his way. So a

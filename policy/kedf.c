@@ -10,20 +10,17 @@
  * where fluid scheduling is not (Baruah and Goossens; Devi and Anderson, "Tardiness Bounds under Global EDF", 2005);
  * XSched's KEDF is the same rule.
  *
- * Who has none is behind all who have, and takes turns of a time slice with his like. A device is kept for nobody: who
- * is back has a later deadline than he had. Each device has its own k earliest.
+ * Who has none is on a level below all who have, and shares with his like over the tree, all weighing the same. For who
+ * has one no device is kept: he is back with a later deadline than he had. Each device has its own k earliest.
  */
 
 #include "core.h"
 
-/* Behind every time that there is, and before nothing when ranks are compared. */
-#define KEDF_NEVER ((uint64_t) INT64_MAX)
-
 static void kedf_rank(Order *o, OrderEntity *e) {
         uint64_t deadline_ns = e->settings->deadline_us * NSEC_PER_USEC;
 
-        e->rank = deadline_ns > 0 ? e->since_ns + deadline_ns : KEDF_NEVER;
-        e->slice_ns = deadline_ns > 0 ? NSEC_INFINITY : o->config->timeslice_ns;
+        e->level = deadline_ns > 0 ? 1 : 0;
+        e->rank = e->since_ns + deadline_ns;
 }
 
 static void kedf_enqueue(Order *o, OrderEntity *e) {
@@ -31,5 +28,5 @@ static void kedf_enqueue(Order *o, OrderEntity *e) {
         kedf_rank(o, e);
 }
 
-DEFINE_POLICY(kedf, "The earliest deadlines first; those without one take turns behind them",
-                .hint = kedf_rank, .enqueue = kedf_enqueue, .tick = kedf_rank);
+DEFINE_POLICY(kedf, "The earliest deadlines first; those without one take turns behind them", .ranked = true,
+                .hint = kedf_rank, .enqueue = kedf_enqueue);

@@ -28,14 +28,19 @@ void entity_keep_back(PolicyEntity *e) {
         DL_DELETE2(e->policy->kept, e, kept_prev, kept_next);
 }
 
-void entity_keep_end(PolicyEntity *e) {
-        if (!e->kept)
-                return;
+void entity_keep_drop(PolicyEntity *e) {
         entity_account(e);
         entity_keep_back(e);
         entity_unchoose(e);
         entity_leave(e);
         entity_dequeue(e);
+}
+
+void entity_keep_end(PolicyEntity *e) {
+        if (!e->kept)
+                return;
+        entity_keep_drop(e);
+        entity_follow(e);
 }
 
 /* The weights say who loses; among equal ones, so does what it is owed. */
@@ -49,23 +54,22 @@ static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) 
         return e->behind || !fair_queue_is_even(q);
 }
 
-/* Looked at where the order is one: in the turn, or the tier. */
+/* Who has a rank has another when he is back: he is kept for as long as that is in nobody's way. Looked at where the
+ * order is one: in the turn, or the tier. */
 static bool entity_is_worth_keeping_ranked(PolicyEntity *e) {
         Policy *p = e->policy;
         const Branch *b = e->branch;
 
         while (b->parent && b != p->turn)
                 b = b->parent;
-        if (b->fair.places > 1)
-                return entity_is_first(e, b);
-        return b == p->turn || p->n_ready == 0;
+        return b->fair.places <= 1 && (b == p->turn || p->n_ready == 0);
 }
 
 static bool entity_is_worth_keeping(PolicyEntity *e) {
         Policy *p = e->policy;
         const FairNode *n = &e->fair;
 
-        if (core_is_ranked(p))
+        if (e->branch->tier->ranked)
                 return entity_is_worth_keeping_ranked(e);
 
         for (Branch *b = e->branch; b; n = &b->self, b = b->parent) {

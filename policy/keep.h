@@ -27,9 +27,12 @@
 /* It has just become idle: whether it stays in its queue. */
 bool entity_keep_begin(PolicyEntity *e);
 
-/* It is back, and goes on; or it is not, and leaves its queue. */
+/* It is back, and goes on; or it is not, and leaves its queue, and its level if it has another without work. */
 void entity_keep_back(PolicyEntity *e);
 void entity_keep_end(PolicyEntity *e);
+
+/* Kept: it leaves its queue, and what its ordering says then is done later. */
+void entity_keep_drop(PolicyEntity *e);
 
 /* Those who are out of time, or for whom there is no reason any more, leave. Whether there were any. */
 bool core_review_kept(Policy *p);

@@ -5,62 +5,93 @@
  * Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8)
  *
  * Nobody says what is interactive: whoever needs the device for moments shows that. An entity begins at the highest
- * level. When it has used up the slice of its level, in how many pieces ever, it goes down one; slices double from
- * level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is at the top again:
- * so nobody is starved, and who changes his habits is not held to his past. At one level they take turns.
+ * level. When it has used up the budget of its level, in how many pieces ever, it goes down one; budgets, and turns,
+ * double from level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is at the
+ * top again: so nobody is starved, and who changes his habits is not held to his past. At one level they take turns,
+ * group by group over the tree.
+ *
+ * Who is new is at the top. So where there are several parties, those of one have together no more than MLFQ_PARTY
+ * budgets of a level in each MLFQ_BOOST_NS: when those are used up, whoever of them is at that level goes down, and who
+ * comes begins below it. So neither many processes nor those that are started anew win more than that.
  *
  * Priorities and weights count for nothing. Where nobody waits nobody goes down, but what was used counts.
  */
 
 #include "core.h"
 
-#define MLFQ_LEVELS   5
 #define MLFQ_BOOST_NS NSEC_PER_SEC
+#define MLFQ_PARTY    2
 
-/* Who comes again goes on with what is left of the slice. */
-static void mlfq_put(Order *o, OrderEntity *e, int step) {
-        uint64_t left_ns = ns_sub(o->config->timeslice_ns << step, e->used_ns);
+static uint64_t mlfq_budget(const Order *o, unsigned step) {
+        return o->config->timeslice_ns << step;
+}
 
+static uint64_t mlfq_slice(const Order *o, int level) {
+        return mlfq_budget(o, (unsigned) -level);
+}
+
+/* What its party has left at that level; at the lowest, and alone, it has no bound. */
+static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned step) {
+        if (step == ORDER_STEPS - 1 || o->n_parties <= 1 ||
+                        o->now_ns >= ns_add(e->party->since_ns, MLFQ_BOOST_NS))
+                return NSEC_INFINITY;
+        return ns_sub(MLFQ_PARTY * mlfq_budget(o, step), e->party->used_ns[step]);
+}
+
+/* Who comes again goes on with what is left of the budget. */
+static void mlfq_put(Order *o, OrderEntity *e, unsigned step) {
+        uint64_t left_ns = ns_sub(mlfq_budget(o, step), e->used_ns), party_ns = mlfq_party_left(o, e, step);
+
+        left_ns = MIN(left_ns, party_ns);
         e->step = step;
-        e->level = -step;
-        e->slice_ns = MAX(left_ns, UINT64_C(1));
+        e->level = -(int) step;
+        e->budget_ns = MAX(left_ns, UINT64_C(1));
         e->alarm_ns = e->here && step > 0 ? ns_add(e->since_ns, MLFQ_BOOST_NS) : NSEC_INFINITY;
 }
 
+static void mlfq_sink(Order *o, OrderEntity *e) {
+        unsigned step = e->step;
+
+        while (mlfq_party_left(o, e, step) == 0) {
+                step++;
+                e->used_ns = 0;
+                e->since_ns = o->now_ns;
+        }
+        mlfq_put(o, e, step);
+}
+
 static void mlfq_boost(Order *o, OrderEntity *e) {
-        if (e->step == 0 || o->now_ns < ns_add(e->since_ns, MLFQ_BOOST_NS))
-                return;
-        e->used_ns = 0;
-        mlfq_put(o, e, 0);
+        if (e->step > 0 && o->now_ns >= ns_add(e->since_ns, MLFQ_BOOST_NS)) {
+                e->used_ns = 0;
+                e->step = 0;
+        }
+        mlfq_sink(o, e);
 }
 
 static void mlfq_hint(Order *o, OrderEntity *e) {
         mlfq_put(o, e, e->step);
 }
 
-static void mlfq_enqueue(Order *o, OrderEntity *e) {
-        mlfq_put(o, e, e->step);
-        mlfq_boost(o, e);
-}
-
 static void mlfq_charge(Order *o, OrderEntity *e, uint64_t ns) {
+        OrderParty *p = e->party;
+
+        if (o->now_ns >= ns_add(p->since_ns, MLFQ_BOOST_NS))
+                *p = (OrderParty){.since_ns = o->now_ns};
+        p->used_ns[e->step] = ns_add(p->used_ns[e->step], ns);
         e->used_ns = ns_add(e->used_ns, ns);
 }
 
 static void mlfq_tick(Order *o, OrderEntity *e) {
-        int step = e->step;
-
-        for (; step < MLFQ_LEVELS - 1 && e->used_ns >= o->config->timeslice_ns << step; step++) {
-                e->used_ns -= o->config->timeslice_ns << step;
+        for (; e->step < ORDER_STEPS - 1 && e->used_ns >= mlfq_budget(o, e->step); e->step++) {
+                e->used_ns -= mlfq_budget(o, e->step);
                 e->since_ns = o->now_ns;
         }
-        if (step == MLFQ_LEVELS - 1)
+        if (e->step == ORDER_STEPS - 1)
                 e->used_ns = 0;
-        mlfq_put(o, e, step);
         mlfq_boost(o, e);
 }
 
 DEFINE_POLICY(mlfq,
                 "Multi-level feedback queue: who needs the device for moments before who needs it for long",
-                .feedback = true, .hint = mlfq_hint, .enqueue = mlfq_enqueue, .dequeue = mlfq_hint,
-                .charge = mlfq_charge, .tick = mlfq_tick);
+                .parties = true, .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost,
+                .dequeue = mlfq_hint, .charge = mlfq_charge, .tick = mlfq_tick);

@@ -37,7 +37,7 @@ static void node_add_branch(PolicyNode *n, Branch *b) {
 }
 
 static void branch_init_queue(Branch *b) {
-        if (core_is_ranked(b->node->policy))
+        if (b->tier->ranked)
                 rank_queue_init(&b->fair);
         else
                 fair_queue_init(&b->fair);
@@ -46,6 +46,7 @@ static void branch_init_queue(Branch *b) {
 static Branch *tier_root(PolicyNode *n, Tier *t) {
         if (!t->root.node) {
                 t->root = (Branch){.node = n, .tier = t};
+                t->ranked = n->policy->ordering->ranked && core_level_of(n->policy, t) > 0;
                 branch_init_queue(&t->root);
         }
         return &t->root;
@@ -71,7 +72,7 @@ Branch *branch_get(PolicyNode *n, Tier *t) {
         }
         *b = (Branch){.node = n, .tier = t, .parent = parent, .n_refs = 1};
         branch_init_queue(b);
-        fair_node_init(&b->self, n->settings.weight);
+        fair_node_init(&b->self, node_weight(n));
         b->self.below = &b->fair;
         node_add_branch(n, b);
         return b;
@@ -102,12 +103,12 @@ static bool branch_fit_ranked(Branch *b, uint32_t places) {
 
 /* Its place in the parent's queue follows from what is below it. Whether anything changed there. */
 static bool branch_fit(Branch *b) {
-        uint64_t slice_ns = b->node->policy->config.timeslice_ns;
+        uint64_t slice_ns = tier_slice(b->tier);
         uint32_t places = b->node->stopped || b->apart ? 0 : b->fair.places;
 
         if (places == 0 && !branch_is_here(b))
                 return false;
-        if (core_is_ranked(b->node->policy))
+        if (b->tier->ranked)
                 return branch_fit_ranked(b, places);
         if (places == 0)
                 fair_queue_leave(&b->parent->fair, &b->self, slice_ns);
@@ -336,13 +337,14 @@ void node_configure_turns(PolicyNode *n) {
 }
 
 static void node_configure_weight(PolicyNode *n) {
+        uint32_t weight = node_weight(n);
         Branch *b;
 
-        if (core_is_ranked(n->policy))
-                return;
-        DL_FOREACH(n->branches, b)
-                if (b->self.weight != n->settings.weight)
-                        fair_queue_reweight(&b->parent->fair, &b->self, n->settings.weight);
+        DL_FOREACH(n->branches, b) {
+                if (b->self.weight != weight && !b->tier->ranked)
+                        fair_queue_reweight(&b->parent->fair, &b->self, weight);
+                b->self.weight = weight;
+        }
 }
 
 /* What the new maximum means for what was run already is settled at once. */
@@ -360,6 +362,8 @@ void node_configure(PolicyNode *n, const PolicyNodeSettings *s) {
                         .max = MIN(s->max, POLICY_MAX_MAX),
                         .min = MIN(s->min, POLICY_MIN_MAX),
                         .period_ns = CLAMP(s->period_ns, POLICY_PERIOD_MIN, POLICY_PERIOD_MAX),
+                        .utilization = CLAMP(s->utilization, 1U, POLICY_UTILIZATION_MAX),
+                        .nice = CLAMP(s->nice, POLICY_NICE_MIN, POLICY_NICE_MAX),
         };
         node_configure_weight(n);
         node_configure_quota(n);

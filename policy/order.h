@@ -8,17 +8,20 @@
  * their maxima and minima, the starvation floor, tails, anticipation and the accounts. The ordering says no more than
  * three things of each entity, and changes them whenever it is called:
  *
- *   level     Only those of the highest level run that has somebody who could. It is a tier of the core's.
- *   rank      Within a level those of the lowest rank are next. Equals take turns: who comes, or has used up a slice,
- *             is behind those of his rank.
- *   slice_ns  After so long in its place it is asked again, if others wait. Not a slice: NSEC_INFINITY.
+ *   level      Only those of the highest level run that has somebody who could. It is a tier of the core's.
+ *   budget_ns  After so long in its place it is asked again, if others wait. Not for that reason: NSEC_INFINITY.
+ *   alarm_ns   It is asked at that time, too. At none: NSEC_INFINITY.
  *
- * and, if it wants to be asked at a time of its own, alarm_ns. Each of the callbacks below but hint() may be NULL, and
- * none does more than O(1). What an ordering keeps of an entity for itself is in `OrderEntity`, too, so that nothing is
- * allocated.
+ * Within a level the tree of nodes says who is next, as fair.h divides the time: by the weights that the ordering reads
+ * from settings, in turns of the slice that it says of the level. So whoever is many gets no more by that, and who has
+ * had too much owes it, also after he has gone and come back (debt.h): what holds for `tree` holds for all.
  *
- * Ranks are compared over the whole device: nodes do not change who is next, but for what their maxima and minima say
- * (rank.h). An ordering that is `fair` has no ranks: the tree of nodes with their weights says who is next (fair.h).
+ * But on levels above 0 of an ordering that is `ranked`, it is the lowest rank that is next, over the whole device:
+ * there nodes do not change who is next, but for what their maxima and minima say (rank.h), and equals are first come,
+ * first served.
+ *
+ * Each of the callbacks below but hint() may be NULL, and none does more than O(1). What an ordering keeps of an entity
+ * for itself is in `OrderEntity`, too, so that nothing is allocated.
  *
  * Time is that of the call. An entity that is not ready, but whose place is kept (keep.h), counts as ready.
  */
@@ -32,33 +35,48 @@
 typedef struct Order {
         uint64_t now_ns;
         const PolicyConfig *config;
-        uint64_t clock; /* the ordering's own; begins at 0 */
+        size_t n_parties; /* with entities; where the ordering keeps something of parties */
 } Order;
+
+#define ORDER_STEPS 5U
+
+/* What an ordering keeps of all entities together that are of one party (PolicyParty.top and .owner), also for some
+ * time after the last of them has gone: parties.h. */
+typedef struct OrderParty {
+        uint64_t since_ns;
+        uint64_t used_ns[ORDER_STEPS];
+} OrderParty;
 
 /* What it knows of an entity, and says of it. */
 typedef struct OrderEntity {
         const PolicySettings *settings;
-        bool here; /* between enqueue() and dequeue() */
+        OrderParty *party; /* NULL: the ordering keeps nothing of parties */
+        bool here;         /* between enqueue() and dequeue() */
 
-        int level; /* POLICY_PRIORITY_MIN..MAX */
-        uint64_t rank;
-        uint64_t slice_ns; /* 1 or more */
-        uint64_t alarm_ns; /* NSEC_INFINITY: none */
+        int level;          /* POLICY_PRIORITY_MIN..MAX */
+        uint64_t rank;      /* below INT64_MAX */
+        uint64_t budget_ns; /* 1 or more */
+        uint64_t alarm_ns;  /* NSEC_INFINITY: none */
 
         /* The ordering's own. */
         uint64_t since_ns, used_ns;
-        int step;
-        uint64_t virtual_time, weight, remainder; /* virtual.h */
+        unsigned step;
 } OrderEntity;
 
 typedef struct OrderOps OrderOps;
 
 struct OrderOps {
-        bool fair;     /* the core's fair queues decide within a level */
-        bool keeps;    /* who is idle for a moment keeps his place from those of higher ranks: keep.h */
-        bool feedback; /* slices count while those of lower levels wait, too: tick() may change the level */
+        bool ranked;  /* on levels above 0 */
+        bool parties; /* OrderEntity.party is there */
         bool global; /* of several devices with it only those of the highest level of all run: PolicyOps.outside() */
         bool by_process; /* an entity is to be a process, with all its queues */
+
+        /* What an entity, or a node, weighs among those beside it; POLICY_WEIGHT_MIN..MAX. NULL: all weigh the same. */
+        uint32_t (*weight)(const PolicySettings *s);
+        uint32_t (*node_weight)(const PolicyNodeSettings *s);
+
+        /* How long a turn is on that level. NULL: PolicyConfig.timeslice_ns. */
+        uint64_t (*slice)(const Order *o, int level);
 
         /* Its settings are new, or others: for an entity that is made this comes first. Mandatory. */
         void (*hint)(Order *o, OrderEntity *e);
@@ -70,6 +88,6 @@ struct OrderOps {
         /* The device had its work for so long. */
         void (*charge)(Order *o, OrderEntity *e, uint64_t ns);
 
-        /* Its slice is used up, and others wait; or the time of its alarm has come, which is off then. */
+        /* Its budget is used up, and others wait; or the time of its alarm has come, which is off then. */
         void (*tick)(Order *o, OrderEntity *e);
 };

@@ -9,6 +9,7 @@
 #include "keep.h"
 #include "node.h"
 #include "ordering.h"
+#include "parties.h"
 #include "rank.h"
 
 /* --- alarms --- */
@@ -59,13 +60,38 @@ static void order_call(PolicyEntity *e, order_call_t call) {
                 call(&p->order, &e->order);
 }
 
+uint64_t tier_slice(const Tier *t) {
+        const Policy *p = t->root.node->policy;
+
+        return p->ordering->slice ? p->ordering->slice(&p->order, core_level_of(p, t))
+                                  : p->config.timeslice_ns;
+}
+
+uint32_t entity_weight(const PolicyEntity *e) {
+        const OrderOps *ops = e->policy->ordering;
+
+        return ops->weight ? ops->weight(&e->settings) : POLICY_WEIGHT_DEFAULT;
+}
+
+uint32_t node_weight(const PolicyNode *n) {
+        const OrderOps *ops = n->policy->ordering;
+
+        return ops->node_weight ? ops->node_weight(&n->settings) : POLICY_WEIGHT_DEFAULT;
+}
+
+void entity_set_party(PolicyEntity *e, Party *party) {
+        e->party = party;
+        e->order.party = party ? &party->order : NULL;
+}
+
 void entity_order_init(PolicyEntity *e) {
         e->alarm_ns = NSEC_INFINITY;
         e->order = (OrderEntity){
                         .settings = &e->settings,
-                        .slice_ns = e->policy->config.timeslice_ns,
+                        .budget_ns = NSEC_INFINITY,
                         .alarm_ns = NSEC_INFINITY,
         };
+        entity_set_party(e, e->party);
         order_call(e, e->policy->ordering->hint);
 }
 
@@ -95,10 +121,9 @@ static void entity_requeue(PolicyEntity *e) {
 void entity_follow(PolicyEntity *e) {
         bool moved = entity_follow_level(e);
 
-        if (!core_is_ranked(e->policy))
-                return;
         entity_set_alarm(e, e->order.alarm_ns);
-        if (!moved && e->fair.state == FAIR_HERE && e->fair.vtime != e->order.rank)
+        if (!moved && e->branch->tier->ranked && e->fair.state == FAIR_HERE &&
+                        e->fair.vtime != e->order.rank)
                 entity_requeue(e);
 }
 
@@ -129,34 +154,22 @@ void entity_charge(PolicyEntity *e, uint64_t ns) {
 void core_charge_chosen(Policy *p, uint64_t ns) {
         PolicyEntity *e;
 
+        if (!p->ordering->charge)
+                return;
         DL_FOREACH2(p->chosen, e, chosen_next) {
                 if (e->blocked)
                         continue;
-                if (e->fair.left_ns != NSEC_INFINITY)
-                        e->fair.left_ns = ns_sub(e->fair.left_ns, ns);
+                if (e->left_ns != NSEC_INFINITY)
+                        e->left_ns = ns_sub(e->left_ns, ns);
                 entity_charge(e, ns);
         }
 }
 
-/* --- slices and alarms --- */
+/* --- budgets and alarms --- */
 
-/* Somebody would have its place: of its queue, which is that of the turn, or its tier's. */
-static bool entity_is_contended(const PolicyEntity *e) {
-        const Policy *p = e->policy;
-        const Branch *b = e->branch;
-
-        if (p->ordering->feedback && core_is_wanted(p))
-                return true;
-        while (b->parent && b != p->turn)
-                b = b->parent;
-        return b->fair.places > (b == p->turn ? 1 : p->slots);
-}
-
-static void entity_end_slice(PolicyEntity *e) {
+static void entity_end_budget(PolicyEntity *e) {
         order_call(e, e->policy->ordering->tick);
-        e->fair.left_ns = e->order.slice_ns;
-        if (e->fair.state == FAIR_HERE)
-                entity_requeue(e);
+        e->left_ns = e->order.budget_ns;
         entity_follow(e);
 }
 
@@ -173,17 +186,17 @@ static bool core_ring(Policy *p) {
         return any;
 }
 
-/* Ends: who was asked has a slice again, and an alarm later than now. */
+/* Ends: who was asked has a budget again, and an alarm later than now. */
 bool core_tick(Policy *p) {
         PolicyEntity *e, *next;
         bool any;
 
-        if (!core_is_ranked(p))
+        if (!p->ordering->tick)
                 return false;
         any = core_ring(p);
         DL_FOREACH_SAFE2(p->chosen, e, next, chosen_next)
-                if (e->fair.left_ns == 0 && entity_is_contended(e)) {
-                        entity_end_slice(e);
+                if (e->left_ns == 0 && core_is_wanted(p)) {
+                        entity_end_budget(e);
                         any = true;
                 }
         return any;
@@ -193,18 +206,16 @@ uint64_t core_next_tick(const Policy *p) {
         const PolicyEntity *e, *first;
         uint64_t next = NSEC_INFINITY;
 
-        if (!core_is_ranked(p))
+        if (!p->ordering->tick || !core_is_wanted(p))
                 return NSEC_INFINITY;
         DL_FOREACH2(p->chosen, e, chosen_next)
-                if (!e->blocked && e->fair.left_ns != NSEC_INFINITY && entity_is_contended(e)) {
-                        uint64_t t = ns_add(p->now_ns, e->fair.left_ns);
+                if (!e->blocked && e->left_ns != NSEC_INFINITY) {
+                        uint64_t t = ns_add(p->now_ns, e->left_ns);
 
                         next = MIN(next, t);
                 }
         first = alarm_of(avl_first(&p->alarms));
-        if (first && core_is_wanted(p))
-                next = MIN(next, first->alarm_ns);
-        return next;
+        return first ? MIN(next, first->alarm_ns) : next;
 }
 
 /* --- choosing --- */
@@ -223,21 +234,10 @@ void core_choose_ranked(Branch *b, uint32_t slots) {
         }
 }
 
-bool entity_is_first(const PolicyEntity *e, const Branch *b) {
-        FairNode *n = NULL;
-
-        if (!e->policy->ordering->keeps)
-                return false;
-        while ((n = rank_queue_next(&b->fair, n)))
-                if (!entity_of(n)->chosen)
-                        return (int64_t) (e->fair.vtime - n->vtime) < 0;
-        return false;
-}
-
 /* --- several devices --- */
 
 bool core_is_outranked(const Policy *p, const Tier *t) {
-        return (int) (t - p->tiers) + POLICY_PRIORITY_MIN < p->outside_level;
+        return core_level_of(p, t) < p->outside_level;
 }
 
 int core_level(const Policy *p) {
@@ -245,7 +245,7 @@ int core_level(const Policy *p) {
 
         if (p->turn && p->turn->tier > top)
                 top = p->turn->tier;
-        return top ? (int) (top - p->tiers) + POLICY_PRIORITY_MIN : POLICY_LEVEL_NONE;
+        return top ? core_level_of(p, top) : POLICY_LEVEL_NONE;
 }
 
 void core_outside(Policy *p, int level, uint64_t now_ns) {

@@ -10,7 +10,7 @@
  * reports through PolicyCallbacks.grant every grant that CHANGED, and returns when it wants to be asked again.
  *
  * Going away washes nothing off: not an entity that is idle, nor one that is stopped, nor a node with a name that is
- * freed and made again. (What an ordering other than tree's remembers of an entity goes with it.)
+ * freed and made again.
  *
  * An entity is what gets one verdict: a leaf group on this device, a client with an override of its own, or an opted-in
  * queue. What it is made of is the caller's business (`owner`).
@@ -67,6 +67,8 @@
 #define POLICY_WEIGHT_MAX       10000U
 #define POLICY_WEIGHT_DEFAULT   100U
 #define POLICY_UTILIZATION_MAX  100U
+#define POLICY_NICE_MIN         (-20)
+#define POLICY_NICE_MAX         19
 #define POLICY_DELAY_MAX        (3600 * NSEC_PER_SEC) /* of a deadline, and of a laxity */
 #define POLICY_LEVEL_NONE       (POLICY_PRIORITY_MIN - 1)
 #define POLICY_ADVANCE_MAX      8U
@@ -112,7 +114,8 @@ typedef struct PolicySettings {
         uint32_t deadline_us; /* to be done so long after it becomes ready; 0: none */
         uint32_t laxity_us;   /* may wait so long before its priority is `critical`; 0: for ever */
         int critical;         /* POLICY_PRIORITY_MIN..MAX */
-        uint32_t utilization; /* percent of the time, 1..100, in relation to the others' */
+        uint32_t utilization; /* percent of what stands for its node as a whole; 1..POLICY_WEIGHT_MAX */
+        int nice;             /* steps of priority above what stands for its node as a whole */
         int cpu_priority; /* of the process: its nice value with the sign turned, or 20 and its real-time priority */
         bool active; /* it is in front of somebody */
 
@@ -139,12 +142,20 @@ typedef struct PolicyNodeSettings {
         uint32_t min;       /* percent of the time on one place, 0..POLICY_MIN_MAX */
         uint64_t period_ns; /* POLICY_PERIOD_MIN..MAX */
 
+        /* What policies other than `tree` go by, in place of the weight or with it. */
+        uint32_t utilization; /* percent, 1..POLICY_UTILIZATION_MAX */
+        int nice;             /* its priority; POLICY_NICE_MIN..MAX count */
+
         /* For node_new(), which copies it; different from those beside it. NULL: it is not found again. */
         const char *name;
 } PolicyNodeSettings;
 
 #define POLICY_NODE_SETTINGS_DEFAULT                                                                        \
-        ((PolicyNodeSettings){.weight = POLICY_WEIGHT_DEFAULT, .period_ns = POLICY_PERIOD_DEFAULT})
+        ((PolicyNodeSettings){                                                                              \
+                        .weight = POLICY_WEIGHT_DEFAULT,                                                    \
+                        .period_ns = POLICY_PERIOD_DEFAULT,                                                 \
+                        .utilization = POLICY_UTILIZATION_MAX,                                              \
+        })
 
 typedef struct PolicyConfig {
         uint32_t concurrency; /* entities that run at once; 1 or more */

@@ -7,9 +7,17 @@
 
 #include "core.h"
 
+static uint32_t tree_weight(const PolicySettings *s) {
+        return s->weight;
+}
+
+static uint32_t tree_node_weight(const PolicyNodeSettings *s) {
+        return s->weight;
+}
+
 static void tree_hint(Order *o, OrderEntity *e) {
         e->level = e->settings->priority;
 }
 
-DEFINE_POLICY(tree, "Strict priorities; equals share by weight over the tree of cgroups", .fair = true,
-                .hint = tree_hint);
+DEFINE_POLICY(tree, "Strict priorities; equals share by weight over the tree of cgroups",
+                .weight = tree_weight, .node_weight = tree_node_weight, .hint = tree_hint);

@@ -25,11 +25,19 @@ PolicyParty entity_party(const Entity *e) {
                         e->client ? e->client->user->uid : g->owner);
 }
 
-PolicySettings entity_settings(const Entity *e) {
-        PolicySettings s = e->settings;
-        uint64_t weight = (uint64_t) s.weight * POLICY_WEIGHT_DEFAULT / e->group->resolved.policy.weight;
+static uint32_t in_relation(uint32_t own, uint32_t group, uint32_t usual) {
+        uint64_t v = (uint64_t) own * usual / group;
 
-        s.weight = (uint32_t) CLAMP(weight, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+        return (uint32_t) CLAMP(v, (uint64_t) POLICY_WEIGHT_MIN, (uint64_t) POLICY_WEIGHT_MAX);
+}
+
+PolicySettings entity_settings(const Entity *e) {
+        const PolicySettings *g = &e->group->resolved.policy;
+        PolicySettings s = e->settings;
+
+        s.weight = in_relation(s.weight, g->weight, POLICY_WEIGHT_DEFAULT);
+        s.utilization = in_relation(s.utilization, g->utilization, POLICY_UTILIZATION_MAX);
+        s.nice = s.priority - g->priority;
         s.party = entity_party(e);
         s.cpu_priority = e->client ? e->client->cpu_priority : 0;
         return s;

@@ -108,8 +108,8 @@ void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* entity-facts.c: what the policy is told: the weight counts among those of its group, where what stands for the group
- * as a whole has the usual one. */
+/* entity-facts.c: what the policy is told: weight, utilisation and `nice` count among those of its group, where what
+ * stands for the group as a whole has the usual ones. */
 PolicySettings entity_settings(const Entity *e);
 
 /* Whose it is; and that has changed. */

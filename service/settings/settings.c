@@ -532,5 +532,7 @@ PolicyNodeSettings settings_node(const PolicySettings *s) {
                         .max = s->max,
                         .min = s->min,
                         .period_ns = s->period_us * NSEC_PER_USEC,
+                        .utilization = s->utilization,
+                        .nice = s->priority,
         };
 }

@@ -75,12 +75,12 @@ static uint64_t as_v(uint64_t ns, uint64_t weight, uint64_t times) {
         return (uint64_t) ((wide_t) ns * SCALE * times / weight);
 }
 
-static int64_t most_lag(const PolicyNode *n, const Member *m) {
-        return (int64_t) as_v(n->p->config.timeslice_ns, m->weight, 2);
+static int64_t most_lag(const PolicyNode *n, int tier, const Member *m) {
+        return (int64_t) as_v(naive_slice(n->p, tier), m->weight, 2);
 }
 
-static int64_t most_debt(const PolicyNode *n, const Member *m) {
-        int64_t lag = most_lag(n, m), debt = (int64_t) as_v(NSEC_PER_SEC, m->weight, 1);
+static int64_t most_debt(const PolicyNode *n, int tier, const Member *m) {
+        int64_t lag = most_lag(n, tier, m), debt = (int64_t) as_v(NSEC_PER_SEC, m->weight, 1);
 
         return MAX(lag, debt);
 }
@@ -131,8 +131,8 @@ static bool wants(const Member *m) {
         return m->here && m->used < m->places;
 }
 
-static uint64_t deadline_of(const PolicyNode *n, const Member *m) {
-        return m->v + as_v(m->left ?: n->p->config.timeslice_ns, m->weight, 1);
+static uint64_t deadline_of(const PolicyNode *n, int tier, const Member *m) {
+        return m->v + as_v(m->left ?: naive_slice(n->p, tier), m->weight, 1);
 }
 
 static bool is_before(uint64_t a, uint64_t a_order, uint64_t b, uint64_t b_order) {
@@ -154,7 +154,7 @@ static Member *first_waiting(PolicyNode *n, int tier, bool any) {
                 if (!wants(m) || (int64_t) (m->v - v) > 0)
                         continue;
                 if (m->used > 0)
-                        m->deadline = deadline_of(n, m);
+                        m->deadline = deadline_of(n, tier, m);
                 if (!best || is_before(m->deadline, m->wait_order, best->deadline, best->wait_order))
                         best = m;
         }
@@ -225,8 +225,8 @@ static Full find_full(const PolicyNode *n, int tier, uint32_t slots) {
         return f;
 }
 
-static void place(const PolicyNode *n, Member *m) {
-        m->deadline = deadline_of(n, m);
+static void place(const PolicyNode *n, int tier, Member *m) {
+        m->deadline = deadline_of(n, tier, m);
 }
 
 static void start(PolicyNode *n, Member *m) {
@@ -235,19 +235,19 @@ static void start(PolicyNode *n, Member *m) {
                 m->run_order = n->p->order++;
 }
 
-static void stop(PolicyNode *n, Member *m) {
-        m->left = m->left ?: n->p->config.timeslice_ns;
+static void stop(PolicyNode *n, int tier, Member *m) {
+        m->left = m->left ?: naive_slice(n->p, tier);
         m->used--;
         m->wait_order = n->p->order++;
-        place(n, m);
+        place(n, tier, m);
 }
 
 void naive_join(PolicyNode *n, int tier, Member *m, uint32_t places) {
-        if (n->p->ordering) {
+        if (m->e)
+                naive_order_joins(m->e);
+        if (naive_is_ranked(n->p, tier)) {
                 m->here = true;
                 m->places = places;
-                if (m->e)
-                        naive_order_joins(m->e);
                 return;
         }
         m->v = v_of(n, tier) - (uint64_t) m->lag;
@@ -255,9 +255,9 @@ void naive_join(PolicyNode *n, int tier, Member *m, uint32_t places) {
         m->here = true;
         m->places = places;
         m->used = 0;
-        m->left = n->p->config.timeslice_ns;
+        m->left = naive_slice(n->p, tier);
         m->wait_order = n->p->order++;
-        place(n, m);
+        place(n, tier, m);
 }
 
 void naive_remember(PolicyNode *n, int tier, Member *m) {
@@ -281,20 +281,20 @@ void naive_remember(PolicyNode *n, int tier, Member *m) {
 }
 
 void naive_leave(PolicyNode *n, int tier, Member *m) {
-        if (n->p->ordering) {
+        if (naive_is_ranked(n->p, tier)) {
                 m->here = false;
                 return;
         }
-        int64_t most = most_lag(n, m), lag = (int64_t) (v_of(n, tier) - m->v);
+        int64_t most = most_lag(n, tier, m), lag = (int64_t) (v_of(n, tier) - m->v);
 
-        m->lag = CLAMP(lag, -most_debt(n, m), most);
+        m->lag = CLAMP(lag, -most_debt(n, tier, m), most);
         m->here = false;
         m->used = 0;
         naive_remember(n, tier, m);
 }
 
 void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight) {
-        if (n->p->ordering) {
+        if (naive_is_ranked(n->p, tier)) {
                 m->weight = weight;
                 return;
         }
@@ -308,11 +308,11 @@ void naive_reweight(PolicyNode *n, int tier, Member *m, uint32_t weight) {
         if (m->here && m->used > 0)
                 m->run_order = n->p->order++;
         else if (m->here)
-                place(n, m);
+                place(n, tier, m);
 }
 
 void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns) {
-        int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_lag(n, m);
+        int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_lag(n, tier, m);
 
         if (m->here) {
                 int64_t room = most - (int64_t) (m->v - v_of(n, tier));
@@ -321,23 +321,23 @@ void naive_charge(PolicyNode *n, int tier, Member *m, uint64_t ns) {
                 if (m->used > 0)
                         m->run_order = n->p->order++;
                 else
-                        place(n, m);
+                        place(n, tier, m);
         } else if (m->remembered && m->lag > -most) {
                 m->lag = MAX(m->lag - cost, -most);
         }
 }
 
 void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns) {
-        if (n->p->ordering)
+        if (naive_is_ranked(n->p, tier))
                 return;
-        int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_debt(n, m);
+        int64_t cost = (int64_t) as_v(ns, m->weight, 1), most = most_debt(n, tier, m);
 
         if (m->here) {
                 m->v += (uint64_t) cost;
                 if (m->used > 0)
                         m->run_order = n->p->order++;
                 else
-                        place(n, m);
+                        place(n, tier, m);
                 return;
         }
         m->remembered = false;
@@ -367,7 +367,7 @@ void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns) {
 }
 
 static bool due(PolicyNode *n, int tier, const Member *m, const Member *next) {
-        int64_t later = (int64_t) (deadline_of(n, m) - next->deadline);
+        int64_t later = (int64_t) (deadline_of(n, tier, m) - next->deadline);
 
         if (m->left > 0)
                 return later > 0;
@@ -381,7 +381,9 @@ static Member *latest(PolicyNode *n, int tier, uint32_t slots, const Member *nex
 
         for (size_t i = 0; i < r.n; i++)
                 if (!next || (r.m[i] != next && !f.full[i] && due(n, tier, r.m[i], next)))
-                        if (!best || (int64_t) (deadline_of(n, r.m[i]) - deadline_of(n, best)) > 0)
+                        if (!best ||
+                                        (int64_t) (deadline_of(n, tier, r.m[i]) -
+                                                        deadline_of(n, tier, best)) > 0)
                                 best = r.m[i];
         return best;
 }
@@ -392,25 +394,25 @@ static void choose_here(PolicyNode *n, int tier, uint32_t slots) {
 
         for (size_t i = 0; i < b.n; i++)
                 if (b.m[i]->remembered &&
-                                n->clock[tier] - b.m[i]->left_at > MEMORY * n->p->config.timeslice_ns) {
+                                n->clock[tier] - b.m[i]->left_at > MEMORY * naive_slice(n->p, tier)) {
                         b.m[i]->remembered = false;
                         b.m[i]->lag = 0;
                 }
         while (n_used(n, tier) > slots)
-                stop(n, latest(n, tier, slots, NULL));
+                stop(n, tier, latest(n, tier, slots, NULL));
         while (n_used(n, tier) < slots && (next = first_waiting(n, tier, true)))
                 start(n, next);
         while ((next = first_waiting(n, tier, false)) && (last = latest(n, tier, slots, next))) {
                 start(n, next);
-                stop(n, last);
+                stop(n, tier, last);
         }
         Below r = naive_runners(n, tier);
         for (size_t i = 0; next && i < r.n; i++)
-                r.m[i]->left = r.m[i]->left ?: n->p->config.timeslice_ns;
+                r.m[i]->left = r.m[i]->left ?: naive_slice(n->p, tier);
 }
 
 void naive_choose(PolicyNode *n, int tier, uint32_t slots) {
-        if (n->p->ordering) {
+        if (naive_is_ranked(n->p, tier)) {
                 naive_order_choose(n, tier, slots);
                 return;
         }

@@ -81,18 +81,23 @@ struct PolicyEntity {
 
         /* What its ordering says, and what of that is in force. */
         int level;
-        uint64_t rank, slice, alarm;
+        uint64_t rank, budget, budget_left, alarm;
         uint64_t rank_in_force, turn_order, alarm_in_force, alarm_order;
         bool here; /* or its place is kept */
         uint64_t here_since;
         int down;
         uint64_t down_since, used;
-        uint64_t v_begin, v_weight, served;
 };
 
+/* Two numbers of a party, and what was used of each level since then. */
+typedef struct NaiveParty {
+        uint64_t top, owner, since, used[8];
+} NaiveParty;
+
 struct Policy {
-        const NaiveOrdering *ordering; /* NULL: the fair queues */
-        uint64_t v_clock;
+        const NaiveOrdering *ordering; /* NULL: that of the tree */
+        NaiveParty *parties;
+        size_t n_parties;
         int outside; /* the highest tier of other devices */
         PolicyConfig config;
         PolicyCallbacks callbacks;
@@ -191,6 +196,7 @@ bool naive_keep_begin(PolicyEntity *e);
 /* What it was late is taken from its credit. */
 void naive_gap_ended(PolicyEntity *e, uint64_t gap);
 void naive_keep_end(PolicyEntity *e);
+void naive_keep_drop(PolicyEntity *e); /* kept: what its ordering says then is done later */
 bool naive_review_kept(Policy *p);
 bool naive_drop_kept(Policy *p);
 uint64_t naive_next_keep_end(const Policy *p);
@@ -209,12 +215,20 @@ void naive_account_awaiting(Policy *p, uint64_t ns);
 uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
 
-/* --- naive-order.c; without an ordering they do nothing --- */
+/* --- naive-order.c --- */
+
+bool naive_is_ranked(const Policy *p, int tier);
+uint64_t naive_slice(const Policy *p, int tier);
+uint32_t naive_weight(const Policy *p, const PolicySettings *s);
+uint32_t naive_node_weight(const Policy *p, const PolicyNodeSettings *s);
+
+/* Without an ordering the rest does nothing. */
 
 void naive_order_begin(PolicyEntity *e);
 void naive_order_told(PolicyEntity *e);
 void naive_order_comes(PolicyEntity *e);
 void naive_order_goes(PolicyEntity *e, bool now);
+void naive_order_follow(PolicyEntity *e);
 void naive_order_joins(PolicyEntity *e);
 void naive_order_ran(PolicyEntity *e, uint64_t ns);
 void naive_order_advance(Policy *p, uint64_t ns);

@@ -65,15 +65,20 @@ void naive_gap_ended(PolicyEntity *e, uint64_t gap) {
         e->placed = left > 0 ? (uint64_t) left : 0;
 }
 
-void naive_keep_end(PolicyEntity *e) {
-        if (!e->kept)
-                return;
+void naive_keep_drop(PolicyEntity *e) {
         e->kept = e->chosen = false;
         FOR_EACH_NODE(e->p, n)
         naive_list_due(n, false);
         naive_leave(e->node, e->tier, &e->m);
         naive_fit_up(e->node, e->tier);
         naive_order_goes(e, false);
+}
+
+void naive_keep_end(PolicyEntity *e) {
+        if (!e->kept)
+                return;
+        naive_keep_drop(e);
+        naive_order_follow(e);
 }
 
 size_t naive_n_ready(const Policy *p) {
@@ -88,7 +93,7 @@ static bool is_worth_keeping(PolicyEntity *e) {
         const Policy *p = e->p;
         const Member *m = &e->m;
 
-        if (p->ordering)
+        if (naive_is_ranked(p, e->tier))
                 return naive_order_is_worth_keeping(e);
         for (PolicyNode *n = e->node; n; m = &n->in[e->tier], n = n->parent) {
                 if (naive_places(n, e->tier) > m->places) {

@@ -328,8 +328,8 @@ void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s) {
         n->settings.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         n->settings.period_ns = CLAMP(s->period_ns, POLICY_PERIOD_MIN, POLICY_PERIOD_MAX);
         for (int t = 0; t < NAIVE_TIERS; t++)
-                if (n->in[t].weight != n->settings.weight)
-                        naive_reweight(n->parent, t, &n->in[t], n->settings.weight);
+                if (n->in[t].weight != naive_node_weight(p, s))
+                        naive_reweight(n->parent, t, &n->in[t], naive_node_weight(p, s));
 
         if (n->stopped)
                 naive_set_stopped(n, false);
@@ -426,7 +426,8 @@ void naive_change(PolicyEntity *e, PolicyNode *node, int tier) {
         Policy *p = e->p;
         bool ready = e->ready;
 
-        naive_keep_end(e);
+        if (e->kept)
+                naive_keep_drop(e);
         e->chosen = false;
         FOR_EACH_NODE(p, n)
         naive_list_due(n, false);
@@ -434,8 +435,10 @@ void naive_change(PolicyEntity *e, PolicyNode *node, int tier) {
                 naive_leave(e->node, e->tier, &e->m);
                 naive_fit_up(e->node, e->tier);
         }
-        bool remembered = e->m.remembered;
+        bool remembered = e->m.remembered && !naive_is_ranked(p, tier);
         e->m.remembered = false;
+        if (naive_is_ranked(p, tier))
+                e->m.lag = 0;
         if (node != e->node && ready && e->grant.verdict == VERDICT_HOLD) {
                 e->held_order = p->order++;
                 e->held_since = p->now;

@@ -12,7 +12,8 @@ __extension__ typedef __int128 wide_t;
 
 struct NaiveOrdering {
         const char *name;
-        bool keeps, feedback;
+        bool ranked, doubles;
+        uint32_t (*weight)(uint32_t weight, uint32_t utilization, int nice);
         void (*told)(PolicyEntity *e);
         void (*comes)(PolicyEntity *e);
         void (*goes)(PolicyEntity *e);
@@ -34,13 +35,16 @@ static void told_active(PolicyEntity *e) {
         e->level = e->settings.active;
 }
 
-/* kedf: when it is to be done; those who need not be come after all times. */
+static void told_nothing(PolicyEntity *e) {
+        e->level = 0;
+}
+
+/* kedf: when it is to be done; those who need not be come after. */
 static void deadline(PolicyEntity *e) {
         uint64_t in = e->settings.deadline_us * UINT64_C(1000);
 
-        e->level = 0;
-        e->rank = in > 0 ? e->here_since + in : UINT64_MAX / 2;
-        e->slice = in > 0 ? NSEC_INFINITY : e->p->config.timeslice_ns;
+        e->level = in > 0;
+        e->rank = e->here_since + in;
 }
 
 /* lax: one of two priorities, by the time since it came. */
@@ -53,130 +57,144 @@ static void laxity(PolicyEntity *e) {
         e->alarm = counts && !critical ? until : NSEC_INFINITY;
 }
 
-/* mlfq: how far down it is, and since when. */
-static void sink(PolicyEntity *e, int by) {
-        e->down += by;
-        e->level = -e->down;
-        e->slice = e->p->config.timeslice_ns * (UINT64_C(1) << e->down);
-        e->slice = e->slice > e->used ? e->slice - e->used : 1;
-        e->alarm = e->here && e->down > 0 ? e->down_since + NSEC_PER_SEC : NSEC_INFINITY;
+/* --- mlfq: how far down it is, and since when; and what its party has used of each level --- */
+
+#define LOWEST 4
+
+static NaiveParty *party_of(const PolicyEntity *e) {
+        Policy *p = e->p;
+
+        for (size_t i = 0; i < p->n_parties; i++)
+                if (p->parties[i].top == e->party.top && p->parties[i].owner == e->party.owner)
+                        return p->parties + i;
+        p->parties = reallocarray(p->parties, p->n_parties + 1, sizeof(*p->parties));
+        if (!p->parties)
+                abort();
+        p->parties[p->n_parties] = (NaiveParty){.top = e->party.top, .owner = e->party.owner};
+        return p->parties + p->n_parties++;
 }
 
-static void rise(PolicyEntity *e) {
-        sink(e, 0);
-        if (e->down > 0 && e->p->now >= e->down_since + NSEC_PER_SEC) {
-                e->used = 0;
-                sink(e, -e->down);
-        }
+static bool has_others(const PolicyEntity *e) {
+        FOR_EACH(e->p, o)
+                if (o->party.top != e->party.top || o->party.owner != e->party.owner)
+                        return true;
+        return false;
+}
+
+/* Of the budgets of a level its party may have two in a second, where there are others. */
+static uint64_t party_may(const PolicyEntity *e, int down) {
+        const NaiveParty *party = party_of(e);
+        uint64_t may = 2 * (e->p->config.timeslice_ns << down);
+
+        if (down == LOWEST || !has_others(e) || e->p->now - party->since >= NSEC_PER_SEC)
+                return NSEC_INFINITY;
+        return ns_sub(may, party->used[down]);
 }
 
 static void stays(PolicyEntity *e) {
-        sink(e, 0);
+        uint64_t left = ns_sub(e->p->config.timeslice_ns << e->down, e->used);
+
+        left = MIN(left, party_may(e, e->down));
+        e->level = -e->down;
+        e->budget = left > 0 ? left : 1;
+        e->alarm = e->here && e->down > 0 ? e->down_since + NSEC_PER_SEC : NSEC_INFINITY;
+}
+
+static void rises(PolicyEntity *e) {
+        if (e->down > 0 && e->p->now >= e->down_since + NSEC_PER_SEC)
+                e->used = e->down = 0;
+        for (; party_may(e, e->down) == 0; e->down++) {
+                e->used = 0;
+                e->down_since = e->p->now;
+        }
+        stays(e);
 }
 
 static void uses(PolicyEntity *e, uint64_t ns) {
+        NaiveParty *party = party_of(e);
+
+        if (e->p->now - party->since >= NSEC_PER_SEC)
+                *party = (NaiveParty){.top = party->top, .owner = party->owner, .since = e->p->now};
+        party->used[e->down] += ns;
         e->used += ns;
 }
 
 static void sinks(PolicyEntity *e) {
         uint64_t slice;
 
-        while (e->down < 4 && e->used >= (slice = e->p->config.timeslice_ns * (UINT64_C(1) << e->down))) {
+        while (e->down < LOWEST && e->used >= (slice = e->p->config.timeslice_ns << e->down)) {
                 e->used -= slice;
                 e->down++;
                 e->down_since = e->p->now;
         }
-        if (e->down == 4)
+        if (e->down == LOWEST)
                 e->used = 0;
-        rise(e);
+        rises(e);
 }
 
-/* cfs and up: all that it was served under its weight, and where it began with that. */
-static uint64_t virtual_time(const PolicyEntity *e) {
-        return e->v_begin + (uint64_t) ((wide_t) e->served * 10000 / (wide_t) e->v_weight);
-}
+/* --- what they weigh --- */
 
-static void set_weight(PolicyEntity *e, uint64_t weight) {
-        if (weight == e->v_weight)
-                return;
-        if (e->v_weight > 0)
-                e->v_begin = virtual_time(e);
-        e->served = 0;
-        e->v_weight = weight;
-}
-
-static void serves(PolicyEntity *e, uint64_t ns) {
-        uint64_t began;
-
-        e->served += MIN(ns, UINT64_C(1) << 48);
-        began = virtual_time(e) - (uint64_t) ((wide_t) e->slice * 10000 / (wide_t) e->v_weight);
-        if ((int64_t) (began - e->p->v_clock) > 0)
-                e->p->v_clock = began;
-}
-
-static void catches_up(PolicyEntity *e) {
-        uint64_t v = virtual_time(e);
-
-        if ((int64_t) (e->p->v_clock - v) > 0)
-                e->v_begin += e->p->v_clock - v;
-        e->rank = virtual_time(e);
+static uint32_t weighs_weight(uint32_t weight, uint32_t utilization, int nice) {
+        return CLAMP(weight, 1U, 10000U);
 }
 
 /* The remainder of a division by 5/4, and so on, is dropped step by step. */
-static void fair_part(PolicyEntity *e) {
-        uint64_t w = (uint64_t) CLAMP(e->settings.weight, 1U, 10000U) * 1024;
+static uint32_t weighs_nice(uint32_t weight, uint32_t utilization, int nice) {
+        uint64_t w = (uint64_t) CLAMP(weight, 1U, 10000U) * 1024;
 
-        for (int i = 0; i < MIN(e->settings.priority, 19); i++)
+        for (int i = 0; i < MIN(nice, 19); i++)
                 w = w * 5 / 4;
-        for (int i = 0; i > MAX(e->settings.priority, -20); i--)
+        for (int i = 0; i > MAX(nice, -20); i--)
                 w = w * 4 / 5;
-        e->level = 0;
-        e->slice = e->p->config.timeslice_ns;
-        set_weight(e, MAX(w / 1024, (uint64_t) 1));
+        return (uint32_t) CLAMP(w / 1024, (uint64_t) 1, (uint64_t) 10000);
 }
 
-static void fair_asked(PolicyEntity *e) {
-        e->slice = e->p->config.timeslice_ns;
-        e->rank = virtual_time(e);
+static uint32_t weighs_part(uint32_t weight, uint32_t utilization, int nice) {
+        return utilization;
 }
 
-static void fixed_part(PolicyEntity *e) {
-        uint32_t percent = CLAMP(e->settings.utilization, 1U, 100U);
-
-        e->level = 0;
-        e->slice = MAX(e->p->config.timeslice_ns * percent / 100, (uint64_t) 1);
-        set_weight(e, percent);
-}
-
-static void fixed_asked(PolicyEntity *e) {
-        fixed_part(e);
-        e->rank = virtual_time(e);
-}
-
-#define PARTS .keeps = true, .told = fixed_part, .comes = catches_up, .ran = serves, .asked = fixed_asked
 static const NaiveOrdering orderings[] = {
                 {.name = "hpf", .told = told_priority},
                 {.name = "hhpf", .told = told_priority},
                 {.name = "chpf", .told = told_cpu_priority},
                 {.name = "awf", .told = told_active},
-                {.name = "kedf", .told = deadline, .comes = deadline, .asked = deadline},
+                {.name = "kedf", .ranked = true, .told = deadline, .comes = deadline},
                 {.name = "lax", .told = laxity, .comes = laxity, .goes = laxity, .asked = laxity},
                 {.name = "mlfq",
-                                .feedback = true,
+                                .doubles = true,
                                 .told = stays,
-                                .comes = rise,
+                                .comes = rises,
                                 .goes = stays,
                                 .ran = uses,
                                 .asked = sinks},
-                {.name = "cfs",
-                                .keeps = true,
-                                .told = fair_part,
-                                .comes = catches_up,
-                                .ran = serves,
-                                .asked = fair_asked},
-                {.name = "up", PARTS},
-                {.name = "pup", PARTS},
+                {.name = "cfs", .weight = weighs_nice, .told = told_nothing},
+                {.name = "up", .weight = weighs_part, .told = told_nothing},
+                {.name = "pup", .weight = weighs_part, .told = told_nothing},
 };
+
+bool naive_is_ranked(const Policy *p, int tier) {
+        return p->ordering && p->ordering->ranked && tier + POLICY_PRIORITY_MIN > 0;
+}
+
+uint64_t naive_slice(const Policy *p, int tier) {
+        bool doubles = p->ordering && p->ordering->doubles;
+
+        return p->config.timeslice_ns << (doubles ? -(tier + POLICY_PRIORITY_MIN) : 0);
+}
+
+static uint32_t weighs(const Policy *p, uint32_t weight, uint32_t utilization, int nice) {
+        if (!p->ordering)
+                return weighs_weight(weight, utilization, nice);
+        return p->ordering->weight ? p->ordering->weight(weight, utilization, nice) : 100;
+}
+
+uint32_t naive_weight(const Policy *p, const PolicySettings *s) {
+        return weighs(p, s->weight, CLAMP(s->utilization, 1U, 10000U), s->nice);
+}
+
+uint32_t naive_node_weight(const Policy *p, const PolicyNodeSettings *s) {
+        return weighs(p, s->weight, CLAMP(s->utilization, 1U, 100U), s->nice);
+}
 
 void naive_set_ordering(Policy *p, const char *name) {
         for (size_t i = 0; i < ELEMENTSOF(orderings); i++)
@@ -196,13 +214,13 @@ static void ask(PolicyEntity *e, void (*what)(PolicyEntity *e)) {
 }
 
 /* The order of alarms that come at once is that in which they were set. */
-static void follow(PolicyEntity *e) {
+void naive_order_follow(PolicyEntity *e) {
         uint64_t rank = e->rank_in_force;
         int tier = CLAMP(e->level, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
 
         if (tier != e->tier)
                 naive_change(e, e->node, tier);
-        else if (e->m.here && e->rank != rank) {
+        else if (naive_is_ranked(e->p, tier) && e->m.here && e->rank != rank) {
                 e->rank_in_force = e->rank;
                 e->turn_order = e->p->order++;
         }
@@ -214,7 +232,7 @@ static void follow(PolicyEntity *e) {
 
 void naive_order_begin(PolicyEntity *e) {
         e->alarm = e->alarm_in_force = NSEC_INFINITY;
-        e->slice = e->p->config.timeslice_ns;
+        e->budget = NSEC_INFINITY;
         e->level = e->settings.priority;
         if (e->p->ordering)
                 ask(e, e->p->ordering->told);
@@ -225,7 +243,7 @@ void naive_order_told(PolicyEntity *e) {
         e->level = e->p->ordering ? e->level : e->settings.priority;
         if (e->p->ordering)
                 ask(e, e->p->ordering->told);
-        follow(e);
+        naive_order_follow(e);
 }
 
 void naive_order_comes(PolicyEntity *e) {
@@ -234,7 +252,7 @@ void naive_order_comes(PolicyEntity *e) {
         if (!e->p->ordering)
                 return;
         ask(e, e->p->ordering->comes);
-        follow(e);
+        naive_order_follow(e);
 }
 
 void naive_order_goes(PolicyEntity *e, bool now) {
@@ -243,14 +261,14 @@ void naive_order_goes(PolicyEntity *e, bool now) {
                 return;
         ask(e, e->p->ordering->goes);
         if (now)
-                follow(e);
+                naive_order_follow(e);
 }
 
 /* Into its queue, behind its equals. */
 void naive_order_joins(PolicyEntity *e) {
         e->rank_in_force = e->rank;
         e->turn_order = e->p->order++;
-        e->m.left = e->slice;
+        e->budget_left = e->budget;
 }
 
 void naive_order_ran(PolicyEntity *e, uint64_t ns) {
@@ -270,11 +288,13 @@ static PolicyEntity *next_chosen(const Policy *p, uint64_t after) {
 void naive_order_advance(Policy *p, uint64_t ns) {
         PolicyEntity *e;
 
+        if (!p->ordering || !p->ordering->ran)
+                return;
         for (uint64_t after = 0; (e = next_chosen(p, after)); after = e->chosen_order) {
                 if (e->blocked)
                         continue;
-                if (e->m.left != NSEC_INFINITY)
-                        e->m.left = ns_sub(e->m.left, ns);
+                if (e->budget_left != NSEC_INFINITY)
+                        e->budget_left = ns_sub(e->budget_left, ns);
                 naive_order_ran(e, ns);
         }
 }
@@ -301,16 +321,6 @@ static bool is_wanted(const Policy *p) {
         return n_wanted(p) > chosen;
 }
 
-static bool is_contended(const PolicyEntity *e) {
-        const Policy *p = e->p;
-
-        if (p->ordering->feedback && is_wanted(p))
-                return true;
-        if (naive_has_turn(e))
-                return naive_places(p->guaranteed, p->turn) > 1;
-        return naive_places(&p->root, e->tier) > p->slots;
-}
-
 static PolicyEntity *next_alarm(const Policy *p) {
         PolicyEntity *best = NULL;
 
@@ -327,22 +337,22 @@ bool naive_order_tick(Policy *p) {
         PolicyEntity *e;
         bool any = false;
 
-        if (!p->ordering)
+        if (!p->ordering || !p->ordering->asked)
                 return false;
         while ((e = next_alarm(p)) && e->alarm_in_force <= p->now) {
                 e->alarm = NSEC_INFINITY;
                 ask(e, p->ordering->asked);
-                follow(e);
+                naive_order_follow(e);
                 any = true;
         }
         for (uint64_t after = 0; (e = next_chosen(p, after));) {
                 after = e->chosen_order;
-                if (e->m.left > 0 || !is_contended(e))
+                if (e->budget_left > 0 || !is_wanted(p))
                         continue;
                 any = true;
                 ask(e, p->ordering->asked);
-                naive_order_joins(e);
-                follow(e);
+                e->budget_left = e->budget;
+                naive_order_follow(e);
         }
         return any;
 }
@@ -351,13 +361,15 @@ uint64_t naive_order_next(const Policy *p) {
         const PolicyEntity *first = next_alarm(p);
         uint64_t next = NSEC_INFINITY;
 
+        if (!p->ordering->asked || !is_wanted(p))
+                return NSEC_INFINITY;
         FOR_EACH(p, e)
-                if (e->chosen && !e->blocked && e->m.left != NSEC_INFINITY && is_contended(e)) {
-                        uint64_t t = p->now + e->m.left;
+                if (e->chosen && !e->blocked && e->budget_left != NSEC_INFINITY) {
+                        uint64_t t = p->now + e->budget_left;
 
                         next = MIN(next, t);
                 }
-        if (first && is_wanted(p))
+        if (first)
                 next = MIN(next, first->alarm_in_force);
         return next;
 }
@@ -395,18 +407,11 @@ void naive_order_choose(PolicyNode *n, int tier, uint32_t slots) {
         }
 }
 
+/* Where nobody wants its place. */
 bool naive_order_is_worth_keeping(const PolicyEntity *e) {
         Policy *p = e->p;
         bool turn = naive_has_turn(e);
-        const PolicyEntity *best = NULL;
-        PolicyNode *n = turn ? p->guaranteed : &p->root;
 
-        if (naive_places(n, e->tier) <= 1)
-                return turn || naive_n_ready(p) == 0;
-        if (!p->ordering->keeps)
-                return false;
-        FOR_EACH(p, o)
-                if (!o->chosen && is_in(o, n, e->tier) && (!best || is_before(o, best)))
-                        best = o;
-        return best && (int64_t) (e->rank_in_force - best->rank_in_force) < 0;
+        return naive_places(turn ? p->guaranteed : &p->root, e->tier) <= 1 &&
+                        (turn || naive_n_ready(p) == 0);
 }

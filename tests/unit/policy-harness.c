@@ -503,6 +503,7 @@ static void check_thresholds(Harness *h) {
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;
+        int kept_from = harness_has(h, false) ? POLICY_LEVEL_NONE : top - 1; /* in the turn of a minimum */
         bool tails = false;
 
         for (size_t i = 0; i < h->n; i++) {
@@ -510,7 +511,7 @@ static void check_wake(const Harness *h) {
                 tails = tails || h->jobs[i]->drain_order > 0;
         }
         CHECK(h, h->wake_ns > h->now_ns);
-        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, top - 1) && !tails &&
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, kept_from) && !tails &&
                         !harness_has(h, true))
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
         if (n_ready > 0 && count_ready(h, top, true) == 0 && h->outside == POLICY_LEVEL_NONE)

@@ -27,9 +27,9 @@ static PolicyEntity *next_chosen(const Policy *p, const PolicyEntity *after) {
 #define FOR_EACH_CHOSEN(p, e) for (PolicyEntity *e = next_chosen(p, NULL); e; e = next_chosen(p, e))
 
 static void charge_queues(Policy *p, uint64_t ns) {
-        if (p->active >= 0)
+        if (p->active >= 0 && !naive_is_ranked(p, p->active))
                 naive_advance(&p->root, p->active, p->slots, ns);
-        if (p->guaranteed) {
+        if (p->guaranteed && !naive_is_ranked(p, p->turn)) {
                 Below r = naive_runners(p->guaranteed, p->turn);
 
                 if (r.n > 0 && naive_n_blocked(r.m[0], p->turn) < r.m[0]->used) {
@@ -41,10 +41,8 @@ static void charge_queues(Policy *p, uint64_t ns) {
 }
 
 static void charge_all(Policy *p, uint64_t from, uint64_t ns) {
-        if (p->ordering)
-                naive_order_advance(p, ns);
-        else
-                charge_queues(p, ns);
+        charge_queues(p, ns);
+        naive_order_advance(p, ns);
         naive_charge_tails(p, from, ns);
         FOR_EACH_CHOSEN(p, e)
         if (!e->blocked) {
@@ -261,12 +259,13 @@ static uint64_t next_time(Policy *p) {
                 t = naive_order_next(p);
                 next = MIN(next, t);
         }
-        if (p->active >= 0 && !p->ordering) {
+        if (p->active >= 0 && !naive_is_ranked(p, p->active)) {
                 t = ns_add(p->now, naive_left(&p->root, p->active, p->slots));
                 next = MIN(next, t);
         }
         if (p->guaranteed) {
-                t = p->ordering ? NSEC_INFINITY : ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
+                t = naive_is_ranked(p, p->turn) ? NSEC_INFINITY
+                                                : ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
                 next = MIN(next, t);
                 next = MIN(next, p->turn_until);
         } else if (due && due->due > p->now)
@@ -330,11 +329,11 @@ static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const Poli
         e->node = node_of(p, node);
         e->settings = *s;
         e->settings.priority = CLAMP(s->priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX);
-        naive_order_begin(e);
-        e->m.e = e;
-        e->m.weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
         e->threshold = s->threshold;
         e->party = s->party;
+        naive_order_begin(e);
+        e->m.e = e;
+        e->m.weight = naive_weight(p, s);
         e->grant_order = p->order++;
         e->idle_order = p->order++;
         p->all[p->n++] = e;
@@ -427,7 +426,7 @@ static PolicyEntity *naive_entity_free(PolicyEntity *e, uint64_t now) {
 }
 
 static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now) {
-        uint32_t weight = CLAMP(s->weight, POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX);
+        uint32_t weight = naive_weight(e->p, s);
 
         advance(e->p, now);
         e->threshold = s->threshold;
@@ -512,6 +511,7 @@ static Policy *naive_free(Policy *p) {
         naive_free_node(n);
         free(p->nodes);
         free(p->floor);
+        free(p->parties);
         free(p);
         return NULL;
 }

@@ -28,7 +28,7 @@ static void tasks_begin(Tasks *s) {
         memset(s->line, '.', sizeof(s->line));
         s->line[0][TIMELINE_MAX] = s->line[1][TIMELINE_MAX] = 0;
         for (size_t i = 0; i < s->n; i++) {
-                s->t[i].job = harness_add(s->h, s->t[i].settings);
+                s->t[i].job = harness_add_below(s->h, s->t[i].node, s->t[i].settings);
                 s->t[i].next_ns = s->begin_ns + s->t[i].arrive_ns;
         }
         harness_dispatch(s->h);
@@ -79,6 +79,17 @@ static void pass(Tasks *s, uint64_t to_ns) {
         harness_pass(s->h, ns);
 }
 
+/* The node has a name, and nobody else. */
+static void task_restarts(Tasks *s, Task *t) {
+        PolicyNodeSettings settings = t->node->settings;
+        HarnessNode *parent = t->node->parent;
+
+        harness_remove(t->job);
+        harness_remove_node(t->node);
+        t->node = harness_add_node(s->h, parent, settings);
+        t->job = harness_add_below(s->h, t->node, t->settings);
+}
+
 static void task_ends(Tasks *s, Task *t) {
         uint64_t now = s->h->now_ns;
 
@@ -87,6 +98,8 @@ static void task_ends(Tasks *s, Task *t) {
         t->longest_ns = MAX(t->longest_ns, now - t->came_ns);
         t->next_ns = t->pause_ns > 0 ? now + t->pause_ns : NSEC_INFINITY;
         harness_idle(t->job);
+        if (t->restarts)
+                task_restarts(s, t);
 }
 
 static void task_comes(Tasks *s, Task *t) {

@@ -19,6 +19,8 @@ typedef struct Task {
         uint64_t arrive_ns, work_ns;
         uint64_t pause_ns; /* so long after it is done it comes again; 0: it does not */
         PolicySettings settings;
+        HarnessNode *node; /* below which it is; NULL: the root */
+        bool restarts;     /* each time that it is done it goes, with its node, and comes again as another */
 
         Job *job;
         uint64_t left_ns, next_ns;   /* NSEC_INFINITY: it does not come any more */

@@ -356,8 +356,11 @@ static void test_cfs_priority(void **state) {
         const PolicyConfig c = bare_config(1 * MS);
         Tasks s = {.h = policy_new("cfs", &c)};
 
-        tasks_add(&s, 0, EVER, at_priority(5));
-        tasks_add(&s, 0, EVER, at_priority(0));
+        PolicySettings nice = settings();
+
+        nice.nice = 5;
+        tasks_add(&s, 0, EVER, nice);
+        tasks_add(&s, 0, EVER, at_priority(5)); /* which is no step above its node */
         tasks_run(&s, 4 * NSEC_PER_SEC);
         double ratio = (double) s.t[0].ran_ns / (double) s.t[1].ran_ns;
         assert_true(ratio > 3.0 && ratio < 3.1);
@@ -375,14 +378,14 @@ static PolicySettings part(uint32_t percent) {
 }
 
 static void test_up(void **state) {
-        const PolicyConfig c = bare_config(10 * MS);
+        const PolicyConfig c = bare_config(2 * MS);
         Tasks s = {.h = policy_new("up", &c)};
 
         tasks_add(&s, 0, EVER, part(50));
         tasks_add(&s, 0, EVER, part(30));
         tasks_add(&s, 0, EVER, part(20));
-        tasks_run(&s, 30 * MS);
-        assert_string_equal(s.line[0], "aaaaabbbccaaaaabbbccaaaaabbbcc");
+        tasks_run(&s, 40 * MS);
+        assert_string_equal(s.line[0], "aabbccaabbaaccaabbaabbaaccaabbaaccaabbaa");
         harness_free(s.h);
 }
 

@@ -61,7 +61,8 @@ static PolicySettings random_settings(Random *r, const Scenario *s) {
         settings.deadline_us = random_chance(r, 30) ? 0 : (uint32_t) random_log(r, 1, NSEC_PER_SEC);
         settings.laxity_us = random_chance(r, 30) ? 0 : (uint32_t) random_log(r, 1, NSEC_PER_SEC);
         settings.critical = (int) random_range(r, 0, 3) * 9 - 8;
-        settings.utilization = (uint32_t) random_range(r, 0, 110);
+        settings.utilization = (uint32_t) random_range(r, 0, 220);
+        settings.nice = (int) random_range(r, 0, 12) - 6;
         settings.cpu_priority = (int) random_range(r, 0, s->n_priorities - 1) * 7 - 20;
         settings.active = random_chance(r, 30);
         return settings;
@@ -80,6 +81,10 @@ static PolicyNodeSettings random_node_settings(Random *r, const Scenario *s) {
                 settings.max = (uint32_t) random_log(r, 1, 300);
         if (s->minima && random_chance(r, 30))
                 settings.min = (uint32_t) random_range(r, 1, 60);
+        if (ops == &policy_tree_ops)
+                return settings;
+        settings.utilization = (uint32_t) random_range(r, 0, 110);
+        settings.nice = (int) random_range(r, 0, 12) - 6;
         return settings;
 }
 
