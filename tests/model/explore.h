@@ -75,7 +75,9 @@ static uint64_t fake_now(void);
 
 typedef struct Side {
         void (*main)(void);
-        ucontext_t context;
+        ucontext_t context; /* its stack, until it runs first */
+        jmp_buf at;         /* where it goes on */
+        bool begun;
         bool done;
         bool asleep;           /* in FUTEX_WAIT ... */
         uint64_t until;        /* ... until then at most */
@@ -106,7 +108,7 @@ static struct {
 static Side sides[SIDES_MAX];
 static size_t n_sides;
 static Side *current;
-static ucontext_t explorer;
+static jmp_buf explorer;
 static const char *broken; /* why this order is wrong */
 
 static struct {
@@ -120,8 +122,20 @@ static struct {
                         broken = #x;                                                                        \
         } while (0)
 
+/* Not by swapcontext(), which asks the kernel for the signal mask each time: that was nine tenths of the time. */
 static void yield_to_explorer(void) {
-        assert_int_equal(swapcontext(&current->context, &explorer), 0);
+        if (_setjmp(current->at) == 0)
+                _longjmp(explorer, 1);
+}
+
+static void go_on(Side *s) {
+        if (_setjmp(explorer) != 0)
+                return;
+        if (s->begun)
+                _longjmp(s->at, 1);
+        s->begun = true;
+        setcontext(&s->context);
+        abort();
 }
 
 static void step(void) {
@@ -221,7 +235,7 @@ static void run_order(unsigned preemptions) {
                 if (can && c > 0)
                         preemptions--;
                 last = current = options[c];
-                assert_int_equal(swapcontext(&explorer, &current->context), 0);
+                go_on(current);
                 current = NULL;
         }
 }

@@ -78,13 +78,16 @@ static void device_submit(Sim *s, SimTenant *t) {
                 device_begin(s, (int) (t - s->tenants));
 }
 
-static uint32_t tenant_bound(const Sim *s, const SimTenant *t) {
+static uint32_t tenant_bound(const Sim *s, SimTenant *t) {
         if (t->threshold == 0)
                 return UNBOUNDED;
-        uint64_t fits = s->budget_ns / t->kernel_ns;
+        if (t->fits_of_ns != s->budget_ns) { /* asked at each launch: divided once */
+                uint64_t fits = s->budget_ns / t->kernel_ns;
 
-        fits = MIN(fits, (uint64_t) 4000);
-        return MAX(t->threshold, (uint32_t) fits);
+                t->fits = (uint32_t) MIN(fits, (uint64_t) 4000);
+                t->fits_of_ns = s->budget_ns;
+        }
+        return MAX(t->threshold, t->fits);
 }
 
 static uint64_t tenant_gap(const Sim *s, SimTenant *t) {

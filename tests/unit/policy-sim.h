@@ -57,6 +57,8 @@ typedef struct SimTenant {
         /* what it is */
         SimPattern pattern;
         uint64_t kernel_ns;
+        uint32_t fits; /* launches in the budget fits_of_ns */
+        uint64_t fits_of_ns;
         uint64_t begin_ns;
         uint64_t late_ns, late_every_ns; /* one of its gaps in so long is later by that; 0: none */
         PolicySettings settings;
