@@ -263,9 +263,9 @@ static void dump_queue(const Queue *q, FILE *f) {
                         "  queue %" PRIu64 " client %" PRIu64 " device %s entity %s"
                         " slot %u: word=%u level=%u/%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
                         " page{outstanding=%#x waiters=%u applied=%u}\n",
-                        q->id, q->client->id, q->device->id, entity, q->slot, q->client->words[q->slot],
-                        q->written.level, ladder_queue_max_level(q), q->written.threshold,
-                        q->written.budget_us, q->written.watch, q->ready, q->stalled, q->boosted,
+                        q->id, q->client->id, q->device->id, entity, q->slot, queue_slot(q)->word,
+                        queue_slot(q)->level, ladder_queue_max_level(q), queue_slot(q)->threshold,
+                        queue_slot(q)->budget_us, queue_slot(q)->watch, q->ready, q->stalled, q->boosted,
                         atomic_load_explicit(&s->outstanding, memory_order_relaxed),
                         atomic_load_explicit(&s->waiters, memory_order_relaxed),
                         atomic_load_explicit(&s->applied, memory_order_relaxed));

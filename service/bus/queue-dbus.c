@@ -31,6 +31,10 @@ static AuditObject queue_object(const Queue *q, char buf[static 64]) {
         };
 }
 
+BUS_GETTER(get_level) {
+        return sd_bus_message_append(reply, "u", queue_slot(userdata)->level);
+}
+
 BUS_GETTER(get_waits) {
         return waits_append_queue(reply, userdata);
 }
@@ -268,7 +272,7 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("HeldUSec", "t", get_held, 0, 0),
                 SD_BUS_PROPERTY("MeanUSec", "d", get_mean, 0, 0),
                 SD_BUS_PROPERTY("DrainUSec", "t", get_drain, 0, 0),
-                SD_BUS_PROPERTY("Level", "u", NULL, offsetof(Queue, written.level), 0),
+                SD_BUS_PROPERTY("Level", "u", get_level, 0, 0),
                 SD_BUS_PROPERTY("MaxLevel", "u", get_max_level, 0, 0),
 
                 SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,

@@ -57,10 +57,10 @@ static void spread_begin(Spread *s, SpreadStage stage) {
 static void spread_queue(Spread *s) {
         const Client *c = client_find(s->manager, s->client);
 
-        while (c && s->slot < c->n_slots && !c->slots[s->slot])
+        while (c && s->slot < c->n_slots && !c->slots[s->slot].queue)
                 s->slot++;
         if (c && s->slot < c->n_slots)
-                (void) queue_settings_changed(c->slots[s->slot++]);
+                (void) queue_settings_changed(c->slots[s->slot++].queue);
         else
                 s->client = 0;
 }

@@ -104,24 +104,23 @@ static void write_level(Queue *q, uint32_t level, bool is_order) {
                 ladder_note_order(q, now_ns());
                 atomic_store_explicit(&q->page_slot->ordered_ns, q->ordered_ns, memory_order_relaxed);
         }
-        q->written.level = level;
+        queue_slot(q)->level = level;
         atomic_store_explicit(&q->page_slot->level, level, memory_order_relaxed);
 }
 
 static void write_verdict(Queue *q, Verdict v) {
         Client *c = q->client;
-
+        Slot *s = queue_slot(q);
         uint32_t waiters;
         Crowd t;
 
-        c->words[q->slot] = page_slot_put_verdict(q->page_slot, c->words[q->slot], v, &waiters);
+        s->word = page_slot_put_verdict(q->page_slot, s->word, v, &waiters);
         if (waiters > 0 && crowd_begin(&t, c)) {
                 page_slot_wake(q->page_slot, waiters);
                 crowd_end(&t);
         }
         edge_verdict(q, v == VERDICT_RUN, now_ns());
-        q->holds = v == VERDICT_HOLD;
-        if (q->holds)
+        if (queue_holds(q))
                 tail_begin(q);
         else if (q->counted_ready || !q->ready) /* it may be stopped for another reason */
                 tail_end(q, now_ns());
@@ -132,16 +131,17 @@ static void write_verdict(Queue *q, Verdict v) {
 
 /* The level before the word, and the driver is told after it. */
 static void sync_verdict(Queue *q, const SlotWords *w) {
-        bool hold = w->verdict == VERDICT_HOLD, turns = q->holds != hold;
+        bool hold = w->verdict == VERDICT_HOLD, turns = queue_holds(q) != hold;
         bool privileged = hold && ladder_is_privileged(q);
 
         if (turns || privileged != q->privileged)
                 observers_queue_turning(q);
         q->privileged = privileged;
-        if (!turns && w->level == q->written.level)
+        if (!turns && w->level == queue_slot(q)->level)
                 return;
         turn_due(q->manager);
-        bool is_order = w->level >= LEVEL_DEQUEUE || (q->holds && q->written.level >= LEVEL_DEQUEUE);
+        bool is_order = w->level >= LEVEL_DEQUEUE ||
+                        (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE);
         ladder_before_order(q);
         /* The lease before the word: a hold that is born expired would let one launch pass. */
         if (turns && hold)
@@ -157,16 +157,18 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
 }
 
 static void sync_words(Queue *q, const SlotWords *w) {
-        if (q->written.threshold != w->threshold) {
-                q->written.threshold = w->threshold;
+        Slot *s = queue_slot(q);
+
+        if (s->threshold != w->threshold) {
+                s->threshold = w->threshold;
                 atomic_store_explicit(&q->page_slot->threshold, w->threshold, memory_order_relaxed);
         }
-        if (q->written.budget_us != w->budget_us) {
-                q->written.budget_us = w->budget_us;
+        if (s->budget_us != w->budget_us) {
+                s->budget_us = w->budget_us;
                 atomic_store_explicit(&q->page_slot->budget_us, w->budget_us, memory_order_relaxed);
         }
-        if (q->written.lead_us != w->lead_us) {
-                q->written.lead_us = w->lead_us;
+        if (s->lead_us != w->lead_us) {
+                s->lead_us = w->lead_us;
                 atomic_store_explicit(&q->page_slot->lead_us, w->lead_us, memory_order_relaxed);
         }
         sync_verdict(q, w);
@@ -179,7 +181,7 @@ void arbiter_sync_queue(Queue *q) {
         if (q->entity)
                 entity_note_held(q->entity);
         SlotWords w = wanted_words(q);
-        if (q->holds && w.verdict == VERDICT_RUN && q->device->pending) {
+        if (queue_holds(q) && w.verdict == VERDICT_RUN && q->device->pending) {
                 q->device->sync = true;
                 return;
         }
@@ -187,7 +189,7 @@ void arbiter_sync_queue(Queue *q) {
 }
 
 void arbiter_release_queue(Queue *q) {
-        const SlotWords open = {.verdict = VERDICT_RUN, .level = q->written.level};
+        const SlotWords open = {.verdict = VERDICT_RUN, .level = queue_slot(q)->level};
 
         edge_end_watch(q);
         sync_words(q, &open);
@@ -535,7 +537,7 @@ unsigned arbiter_client_woke(Client *c) {
                 while (bits != 0) {
                         uint32_t slot = word * 64 + (uint32_t) __builtin_ctzll(bits);
                         bits &= bits - 1;
-                        Queue *q = slot < c->n_slots ? c->slots[slot] : NULL;
+                        Queue *q = slot < c->n_slots ? c->slots[slot].queue : NULL;
                         if (!q)
                                 continue;
                         n++;

@@ -136,8 +136,8 @@ Client *client_free(Client *c) {
                 m->client_hook(c, CLIENT_REMOVED, m->client_hook_userdata);
         journal_done(&c->meta);
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i]) {
-                        queue_free(c->slots[i]);
+                if (c->slots[i].queue) {
+                        queue_free(c->slots[i].queue);
                         turn_look(m);
                 }
         if (c->hh.tbl)
@@ -182,7 +182,6 @@ Client *client_free(Client *c) {
         free(c->bound_detail);
         user_units_done(&c->units);
         free(c->slots);
-        free(c->words);
         free(c);
         return NULL;
 }
@@ -401,8 +400,8 @@ int client_moved(Client *c) {
                                         "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
                                         c->peer.command, (int) c->peer.pid, c->group->name, g->name);
                 for (uint32_t i = 0; i < c->n_slots; i++)
-                        if (c->slots[i])
-                                entity_take_queue(NULL, c->slots[i]);
+                        if (c->slots[i].queue)
+                                entity_take_queue(NULL, c->slots[i].queue);
                 remnants_forget_client(c);
                 g->awaited = true;    /* it may be there only as what the former one is below */
                 m->wakes.busy = true; /* it is in none meanwhile */
@@ -426,7 +425,7 @@ QueueState client_state(const Client *c) {
         QueueState worst = c->suspended || client_suspended_by(c) ? QUEUE_SUSPENDED : QUEUE_IDLE;
 
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        worst = MAX(worst, queue_state(c->slots[i]));
+                if (c->slots[i].queue)
+                        worst = MAX(worst, queue_state(c->slots[i].queue));
         return worst;
 }

@@ -56,9 +56,8 @@ struct Client {
         int lifeline, wake;
         sd_event_source *lifeline_source, *pidfd_source;
 
-        Queue **slots; /* by slot */
-        uint32_t *words; /* verdict word last written, by slot: outlives the queue, because generations go on */
-        uint32_t n_slots;   /* length of both */
+        Slot *slots;
+        uint32_t n_slots;
         uint32_t next_slot; /* where the search for a free slot begins */
         unsigned n_queues;
         unsigned n_holding; /* slots whose word says hold */
@@ -110,6 +109,15 @@ struct Client {
         Client *group_prev, *group_next;
         UT_hash_handle hh;
 };
+
+static inline Slot *queue_slot(const Queue *q) {
+        return q->client->slots + q->slot;
+}
+
+/* Its word says hold. */
+static inline bool queue_holds(const Queue *q) {
+        return queue_slot(q)->word & PAGE_VERDICT_HOLD;
+}
 
 /* Everything that RegisterClient makes. On success the client's ends are in ret_fds: they are for the reply, and the
  * caller closes them. -EDQUOT: the user's quota. */

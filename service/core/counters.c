@@ -31,16 +31,16 @@ void queue_counters(const Queue *q, ClientCounters *ret) {
 void client_counters(const Client *c, ClientCounters *ret) {
         *ret = c->past;
         for (uint32_t i = 0; i < c->n_slots; i++) {
-                if (!c->slots[i])
+                if (!c->slots[i].queue)
                         continue;
                 ClientCounters one;
-                queue_counters(c->slots[i], &one);
+                queue_counters(c->slots[i].queue, &one);
                 client_counters_add(ret, &one);
         }
 }
 
 void queue_note_wait(Queue *q) {
-        bool waits = q->holds && q->ready;
+        bool waits = queue_holds(q) && q->ready;
         uint64_t edge_ns = TAKE_GENERIC(q->edge_ns, 0);
         ClientCounters n;
 

@@ -15,7 +15,7 @@ void decision_note_edge(Queue *q) {
         uint64_t since = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed);
         uint64_t now = now_ns();
 
-        if (!q->holds)
+        if (!queue_holds(q))
                 decision_note_run(q, 0);
         q->edge_ns = 0;
         /* The client's word, where it can be true. */

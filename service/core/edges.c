@@ -97,7 +97,7 @@ static void queue_look_boost(Queue *q, bool ready) {
         if (boosted == q->boosted)
                 return;
         q->boosted = boosted;
-        (void) queue_settings_changed(q);
+        queue_boost_changed(q);
 }
 
 static void tell_idle(const Queue *q, uint64_t from, uint64_t until, uint64_t now) {
@@ -122,7 +122,7 @@ static void look_between(
         const Entity *e = q->entity;
         uint64_t end = ready ? s->launched : s->drained;
 
-        if (!e || !e->policy || !is_by_itself(q) || q->holds || e->told_ready != q->ready ||
+        if (!e || !e->policy || !is_by_itself(q) || queue_holds(q) || e->told_ready != q->ready ||
                         s->ready <= mark || s->launched < s->ready || s->drained <= mark || end > now ||
                         ready != (s->launched > s->drained))
                 return;
@@ -154,7 +154,7 @@ static Stamps stamps_between(const Queue *q, const Stamps *s) {
 }
 
 static bool is_unwatched(const Queue *q) {
-        return q->written.watch == 0 && q->device->state != DEVICE_SOLE;
+        return queue_slot(q)->watch == 0 && q->device->state != DEVICE_SOLE;
 }
 
 static void look(Queue *q) {
@@ -212,7 +212,8 @@ static uint32_t wanted_watch(const Queue *q) {
                 return PAGE_WATCH_ALL;
         case DEVICE_CONTENDED:
                 /* Of who has just been let go the first launch is waited for (edges.h). */
-                if (!q->quick.is || q->holds || q->given_ns != 0 || arbiter_holds(e) || !quick_takes(q))
+                if (!q->quick.is || queue_holds(q) || q->given_ns != 0 || arbiter_holds(e) ||
+                                !quick_takes(q))
                         return PAGE_WATCH_ALL;
                 return q->ready ? PAGE_WATCH_COUNTED : PAGE_WATCH_READY;
         default:
@@ -221,7 +222,7 @@ static uint32_t wanted_watch(const Queue *q) {
 }
 
 static void write_watch(Queue *q, uint32_t watch) {
-        q->written.watch = watch;
+        queue_slot(q)->watch = watch;
         uint32_t outstanding = page_slot_set_watch(q->page_slot, watch);
         if (watch == PAGE_WATCH_COUNTED)
                 quick_begin(q);
@@ -248,8 +249,8 @@ void edge_sync_watch(Queue *q) {
                 arbiter_queue_ready(q, false, now_ns());
         /* What a look brings to light may ask for other flags: of a quick queue, when it became idle, or ready. It ends
          * with one that is looked at by time, or at the third. */
-        for (unsigned i = 0; i < 3 && watch != q->written.watch; i++) {
-                uint32_t before = q->written.watch;
+        for (unsigned i = 0; i < 3 && watch != queue_slot(q)->watch; i++) {
+                uint32_t before = queue_slot(q)->watch;
 
                 write_watch(q, watch);
                 if (watch == 0)
@@ -263,6 +264,6 @@ void edge_sync_watch(Queue *q) {
 }
 
 void edge_end_watch(Queue *q) {
-        if (q->written.watch != 0)
+        if (queue_slot(q)->watch != 0)
                 write_watch(q, 0);
 }

@@ -227,7 +227,7 @@ void entity_update_queue_at(Queue *q, uint64_t at) {
         if (same)
                 return;
         entity_update(q->entity, at);
-        if (ready && !q->holds)
+        if (ready && !queue_holds(q))
                 tail_end(q, at);
 }
 

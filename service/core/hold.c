@@ -156,13 +156,13 @@ static void client_changed(HoldStep *s, Client *c) {
 static bool step_queue(Manager *m, HoldStep *s) {
         const Client *c = s->client != 0 ? client_find(m, s->client) : NULL;
 
-        while (c && s->slot < c->n_slots && !c->slots[s->slot])
+        while (c && s->slot < c->n_slots && !c->slots[s->slot].queue)
                 s->slot++;
         if (!c || s->slot >= c->n_slots) {
                 s->client = 0;
                 return false;
         }
-        (void) queue_settings_changed(c->slots[s->slot++]);
+        (void) queue_settings_changed(c->slots[s->slot++].queue);
         return true;
 }
 

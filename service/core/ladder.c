@@ -56,7 +56,7 @@ bool ladder_can_take_off(const Queue *q) {
 static uint64_t rest_of_flight(const Queue *q, uint64_t flying_ns) {
         uint64_t since = atomic_load_explicit(&q->page_slot->flying_since_ns, memory_order_relaxed);
 
-        if (!q->holds)
+        if (!queue_holds(q))
                 since = MAX(since, q->ordered_ns);
         return costs_rest(flying_ns, ns_sub(now_ns(), since));
 }
@@ -87,18 +87,17 @@ uint64_t ladder_client_drain(const Client *c) {
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        sum = costs_drain_add(sum, ladder_queue_drain(c->slots[i]));
+                if (c->slots[i].queue)
+                        sum = costs_drain_add(sum, ladder_queue_drain(c->slots[i].queue));
         return sum;
 }
 
 static bool queue_is_obedient(const Queue *q) {
-        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) ==
-                        q->client->words[q->slot];
+        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) == queue_slot(q)->word;
 }
 
 bool ladder_queue_is_off(const Queue *q) {
-        return q->holds && q->written.level >= LEVEL_DEQUEUE && queue_is_obedient(q);
+        return queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE && queue_is_obedient(q);
 }
 
 /* --- choosing --- */
@@ -120,7 +119,7 @@ static bool ignores_orders(const Entity *e, uint64_t now) {
         const Queue *q;
 
         DL_FOREACH2(e->queues, q, entity_next)
-                if (q->holds && q->written.level >= LEVEL_DEQUEUE && q->ordered_ns > 0 &&
+                if (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE && q->ordered_ns > 0 &&
                                 ns_sub(now, q->ordered_ns) >= LADDER_IGNORED_NS && !queue_is_obedient(q))
                         return true;
         return false;
@@ -251,7 +250,7 @@ bool ladder_is_privileged(const Queue *q) {
 
 PreemptLevel ladder_level(const Queue *q, Verdict v) {
         if (v == VERDICT_RUN)
-                return q->written.level;
+                return queue_slot(q)->level;
         if (queue_is_suspended(q))
                 return suspended_level(q);
         if (!q->entity || q->entity->choice.level < LEVEL_DEQUEUE)
@@ -314,7 +313,7 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         }
         if (!q->vote)
                 return;
-        costs_vote_learn(&d->votes, q->vote, q->holds, sum, elapsed, now_ns());
+        costs_vote_learn(&d->votes, q->vote, queue_holds(q), sum, elapsed, now_ns());
         d->costs = costs_votes(&d->votes);
 }
 
@@ -331,7 +330,7 @@ void ladder_before_order(Queue *q) {
 
         if (q->ordered_ns == 0 || !queue_is_obedient(q))
                 return;
-        if (q->holds)
+        if (queue_holds(q))
                 learn(q, atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
                                 atomic_load_explicit(&s->hold_call_ns, memory_order_relaxed));
         else

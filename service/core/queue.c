@@ -25,9 +25,9 @@ static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
 DEFINE_STRING_TABLE_LOOKUP(queue_state, QueueState);
 
 const char *queue_watched(const Queue *q) {
-        if (q->written.watch == 0)
+        if (queue_slot(q)->watch == 0)
                 return "no";
-        return q->quick.is && q->written.watch != PAGE_WATCH_ALL ? "looks" : "edges";
+        return q->quick.is && queue_slot(q)->watch != PAGE_WATCH_ALL ? "looks" : "edges";
 }
 
 QueueState queue_state(const Queue *q) {
@@ -35,7 +35,7 @@ QueueState queue_state(const Queue *q) {
                 return QUEUE_SUSPENDED;
         if (atomic_load_explicit(&q->page_slot->outstanding, memory_order_relaxed) == 0)
                 return QUEUE_IDLE;
-        return q->holds ? QUEUE_HELD : QUEUE_RUNNING;
+        return queue_holds(q) ? QUEUE_HELD : QUEUE_RUNNING;
 }
 
 static int client_grow_slots(Client *c, uint32_t n) {
@@ -45,17 +45,11 @@ static int client_grow_slots(Client *c, uint32_t n) {
         n = MAX(n, roomy);
         n = MIN(n, c->page.n_slots);
 
-        Queue **slots = realloc(c->slots, n * sizeof(void *));
+        Slot *slots = realloc(c->slots, n * sizeof(*slots));
         if (!slots)
                 return -ENOMEM;
         c->slots = slots;
-        uint32_t *words = realloc(c->words, n * sizeof(*words));
-        if (!words)
-                return -ENOMEM;
-        c->words = words;
-
-        memset(slots + c->n_slots, 0, (n - c->n_slots) * sizeof(void *));
-        memset(words + c->n_slots, 0, (n - c->n_slots) * sizeof(*words));
+        memset(slots + c->n_slots, 0, (n - c->n_slots) * sizeof(*slots));
         c->n_slots = n;
         return 0;
 }
@@ -68,7 +62,7 @@ static int client_find_slot(Client *c, uint32_t *ret) {
                 c->next_slot = 0;
         for (uint32_t i = 0; i < c->n_slots; i++) {
                 uint32_t slot = (c->next_slot + i) % c->n_slots;
-                if (c->slots[slot])
+                if (c->slots[slot].queue)
                         continue;
                 c->next_slot = slot + 1;
                 *ret = slot;
@@ -93,7 +87,7 @@ static void slot_init(Queue *q) {
         atomic_store_explicit(&q->page_slot->lead_us, 0, memory_order_relaxed);
         atomic_store_explicit(&q->page_slot->level, LEVEL_GATE, memory_order_relaxed);
         (void) page_slot_set_watch(q->page_slot, 0);
-        q->written.level = LEVEL_GATE;
+        *queue_slot(q) = (Slot){.queue = q, .word = queue_slot(q)->word, .level = LEVEL_GATE};
 }
 
 /* Nobody in the client uses the slot before it knows its number, so its line is ours to clear, this once. */
@@ -137,7 +131,7 @@ Queue *queue_free(Queue *q) {
                 arbiter_release_queue(q);
                 walks_forget(m, WALK_QUEUES, q);
                 HASH_DEL(m->queues, q);
-                c->slots[q->slot] = NULL;
+                c->slots[q->slot].queue = NULL;
                 c->n_queues--;
                 observers_queue_gone(
                                 q); /* may write down all that the client still has, and hear edges meanwhile */
@@ -209,7 +203,6 @@ static int queue_link(Queue *q, unsigned limit) {
         int r = user_take(m, c->user->uid, USER_QUEUES, limit);
         if (r < 0)
                 return r;
-        c->slots[q->slot] = q;
         c->n_queues++;
         q->device->n_queues++;
         q->device->n_hooked[q->hooked]++;
@@ -257,7 +250,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         int r = client_grow_slots(c, slot + 1);
         if (r < 0)
                 return r;
-        if (c->slots[slot])
+        if (c->slots[slot].queue)
                 return -EINVAL;
         r = queue_make(c, id, slot, p, UINT_MAX, &q);
         if (r < 0)
@@ -266,7 +259,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         q->lowering = kept->lowering;
         q->wish = kept->wish;
         q->suspended = kept->suspended;
-        c->words[slot] = page_slot_adopt(q->page_slot);
+        c->slots[slot].word = page_slot_adopt(q->page_slot);
         r = queue_link(q, UINT_MAX); /* what it had, it keeps */
         if (r < 0)
                 return r;

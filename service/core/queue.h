@@ -4,8 +4,8 @@
 /*
  * Queues: one slot of a client's page
  *
- * The `written` values are the service's own record of what stands in the slot's line 0; a word is written when it
- * differs.
+ * A Slot is the service's own record of what it has written into line 0 of the page's slot, and the truth: the client
+ * can write the page, so nothing of that is read back. A word is written when it differs.
  */
 
 #include "common/page.h"
@@ -23,6 +23,13 @@ typedef enum QueueState {
 
 const char *queue_state_to_string(QueueState v);
 int queue_state_from_string(const char *s);
+
+/* It outlives its queue, because the generations of the word go on: the client's, by number. */
+typedef struct Slot {
+        Queue *queue;  /* NULL: it is free */
+        uint32_t word; /* the verdict and its generation: PAGE_VERDICT_* */
+        uint32_t threshold, budget_us, lead_us, watch, level;
+} Slot;
 
 struct Queue {
         Manager *manager;
@@ -47,7 +54,8 @@ struct Queue {
         Settings lowering; /* Queue.Set by its owner: only lowers */
         Settings wish;     /* Hint */
         SettingsResolved resolved;
-        bool own; /* an entity of its own */
+        int priority; /* of that, without a boost */
+        bool own;     /* an entity of its own */
         bool suspended;
 
         bool ready;        /* outstanding was not 0 when last looked at under watch */
@@ -56,9 +64,6 @@ struct Queue {
         bool boosted;      /* another queue of the process waits for it */
         bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
-        struct {
-                uint32_t threshold, budget_us, lead_us, watch, level;
-        } written;
         QuickQueue quick;
         uint64_t seen_ns;            /* when the slot was last looked at */
         uint64_t mark_ns, flight_ns; /* edges.h: of the last mark, and what the client had counted then */
@@ -66,7 +71,6 @@ struct Queue {
          * then, and the client as in flight. */
         uint64_t given_ns, given_counted_ns, given_flight_ns;
         bool tail;               /* it was held, and has something in flight still: tail.h */
-        bool holds;              /* the word says hold */
         uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
         uint64_t waited_ns;      /* what it had waited at least when that ended */
         uint64_t edge_ns; /* how old the last ready edge was when it was heard of, until it counts for a wait */
@@ -113,6 +117,9 @@ Queue *queue_find(Manager *m, uint64_t id);
 
 /* resolve.c: resolves its settings, and puts it into the entity that they ask for. */
 int queue_settings_changed(Queue *q);
+
+/* `boosted` changed: stacks that on what its settings came to. Cheap. */
+void queue_boost_changed(Queue *q);
 
 /* layers.c: the layers that decide, strongest first: its own override, then whatever its client has. */
 size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */

@@ -13,6 +13,13 @@
 
 /* --- queues --- */
 
+/* What another queue of the process waits for goes before that process's other work, and no further. */
+static void queue_stack_boost(Queue *q) {
+        const PolicySettings *c = &q->client->resolved.policy;
+
+        q->resolved.policy.priority = q->own && q->boosted ? MAX(q->priority, c->priority) : q->priority;
+}
+
 static void queue_resolve(Queue *q) {
         SettingsLayer layers[QUEUE_LAYERS_MAX];
         Client *c = q->client;
@@ -23,8 +30,8 @@ static void queue_resolve(Queue *q) {
 
         q->own = !settings_is_empty(&q->override) ||
                         !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);
-        if (q->own && q->boosted)
-                q->resolved.policy.priority = MAX(q->resolved.policy.priority, c->resolved.policy.priority);
+        q->priority = q->resolved.policy.priority;
+        queue_stack_boost(q);
 }
 
 /* The entity that the queue's settings ask for, made when it is not there yet. */
@@ -83,6 +90,16 @@ int queue_settings_changed(Queue *q) {
         return 0;
 }
 
+void queue_boost_changed(Queue *q) {
+        const SettingsResolved former = q->resolved;
+
+        queue_stack_boost(q);
+        queue_compare_settings(q, &former);
+        if (q->entity && q->entity->kind == ENTITY_QUEUE)
+                entity_configure(q->entity, &q->resolved.policy);
+        arbiter_sync_queue(q);
+}
+
 /* --- clients --- */
 
 void client_resolve(Client *c) {
@@ -104,8 +121,8 @@ void client_own_settings_changed(Client *c) {
 void client_settings_changed(Client *c) {
         client_own_settings_changed(c);
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i]) {
-                        (void) queue_settings_changed(c->slots[i]);
+                if (c->slots[i].queue) {
+                        (void) queue_settings_changed(c->slots[i].queue);
                         turn_look(c->manager);
                 }
 }

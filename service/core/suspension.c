@@ -12,8 +12,8 @@
 
 static void client_sync(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i]) {
-                        queue_sync(c->slots[i]);
+                if (c->slots[i].queue) {
+                        queue_sync(c->slots[i].queue);
                         turn_look(c->manager);
                 }
 }

@@ -64,8 +64,8 @@ void tail_end_of(Client *c) {
         uint64_t now = now_ns();
 
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        tail_end(c->slots[i], now);
+                if (c->slots[i].queue)
+                        tail_end(c->slots[i].queue, now);
 }
 
 void tail_look(Queue *q, uint64_t at) {
@@ -74,7 +74,7 @@ void tail_look(Queue *q, uint64_t at) {
 }
 
 void tail_join(Queue *q) {
-        if (q->holds)
+        if (queue_holds(q))
                 tail_begin(q);
 }
 

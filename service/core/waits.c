@@ -167,7 +167,7 @@ int waits_append_group(sd_bus_message *reply, Group *g) {
 /* One line for all queues that are in one entity. */
 static bool is_first_of_entity(const Client *c, uint32_t slot) {
         for (uint32_t i = 0; i < slot; i++)
-                if (c->slots[i] && c->slots[i]->entity == c->slots[slot]->entity)
+                if (c->slots[i].queue && c->slots[i].queue->entity == c->slots[slot].queue->entity)
                         return false;
         return true;
 }
@@ -179,8 +179,8 @@ int waits_append_client(sd_bus_message *reply, Client *c) {
         int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
 
         for (uint32_t i = 0; r >= 0 && i < MIN(c->n_slots, CLIENT_QUEUES_MAX); i++)
-                if (c->slots[i] && c->slots[i]->entity && is_first_of_entity(c, i))
-                        r = append_entity(reply, c->slots[i]->entity);
+                if (c->slots[i].queue && c->slots[i].queue->entity && is_first_of_entity(c, i))
+                        r = append_entity(reply, c->slots[i].queue->entity);
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 

@@ -358,7 +358,8 @@ static const char *freezable_unit(const Group *g) {
 
 static bool client_may_run(const Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i] && !c->slots[i]->holds && !queue_is_suspended(c->slots[i]))
+                if (c->slots[i].queue && !queue_holds(c->slots[i].queue) &&
+                                !queue_is_suspended(c->slots[i].queue))
                         return true;
         return false;
 }

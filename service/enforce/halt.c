@@ -61,8 +61,8 @@ static void client_set_halted(Client *c, bool halted) {
                 return;
         c->halted = halted;
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i])
-                        entity_update_queue(c->slots[i]);
+                if (c->slots[i].queue)
+                        entity_update_queue(c->slots[i].queue);
         observers_client_changed(c, CLIENT_FROZEN);
 }
 

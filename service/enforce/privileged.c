@@ -146,7 +146,7 @@ static int child_reap(Child *c) {
 /* Whoever decided that this rung is taken decides anew. */
 static void choose_anew(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++) {
-                Queue *q = c->slots[i];
+                Queue *q = c->slots[i].queue;
                 if (!q)
                         continue;
                 if (q->entity)
@@ -409,9 +409,9 @@ static KfdPrivilegedMode client_mode(const Client *c, bool *ret_allow_mes) {
         bool allow_mes = true;
 
         for (uint32_t i = 0; i < c->n_slots; i++) {
-                if (!c->slots[i])
+                if (!c->slots[i].queue)
                         continue;
-                const DeviceTuning *t = &c->slots[i]->device->tuning;
+                const DeviceTuning *t = &c->slots[i].queue->device->tuning;
                 if (mode != _KFD_PRIVILEGED_MODE_MAX && mode != t->privileged)
                         return KFD_PRIVILEGED_NO;
                 mode = t->privileged;
@@ -435,7 +435,7 @@ static bool client_is_wanted(const Client *c) {
         if (c->n_queues == 0 || c->n_holding != c->n_queues || !privileged_is_possible(c))
                 return false;
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i] && c->slots[i]->privileged)
+                if (c->slots[i].queue && c->slots[i].queue->privileged)
                         return true;
         return false;
 }

@@ -120,8 +120,8 @@ static int append_all(Client *c) {
         int r = append_client(c);
 
         for (uint32_t i = 0; r >= 0 && i < c->n_slots; i++)
-                if (c->slots[i]) {
-                        r = append_queue(c->slots[i]);
+                if (c->slots[i].queue) {
+                        r = append_queue(c->slots[i].queue);
                         turn_look(c->manager);
                 }
         return r;

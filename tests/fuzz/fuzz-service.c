@@ -117,7 +117,7 @@ static void check_entity(const Entity *e, unsigned *n_active, unsigned *n_ready)
                 active += !queue_is_suspended(q);
                 ready += !queue_is_suspended(q) && q->ready && !q->stalled;
                 if (queue_is_suspended(q))
-                        require(q->holds);
+                        require(queue_holds(q));
         }
         require(queues > 0 && e->n_queues == queues && e->n_active == active && e->n_ready == ready);
         require((e->policy != NULL) == (active > 0) && e->told_ready == (ready > 0));
@@ -142,7 +142,7 @@ static void check_manager(Manager *m) {
                 unsigned holding = 0;
 
                 for (uint32_t i = 0; i < c->n_slots; i++)
-                        holding += c->slots[i] && c->slots[i]->holds;
+                        holding += c->slots[i].queue && queue_holds(c->slots[i].queue);
                 require(c->n_holding == holding);
         }
 }
@@ -152,12 +152,12 @@ static void check_honest(const Process *p) {
         const Queue *q = p->queues[0];
         uint32_t word = atomic_load(&q->page_slot->verdict);
 
-        require(word == p->client->words[q->slot]);
-        require((word & PAGE_VERDICT_HOLD) == (q->holds ? PAGE_VERDICT_HOLD : 0));
-        require(atomic_load(&q->page_slot->watch) == q->written.watch);
-        require(atomic_load(&q->page_slot->threshold) == q->written.threshold);
+        require(word == queue_slot(q)->word);
+        require((word & PAGE_VERDICT_HOLD) == (queue_holds(q) ? PAGE_VERDICT_HOLD : 0));
+        require(atomic_load(&q->page_slot->watch) == queue_slot(q)->watch);
+        require(atomic_load(&q->page_slot->threshold) == queue_slot(q)->threshold);
         if (atomic_load(&q->page_slot->outstanding) != 0)
-                require(!q->holds);
+                require(!queue_holds(q));
 }
 
 /* Whatever the page holds, it can be shown. */

@@ -65,8 +65,8 @@ void leave(Process *p) {
         Manager *m = p->client->manager;
 
         for (uint32_t i = 0; i < p->client->n_slots; i++)
-                if (p->client->slots[i])
-                        atomic_store(&p->client->slots[i]->page_slot->outstanding, 0);
+                if (p->client->slots[i].queue)
+                        atomic_store(&p->client->slots[i].queue->page_slot->outstanding, 0);
         client_free(p->client);
         client_fds_done(&p->fds);
         arbiter_flush(m);
@@ -110,7 +110,7 @@ void drain(Queue *q) {
 bool held(const Queue *q) {
         bool hold = atomic_load(&q->page_slot->verdict) & PAGE_VERDICT_HOLD;
 
-        assert_int_equal(hold, q->holds);
+        assert_int_equal(hold, queue_holds(q));
         if (hold)
                 assert_true(atomic_load(&q->client->page.header->lease_until_ns) > now_ns());
         return hold;
@@ -122,13 +122,13 @@ uint32_t watch(const Queue *q) {
 
 /* What tells its edges is what it is believed to be; the others are looked at. */
 static void check_watch(const Queue *q) {
-        assert_int_equal(watch(q), q->written.watch);
-        assert_int_equal(q->quick.looked, q->written.watch == PAGE_WATCH_COUNTED);
+        assert_int_equal(watch(q), queue_slot(q)->watch);
+        assert_int_equal(q->quick.looked, queue_slot(q)->watch == PAGE_WATCH_COUNTED);
         if (q->quick.looked) {
-                assert_true(q->quick.is && q->ready && !q->holds);
+                assert_true(q->quick.is && q->ready && !queue_holds(q));
                 assert_int_equal(q->device->state, DEVICE_CONTENDED);
                 assert_true(q->manager->quick.timer_at != NSEC_INFINITY);
-        } else if (q->written.watch != 0)
+        } else if (queue_slot(q)->watch != 0)
                 assert_int_equal(q->ready, atomic_load(&q->page_slot->outstanding) != 0);
 }
 
@@ -177,7 +177,7 @@ void check(Manager *m) {
         HASH_ITER(hh, m->clients, c, ctmp) {
                 unsigned holding = 0;
                 for (uint32_t i = 0; i < c->n_slots; i++)
-                        holding += c->slots[i] && c->slots[i]->holds;
+                        holding += c->slots[i].queue && queue_holds(c->slots[i].queue);
                 assert_int_equal(c->n_holding, holding);
                 if (holding == 0)
                         assert_int_equal(atomic_load(&c->page.header->lease_until_ns), 0);

@@ -327,7 +327,7 @@ static void test_slots_are_used_again_late(void **state) {
         for (unsigned i = 0; i < 100; i++)
                 (void) queue(&a, "d", 0);
         assert_int_equal(a.client->n_queues, 101);
-        assert_non_null(a.client->slots[slot]);
+        assert_non_null(a.client->slots[slot].queue);
         check(m);
         leave(&a);
         manager_free(m);

@@ -155,12 +155,12 @@ static void test_taken_off(void **state) {
 
         begin(t.l);
         begin(t.h);
-        t.l->written.level = LEVEL_INTERRUPT;
+        queue_slot(t.l)->level = LEVEL_INTERRUPT;
         atomic_store(&t.l->page_slot->applied, atomic_load(&t.l->page_slot->verdict));
         while (look(&t))
                 ;
         assert_false(is_overdue(&t));
-        t.l->written.level = LEVEL_GATE;
+        queue_slot(t.l)->level = LEVEL_GATE;
         two_done(&t);
 }
 

@@ -244,18 +244,18 @@ static void test_churn(void **state) {
         begin(w.other);
         begun = now_ns();
         for (unsigned i = 0; i < 1000; i++) {
-                if (w.other->holds)
+                if (queue_holds(w.other))
                         drain(w.other);
                 if (!w.q)
                         w.q = queue(&w.a, "d", 0);
                 if (atomic_load(&w.q->page_slot->outstanding) == 0)
                         begin(w.q);
-                if (w.q->holds)
+                if (queue_holds(w.q))
                         drain(w.q); /* it waits at the gate */
                 else
                         queue_free(TAKE_PTR(w.q));
                 arbiter_flush(w.m);
-                let += w.other->holds ? 0 : step;
+                let += queue_holds(w.other) ? 0 : step;
                 own_clock_pass(step);
                 if (w.group->entities)
                         remnants_expire(w.group->entities, now_ns());
