@@ -49,7 +49,7 @@ NvrmKnown nvrm_version_known(const char *version) {
 
 /* --- calls --- */
 
-/* -ENOENT: something that was named is not there, or the file is not the driver's any more. */
+/* -ENOENT: something that was named is not there. */
 static int status_to_errno(uint32_t status) {
         switch (status) {
         case NVRM_OK:
@@ -76,11 +76,12 @@ static int status_to_errno(uint32_t status) {
         }
 }
 
+/* -ESTALE: the file is not the driver's any more. */
 static int call_error(int error) {
         switch (error) {
         case EBADF:
         case ENOTTY:
-                return -ENOENT;
+                return -ESTALE;
         case ENODEV:
         case EACCES:
                 return -error;
@@ -116,6 +117,15 @@ typedef struct List {
         uint32_t n;
 } List;
 
+/* What is asked by, and not what is asked about, may be what is not there. */
+static bool is_reachable(const NvrmHalQueue *via) {
+        NvrmGpuId id = {};
+
+        int r = nvrm_control(via->ioctl, via->fd, via->client, via->subdevice, NVRM_CMD_GPU_GET_ID, &id,
+                        sizeof(id));
+        return r != -ENOENT && r != -ESTALE;
+}
+
 static int list_call(const List *l, bool stop) {
         NvrmDisableChannels a = {.disable = stop, .n = l->n};
 
@@ -123,15 +133,16 @@ static int list_call(const List *l, bool stop) {
                 a.clients[i] = l->channels[i]->client;
                 a.channels[i] = l->channels[i]->object;
         }
-        return nvrm_control(l->via->ioctl, l->via->fd, l->via->client, l->via->subdevice,
+        int r = nvrm_control(l->via->ioctl, l->via->fd, l->via->client, l->via->subdevice,
                         NVRM_CMD_DISABLE_CHANNELS, &a, sizeof(a));
+        return r == -ENOENT && !is_reachable(l->via) ? -ESTALE : r;
 }
 
 static int channel_call(const NvrmHalQueue *via, NvrmChannel *c, bool stop) {
         const List l = {.via = via, .channels = {c}, .n = 1};
 
         int r = list_call(&l, stop);
-        c->lost |= r == -ENOENT;
+        c->lost |= r == -ENOENT || r == -ENODEV;
         return c->lost ? 0 : r;
 }
 
@@ -141,7 +152,7 @@ static int channel_restore(const NvrmHalQueue *via, NvrmChannel *c) {
         int r = channel_call(via, c, false);
         if (r >= 0 && c->stopped && !c->lost)
                 r = channel_call(via, c, true);
-        c->unsure = r < 0;
+        c->unsure = r < 0 || c->lost;
         return r;
 }
 
@@ -165,8 +176,11 @@ static bool list_drop_lost(List *l) {
 static int list_try(List *l, bool stop) {
         int r = l->n > 0 ? list_call(l, stop) : 0;
 
-        if (r < 0)
+        if (r < 0 && r != -ESTALE)
                 list_restore(l);
+        /* The way may have gone after a part of them was done. */
+        for (uint32_t i = 0; r == -ESTALE && i < l->n; i++)
+                l->channels[i]->unsure = true;
         for (uint32_t i = 0; r >= 0 && i < l->n; i++)
                 l->channels[i]->stopped = stop;
         return r;
@@ -176,7 +190,7 @@ static int list_try(List *l, bool stop) {
 static int list_apply(List *l, bool stop) {
         int r = list_try(l, stop);
 
-        if (r == -ENOENT && list_drop_lost(l))
+        if ((r == -ENOENT || r == -ENODEV) && list_drop_lost(l))
                 r = list_try(l, stop);
         l->n = 0;
         return r;
@@ -284,14 +298,36 @@ static int nvrm_release(HalQueue *const *queues, size_t n) {
 int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c) {
         if (!channel_is_due(c, q->hal.held))
                 return 0;
-        if (c->unsure)
-                return channel_restore(q, c);
-
-        int r = channel_call(q, c, q->hal.held);
-        if (r >= 0)
+        int r = c->unsure ? channel_restore(q, c) : 0;
+        if (r < 0 || !channel_is_due(c, q->hal.held))
+                return r;
+        r = channel_call(q, c, q->hal.held);
+        if (r >= 0 && !c->lost)
                 c->stopped = q->hal.held;
         c->unsure = r == -ETIME || r == -EAGAIN;
         return r;
+}
+
+/* Enabling does nothing to what is enabled, so that it can be said again. */
+int nvrm_hal_let_go_one(const NvrmHalQueue *q, NvrmChannel *c) {
+        if (!channel_is_due(c, false))
+                return 0;
+        int r = channel_call(q, c, false);
+        if (r >= 0 && !c->lost)
+                c->stopped = c->unsure = false;
+        return r;
+}
+
+int nvrm_hal_let_go(NvrmHalQueue *q) {
+        int result = 0;
+
+        q->hal.held = false;
+        for (NvrmChannel *c = q->channels; c; c = c->next) {
+                int r = nvrm_hal_let_go_one(q, c);
+                if (r < 0)
+                        result = r;
+        }
+        return result;
 }
 
 /* Where a ring of entries begins and ends only its owner knows. */

@@ -14,7 +14,9 @@
  * begins with it.
  *
  * A channel of which the driver says that there is none is lost: nothing of it can run, and the others of its list must
- * not suffer for it.
+ * not suffer for it. So is one whose GPU is. What it says then is what it was, for who knows another name of it. But
+ * when it is the file or the subdevice that is not there, by which the driver is asked, nothing is known of the
+ * channels: -ESTALE, and those are `unsure`.
  */
 
 #include "hal/hal.h"
@@ -53,6 +55,11 @@ void nvrm_hal_init(NvrmHalQueue *q, NvrmHalDevice *device);
 
 /* A channel was added to the list, or has come back from `leaving`: it is brought to where the queue is. */
 int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c);
+
+/* Whatever fails, the others run: each channel by itself. Returns 0 or a negative errno, and then those that may be
+ * stopped still say so. */
+int nvrm_hal_let_go(NvrmHalQueue *q);
+int nvrm_hal_let_go_one(const NvrmHalQueue *q, NvrmChannel *c);
 
 /* A control of the driver's. Returns 0 or a negative errno. */
 int nvrm_control(int (*ioctl)(int fd, unsigned long request, ...), int fd, uint32_t client, uint32_t object,

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include "common/macro.h"
+#include "common/signal-mask.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-rm.h"
 #include "shim/cuda/cuda-version.h"
@@ -91,6 +92,15 @@ static int pass(const Call *c) {
         return next_ioctl()(c->fd, c->request, c->arg);
 }
 
+/* What the driver has read, and another thread may have unmapped since. */
+static uint32_t engine_of(const NvrmAllocShort *a) {
+        NvrmGroupParameters p = {};
+
+        if (a->class == NVRM_CLASS_CHANNEL_GROUP && a->parameters != 0)
+                (void) read_arguments(&p, (const void *) (uintptr_t) a->parameters, sizeof(p));
+        return p.engine;
+}
+
 /* Both begin alike. */
 static int pass_alloc(const Call *c) {
         int r = pass(c);
@@ -108,22 +118,24 @@ static int pass_alloc(const Call *c) {
         } else
                 memcpy(&a, c->parameters, sizeof(a));
         if (a.status == NVRM_OK)
-                cuda_rm_alloc(c->fd, &a);
+                cuda_rm_alloc(c->fd, &a, engine_of(&a));
         return r;
 }
 
 static int pass_free(const Call *c) {
         NvrmFree a;
 
-        if (!cuda_rm_looks() || !read_arguments(&a, c->parameters, sizeof(a)) ||
-                        !cuda_rm_free_begin(a.client, a.object))
+        if (!cuda_rm_looks() || !read_arguments(&a, c->parameters, sizeof(a)))
                 return pass(c);
+        SIGNALS_BLOCKED;
+        uint64_t epoch = cuda_rm_free_begin(a.client, a.object);
         int r = pass(c);
+        if (epoch == 0)
+                return r;
         PROTECT_ERRNO;
         NvrmFree after = a;
-        if (r >= 0)
-                memcpy(&after, c->parameters, sizeof(after));
-        cuda_rm_free_end(a.client, a.object, r >= 0 && after.status == NVRM_OK);
+        bool known = r >= 0 && read_arguments(&after, c->parameters, sizeof(after));
+        cuda_rm_free_end(a.client, a.object, epoch, known && after.status == NVRM_OK);
         return r;
 }
 
@@ -155,6 +167,11 @@ static int pass_control(const Call *c) {
         if (unlikely(is_schedule(a->command)) && a->status == NVRM_OK) {
                 PROTECT_ERRNO;
                 cuda_rm_schedule(a->client, a->object);
+        }
+        /* Whatever came of it: some of its list may have been done. */
+        if (unlikely(a->command == NVRM_CMD_DISABLE_CHANNELS)) {
+                PROTECT_ERRNO;
+                cuda_rm_step_back();
         }
         return r;
 }

@@ -14,6 +14,7 @@
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 #include "shim/cuda/cuda-stop.h"
+#include "shim/cuda/cuda-version.h"
 #include "shim/late/late.h"
 
 #define TABLE_MIN   64U
@@ -259,11 +260,7 @@ static bool find_context(CudaStream stream, CudaContext *ret_context, CudaDevice
 }
 
 static bool is_off(void) {
-        const char *disabled = getenv("XSCHED_DISABLE");
-
-        if (disabled && streq(disabled, "1"))
-                atomic_store(&off, true);
-        return atomic_load(&off);
+        return atomic_load(&off) || cuda_is_disabled();
 }
 
 static _noinline_ CudaQueue *queue_first_launch(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Records of the driver's objects: see cuda-rm.h
+ * The driver's objects of this process, and what of them is stopped: see cuda-rm.h
  */
 
 #include "shim/cuda/cuda-rm.h"
@@ -11,44 +11,60 @@
 #include <stdio.h>
 
 #include "common/macro.h"
+#include "common/signal-mask.h"
 #include "common/thread-util.h"
+#include "common/time-util.h"
+#include "shim/cuda/cuda-object.h"
+#include "shim/cuda/cuda-reach.h"
 #include "shim/cuda/cuda-version.h"
 
-#define DEPTH_MAX 8U /* a client, a device, a group and a channel are four */
-
-typedef struct Object {
-        uint32_t client, id, parent, class;
-        int fd;           /* of a client */
-        uint32_t engine;  /* of a group: NVRM_ENGINE_* */
-        bool leaving;     /* is being freed */
-        bool scheduled;   /* of a group or channel: the driver was told to */
-        CudaGpu *gpu;     /* of what has channels; NULL: not known yet */
-        NvrmHalQueue hal; /* of what has channels: a group, or a channel that is in none */
-        NvrmChannel channel;
-        struct Object *same; /* of a copy: the first of its names */
-        struct Object *next;
-} Object;
+#define REPAIRS_MAX   4U
+#define TRIES_MAX     20U
+#define UNDO_FIRST_NS (5 * NSEC_PER_MSEC)
+#define UNDO_LAST_NS  NSEC_PER_SEC
+#define UNDO_STACK    (64UL * 1024)
 
 static pthread_mutex_t rm_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool rm_locked __attribute__((tls_model("initial-exec")));
+static _Thread_local uint64_t rm_signals __attribute__((tls_model("initial-exec")));
 static _Atomic pid_t owner;
 static _Atomic bool any_stopped;
-static Object *objects;
-static CudaGpu *gpus;
-static HalQueue **batch; /* has room for all objects */
-static size_t n_objects, batch_size;
+static bool undo_runs, stepped_back;
 
 bool cuda_rm_lock(void) {
         if (rm_locked)
                 return false;
+        uint64_t signals = signal_mask_block();
         rm_locked = true;
+        rm_signals = signals;
         (void) pthread_mutex_lock(&rm_mutex);
         return true;
 }
 
+/* By the clock that is set: pthread_mutex_clocklock() is newer than some of the systems that we run on. */
+bool cuda_rm_lock_within(uint64_t ns) {
+        struct timespec now;
+
+        if (rm_locked)
+                return false;
+        uint64_t signals = signal_mask_block();
+        (void) clock_gettime(CLOCK_REALTIME, &now);
+        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns);
+        if (pthread_mutex_timedlock(&rm_mutex, &until) != 0) {
+                signal_mask_restore(&signals);
+                return false;
+        }
+        rm_locked = true;
+        rm_signals = signals;
+        return true;
+}
+
 void cuda_rm_unlock(void) {
+        uint64_t signals = rm_signals;
+
         (void) pthread_mutex_unlock(&rm_mutex);
         rm_locked = false;
+        signal_mask_restore(&signals);
 }
 
 #define RM_LOCKED()                                                                                         \
@@ -62,10 +78,9 @@ void cuda_rm_unlock(void) {
 static void forget_all(void) {
         (void) pthread_mutex_init(&rm_mutex, NULL);
         rm_locked = false;
-        objects = NULL;
-        gpus = NULL;
-        batch = NULL;
-        n_objects = batch_size = 0;
+        cuda_objects_forget();
+        cuda_reach_forget();
+        undo_runs = stepped_back = false;
         atomic_store(&any_stopped, false);
         cuda_stop_forget();
         atomic_store(&owner, getpid());
@@ -101,220 +116,223 @@ bool cuda_rm_any_stopped(void) {
         return atomic_load(&any_stopped);
 }
 
-static void note_stopped(void) {
-        bool any = false;
-
-        for (const CudaGpu *g = gpus; g; g = g->next)
-                any |= g->stopped;
-        atomic_store(&any_stopped, any);
-}
-
-/* --- objects --- */
-
-static bool is_client(uint32_t class) {
-        return class == NVRM_CLASS_ROOT || class == NVRM_CLASS_ROOT_NON_PRIVILEGED ||
-                        class == NVRM_CLASS_ROOT_CLIENT;
-}
-
-static bool is_channel(uint32_t class) {
-        return (class & 0xff) == 0x6f && class >= 0xa06f;
-}
-
-static bool is_recorded(uint32_t class) {
-        return is_client(class) || is_channel(class) || class == NVRM_CLASS_DEVICE ||
-                        class == NVRM_CLASS_SUBDEVICE || class == NVRM_CLASS_CHANNEL_GROUP;
-}
-
-/* A client's own name is that of its object, too. */
-static Object *object_find(uint32_t client, uint32_t id) {
-        for (Object *o = objects; o; o = o->next)
-                if (o->client == client && o->id == id)
-                        return o;
-        return NULL;
-}
-
-static Object *object_above(const Object *o, bool (*is)(uint32_t class)) {
-        for (unsigned depth = 0; o && depth < DEPTH_MAX; depth++) {
-                if (is(o->class))
-                        return (Object *) o;
-                o = is_client(o->class) ? NULL : object_find(o->client, o->parent);
-        }
-        return NULL;
-}
-
-static bool is_device(uint32_t class) {
-        return class == NVRM_CLASS_DEVICE;
-}
-
-static bool is_group(uint32_t class) {
-        return class == NVRM_CLASS_CHANNEL_GROUP;
-}
-
-/* What a channel is held with. */
-static Object *holder_of(Object *channel) {
-        return object_above(channel, is_group) ?: channel;
-}
-
-static bool has_channels(const Object *o) {
-        return o->hal.channels != NULL;
-}
+/* --- what is to be stopped, and what is --- */
 
 /* What has channels, and only copies. */
-static bool only_copies(const Object *o) {
+static bool only_copies(const CudaObject *o) {
         return o->engine >= NVRM_ENGINE_COPY_FIRST && o->engine <= NVRM_ENGINE_COPY_LAST;
 }
 
-static bool shall_be_stopped(const Object *holder) {
+static bool shall_be_stopped(const CudaObject *holder) {
         return holder->gpu && holder->gpu->stopped && !only_copies(holder);
 }
 
-/* --- GPUs --- */
+/* Stopped against what was said, and nobody's call in between. */
+static bool is_owed(CudaObject *o) {
+        const NvrmChannel *c = &o->channel;
 
-static CudaGpu *gpu_get(const char *id) {
-        for (CudaGpu *g = gpus; g; g = g->next)
-                if (streq(g->id, id))
-                        return g;
-
-        CudaGpu *g = calloc(1, sizeof(CudaGpu));
-        if (!g)
-                return NULL;
-        (void) snprintf(g->id, sizeof(g->id), "%s", id);
-        g->hal.level = LEVEL_INTERRUPT;
-        g->next = gpus;
-        gpus = g;
-        return g;
+        return cuda_object_is_one_channel(o) && (c->stopped || c->unsure) && !c->lost && !c->leaving &&
+                        !shall_be_stopped(cuda_object_holder(o));
 }
 
-/* Both calls only tell. */
-static CudaGpu *gpu_ask(int fd, uint32_t client, uint32_t subdevice) {
-        NvrmGpuId id = {};
-        char text[32];
-
-        if (nvrm_control(cuda_next_ioctl, fd, client, subdevice, NVRM_CMD_GPU_GET_ID, &id, sizeof(id)) < 0)
-                return NULL;
-        NvrmPciInfo pci = {.gpu_id = id.gpu_id};
-        if (nvrm_control(cuda_next_ioctl, fd, client, client, NVRM_CMD_GPU_GET_PCI_INFO, &pci, sizeof(pci)) <
-                        0)
-                return NULL;
-        (void) snprintf(text, sizeof(text), "pci:%04x:%02x:%02x.0", pci.domain, pci.bus, pci.slot);
-        return gpu_get(text);
+static bool anything_is_owed(void) {
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (is_owed(o))
+                        return true;
+        return false;
 }
 
-/* By what subdevice its channels are stopped, and what GPU that is. */
-static void holder_find_gpu(Object *holder) {
-        const Object *device = object_above(holder, is_device), *root = NULL;
-        if (holder->gpu || !device)
-                return;
+static void *undo_main(void *unused);
+static void copy_take_over(CudaObject *gone);
 
-        for (const Object *o = objects; o; o = o->next)
-                if (o->client == holder->client && is_client(o->class))
-                        root = o;
-        for (const Object *o = objects; root && o && !holder->gpu; o = o->next)
-                if (o->class == NVRM_CLASS_SUBDEVICE && o->client == device->client &&
-                                o->parent == device->id && !o->leaving) {
-                        holder->gpu = gpu_ask(root->fd, o->client, o->id);
-                        holder->hal.fd = root->fd;
-                        holder->hal.client = o->client;
-                        holder->hal.subdevice = o->id;
-                }
-        if (!holder->gpu)
+/* The first name went with a file that was closed, say. */
+static void names_follow(void) {
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (o->same && o->same->channel.lost)
+                        copy_take_over(o->same);
+}
+
+/* At the end of whatever may have changed it. What could not be let go is tried again by a thread of its own: there may
+ * be no queue left for which the control thread would. */
+static void settled(void) {
+        names_follow();
+        bool owed = anything_is_owed(), any = owed;
+
+        for (const CudaGpu *g = cuda_reach_gpus(); g; g = g->next)
+                any |= g->stopped;
+        atomic_store(&any_stopped, any);
+        if (owed && !undo_runs)
+                undo_runs = thread_start(undo_main, NULL, UNDO_STACK) >= 0;
+}
+
+/* --- reaching them --- */
+
+static void objects_remove(CudaObject *top);
+static int channel_follow(CudaObject *holder, NvrmChannel *c);
+
+static void holder_find_gpu(CudaObject *holder) {
+        if (holder->gpu || !cuda_reach_find(holder))
                 return;
-        holder->hal.device = &holder->gpu->hal;
-        holder->hal.hal.held = shall_be_stopped(holder);
         for (NvrmChannel *c = holder->hal.channels; c; c = c->next)
-                (void) nvrm_hal_follow(&holder->hal, c);
+                (void) channel_follow(holder, c);
 }
 
 static void find_gpus(void) {
-        for (Object *o = objects; o; o = o->next)
-                if (has_channels(o))
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (cuda_object_has_channels(o))
                         holder_find_gpu(o);
 }
 
+/* Of a GPU, or (NULL) of all. Records may go. Returns whether there is anything to try again with. */
+static bool repair(const CudaGpu *g) {
+        uint64_t before = UINT64_MAX;
+        bool any = false;
+
+        for (CudaObject *o = cuda_objects(); o;) {
+                if (o->serial >= before || !cuda_object_has_channels(o) || (g && o->gpu != g)) {
+                        o = o->next;
+                        continue;
+                }
+                before = o->serial;
+                if (cuda_reach_repair(o, objects_remove)) {
+                        for (NvrmChannel *c = o->hal.channels; c; c = c->next)
+                                (void) channel_follow(o, c);
+                        any = true;
+                }
+                o = cuda_objects();
+        }
+        return any;
+}
+
+/* One that cannot be stopped as it is now is stopped when the driver is told to let it run. */
+static int channel_follow(CudaObject *holder, NvrmChannel *c) {
+        if (!holder->gpu)
+                return 0;
+        holder->hal.hal.held = shall_be_stopped(holder);
+        return holder->hal.hal.held ? nvrm_hal_follow(&holder->hal, c)
+                                    : nvrm_hal_let_go_one(&holder->hal, c);
+}
+
+/* --- stopping --- */
+
 CudaGpu *cuda_rm_gpus(void) {
-        return gpus;
+        return cuda_reach_gpus();
 }
 
 /* By the generation of its channels. */
-static bool was_seen(const Object *o) {
-        return !is_channel(o->class) || o->class == NVRM_CLASS_CHANNEL_HOPPER;
+static bool was_seen(const CudaObject *o) {
+        return !cuda_class_is_channel(o->class) || o->class == NVRM_CLASS_CHANNEL_HOPPER;
 }
 
 CudaGpu *cuda_rm_gpu(const char *id) {
-        if (!cuda_rm_looks())
+        if (!cuda_rm_looks() || stepped_back)
                 return NULL;
         find_gpus();
-        for (const Object *o = objects; o; o = o->next)
+        for (const CudaObject *o = cuda_objects(); o; o = o->next)
                 if (!cuda_version_any_is_wanted() && !was_seen(o))
                         return NULL;
-        for (const Object *o = objects; o; o = o->next)
-                if (has_channels(o) && !only_copies(o) && o->gpu && streq(o->gpu->id, id) &&
+        for (const CudaObject *o = cuda_objects(); o; o = o->next)
+                if (cuda_object_has_channels(o) && !only_copies(o) && o->gpu && streq(o->gpu->id, id) &&
                                 o->gpu->hal.level > LEVEL_GATE)
                         return o->gpu;
         return NULL;
 }
 
-/* --- stopping --- */
-
-/* Room for all of them, so that none is needed when time matters. */
-static bool make_room(void) {
-        if (n_objects < batch_size)
-                return true;
-        size_t size = batch_size ? batch_size * 2 : 64;
-        HalQueue **p = realloc(batch, size * sizeof(*p));
-        if (!p)
-                return false;
-        batch = p;
-        batch_size = size;
-        return true;
-}
-
 static size_t batch_fill(const CudaGpu *g) {
         size_t n = 0;
 
-        for (Object *o = objects; o; o = o->next)
-                if (has_channels(o) && o->gpu == g && !only_copies(o))
-                        batch[n++] = &o->hal.hal;
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (cuda_object_has_channels(o) && o->gpu == g && !only_copies(o))
+                        cuda_objects_batch()[n++] = &o->hal.hal;
         return n;
 }
 
-/* One by one: what the driver does not let go must not keep the others. */
-static int release_each(size_t n) {
+/* What the driver does not let go must not keep the others. */
+static int let_go_all(const CudaGpu *g) {
         int result = 0;
 
-        for (size_t i = 0; i < n; i++) {
-                int r = hal_nvrm_ops.release(batch + i, 1);
+        for (CudaObject *o = cuda_objects(); o; o = o->next) {
+                int r = cuda_object_has_channels(o) && o->gpu == g ? nvrm_hal_let_go(&o->hal) : 0;
                 if (r < 0)
                         result = r;
         }
         return result;
 }
 
+static int batch_call(CudaGpu *g, bool stop) {
+        int r = -ESTALE;
+
+        for (unsigned i = 0; i < REPAIRS_MAX && r == -ESTALE; i++) {
+                if (i > 0 && !repair(g))
+                        return 0; /* nothing is left of it */
+                find_gpus();
+                size_t n = batch_fill(g);
+                r = (stop ? hal_nvrm_ops.hold : hal_nvrm_ops.release)(cuda_objects_batch(), n);
+        }
+        return r;
+}
+
 int cuda_rm_stop(CudaGpu *g, bool stop) {
         if (!is_owner())
                 return -ECHILD;
-        if (stop && g->hal.degraded)
+        if (stop && (g->hal.degraded || stepped_back))
                 return -EOPNOTSUPP;
-        find_gpus();
-        size_t n = batch_fill(g);
         g->stopped = stop;
-        int r = (stop ? hal_nvrm_ops.hold : hal_nvrm_ops.release)(batch, n);
-        if (r < 0 && stop)
+        int r = batch_call(g, stop);
+        if (r < 0) {
                 g->stopped = false;
-        else if (r < 0)
-                r = release_each(n);
-        note_stopped();
+                int left = let_go_all(g);
+                r = stop ? r : left;
+        }
+        settled();
         if (g->hal.degraded)
                 cuda_stop_lower(g);
         return r;
 }
 
-/* One that cannot be stopped as it is now is stopped when the driver is told to let it run. */
-static void channel_follow(Object *holder, NvrmChannel *c, bool last_chance) {
-        if (!shall_be_stopped(holder))
+void cuda_rm_step_back(void) {
+        if (!cuda_rm_looks())
                 return;
-        holder->hal.hal.held = true;
-        if (nvrm_hal_follow(&holder->hal, c) >= 0 || !last_chance)
+        RM_LOCKED() return;
+        stepped_back = true;
+        for (CudaGpu *g = cuda_reach_gpus(); g; g = g->next) {
+                (void) cuda_rm_stop(g, false);
+                g->hal.degraded = true;
+                g->hal.level = LEVEL_GATE;
+                cuda_stop_lower(g);
+        }
+}
+
+static bool undo(void) {
+        RM_LOCKED() return true;
+        find_gpus();
+        for (CudaGpu *g = cuda_reach_gpus(); g; g = g->next)
+                if (!g->stopped && let_go_all(g) == -ESTALE)
+                        (void) repair(g);
+        if (anything_is_owed())
+                (void) repair(NULL);
+        undo_runs = anything_is_owed();
+        bool more = undo_runs;
+        settled();
+        return more;
+}
+
+static void *undo_main(void *unused) {
+        uint64_t wait = UNDO_FIRST_NS;
+
+        do {
+                struct timespec ts = ns_to_timespec(wait);
+                (void) clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+                wait = MIN(wait * 2, UNDO_LAST_NS);
+        } while (undo());
+        return NULL;
+}
+
+/* The driver was told to let it run: what cannot be stopped now never can. */
+static void channel_follow_finally(CudaObject *holder, NvrmChannel *c) {
+        int r = channel_follow(holder, c);
+
+        if (r >= 0 || !shall_be_stopped(holder) || r == -ESTALE)
                 return;
         holder->gpu->hal.degraded = true;
         holder->gpu->hal.level = LEVEL_GATE;
@@ -324,31 +342,23 @@ static void channel_follow(Object *holder, NvrmChannel *c, bool last_chance) {
 /* --- making --- */
 
 /* `like`: by what it can be reached where its own kin cannot. */
-static void channel_add(Object *o, const Object *like) {
-        Object *holder = holder_of(o);
+static void channel_add(CudaObject *o, const CudaObject *like) {
+        CudaObject *holder = cuda_object_holder(o);
 
-        if (holder->hal.hal.ops == NULL) {
+        if (holder->hal.hal.ops == NULL)
                 nvrm_hal_init(&holder->hal, NULL);
-                holder->hal.ioctl = cuda_next_ioctl;
-        }
         o->channel.client = o->client;
         o->channel.object = o->id;
         o->channel.next = holder->hal.channels;
         holder->hal.channels = &o->channel;
+        if (like && !holder->last_gpu)
+                holder->last_gpu = like->last_gpu;
         holder_find_gpu(holder);
-        if (!holder->gpu && like && like->gpu) {
-                holder->gpu = like->gpu;
-                holder->hal.device = like->hal.device;
-                holder->hal.fd = like->hal.fd;
-                holder->hal.client = like->hal.client;
-                holder->hal.subdevice = like->hal.subdevice;
-                holder->hal.hal.held = shall_be_stopped(holder);
-        }
-        channel_follow(holder, &o->channel, false);
+        (void) channel_follow(holder, &o->channel);
 }
 
-static void channel_drop(Object *o) {
-        Object *holder = holder_of(o);
+static void channel_drop(CudaObject *o) {
+        CudaObject *holder = cuda_object_holder(o);
 
         for (NvrmChannel **c = &holder->hal.channels; *c; c = &(*c)->next)
                 if (*c == &o->channel) {
@@ -359,192 +369,206 @@ static void channel_drop(Object *o) {
 
 /* --- unmaking --- */
 
-static bool is_below(const Object *o, const Object *top) {
-        for (unsigned depth = 0; o && depth < DEPTH_MAX; depth++) {
-                if (o == top)
-                        return true;
-                o = is_client(o->class) ? NULL : object_find(o->client, o->parent);
-        }
-        return false;
-}
+/* The channel lives on under its next name, in the state that it is in. Rather one that nobody is about to free. */
+static void copy_take_over(CudaObject *gone) {
+        CudaObject *first = NULL;
 
-static void mark_below(const Object *top, bool leaving) {
-        for (Object *o = objects; o; o = o->next)
-                if (is_below(o, top))
-                        o->leaving = o->channel.leaving = leaving;
-}
-
-/* The channel lives on under its next name, in the state that it is in. */
-static void copy_take_over(Object *gone) {
-        Object *first = NULL;
-
-        for (Object *o = objects; o; o = o->next) {
-                if (o->same != gone || o->leaving)
-                        continue;
-                o->same = first;
-                first = first ?: o;
-        }
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (o->same == gone && !o->going && (!first || (first->leaving > 0 && o->leaving == 0)))
+                        first = o;
         if (!first)
                 return;
-        const Object *holder = holder_of(gone);
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (o->same == gone)
+                        o->same = o == first ? NULL : first;
+        const CudaObject *holder = cuda_object_holder(gone);
         first->channel.stopped = gone->channel.stopped;
         first->channel.unsure = gone->channel.unsure;
         channel_add(first, holder);
 }
 
-static void object_free(Object *o) {
-        for (Object **link = &objects; *link; link = &(*link)->next)
-                if (*link == o) {
-                        *link = o->next;
-                        n_objects--;
-                        break;
-                }
-        free(o);
-}
-
-static void objects_remove(Object *top) {
-        mark_below(top, true);
-        for (Object *o = objects; o; o = o->next)
-                if (is_below(o, top) && is_channel(o->class) && !o->same) {
+static void objects_remove(CudaObject *top) {
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                o->going |= cuda_object_is_below(o, top);
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (o->going && cuda_object_is_below(o, top) && cuda_object_is_one_channel(o)) {
                         copy_take_over(o);
                         channel_drop(o);
                 }
         /* From the newest on, which is below all others of its kin. */
-        for (Object *o = objects, *next; o; o = next) {
+        for (CudaObject *o = cuda_objects(), *next; o; o = next) {
                 next = o->next;
-                if (o != top && is_below(o, top))
-                        object_free(o);
+                if (o != top && cuda_object_is_below(o, top))
+                        cuda_object_free(o);
         }
-        object_free(top);
+        cuda_object_free(top);
 }
 
-static void objects_return(Object *top) {
-        mark_below(top, false);
-        for (Object *o = objects; o; o = o->next)
-                if (is_below(o, top) && is_channel(o->class) && !o->same)
-                        channel_follow(holder_of(o), &o->channel, true);
+/* The subdevice by which others than those below `top` are stopped is about to go: they take another one, or run. */
+static void leave_others_reachable(const CudaObject *top) {
+        for (CudaObject *o = cuda_objects(); o; o = o->next) {
+                const CudaObject *subdevice = cuda_object_has_channels(o) && o->gpu
+                                ? cuda_object_find(o->hal.client, o->hal.subdevice)
+                                : NULL;
+                if (!subdevice || subdevice->leaving == 0 || cuda_object_is_below(o, top))
+                        continue;
+                CudaGpu *gpu = o->gpu;
+                o->gpu = NULL;
+                if (cuda_reach_find(o))
+                        continue;
+                o->gpu = gpu;
+                for (unsigned i = 0; i < TRIES_MAX && nvrm_hal_let_go(&o->hal) == -EAGAIN; i++)
+                        ;
+                o->gpu = NULL;
+        }
+}
+
+/* Channels that live on under another name, by which nobody may reach them. Where we do, they are stopped again. */
+static void let_go_what_stays(const CudaObject *top) {
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (o->same && !cuda_object_is_below(o, top) && cuda_object_is_below(o->same, top)) {
+                        const CudaObject *holder = cuda_object_holder(o->same);
+                        for (unsigned i = 0; holder->gpu && i < TRIES_MAX; i++)
+                                if (nvrm_hal_let_go_one(&holder->hal, &o->same->channel) != -EAGAIN)
+                                        break;
+                }
+}
+
+static void objects_return(const CudaObject *top, uint64_t epoch) {
+        cuda_object_stay(top, epoch);
+        find_gpus();
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (cuda_object_is_one_channel(o) && cuda_object_is_below(o, top))
+                        channel_follow_finally(cuda_object_holder(o), &o->channel);
 }
 
 /* --- the application's calls --- */
 
-static Object *object_new(uint32_t client, uint32_t id, uint32_t parent, uint32_t class) {
-        /* An object of the same name that we know has gone in a way that we have not seen. */
-        Object *old = object_find(client, id);
-        if (old)
-                objects_remove(old);
-        Object *o = make_room() ? calloc(1, sizeof(Object)) : NULL;
-        if (!o)
-                return NULL;
-        o->client = client;
-        o->id = id;
-        o->parent = parent;
-        o->class = class;
-        o->next = objects;
-        objects = o;
-        n_objects++;
-        return o;
+static CudaObject *object_new(uint32_t client, uint32_t id, uint32_t parent, uint32_t class) {
+        /* Objects of the same name that we know have gone in a way that we have not seen; with a client all have. */
+        for (CudaObject *o = cuda_objects(); o;)
+                if (o->client == client && (o->id == id || cuda_class_is_client(class))) {
+                        objects_remove(o);
+                        o = cuda_objects();
+                } else
+                        o = o->next;
+        return cuda_object_new(client, id, parent, class);
 }
 
-void cuda_rm_alloc(int fd, const NvrmAllocShort *a) {
-        if (!is_recorded(a->class) || !cuda_rm_is_on(fd))
+void cuda_rm_alloc(int fd, const NvrmAllocShort *a, uint32_t engine) {
+        if (!cuda_class_is_recorded(a->class) || !cuda_rm_is_on(fd))
                 return;
         RM_LOCKED() return;
-        uint32_t client = is_client(a->class) ? a->object : a->client;
+        uint32_t client = cuda_class_is_client(a->class) ? a->object : a->client;
 
-        Object *o = object_new(client, a->object, a->parent, a->class);
+        CudaObject *o = object_new(client, a->object, a->parent, a->class);
         if (!o)
                 return;
-        o->fd = fd;
-        if (a->class == NVRM_CLASS_CHANNEL_GROUP && a->parameters != 0)
-                o->engine = ((const NvrmGroupParameters *) (uintptr_t) a->parameters)->engine;
-        if (is_channel(a->class))
+        o->engine = engine;
+        if (cuda_class_is_client(a->class))
+                cuda_reach_note_file(o, fd);
+        if (cuda_class_is_channel(a->class))
                 channel_add(o, NULL);
         else if (a->class == NVRM_CLASS_SUBDEVICE)
                 find_gpus();
+        settled();
 }
 
 void cuda_rm_dup(const NvrmDup *a) {
         if (!cuda_rm_looks())
                 return;
         RM_LOCKED() return;
-        Object *from = object_find(a->from_client, a->from_object);
-        if (!from || is_client(from->class))
+        CudaObject *from = cuda_object_find(a->from_client, a->from_object);
+        if (!from || cuda_class_is_client(from->class))
                 return;
-        Object *o = object_new(a->client, a->object, a->parent, from->class);
+        uint64_t serial = from->serial;
+        uint32_t class = from->class, engine = from->engine;
+        CudaObject *o = object_new(a->client, a->object, a->parent, class);
         if (!o)
                 return;
-        o->engine = from->engine;
-        o->fd = -EBADF;
-        o->same = from->same ?: from;
+        /* It may have had the name that was free again. */
+        from = cuda_object_find(a->from_client, a->from_object);
+        o->engine = engine;
+        if (from && from->serial == serial)
+                o->same = from->same ?: from;
         if (o->class == NVRM_CLASS_SUBDEVICE)
                 find_gpus();
+        settled();
 }
 
 void cuda_rm_schedule(uint32_t client, uint32_t object) {
         if (!cuda_rm_looks())
                 return;
         RM_LOCKED() return;
-        Object *top = object_find(client, object);
+        CudaObject *top = cuda_object_find(client, object);
         if (!top)
                 return;
         top->scheduled = true;
-        for (Object *o = objects; o; o = o->next)
-                if (is_channel(o->class) && !o->same && !o->leaving && is_below(o, top))
-                        channel_follow(holder_of(o), &o->channel, true);
+        for (CudaObject *o = cuda_objects(); o; o = o->next)
+                if (cuda_object_is_one_channel(o) && o->leaving == 0 && cuda_object_is_below(o, top))
+                        channel_follow_finally(cuda_object_holder(o), &o->channel);
+        settled();
 }
 
-bool cuda_rm_free_begin(uint32_t client, uint32_t object) {
+uint64_t cuda_rm_free_begin(uint32_t client, uint32_t object) {
         if (!cuda_rm_looks())
-                return false;
-        RM_LOCKED() return false;
-        const Object *top = object_find(client, object);
-        if (top)
-                mark_below(top, true);
-        return top != NULL;
+                return 0;
+        RM_LOCKED() return 0;
+        const CudaObject *top = cuda_object_find(client, object);
+        if (!top)
+                return 0;
+        let_go_what_stays(top);
+        uint64_t epoch = cuda_object_leave(top);
+        leave_others_reachable(top);
+        settled();
+        return epoch;
 }
 
-void cuda_rm_free_end(uint32_t client, uint32_t object, bool done) {
+void cuda_rm_free_end(uint32_t client, uint32_t object, uint64_t epoch, bool done) {
         RM_LOCKED() return;
-        Object *top = object_find(client, object);
-        if (!top)
+        CudaObject *top = cuda_object_find(client, object);
+        /* The name may be another's by now. */
+        if (!top || top->serial > epoch)
                 return;
         if (done)
                 objects_remove(top);
         else
-                objects_return(top);
+                objects_return(top, epoch);
+        find_gpus();
+        settled();
 }
 
 /* --- for people --- */
 
-static const char *what_is(const Object *o) {
-        return is_client(o->class)             ? "client"
-                        : is_device(o->class)  ? "device"
-                        : is_group(o->class)   ? "group"
-                        : is_channel(o->class) ? "channel"
-                                               : "subdevice";
+static const char *what_is(const CudaObject *o) {
+        return cuda_class_is_client(o->class)             ? "client"
+                        : cuda_class_is_device(o->class)  ? "device"
+                        : cuda_class_is_group(o->class)   ? "group"
+                        : cuda_class_is_channel(o->class) ? "channel"
+                                                          : "subdevice";
 }
 
 size_t cuda_rm_describe(char *ret, size_t size) {
-        const char *why = cuda_version_why();
+        const char *why = stepped_back ? "the program stops channels itself" : cuda_version_why();
         size_t n = 0;
 
 #define SAY(...) n += (size_t) snprintf(ret + MIN(n, size), size - MIN(n, size), __VA_ARGS__)
         SAY("driver %s: %s\n", cuda_version_text(), why ?: "on");
         find_gpus();
-        for (const Object *o = objects; o; o = o->next) {
+        for (const CudaObject *o = cuda_objects(); o; o = o->next) {
                 SAY("%s client=%x object=%x parent=%x class=%x", what_is(o), o->client, o->id, o->parent,
                                 o->class);
-                if (is_client(o->class))
-                        SAY(" fd=%d", o->fd);
-                if (is_group(o->class))
+                if (cuda_class_is_client(o->class))
+                        SAY(" fd=%d", o->file.fd);
+                if (cuda_class_is_group(o->class))
                         SAY(" engine=%u", o->engine);
-                if (has_channels(o))
+                if (cuda_object_has_channels(o))
                         SAY(" gpu=%s subdevice=%x held=%d", o->gpu ? o->gpu->id : "?", o->hal.subdevice,
                                         o->hal.hal.held);
-                if (is_channel(o->class) && !o->same)
+                if (cuda_object_is_one_channel(o))
                         SAY(" scheduled=%d stopped=%d unsure=%d lost=%d", o->scheduled, o->channel.stopped,
                                         o->channel.unsure, o->channel.lost);
-                SAY("%s%s\n", o->same ? " copy" : "", o->leaving ? " leaving" : "");
+                SAY("%s%s\n", o->same ? " copy" : "", o->leaving > 0 ? " leaving" : "");
         }
 #undef SAY
         return n;

@@ -17,22 +17,20 @@
  * A copy of a channel in the same process is the same channel: it is named once, by its first name, and by the next
  * when that is freed.
  *
+ * That nothing stays stopped: what is to run is let go by every call that looks at it, and when the driver refuses, a
+ * thread tries until it does. A channel is let go before the way to it goes, see cuda-reach.h. Names may be used again
+ * while a call that frees them has not come back: records have serial numbers.
+ *
  * One lock covers records and our calls into the driver. No launch takes it. A child after fork() has no records, and
  * stops nothing.
  */
 
-#include "hal/nvrm-abi.h"
-#include "hal/nvrm.h"
+#include "shim/cuda/cuda-object.h"
 
-typedef struct CudaGpu {
-        char id[32]; /* "pci:0000:a0:00.0", as cuda-queue.c says */
-        NvrmHalDevice hal;
-        bool stopped; /* what its channels are to be */
-        struct CudaGpu *next;
-} CudaGpu;
-
-/* False in a signal handler that has interrupted this very thread under the lock. */
+/* Signals wait meanwhile: common/signal-mask.h. False in a handler of one that does not, on a thread that has the
+ * lock. */
 bool cuda_rm_lock(void);
+bool cuda_rm_lock_within(uint64_t ns);
 void cuda_rm_unlock(void);
 static inline void cuda_rm_unlockp(const bool *locked) {
         if (*locked)
@@ -47,17 +45,21 @@ bool cuda_rm_is_on(int fd);
 /* The same as far as is known by now, and asks nobody. */
 bool cuda_rm_looks(void);
 
-/* Some device's channels are stopped. From any thread, and without the lock. */
+/* Some channels are stopped. From any thread, and without the lock. */
 bool cuda_rm_any_stopped(void);
 
 /* After each has succeeded. */
-void cuda_rm_alloc(int fd, const NvrmAllocShort *a);
+void cuda_rm_alloc(int fd, const NvrmAllocShort *a, uint32_t engine); /* of a group: NVRM_ENGINE_* */
 void cuda_rm_dup(const NvrmDup *a);
 void cuda_rm_schedule(uint32_t client, uint32_t object); /* a group or channel may run from now on */
 
-/* Around each. `begin` returns whether it concerns us. */
-bool cuda_rm_free_begin(uint32_t client, uint32_t object);
-void cuda_rm_free_end(uint32_t client, uint32_t object, bool done);
+/* Around each, and no handler may jump out in between. `begin` returns what `end` wants; 0: it is none of ours. */
+uint64_t cuda_rm_free_begin(uint32_t client, uint32_t object);
+void cuda_rm_free_end(uint32_t client, uint32_t object, uint64_t epoch, bool done);
+
+/* The program has disabled or enabled channels itself: all of ours run, and are stopped no more. What it has disabled
+ * stays so: only what we have disabled is enabled, and the driver counts. */
+void cuda_rm_step_back(void);
 
 /* --- with the lock --- */
 

@@ -9,7 +9,10 @@
 #include <stdatomic.h>
 
 #include "common/macro.h"
+#include "common/time-util.h"
 #include "shim/cuda/cuda-rm.h"
+
+#define END_WAIT_NS (100 * NSEC_PER_MSEC)
 
 typedef struct Member {
         XschedQueue *xq;
@@ -45,6 +48,13 @@ static int gpu_follow(CudaGpu *g) {
         bool stop = all_are_held(g);
 
         return stop && g->stopped ? 0 : cuda_rm_stop(g, stop);
+}
+
+/* Only the control thread stops: it asks the driver about nothing from then on. Were another thread to do so, it could
+ * stand in a call of libcuda's that waits for what was just stopped, and nobody would let go. */
+static void gpu_may_run(CudaGpu *g) {
+        if (!all_are_held(g))
+                (void) cuda_rm_stop(g, false);
 }
 
 static Member *member_find(const XschedQueue *xq) {
@@ -106,7 +116,7 @@ void cuda_stop_leave(const XschedQueue *xq) {
                 *link = m->next;
                 CudaGpu *g = m->gpu;
                 free(m);
-                (void) gpu_follow(g);
+                gpu_may_run(g);
                 return;
         }
 }
@@ -114,7 +124,10 @@ void cuda_stop_leave(const XschedQueue *xq) {
 void cuda_stop_end(void) {
         PROTECT_ERRNO;
 
-        RM_LOCKED() return;
+        _cleanup_(cuda_rm_unlockp)
+        bool locked = cuda_rm_lock_within(END_WAIT_NS);
+        if (!locked)
+                return; /* its files are closed with it */
         ended = true;
         for (CudaGpu *g = cuda_rm_gpus(); g; g = g->next)
                 (void) cuda_rm_stop(g, false);

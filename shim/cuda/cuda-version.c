@@ -22,16 +22,26 @@ typedef enum State {
 
 static _Atomic State state;
 static char version[64];
-static bool any_is_wanted;
+static bool is_disabled, is_unwanted, any_is_wanted;
+
+/* When it is loaded: later, another thread may be changing the environment. */
+__attribute__((constructor)) static void read_environment(void) {
+        const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP"));
+
+        is_disabled = streq(strempty(secure_getenv("XSCHED_DISABLE")), "1");
+        is_unwanted = streq(wanted, "0");
+        any_is_wanted = streq(wanted, "any");
+}
+
+bool cuda_is_disabled(void) {
+        return is_disabled;
+}
 
 static State ask(int fd) {
         NvrmVersion v = {.command = NVRM_VERSION_QUERY};
-        const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP")),
-                   *disabled = strempty(secure_getenv("XSCHED_DISABLE"));
         PROTECT_ERRNO;
 
-        any_is_wanted = streq(wanted, "any");
-        if ((!streq(wanted, "1") && !any_is_wanted) || streq(disabled, "1"))
+        if (is_unwanted || is_disabled)
                 return STATE_DISABLED;
         if (cuda_next_ioctl(fd, NVRM_IOC(NVRM_NR_VERSION, NvrmVersion), &v) < 0)
                 return STATE_UNKNOWN;
@@ -82,7 +92,7 @@ const char *cuda_version_why(void) {
         case STATE_UNASKED:
                 return "no call of the driver's was seen";
         case STATE_DISABLED:
-                return "XSCHED_CUDA_STOP does not ask for it, or XSCHED_DISABLE says no";
+                return "XSCHED_CUDA_STOP=0 or XSCHED_DISABLE=1 says no";
         default:
                 (void) snprintf(text, sizeof(text), "driver %s is not known for it", cuda_version_text());
                 return text;

@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 
+/* XSCHED_DISABLE=1, as the environment was when the layer was loaded. */
+bool cuda_is_disabled(void);
+
 bool cuda_version_is_asked(void);
 
 /* With the lock of cuda-rm.h, on a file on which a client was made. */

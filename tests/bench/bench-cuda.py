@@ -5,8 +5,8 @@
 bench-cuda.py [--batch=gemm|resnet50] [--most=N] [--seconds=S] [--layer=FILE] [--ways=NAME,...]
                                                                                 inside of xsched-session
 
-Ways: native: no layer. scheduled: as everybody has it. gate: channels are never stopped. stop: they are, whatever the
-driver's version. --verbose: what xschedd says of the device, after each.
+Ways: native: no layer. scheduled: as everybody has it. gate: channels are never stopped. stop: they are, also with a
+version of the driver that was never seen at work. --verbose: what xschedd says of the device, after each.
 """
 
 import argparse
@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 TENANT = os.path.join(HERE, "cuda/tenant.py")
 
 
-WAYS = {"native": {}, "scheduled": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_STOP": "1"}}
+WAYS = {"native": {}, "scheduled": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_STOP": "any"}}
 
 
 class Tenant:

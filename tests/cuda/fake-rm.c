@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ typedef struct Thing {
         uint32_t class, gpu;
         unsigned n_names;
         unsigned disabled; /* of a channel: how often */
+        unsigned refusals; /* to come */
+        uint32_t refusal;
         bool scheduled;
         struct Thing *group; /* of a channel that is in one */
         struct Thing *next;
@@ -46,6 +49,7 @@ static uint64_t progress[FAKE_RM_GPUS], changed_ns, cost_ns;
 static bool strict;
 static char version[64] = "580.159.04";
 static void (*on_change)(void);
+static _Atomic(FakeRmHook) on_call;
 
 static uint64_t now(void) {
         struct timespec ts;
@@ -222,6 +226,10 @@ static uint32_t able(const NvrmDisableChannels *d, uint32_t i, uint32_t gpu) {
         const Thing *group = n->thing->group;
         if (strict && !n->thing->scheduled && !(group && group->scheduled))
                 return NVRM_INVALID_STATE;
+        if (!d->disable && n->thing->refusals > 0) {
+                n->thing->refusals--;
+                return n->thing->refusal;
+        }
         if (d->disable)
                 n->thing->disabled++;
         else if (n->thing->disabled > 0)
@@ -335,10 +343,27 @@ static int call_locked(int file, unsigned nr, size_t size, void *argument) {
         return 0;
 }
 
+static uint32_t *hooked_status(unsigned nr, size_t size, void *argument) {
+        NvrmControl *c = argument;
+
+        if (nr == NVRM_NR_FREE && size == sizeof(NvrmFree))
+                return &((NvrmFree *) argument)->status;
+        return nr == NVRM_NR_CONTROL && size == sizeof(*c) && c->command == NVRM_CMD_DISABLE_CHANNELS
+                        ? &c->status
+                        : NULL;
+}
+
 int fake_rm_call(int file, unsigned nr, size_t size, void *argument) {
+        FakeRmHook hook = on_call;
+        uint32_t *status = hook ? hooked_status(nr, size, argument) : NULL;
+
+        if (status && (*status = hook(nr, true)) != NVRM_OK)
+                return 0;
         enter();
         int r = call_locked(file, nr, size, argument);
         leave();
+        if (status)
+                (void) hook(nr, false);
         return r;
 }
 
@@ -399,6 +424,34 @@ void fake_rm_fail(unsigned after, uint32_t status) {
         enter();
         fail_after = after;
         fail_status = status;
+        leave();
+}
+
+void fake_rm_refuse(uint32_t client, uint32_t channel, uint32_t status, unsigned times) {
+        enter();
+        const Name *n = find(client, channel);
+        if (n) {
+                n->thing->refusal = status;
+                n->thing->refusals = times;
+        }
+        leave();
+}
+
+void fake_rm_on_call(FakeRmHook f) {
+        on_call = f;
+}
+
+static bool any_is_disabled(void) {
+        for (const Thing *t = things; t; t = t->next)
+                if (is_channel(t->class) && t->disabled > 0)
+                        return true;
+        return false;
+}
+
+void fake_rm_wait_enabled(void) {
+        enter();
+        while (any_is_disabled())
+                pthread_cond_wait(&changed, &lock);
         leave();
 }
 

@@ -36,6 +36,17 @@ uint64_t fake_rm_progress(unsigned gpu); /* all its channels' work so far, nanos
 /* Of the channels that calls to come name, `after` are done, and the next one has the call fail. 0: none does. */
 void fake_rm_fail(unsigned after, uint32_t status);
 
+/* The channel is not enabled the next `times` times. */
+void fake_rm_refuse(uint32_t client, uint32_t channel, uint32_t status, unsigned times);
+
+/* Around calls that free an object or disable or enable channels, on the thread that calls. What it returns `before` is
+ * the call's status; NVRM_OK: it is done. NULL: nobody is told. */
+typedef uint32_t (*FakeRmHook)(unsigned nr, bool before);
+void fake_rm_on_call(FakeRmHook f);
+
+/* Waits until no channel is disabled. */
+void fake_rm_wait_enabled(void);
+
 /* Channels that were not scheduled yet cannot be disabled. */
 void fake_rm_be_strict(void);
 void fake_rm_set_version(const char *text);
@@ -44,5 +55,8 @@ void fake_rm_set_cost(uint64_t ns); /* of a call that disables or enables */
 unsigned fake_rm_calls(void);              /* that disabled or enabled */
 unsigned fake_rm_disabled(uint32_t count); /* channels that were disabled just so often */
 void fake_rm_on_change(void (*f)(void));
+
+/* fake-nvidiactl.c: calls of the driver's that came to files that are not its own. */
+unsigned fake_nvidiactl_strays(void);
 
 #pragma GCC visibility pop

@@ -104,6 +104,28 @@ static int child_stop(void) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static _Atomic bool is_stuck;
+
+__attribute__((noreturn)) static uint32_t never(unsigned nr, bool before) {
+        is_stuck = true;
+        for (;;)
+                pause();
+}
+
+static void *stop_for_ever(void *unused) {
+        (void) stop(1);
+        return NULL;
+}
+
+static void stick(void) {
+        pthread_t t;
+
+        fake_rm_on_call(never);
+        CHECK(pthread_create(&t, NULL, stop_for_ever, NULL) == 0);
+        while (!is_stuck)
+                usleep(1000);
+}
+
 static void answer(const char *command) {
         unsigned after, status, gpu;
 
@@ -124,6 +146,9 @@ static void answer(const char *command) {
         else if (sscanf(command, "fail %u %u", &after, &status) == 2) {
                 fake_rm_fail(after, status);
                 puts("will fail");
+        } else if (strcmp(command, "stuck") == 0) {
+                stick();
+                puts("stuck");
         } else if (strcmp(command, "exit") == 0)
                 exit(0);
         else

@@ -8,96 +8,17 @@
  */
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "common/macro.h"
-#include "fake-rm.h"
-#include "hal/nvrm-abi.h"
-#include "tests/lib/unit.h"
+#include "rm-user.h"
 
-#define COMPUTE  3U
-#define CYCLES   2000U
-#define FEW      200U
-#define GPUS_MAX 2U
-
-typedef struct User {
-        int fd;
-        uint32_t client, device[GPUS_MAX], subdevice[GPUS_MAX];
-} User;
+#define FEW 200U
 
 static int (*stop)(int stop);
 static size_t (*describe)(char *ret, size_t size);
-
-static uint32_t call(int fd, unsigned long request, void *arg, const uint32_t *status) {
-        errno = 4711;
-        assert_true(ioctl(fd, request, arg) >= 0);
-        assert_int_equal(errno, 4711);
-        return *status;
-}
-
-static uint32_t make(const User *u, uint32_t parent, uint32_t class, void *parameters) {
-        NvrmAlloc a = {.client = u->client,
-                        .parent = parent,
-                        .class = class,
-                        .parameters = (uintptr_t) parameters};
-
-        assert_int_equal(call(u->fd, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &a, &a.status), NVRM_OK);
-        return a.object;
-}
-
-static uint32_t unmake(const User *u, uint32_t object) {
-        NvrmFree a = {.client = u->client, .object = object};
-
-        return call(u->fd, NVRM_IOC(NVRM_NR_FREE, NvrmFree), &a, &a.status);
-}
-
-static void schedule(const User *u, uint32_t object, uint32_t command) {
-        NvrmControl c = {.client = u->client, .object = object, .command = command};
-
-        assert_int_equal(call(u->fd, NVRM_IOC(NVRM_NR_CONTROL, NvrmControl), &c, &c.status), NVRM_OK);
-}
-
-static uint32_t copy(const User *u, uint32_t parent, const User *from, uint32_t object) {
-        NvrmDup d = {.client = u->client,
-                        .parent = parent,
-                        .from_client = from->client,
-                        .from_object = object};
-
-        assert_int_equal(call(u->fd, NVRM_IOC(NVRM_NR_DUP, NvrmDup), &d, &d.status), NVRM_OK);
-        return d.object;
-}
-
-static uint32_t group_of_engine(
-                const User *u, unsigned gpu, uint32_t engine, uint32_t *ret_channels, unsigned n) {
-        NvrmGroupParameters p = {.engine = engine};
-        uint32_t group = make(u, u->device[gpu], NVRM_CLASS_CHANNEL_GROUP, &p);
-
-        for (unsigned i = 0; i < n; i++)
-                ret_channels[i] = make(u, group, NVRM_CLASS_CHANNEL_HOPPER, NULL);
-        schedule(u, group, NVRM_CMD_GROUP_SCHEDULE);
-        return group;
-}
-
-static uint32_t group_new(const User *u, unsigned gpu, uint32_t *ret_channels, unsigned n) {
-        return group_of_engine(u, gpu, NVRM_ENGINE_COMPUTE, ret_channels, n);
-}
-
-static User user_new(void) {
-        User u = {.fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC)};
-
-        assert_true(u.fd >= 0);
-        u.client = make(&u, 0, NVRM_CLASS_ROOT_CLIENT, NULL);
-        for (uint32_t i = 0; i < GPUS_MAX; i++) {
-                u.device[i] = make(&u, u.client, NVRM_CLASS_DEVICE, &i);
-                u.subdevice[i] = make(&u, u.device[i], NVRM_CLASS_SUBDEVICE, NULL);
-        }
-        return u;
-}
 
 static User user;
 
@@ -110,7 +31,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
         fake_rm_fail(0, 0);
         (void) stop(0);
-        assert_int_equal(unmake(&user, user.client), NVRM_OK);
+        assert_int_equal(user_unmake(&user, user.client), NVRM_OK);
         (void) close(user.fd);
         assert_int_equal(fake_rm_disabled(0) + fake_rm_disabled(1) + fake_rm_disabled(2), 0);
         return 0;
@@ -125,10 +46,10 @@ static bool runs(uint32_t channel) {
 static void test_groups(void **state) {
         uint32_t a[COMPUTE], b[COMPUTE], alone;
 
-        group_new(&user, 0, a, COMPUTE);
-        group_new(&user, 1, b, COMPUTE);
-        alone = make(&user, user.device[0], 0xc56f, NULL);
-        schedule(&user, alone, NVRM_CMD_CHANNEL_SCHEDULE);
+        user_group(&user, 0, a, COMPUTE);
+        user_group(&user, 1, b, COMPUTE);
+        alone = user_make(&user, user.device[0], 0xc56f, NULL);
+        user_schedule(&user, alone, NVRM_CMD_CHANNEL_SCHEDULE);
         unsigned before = fake_rm_calls();
         for (int i = 0; i < 3; i++)
                 assert_int_equal(stop(1), 0);
@@ -145,12 +66,12 @@ static void test_groups(void **state) {
 static void test_engines(void **state) {
         uint32_t compute, first, last, late, other;
 
-        group_of_engine(&user, 0, NVRM_ENGINE_COMPUTE, &compute, 1);
-        group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST, &first, 1);
-        group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST, &last, 1);
-        group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST + 1, &other, 1);
+        user_group_of_engine(&user, 0, NVRM_ENGINE_COMPUTE, &compute, 1);
+        user_group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST, &first, 1);
+        user_group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST, &last, 1);
+        user_group_of_engine(&user, 0, NVRM_ENGINE_COPY_LAST + 1, &other, 1);
         assert_int_equal(stop(1), 0);
-        group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST + 1, &late, 1);
+        user_group_of_engine(&user, 0, NVRM_ENGINE_COPY_FIRST + 1, &late, 1);
         assert_true(runs(first) && runs(last) && runs(late));
         assert_false(runs(compute) || runs(other));
         assert_int_equal(fake_rm_disabled(1), 2);
@@ -162,7 +83,7 @@ static void test_engines(void **state) {
 static void test_many(void **state) {
         uint32_t channels[90];
 
-        group_new(&user, 0, channels, 90);
+        user_group(&user, 0, channels, 90);
         assert_int_equal(stop(1), 0);
         assert_int_equal(fake_rm_disabled(1), 90);
         assert_int_equal(stop(0), 0);
@@ -173,12 +94,12 @@ static void test_many(void **state) {
 static void test_made_while_stopped(void **state) {
         uint32_t a[COMPUTE], b[COMPUTE];
 
-        uint32_t group = group_new(&user, 0, a, COMPUTE);
+        uint32_t group = user_group(&user, 0, a, COMPUTE);
         assert_int_equal(stop(1), 0);
-        group_new(&user, 0, b, COMPUTE);
-        uint32_t late = make(&user, group, NVRM_CLASS_CHANNEL_HOPPER, NULL);
-        uint32_t alone = make(&user, user.device[0], NVRM_CLASS_CHANNEL_HOPPER, NULL);
-        schedule(&user, alone, NVRM_CMD_CHANNEL_SCHEDULE);
+        user_group(&user, 0, b, COMPUTE);
+        uint32_t late = user_make(&user, group, NVRM_CLASS_CHANNEL_HOPPER, NULL);
+        uint32_t alone = user_make(&user, user.device[0], NVRM_CLASS_CHANNEL_HOPPER, NULL);
+        user_schedule(&user, alone, NVRM_CMD_CHANNEL_SCHEDULE);
         assert_false(runs(a[0]) || runs(b[0]) || runs(late) || runs(alone));
         assert_int_equal(fake_rm_disabled(1), 2 * COMPUTE + 2);
         assert_int_equal(stop(0), 0);
@@ -188,12 +109,12 @@ static void test_made_while_stopped(void **state) {
 static void test_freed_while_stopped(void **state) {
         uint32_t a[COMPUTE], b[COMPUTE];
 
-        uint32_t group = group_new(&user, 0, a, COMPUTE);
-        group_new(&user, 0, b, COMPUTE);
+        uint32_t group = user_group(&user, 0, a, COMPUTE);
+        user_group(&user, 0, b, COMPUTE);
         assert_int_equal(stop(1), 0);
-        assert_int_equal(unmake(&user, b[1]), NVRM_OK);
-        assert_int_equal(unmake(&user, group), NVRM_OK);
-        assert_int_equal(unmake(&user, group), NVRM_OBJECT_NOT_FOUND);
+        assert_int_equal(user_unmake(&user, b[1]), NVRM_OK);
+        assert_int_equal(user_unmake(&user, group), NVRM_OK);
+        assert_int_equal(user_unmake(&user, group), NVRM_OBJECT_NOT_FOUND);
         assert_int_equal(fake_rm_disabled(1), COMPUTE - 1);
         assert_int_equal(stop(0), 0);
         assert_int_equal(fake_rm_disabled(0), COMPUTE - 1);
@@ -209,13 +130,13 @@ static void test_ends(void **state) {
 
         for (int how = 0; how < 3; how++) {
                 User u = user_new();
-                group_new(&u, 0, a, COMPUTE);
+                user_group(&u, 0, a, COMPUTE);
                 assert_int_equal(stop(1), 0);
                 assert_int_equal(fake_rm_disabled(1), COMPUTE);
                 if (how == 0)
-                        assert_int_equal(unmake(&u, u.device[0]), NVRM_OK);
+                        assert_int_equal(user_unmake(&u, u.device[0]), NVRM_OK);
                 else if (how == 1)
-                        assert_int_equal(unmake(&u, u.client), NVRM_OK);
+                        assert_int_equal(user_unmake(&u, u.client), NVRM_OK);
                 else
                         (void) close(u.fd); /* which nobody tells the layer */
                 assert_int_equal(fake_rm_disabled(1), 0);
@@ -232,8 +153,8 @@ static void test_calls_that_fail(void **state) {
         uint32_t a[COMPUTE];
         NvrmAlloc bad = {.client = user.client, .parent = 0xdead, .class = NVRM_CLASS_CHANNEL_HOPPER};
 
-        group_new(&user, 0, a, COMPUTE);
-        assert_int_equal(call(user.fd, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &bad, &bad.status),
+        user_group(&user, 0, a, COMPUTE);
+        assert_int_equal(user_call(user.fd, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &bad, &bad.status),
                         NVRM_INVALID_OBJECT_PARENT);
         errno = 0;
         assert_int_equal(ioctl(-1, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &bad), -1);
@@ -245,12 +166,12 @@ static void test_calls_that_fail(void **state) {
         User other = user_new();
         NvrmFree wrong = {.client = user.client, .object = a[0]};
         assert_int_equal(stop(1), 0);
-        assert_int_equal(call(other.fd, NVRM_IOC(NVRM_NR_FREE, NvrmFree), &wrong, &wrong.status),
+        assert_int_equal(user_call(other.fd, NVRM_IOC(NVRM_NR_FREE, NvrmFree), &wrong, &wrong.status),
                         NVRM_INVALID_CLIENT);
         assert_int_equal(fake_rm_disabled(1), COMPUTE);
         assert_int_equal(stop(0), 0);
         assert_int_equal(fake_rm_disabled(0), COMPUTE);
-        assert_int_equal(unmake(&other, other.client), NVRM_OK);
+        assert_int_equal(user_unmake(&other, other.client), NVRM_OK);
         (void) close(other.fd);
 }
 
@@ -259,17 +180,17 @@ static void test_copies(void **state) {
         for (int stopped = 0; stopped < 2; stopped++) {
                 uint32_t a[COMPUTE];
                 User other = user_new();
-                uint32_t group = group_new(&user, 0, a, COMPUTE);
-                uint32_t second = copy(&other, other.device[0], &user, a[0]);
-                uint32_t third = copy(&user, user.device[0], &other, second);
-                (void) copy(&user, user.device[0], &user, user.subdevice[0]);
+                uint32_t group = user_group(&user, 0, a, COMPUTE);
+                uint32_t second = user_copy(&other, other.device[0], &user, a[0]);
+                uint32_t third = user_copy(&user, user.device[0], &other, second);
+                (void) user_copy(&user, user.device[0], &user, user.subdevice[0]);
                 assert_int_equal(stop(1), 0);
                 assert_int_equal(fake_rm_disabled(1), COMPUTE);
                 assert_int_equal(stop(stopped), 0);
 
-                assert_int_equal(unmake(&user, group), NVRM_OK); /* with the first name */
+                assert_int_equal(user_unmake(&user, group), NVRM_OK); /* with the first name */
                 assert_int_equal(fake_rm_disabled((unsigned) stopped), 1);
-                assert_int_equal(unmake(&user, third), NVRM_OK);
+                assert_int_equal(user_unmake(&user, third), NVRM_OK);
                 assert_int_equal(fake_rm_disabled((unsigned) stopped), 1);
                 for (int i = 0; i < 2; i++) {
                         assert_int_equal(stop(0), 0);
@@ -278,7 +199,7 @@ static void test_copies(void **state) {
                         assert_int_equal(fake_rm_disabled(1), 1);
                 }
                 assert_int_equal(stop(0), 0);
-                assert_int_equal(unmake(&other, other.client), NVRM_OK);
+                assert_int_equal(user_unmake(&other, other.client), NVRM_OK);
                 (void) close(other.fd);
         }
 }
@@ -288,7 +209,7 @@ static void test_large(void **state) {
         NvrmAlloc a = {.client = user.client, .parent = user.device[0], .class = NVRM_CLASS_CHANNEL_HOPPER};
         NvrmLarge l = {.nr = NVRM_NR_ALLOC, .size = sizeof(a), .argument = (uintptr_t) &a};
 
-        assert_int_equal(call(user.fd, NVRM_IOC(NVRM_NR_LARGE, NvrmLarge), &l, &a.status), NVRM_OK);
+        assert_int_equal(user_call(user.fd, NVRM_IOC(NVRM_NR_LARGE, NvrmLarge), &l, &a.status), NVRM_OK);
         assert_int_equal(stop(1), 0);
         assert_int_equal(fake_rm_disabled(1), 1);
         assert_int_equal(stop(0), 0);
@@ -298,7 +219,7 @@ static void test_large(void **state) {
 static void test_half_applied(void **state) {
         uint32_t a[40];
 
-        group_new(&user, 1, a, 40);
+        user_group(&user, 1, a, 40);
         for (unsigned after = 0; after < 40; after++) {
                 fake_rm_fail(after, NVRM_BUSY_RETRY);
                 assert_int_equal(stop(1), -EAGAIN);
@@ -315,7 +236,7 @@ static void test_fork(void **state) {
         uint32_t a[COMPUTE];
         int status;
 
-        group_new(&user, 0, a, COMPUTE);
+        user_group(&user, 0, a, COMPUTE);
         assert_int_equal(stop(1), 0);
         pid_t pid = fork();
         assert_true(pid >= 0);
@@ -340,10 +261,10 @@ static void *maker_main(void *unused) {
         uint32_t a[COMPUTE];
 
         for (unsigned i = 0; i < FEW; i++) {
-                uint32_t group = group_new(&user, i % 2, a, COMPUTE);
+                uint32_t group = user_group(&user, i % 2, a, COMPUTE);
                 if (i % 3 == 0)
-                        assert_int_equal(unmake(&user, a[1]), NVRM_OK);
-                assert_int_equal(unmake(&user, group), NVRM_OK);
+                        assert_int_equal(user_unmake(&user, a[1]), NVRM_OK);
+                assert_int_equal(user_unmake(&user, group), NVRM_OK);
         }
         return NULL;
 }
@@ -359,7 +280,7 @@ static void test_threads(void **state) {
         uint32_t a[COMPUTE];
 
         over = false;
-        group_new(&user, 0, a, COMPUTE);
+        user_group(&user, 0, a, COMPUTE);
         assert_int_equal(pthread_create(&stopper, NULL, stopper_main, NULL), 0);
         for (size_t i = 0; i < ELEMENTSOF(makers); i++)
                 assert_int_equal(pthread_create(&makers[i], NULL, maker_main, NULL), 0);
@@ -388,7 +309,7 @@ static void test_texts(void **state) {
         uint32_t a[COMPUTE];
         char text[8192], little[7] = "??????";
 
-        group_new(&user, 0, a, COMPUTE);
+        user_group(&user, 0, a, COMPUTE);
         size_t n = describe(text, sizeof(text));
         assert_int_equal(n, strlen(text));
         assert_non_null(strstr(text, "driver 580.159.04: on\n"));

@@ -285,9 +285,51 @@ static void test_closed_file(void **state) {
                 test_queue(batch[i])->q.ioctl = ioctl;
         for (unsigned i = 0; i < QUEUES; i++)
                 test_queue(batch[i])->q.fd = -1;
-        assert_int_equal(hal_nvrm_ops.release(batch, QUEUES), 0);
-        assert_true(test_queue(batch[0])->channels[0].lost);
+        assert_int_equal(hal_nvrm_ops.release(batch, QUEUES), -ESTALE);
+        assert_int_equal(nvrm_hal_let_go(&test_queue(batch[0])->q), -ESTALE);
+        assert_false(test_queue(batch[0])->channels[0].lost);
+        assert_true(test_queue(batch[0])->channels[0].unsure);
         assert_false(hal_device.degraded);
+        assert_int_equal(fake_rm_disabled(1), QUEUES * CHANNELS);
+
+        /* It is known by another number. */
+        for (unsigned i = 0; i < QUEUES; i++) {
+                test_queue(batch[i])->q.ioctl = file_ioctl;
+                test_queue(batch[i])->q.fd = file;
+        }
+        assert_int_equal(hal_nvrm_ops.release(batch, QUEUES), 0);
+        assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
+}
+
+/* The subdevice by which it is asked: nothing is known of the channels. */
+static void test_freed_subdevice(void **state) {
+        uint32_t was = test_queue(batch[0])->q.subdevice;
+
+        assert_int_equal(hal_nvrm_ops.hold(batch, QUEUES), 0);
+        for (unsigned i = 0; i < QUEUES; i++)
+                test_queue(batch[i])->q.subdevice = 0xdead;
+        assert_int_equal(hal_nvrm_ops.release(batch, QUEUES), -ESTALE);
+        assert_int_equal(fake_rm_disabled(1), QUEUES * CHANNELS);
+        for (unsigned i = 0; i < QUEUES; i++)
+                test_queue(batch[i])->q.subdevice = was;
+        assert_int_equal(hal_nvrm_ops.release(batch, QUEUES), 0);
+        assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
+}
+
+/* One is refused for good: it alone stays as it is, and says so. */
+static void test_let_go(void **state) {
+        TestQueue *t = test_queue(batch[7]);
+
+        assert_int_equal(hal_nvrm_ops.hold(batch, QUEUES), 0);
+        fake_rm_refuse(client, t->channels[1].object, NVRM_TIMEOUT, 2);
+        for (unsigned tries = 0; tries < 2; tries++) {
+                for (unsigned i = 0; i < QUEUES; i++)
+                        assert_int_equal(nvrm_hal_let_go(&test_queue(batch[i])->q), i == 7 ? -ETIME : 0);
+                assert_int_equal(fake_rm_disabled(1), 1);
+                assert_true(t->channels[1].stopped);
+        }
+        assert_int_equal(nvrm_hal_let_go(&t->q), 0);
+        assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
 }
 
 static void test_versions(void **state) {
@@ -312,6 +354,8 @@ int main(int argc, char *argv[]) {
                         TEST(test_half_applied),
                         TEST(test_follow),
                         TEST(test_closed_file),
+                        TEST(test_freed_subdevice),
+                        TEST(test_let_go),
                         cmocka_unit_test(test_versions),
         };
 

@@ -31,7 +31,7 @@ class App(Program):
         self.case, self.gpus = case, gpus
         out_r, out_w = os.pipe()
         in_r, in_w = os.pipe()
-        ours = {"LD_LIBRARY_PATH": LIBRARIES, "LD_PRELOAD": f"{LAYER}:{NVIDIACTL}", "XSCHED_CUDA_STOP": "1",
+        ours = {"LD_LIBRARY_PATH": LIBRARIES, "LD_PRELOAD": f"{LAYER}:{NVIDIACTL}",
                 "XSCHED_BUS_ADDRESS": case.bus.address, "XSCHED_JOB": case.job("low")[0]}
         self.process = Process([APP, str(usec), *map(str, gpus)], env={**ours, **env}, stdin=in_r, stdout=out_w)
         os.close(out_w)
@@ -236,6 +236,13 @@ class Ends(Stops):
         self.assertEqual(low.process.wait(), 0)
         until(lambda: self.get("NClients") == 1)
 
+    def test_exits_while_the_driver_does_not_answer(self):
+        """A thread of its own is in a call of ours that never comes back."""
+        low = App(self)
+        low.ask("stuck")
+        low.tell("exit")
+        self.assertEqual(low.process.wait(), 0)
+
     def test_lease(self):
         """The service stops: the lease runs out."""
         low = App(self)
@@ -277,12 +284,10 @@ class Refusals(Stops):
     def test_switched_off(self):
         self.never_stopped(XSCHED_CUDA_STOP="0")
 
-    def test_not_asked_for(self):
-        self.never_stopped(XSCHED_CUDA_STOP="")
-
     def test_not_seen_at_work(self):
         """A branch of which only the headers were read has to be asked for."""
         self.never_stopped(FAKE_NVIDIACTL="version=550.163.01")
+        self.never_stopped(FAKE_NVIDIACTL="version=550.163.01", XSCHED_CUDA_STOP="1")
 
     def test_half_applied(self):
         """One refusal leaves nothing half done, and the next hold is tried."""

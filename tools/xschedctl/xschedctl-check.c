@@ -465,7 +465,7 @@ static void check_level(Check *k, const Object *q) {
                 check_add(k, "level", CHECK_OK,
                                 "queue:%" PRIu64
                                 " is held at the gate alone, see xsched-cuda(7): its kernels "
-                                "are not stopped with this driver, or XSCHED_CUDA_STOP=1 does not ask for it, or "
+                                "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says no, or "
                                 "its channels were not seen",
                                 id);
 }

@@ -59,6 +59,17 @@ def library():
 
 # --- proof ---
 
+try:
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def triple(x, n, block: tl.constexpr):
+        at = tl.program_id(0) * block + tl.arange(0, block)
+        tl.store(x + at, tl.load(x + at, mask=at < n) * 3, mask=at < n)
+except ImportError:
+    triton = None
+
 def phases():
     model = resnet((2, 2, 2, 2), False).eval()
     x = torch.randn(1, 3, 224, 224, device="cuda")
@@ -91,7 +102,23 @@ def phases():
         for _ in range(5):
             f(a)
 
-    return {"eager": eager, "stream": on_stream, "matmul": matmul, "training": training, "compiled": compiled}, model, x
+    def with_triton():
+        t = torch.ones(1 << 20, device="cuda")
+        for _ in range(5):
+            triple[(1024,)](t, t.numel(), block=1024)
+
+    def with_cupy():
+        import cupy
+        c = cupy.arange(1 << 20, dtype=cupy.float32)
+        for _ in range(5):
+            c = c * 2 + 1
+        cupy.cuda.Device().synchronize()
+
+    table = {"eager": eager, "stream": on_stream, "matmul": matmul, "training": training, "compiled": compiled,
+             "cupy": with_cupy}
+    if triton:
+        table["triton"] = with_triton
+    return table, model, x
 
 
 def proof():
@@ -101,7 +128,11 @@ def proof():
     table, model, x = phases()
     result = {}
     for name, f in table.items():
-        f()  # what happens once
+        try:
+            f()  # what happens once
+        except (ImportError, RuntimeError) as e:
+            result[name] = {"left out": str(e).splitlines()[0][:100]}
+            continue
         torch.cuda.synchronize()
         before = launched()
         with profile(activities=[ProfilerActivity.CUDA]) as p:

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The CUDA layer sees every launch, on a real GPU with PyTorch: fails when it has counted one more or less than
+torch.profiler (CUPTI), in any phase of tenant.py's.
+
+proof.py [--layer=FILE]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--layer", default=os.path.join(HERE, "../../../build/shim/libxsched-cuda.so"))
+    options = p.parse_args()
+    env = {**os.environ, "LD_PRELOAD": options.layer, "XSCHED_BUS_ADDRESS": "unix:path=/nonexistent"}
+    out = subprocess.run([sys.executable, os.path.join(HERE, "tenant.py"), "proof"], env=env, text=True, check=True,
+                         stdout=subprocess.PIPE).stdout
+    missed = 0
+    for name, n in json.loads(out.splitlines()[-1]).items():
+        if name == "graph":
+            good = n == {"captured and counted": 0, "launches": 10}
+        elif "left out" in n:
+            print(f"{name}: left out: {n['left out']}")
+            continue
+        else:
+            good = n["profiler"] == n["layer"] > 0
+        missed += not good
+        print(f"{name}: {n} {'' if good else 'MISSED'}", flush=True)
+    print("every launch was seen" if missed == 0 else f"{missed} PHASES DIFFER")
+    return 1 if missed else 0
+
+
+sys.exit(main())
