@@ -2,9 +2,12 @@
 """xsched-exporter under systemd: started by its socket, ended when nobody asks, before a service that comes and goes, with scrapers that mean no
 good, behind a socket in the file system, and as a text file."""
 
+import glob
+import json
 import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 
@@ -19,6 +22,7 @@ PORT = 10371
 SOCKET, SERVICE = "xsched-exporter.socket", "xsched-exporter.service"
 LIFE = 15  # HTTP_LIFE_NS
 NOBODY = 65534
+GPU = "/dev/nvidia7"
 
 # Opens connections as nobody, says what it was told to on each, and holds them until it is killed.
 HOSTILE = """
@@ -32,6 +36,19 @@ for i in range(int(sys.argv[1])):
     if i % 64 == 63:
         print("on", flush=True)
 print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+# A client without a queue, until its standard input ends.
+REGISTER = """
+import sys
+sys.path.insert(0, "/mnt/source/tests/lib")
+import dbus
+c = dbus.Connection("unix:path=/run/dbus/system_bus_socket")
+NAME = "org.xsched.Scheduler"
+answer = c.call(NAME, "/org/xsched/Scheduler", NAME, "RegisterClient", "ta{sv}", 0, {})
+print("ready", flush=True)
 sys.stdin.read()
 """
 
@@ -69,6 +86,68 @@ class Exporter(Case):
         self.assertIn("CapEff:\t0000000000000000\n", status)
         self.assertIn("NoNewPrivs:\t1\n", status)
         run("systemctl", "disable", SOCKET)
+
+    def test_processes_with_a_gpu(self):
+        """Each that has one open, and why it is not scheduled: named by xschedctl, counted by the exporter. The device
+        is one that anybody can open, by the name of a GPU's."""
+        os.mknod(GPU, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        self.addCleanup(os.unlink, GPU)
+        gpu = lambda *command: ("sh", "-c", 'exec 9<>"$0"; exec "$@"', GPU, *command)
+        shim = glob.glob("/usr/lib/*/xsched/libxsched-kfd.so")[0]
+        expected = {}
+
+        def start(state, *options, program=gpu("sleep", "infinity")):
+            unit = f"gpu-{state}.service"
+            run("systemd-run", "--quiet", "--collect", f"--unit={unit}", *options, "--", *program)
+            self.addCleanup(run, "systemctl", "stop", unit)
+            expected[int(show(unit, "MainPID"))] = state
+
+        start("no-layer")
+        start("unregistered", "-E", f"LD_PRELOAD={shim}")
+        start("disabled", "-E", f"LD_PRELOAD={shim}", "-E", "XSCHED_DISABLE=1")
+        start("none", program=("sleep", "infinity"))
+        expected = {pid: state for pid, state in expected.items() if state != "none"}
+        c = self.client(program=gpu(inside.TEST_CLIENT, inside.DEVICE_ID, "1"))
+        expected[int(show(c.unit, "MainPID"))] = "scheduled"
+        idle = self.client(program=gpu("/usr/bin/python3", "-B", "-c", REGISTER))
+        expected[int(show(idle.unit, "MainPID"))] = "no-queue"
+
+        def check(status=1):
+            return json.loads(run("xschedctl", "--json=short", "check", "--host", status=status))
+
+        def states():
+            return {p["pid"]: p["state"] for p in check()["processes"]}
+
+        until(lambda: states() == expected, f"{expected}, not {states()}")
+        found = check()
+        self.assertEqual((found["up"], found["unseen"]), (True, 0))
+        one = next(p for p in found["processes"] if p["state"] == "unregistered")
+        self.assertEqual((one["uid"], one["command"], one["devices"]), (0, "sleep", "nvidia"))
+        self.assertIn("kfd", one["detail"])
+        text = run("xschedctl", "check", "--all", status=1)
+        self.assertIn(f"{len(expected)} with a GPU open, {len(expected) - 1} of them not scheduled.", text)
+
+        # Who may not look says so.
+        as_nobody = ("setpriv", f"--reuid={NOBODY}", "--clear-groups", "xschedctl")
+        blind = json.loads(run(*as_nobody, "--json=short", "check", "--host", status=1))
+        self.assertEqual(blind["processes"], [])
+        self.assertGreater(blind["unseen"], len(expected))
+
+        # The exporter's own unit may not look either, and does not say that there are none; by the example it may.
+        self.assertEqual(scrape(PORT).all("xsched_host_processes"), [])
+        with open("/usr/share/doc/xsched/examples/exporter-host.conf", encoding="utf-8") as f:
+            drop_in(SERVICE, "host", f.read())
+        run("systemctl", "stop", SERVICE)
+        m = scrape(PORT)
+        counted = {labels["state"]: n for labels, n in m.all("xsched_host_processes")}
+        self.assertEqual({k: n for k, n in counted.items() if n > 0}, {state: 1 for state in expected.values()})
+        self.assertEqual(m.value("xsched_host_unseen_processes"), 0)
+
+        run("systemctl", "stop", "xsched")
+        found = check()
+        self.assertFalse(found["up"])
+        self.assertEqual({p["state"] for p in found["processes"]}, {"no-layer", "unregistered", "disabled"})
+        self.assertIn("xschedd is not running", str(found))
 
     def test_only_this_machine(self):
         listening = run("systemctl", "show", "-P", "Listen", SOCKET)

@@ -23,10 +23,13 @@ struct Collector {
         sd_bus_slot *listing;
         sd_bus_slot *measuring[COLLECT_DEVICES_MAX];
         unsigned n_measuring;
+        sd_bus_slot *listing_host;
+        sd_bus_message *host_clients;
         sd_event_source *finish; /* off, but when a question is over */
 
         Snapshot *making;
-        uint64_t asked_at, measured_at;
+        uint64_t asked_at, measured_at, host_at;
+        HostMetrics host;
 
         Snapshot *last;
         Selection selection;
@@ -43,6 +46,8 @@ static void disconnect(Collector *c) {
         for (size_t i = 0; i < ELEMENTSOF(c->measuring); i++)
                 c->measuring[i] = sd_bus_slot_unref(c->measuring[i]);
         c->n_measuring = 0;
+        c->listing_host = sd_bus_slot_unref(c->listing_host);
+        c->host_clients = sd_bus_message_unref(c->host_clients);
         if (c->bus)
                 sd_bus_detach_event(c->bus);
         c->bus = sd_bus_close_unref(c->bus);
@@ -91,6 +96,20 @@ static int ask(Collector *c, const char *path, const char *interface, const char
         return r < 0 ? r : sd_bus_call_async(c->bus, slot, m, handler, c, timeout_ns / NSEC_PER_USEC);
 }
 
+/* What takes no arguments. */
+static int list(Collector *c, const char *member, sd_bus_message_handler_t handler) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL;
+
+        int r = sd_bus_message_new_method_call(
+                        c->bus, &m, SERVICE_NAME, SERVICE_PATH, SERVICE_INTERFACE, member);
+        if (r >= 0)
+                r = sd_bus_message_set_auto_start(m, false);
+        return r < 0 ? r
+                     : sd_bus_call_async(c->bus, &c->listing_host, m, handler, c,
+                                       COLLECT_ANSWER_NS / NSEC_PER_USEC);
+}
+
 /* --- what comes of it --- */
 
 static void forget_texts(Collector *c) {
@@ -100,12 +119,24 @@ static void forget_texts(Collector *c) {
         }
 }
 
+/* What was counted lately is told again. */
+static void count_host(Collector *c, sd_bus_message *clients, sd_bus_message *queues) {
+        if (host_metrics_count(clients, queues, &c->host) < 0)
+                c->host.known = false;
+        c->host_at = now_ns();
+}
+
 /* Without memory for it, what there was before is gone, too: it would be told as if it were new. */
 static int on_finish(sd_event_source *s, void *userdata) {
         Collector *c = userdata;
 
         forget_texts(c);
         selection_done(&c->selection);
+        if (c->options.host_processes && c->making && !c->making->up &&
+                        (c->host_at == 0 || now_ns() - c->host_at >= COLLECT_HOST_NS))
+                count_host(c, NULL, NULL);
+        if (c->making)
+                c->making->host = c->host;
         c->last = snapshot_free(c->last);
         c->last = TAKE_PTR(c->making);
         if (c->last && selection_make(c->last, c->options.max_series, c->others, &c->selection) < 0)
@@ -125,6 +156,11 @@ static void finish(Collector *c) {
         (void) sd_event_source_set_enabled(c->finish, SD_EVENT_ONESHOT);
 }
 
+static void finish_if_all_is_there(Collector *c) {
+        if (c->n_measuring == 0 && !c->listing_host)
+                finish(c);
+}
+
 static int on_measured(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         Collector *c = userdata;
         sd_bus_slot *slot = sd_bus_get_current_slot(c->bus);
@@ -137,8 +173,7 @@ static int on_measured(sd_bus_message *m, void *userdata, sd_bus_error *error) {
                         c->n_measuring--;
                         break;
                 }
-        if (c->n_measuring == 0)
-                finish(c);
+        finish_if_all_is_there(c);
         return 0;
 }
 
@@ -158,14 +193,50 @@ static void measure(Collector *c) {
                 c->measured_at = now;
 }
 
+/* --- processes of the host --- */
+
+static int on_host_queues(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        Collector *c = userdata;
+
+        c->listing_host = sd_bus_slot_unref(c->listing_host);
+        /* Where it does not answer to this, nothing is known: not that nobody is registered. */
+        if (sd_bus_message_is_method_error(m, NULL))
+                c->host.known = false;
+        else
+                count_host(c, c->host_clients, m);
+        c->host_clients = sd_bus_message_unref(c->host_clients);
+        finish_if_all_is_there(c);
+        return 0;
+}
+
+static int on_host_clients(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        Collector *c = userdata;
+
+        c->listing_host = sd_bus_slot_unref(c->listing_host);
+        if (sd_bus_message_is_method_error(m, NULL) || list(c, "ListQueues", on_host_queues) < 0) {
+                c->host.known = false;
+                finish_if_all_is_there(c);
+        } else
+                c->host_clients = sd_bus_message_ref(m);
+        return 0;
+}
+
+static void list_host(Collector *c) {
+        if (!c->options.host_processes || (c->host_at > 0 && now_ns() - c->host_at < COLLECT_HOST_NS))
+                return;
+        if (list(c, "ListClients", on_host_clients) < 0)
+                c->host.known = false;
+}
+
 static int on_listed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         Collector *c = userdata;
 
         c->listing = sd_bus_slot_unref(c->listing);
-        if (!sd_bus_message_is_method_error(m, NULL) && snapshot_parse(m, &c->making) >= 0)
+        if (!sd_bus_message_is_method_error(m, NULL) && snapshot_parse(m, &c->making) >= 0) {
                 measure(c);
-        if (c->n_measuring == 0)
-                finish(c);
+                list_host(c);
+        }
+        finish_if_all_is_there(c);
         return 0;
 }
 
@@ -173,7 +244,7 @@ bool collector_is_busy(const Collector *c) {
         int enabled = SD_EVENT_OFF;
 
         (void) sd_event_source_get_enabled(c->finish, &enabled);
-        return c->listing || c->n_measuring > 0 || enabled != SD_EVENT_OFF;
+        return c->listing || c->listing_host || c->n_measuring > 0 || enabled != SD_EVENT_OFF;
 }
 
 int collector_want(Collector *c) {

@@ -6,7 +6,8 @@
  *
  * However many scrapes come, the service is asked once at a time, and not again within COLLECT_FRESH_NS. Then the
  * devices that are GPUs are measured: the service starts a child for each of them, at most so many, and not again
- * within COLLECT_MEASURED_NS. Nothing is waited for without a limit, and nothing starts the service.
+ * within COLLECT_MEASURED_NS. All processes of the host are looked at, where that is asked for, not again within
+ * COLLECT_HOST_NS. Nothing is waited for without a limit, and nothing starts the service.
  */
 
 #include <systemd/sd-event.h>
@@ -16,6 +17,7 @@
 
 #define COLLECT_FRESH_NS    (1 * NSEC_PER_SEC)
 #define COLLECT_MEASURED_NS (5 * NSEC_PER_SEC)
+#define COLLECT_HOST_NS     (15 * NSEC_PER_SEC)
 
 /* How long the service may take to answer, and then its children. A scraper waits ten seconds. */
 #define COLLECT_ANSWER_NS  (4 * NSEC_PER_SEC)
@@ -30,6 +32,7 @@ typedef struct CollectorOptions {
         const char *bus_address; /* NULL: the system's */
         size_t max_series;
         bool measure;
+        bool host_processes;
         bool count_others; /* for who lives long enough to count */
 } CollectorOptions;
 

@@ -431,6 +431,20 @@ static void exporter(Out *o, const Snapshot *s, const Selection *selection) {
         end_float(o, s->seconds);
 }
 
+/* Of the host itself, whether the service answers or not. */
+static void host(Out *o, const HostMetrics *m) {
+        family(o, "xsched_host_processes", GAUGE, NULL,
+                        "Processes that have a GPU open, by whether they are scheduled.");
+        for (HostState i = 0; i < _HOST_STATE_MAX; i++) {
+                begin(o, "");
+                label(o, "state", host_state_to_string(i));
+                end_number(o, m->n[i]);
+        }
+        plain(o, "xsched_host_unseen_processes", GAUGE,
+                        "Processes of which it could not be seen whether they have a GPU open.",
+                        m->n_unseen);
+}
+
 int render(const Snapshot *s, const Selection *selection, Format format, char **ret, size_t *ret_size) {
         char *text = NULL;
         size_t size = 0;
@@ -443,6 +457,8 @@ int render(const Snapshot *s, const Selection *selection, Format format, char **
                 devices(&o, selection);
                 groups(&o, selection);
         }
+        if (s->host.known)
+                host(&o, &s->host);
         exporter(&o, s, selection);
         if (format == FORMAT_OPENMETRICS)
                 fprintf(o.f, "# EOF\n");

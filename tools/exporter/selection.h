@@ -22,7 +22,7 @@
 /* At most so many of one device, of one group on one device, and of everything else. */
 #define SERIES_OF_DEVICE 50U
 #define SERIES_OF_GROUP  13U
-#define SERIES_OF_REST   (64U + SNAPSHOT_REASONS_MAX + SNAPSHOT_BOUNDS_MAX)
+#define SERIES_OF_REST   (72U + SNAPSHOT_REASONS_MAX + SNAPSHOT_BOUNDS_MAX)
 
 /* What was left out so far. */
 typedef struct Others Others;

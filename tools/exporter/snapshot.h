@@ -11,6 +11,7 @@
 #include <systemd/sd-bus.h>
 
 #include "common/macro.h"
+#include "tools/exporter/host.h"
 
 #define SNAPSHOT_BOUNDS_MAX  64U
 #define SNAPSHOT_REASONS_MAX 64U
@@ -87,6 +88,8 @@ typedef struct Snapshot {
         size_t n_devices;
         SnapshotGroup *groups;
         size_t n_groups;
+
+        HostMetrics host; /* where it is asked for */
 
         double seconds; /* that it took to ask */
 } Snapshot;

@@ -140,6 +140,8 @@ static int show_help(void) {
                "     --idle-timeout=SPAN  End when nobody has asked for so long (10min)\n"
                "     --no-measure         Do not have devices measured (use, memory,\n"
                "                          temperature, power)\n"
+               "     --host-processes     Count processes that have a GPU open, by whether\n"
+               "                          they are scheduled\n"
                "     --bus-address=ADDR   Ask the service on the bus at ADDR\n"
                "\n"
                "See the xsched-exporter(8) man page for details.\n",
@@ -160,6 +162,7 @@ static int parse(int argc, char *argv[], Exporter *e) {
                 OPTION_MAX_SERIES,
                 OPTION_IDLE_TIMEOUT,
                 OPTION_NO_MEASURE,
+                OPTION_HOST_PROCESSES,
                 OPTION_BUS_ADDRESS,
         };
         static const struct option table[] = {
@@ -169,6 +172,7 @@ static int parse(int argc, char *argv[], Exporter *e) {
                         {"max-series", required_argument, NULL, OPTION_MAX_SERIES},
                         {"idle-timeout", required_argument, NULL, OPTION_IDLE_TIMEOUT},
                         {"no-measure", no_argument, NULL, OPTION_NO_MEASURE},
+                        {"host-processes", no_argument, NULL, OPTION_HOST_PROCESSES},
                         {"bus-address", required_argument, NULL, OPTION_BUS_ADDRESS},
                         {},
         };
@@ -196,6 +200,9 @@ static int parse(int argc, char *argv[], Exporter *e) {
                         break;
                 case OPTION_NO_MEASURE:
                         e->options.measure = false;
+                        break;
+                case OPTION_HOST_PROCESSES:
+                        e->options.host_processes = true;
                         break;
                 case OPTION_BUS_ADDRESS:
                         e->options.bus_address = optarg;

@@ -567,6 +567,8 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         bool preload;
         int r = 0;
 
+        if (c->all)
+                return k.pid ? ctl_fail("--all is for all processes, not for %s", k.pid) : check_host(c);
         if (k.pid) {
                 r = target_open_pid(k.pid, &pidfd);
                 if (r != 0)

@@ -104,6 +104,7 @@ enum {
         OPTION_RUNTIME,
         OPTION_FORCE,
         OPTION_STAND_IN,
+        OPTION_ALL,
         OPTION_VERSION,
 };
 
@@ -172,6 +173,7 @@ static const Option option_table[] = {
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
                 {OPTION_STAND_IN, "stand-in", NULL, "cdi",
                                 "Devices that do nothing, for when xsched is removed"},
+                {OPTION_ALL, "all", NULL, "check", "All processes that have a GPU open"},
 };
 
 #define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)    \
@@ -356,17 +358,39 @@ static int set_run_option(RunOptions *o, const Option *option, const char *argum
         return add_run_setting(o, option->name, argument);
 }
 
+/* Whether it is one of those that say but yes. */
+static bool set_flag(Ctl *c, int id) {
+        const struct {
+                int id;
+                bool *flag;
+        } flags[] = {
+                        {OPTION_SYSTEM, &c->system_bus},
+                        {OPTION_USER, &c->user_bus},
+                        {OPTION_NO_ASK_PASSWORD, &c->no_ask_password},
+                        {'l', &c->full},
+                        {OPTION_KERNEL, &c->kernel},
+                        {OPTION_VALUE, &c->value_only},
+                        {OPTION_FORCE, &c->force},
+                        {OPTION_RUNTIME, &c->runtime},
+                        {'b', &c->batch},
+                        {'c', &c->clients},
+                        {OPTION_ALL, &c->all},
+                        {OPTION_STAND_IN, &c->stand_in},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(flags); i++)
+                if (flags[i].id == id)
+                        return *flags[i].flag = true;
+        return false;
+}
+
 /* An exit status. */
 static int set_option(Ctl *c, const Option *o, char *argument) {
+        if (set_flag(c, o->id))
+                return 0;
         switch (o->id) {
         case OPTION_BUS_ADDRESS:
                 c->bus_address = argument;
-                return 0;
-        case OPTION_SYSTEM:
-                c->system_bus = true;
-                return 0;
-        case OPTION_USER:
-                c->user_bus = true;
                 return 0;
         case 'H':
                 c->host = argument;
@@ -374,9 +398,6 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
         case 'M':
                 c->machine = argument;
                 return isempty(argument) ? ctl_fail("--machine= is empty: name a container, or .host") : 0;
-        case OPTION_NO_ASK_PASSWORD:
-                c->no_ask_password = true;
-                return 0;
         case OPTION_JSON:
                 if (json_mode_from_string(argument) < 0)
                         return ctl_fail("--json= is one of short, pretty, off");
@@ -388,23 +409,8 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
         case OPTION_NO_PAGER:
                 c->pager = false;
                 return 0;
-        case 'l':
-                c->full = true;
-                return 0;
-        case OPTION_KERNEL:
-                c->kernel = true;
-                return 0;
         case 'p':
                 return add_property(c, argument);
-        case OPTION_VALUE:
-                c->value_only = true;
-                return 0;
-        case OPTION_FORCE:
-                c->force = true;
-                return 0;
-        case OPTION_RUNTIME:
-                c->runtime = true;
-                return 0;
         case OPTION_WHY:
                 c->why = argument;
                 return 0;
@@ -417,21 +423,12 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                                 c->delay_ns == NSEC_INFINITY)
                         return ctl_fail("--delay=%s: not a time span, like 500ms", argument);
                 return 0;
-        case 'b':
-                c->batch = true;
-                return 0;
-        case 'c':
-                c->clients = true;
-                return 0;
         case OPTION_SORT:
                 c->sort = argument;
                 return 0;
         case 'o':
                 c->output = argument;
                 return isempty(argument) ? ctl_fail("--output= is empty: name a file, or -") : 0;
-        case OPTION_STAND_IN:
-                c->stand_in = true;
-                return 0;
         case OPTION_SINCE:
                 c->since = argument;
                 return 0;
@@ -571,6 +568,7 @@ int main(int argc, char *argv[]) {
         CommandLine l = {};
         int r;
 
+        check_take_host(argc, argv);
         /* Characters only: numbers stay as programs read them. */
         (void) setlocale(LC_CTYPE, "");
         r = parse_command_line(&c, &l, argc, argv);

@@ -10,7 +10,7 @@
  *
  *   xschedctl.c          the command line: verbs, options, --help
  *   xschedctl-target     from what a person types to an object
- *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -plot, -monitor, -check, -cdi    the verbs
+ *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -plot, -monitor, -check, -host, -cdi    the verbs
  *   plot, plot-svg, plot-text    the record of the last minutes as a picture
  *
  * The connection, objects, tables and the terminal are in tools/shared/, and what starts a unit
@@ -46,4 +46,9 @@ int verb_top(Ctl *c, int argc, char *argv[]);
 int verb_plot(Ctl *c, int argc, char *argv[]);
 int verb_monitor(Ctl *c, int argc, char *argv[]);
 int verb_cdi(Ctl *c, int argc, char *argv[]);
+/* Of check --all: an exit status. And the same by the name of check --host, since check is of this host in any case:
+ * there --host has no argument, and becomes --all. */
+int check_host(Ctl *c);
+void check_take_host(int argc, char *argv[]);
+
 int verb_check(Ctl *c, int argc, char *argv[]);

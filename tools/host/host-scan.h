@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * All processes of this host that have a GPU open, and whether they are scheduled
+ *
+ * A GPU is what the kernel's drivers are reached by: /dev/kfd, /dev/nvidia*, /dev/dri/renderD*, by the name under
+ * which it was opened or by the driver's number, since a container may call it otherwise. To see what somebody else's
+ * process has open takes privileges (CAP_SYS_PTRACE, and CAP_DAC_READ_SEARCH for who is not root); whom we may not look
+ * at is counted, and not passed over.
+ *
+ * Whoever is looked at is not waited for: no file of his is asked for anything. What he has mapped is read of those
+ * alone that have a GPU open and are not registered; the kernel makes that wait while he changes it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/macro.h"
+
+typedef enum HostDevice {
+        HOST_KFD = 1 << 0,
+        HOST_NVIDIA = 1 << 1,
+        HOST_RENDER = 1 << 2,
+} HostDevice;
+
+typedef enum HostLayer {
+        HOST_LAYER_OPENCL = 1 << 0,
+        HOST_LAYER_CUDA = 1 << 1,
+        HOST_LAYER_KFD = 1 << 2,
+        HOST_LIBRARY = 1 << 3, /* libxsched itself */
+} HostLayer;
+
+typedef enum HostState {
+        HOST_SCHEDULED,
+        HOST_NO_QUEUE,     /* registered, and no queue of it is hooked */
+        HOST_UNREGISTERED, /* a layer is there, and it is not registered */
+        HOST_DISABLED,     /* the same, by XSCHED_DISABLE */
+        HOST_NO_LAYER,
+        HOST_UNKNOWN, /* what it has loaded cannot be read */
+        _HOST_STATE_MAX,
+} HostState;
+
+/* "scheduled", "no-queue", "unregistered", "disabled", "no-layer", "unknown". */
+const char *host_state_to_string(HostState v);
+
+typedef struct HostProcess {
+        pid_t pid;
+        uid_t uid;
+        char command[32];
+        unsigned devices; /* mask of HostDevice */
+} HostProcess;
+
+typedef struct HostProcesses {
+        HostProcess *processes; /* by pid */
+        size_t n;
+        size_t n_unseen; /* what they have open could not be looked at */
+} HostProcesses;
+
+/* 0 or a negative errno. */
+int host_scan(HostProcesses *ret);
+void host_processes_done(HostProcesses *p);
+
+/* What a link of /proc/PID/fd names, without its number: a mask, 0 where it is none. Pure. */
+unsigned host_device_of_name(const char *name);
+
+/* What the process has loaded: a mask of HostLayer. Negative: it cannot be read. */
+int host_layers(pid_t pid);
+
+/* How it is, for one that has registered `n_queues` queues; < 0: it is not registered. *ret_layers is what
+ * host_layers() said, where it was asked, else 0. */
+HostState host_judge(const HostProcess *p, int64_t n_queues, int *ret_layers);
