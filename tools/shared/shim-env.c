@@ -182,6 +182,10 @@ static int preload(int (*find)(char **ret)) {
         return r == -ENOENT ? 0 : r;
 }
 
+int find_hsa_tool(char **ret) {
+        return find_file("shim/" HSA_TOOL_NAME, XSCHED_PKGLIBDIR "/" HSA_TOOL_NAME, ret);
+}
+
 /* The KFD shim is a tool of the HSA runtime, too. Somebody's own tool stays, alone: which of two comes first matters to
  * both. */
 static int set_hsa_tool(void) {
@@ -190,7 +194,7 @@ static int set_hsa_tool(void) {
 
         if (!isempty(tools) && !shim_is_only_tool(tools))
                 return 0;
-        int r = find_file("shim/" HSA_TOOL_NAME, XSCHED_PKGLIBDIR "/" HSA_TOOL_NAME, &path);
+        int r = find_hsa_tool(&path);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         return setenv(SHIM_HSA_TOOLS, path, 1) < 0 ? negative_errno() : 0;

@@ -29,6 +29,7 @@ int find_built_classes(char **ret); /* the shipped class files; in a build tree 
 int find_kfd_shim(char **ret);
 int find_library(char **ret); /* libxsched */
 int find_oci_hook(char **ret);
+int find_hsa_tool(char **ret);
 
 /* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a
  * program of another architecture would say on its standard error that it cannot. */

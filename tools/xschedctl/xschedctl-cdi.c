@@ -161,6 +161,7 @@ static int add_shim(Spec *s) {
         bool any = add_library(s, mounts, find_opencl_layer);
         any |= add_library(s, mounts, find_cuda_layer);
         any |= add_library(s, mounts, find_kfd_shim);
+        (void) add_library(s, mounts, find_hsa_tool);
         if (!any)
                 return ctl_fail("no library of the shim is installed");
         add_mount(s, mounts, directory, directory);
