@@ -568,6 +568,7 @@ static int write_example(void) {
         Selection chosen;
         size_t size;
 
+        s->host.known = true;
         if (selection_make(s, SERIES_DEFAULT, NULL, &chosen) < 0 ||
                         render(s, &chosen, FORMAT_TEXT, &text, &size) < 0)
                 return EXIT_FAILURE;
