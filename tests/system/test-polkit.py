@@ -12,6 +12,11 @@ import attack  # from where inside.py looks
 RULE = "/etc/polkit-1/rules.d/10-xsched-test.rules"
 BEYOND = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/beyond.py")
 MARK = "org.xsched.test.Mark"
+ALLOW = """  if (action.id == "org.xsched.manage" && subject.user == "oscar") return polkit.Result.YES;
+  if (action.id == "org.xsched.manage-own" && subject.user == "bob") return polkit.Result.NO;
+"""
+REFUSE = """  if (action.id == "org.xsched.register" && subject.isInGroup("nogpu")) return polkit.Result.NO;
+"""
 DENIED = "[Aa]ccess denied|Not authorised|Interactive authorisation required"
 
 
@@ -96,16 +101,7 @@ class Polkit(Case):
 
     def test_rule_of_the_administrator(self):
         self.set_priority("oscar", 7, False)
-        with open(RULE, "w", encoding="utf-8") as f:
-            f.write(
-                'polkit.addRule(function(action, subject) {\n'
-                '  if (action.id == "org.xsched.manage" && subject.user == "oscar") return polkit.Result.YES;\n'
-                '  if (action.id == "org.xsched.manage-own" && subject.user == "bob") return polkit.Result.NO;\n'
-                "});\n"
-            )
-        self.addCleanup(os.unlink, RULE)
-        os.chmod(RULE, 0o644)
-        self.restart_polkit()
+        self.write_rule(ALLOW)
         self.set_priority("oscar", 7, True)
         self.set_priority("alice", 8, False)
         bob = self.client("--uid=bob")
@@ -196,6 +192,26 @@ class Polkit(Case):
         for user in "bob", "oscar":
             at_once = [others.count(user) for who, others in asked if who == user]
             self.assertEqual(max(at_once), 0, "questions of this user that were open when the next was asked")
+
+    def test_who_may_not_register_may_not_by_the_socket_either(self):
+        """The bus's own policy does not reach the socket. A rule of polkit does, by user or by group."""
+        run("groupadd", "--force", "nogpu")
+        run("usermod", "--append", "--groups=nogpu", "bob")
+        self.write_rule(REFUSE)
+        for address, hello in ((SYSTEM_BUS, True), ("unix:path=/run/xschedd-client/socket", False)):
+            code = f"import beyond, dbus; print(beyond.register(dbus.Connection('{address}', hello={hello})))"
+            program = ("env", "PYTHONPATH=/mnt/source/tests/lib", "/usr/bin/python3", "-B", "-c", code)
+            with self.subTest(address=address):
+                self.as_user("bob", *program, allowed=False)
+                self.assertIn("/client/", self.as_user("oscar", *program, allowed=True))
+
+    def write_rule(self, lines):
+        with open(RULE, "w", encoding="utf-8") as f:
+            f.write(f"polkit.addRule(function(action, subject) {{\n{lines}}});\n")
+        self.addCleanup(self.restart_polkit)
+        self.addCleanup(os.unlink, RULE)
+        os.chmod(RULE, 0o644)
+        self.restart_polkit()
 
     def restart_polkit(self):
         run("systemctl", "restart", "polkit")
