@@ -25,7 +25,6 @@
 #include "common/time-util.h"
 #include "ends.h"
 #include "relay.h"
-#include "strangers.h"
 
 #define EVENTS_MAX  64
 #define FDS_OUT_MAX 16U
@@ -276,6 +275,20 @@ static int send_with_fds(int fd, void *data, size_t size, struct msghdr *from) {
         return sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t) size ? 1 : -EPIPE;
 }
 
+/* The guest has its own now. If it has gone already, these are the last, and who waits at them is walked past. */
+static void close_sent(struct msghdr *message, uid_t user) {
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+                for (size_t i = 0; c->cmsg_type == SCM_RIGHTS && i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+                        end_close(fd, user);
+                }
+        }
+}
+
 static int give_to_guest(Pair *p) {
         union {
                 struct cmsghdr align;
@@ -302,7 +315,7 @@ static int give_to_guest(Pair *p) {
         if (n <= 0)
                 return n < 0 ? negative_errno() : -ECONNRESET;
         int r = n == size ? send_with_fds(p->fds[END_GUEST], data, (size_t) n, &h) : -EPROTO;
-        strangers_take_all(&h); /* the guest has its own now */
+        close_sent(&h, p->user);
         return r;
 }
 

@@ -94,25 +94,6 @@ static void give_away(int fd) {
         (void) pthread_mutex_unlock(&strangers.lock);
 }
 
-void strangers_take(int fd) {
-        if (fd >= 0)
-                give_away(fd);
-}
-
-void strangers_take_all(struct msghdr *message) {
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < n; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-                        strangers_take(fd);
-                }
-        }
-}
-
 static void turn_away(const struct cmsghdr *c, unsigned char *data) {
         size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 

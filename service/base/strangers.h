@@ -10,19 +10,12 @@
  * interface takes, stays. In the place of any other one sd-bus finds -EBADF, and a thread of its own closes the
  * stranger.
  *
+ * A thread that closes a file of FUSE may never come back, and dbus-daemon, which has closed its own copy before, may
+ * not either. Guests' sockets are closed by other threads (ends.h).
+ *
  * sd-bus has no hook for that: this program's recvmsg() stands in front of the C library's, for all that is linked to
  * it.
  */
 
-#include <stddef.h>
-#include <sys/socket.h>
-
 /* Descriptors that recvmsg() finds at this socket are looked at from now on; of no other socket. -EBADF: of none. */
 void strangers_watch(int fd);
-
-/* Has a descriptor closed that came in by another way: never here, and never by who must not wait. Negative ones are
- * none. */
-void strangers_take(int fd);
-
-/* The same of all that came with a message of recvmsg(). */
-void strangers_take_all(struct msghdr *message);

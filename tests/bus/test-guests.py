@@ -425,6 +425,33 @@ class Guests(Case):
         self.c = self.connect()
         self.raw(self.guest()).queue()
 
+    def test_who_comes_by_the_bus_keeps_no_guest_waiting(self):
+        """Where such a file was received, a thread waits for ever. No descriptor of a guest's waits for that thread."""
+        if os.getuid() != 0:
+            self.skipTest("only root has other users")
+        before, threads = self.honest(), 16  # strangers.c: THREADS_MAX
+        hanging = Hanging(NOBODY, self.pid)
+
+        def attack():
+            become_nobody_if_root()
+            with self.bus.connect() as c:
+                for _ in range(threads + 4):
+                    c.send(NAME, PATH, MANAGER, "Explain", "h", hanging.fd)
+                c.call(NAME, PATH, MANAGER, "ListPolicies")
+
+        try:
+            in_child(attack)
+            until(lambda: self.n_asleep("strangers", "request_wait_answer") == threads, "all threads wait")
+            self.honest(20)
+            self.assert_fds(before + 4)
+        finally:
+            hanging.end()
+
+    def n_asleep(self, name, where):
+        """Threads of the service by this name that the kernel has there."""
+        tasks = [f"{self.service.pid}/task/{t}" for t in os.listdir(f"/proc/{self.service.pid}/task")]
+        return sum((proc(t, "comm").strip(), proc(t, "wchan")) == (name, where) for t in tasks)
+
     def test_who_makes_the_kernel_slow_is_cut_off(self):
         """What is sent to a guest walks past all who wait at its end: never in the thread that decides."""
         self.assert_cut_off(n_crowds=200, n_copies=4000)
