@@ -5,6 +5,9 @@
  */
 
 #include "hal/kfd.h"
+
+#include <sched.h>
+
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "hal/kfd-abi.h"
@@ -58,6 +61,31 @@ static bool packet_is_written(const KfdHalQueue *q, uint64_t index, uint64_t n_p
 
         return (atomic_load_explicit(headers + index % n_packets * PACKET_WORDS, memory_order_acquire) &
                                HEADER_TYPE) != HEADER_INVALID;
+}
+
+/* Whether some place has been taken whose packet is not written yet. What is rung for is. */
+static bool kfd_has_gap(const KfdHalQueue *q, uint64_t n_packets) {
+        uint64_t write = atomic_load(q->write_index), read = atomic_load(q->read_index),
+                 rung = q->rung ? atomic_load(q->rung) : 0, end = MIN(write, read + n_packets);
+
+        for (uint64_t i = MAX(read, rung); i < end; i++)
+                if (!packet_is_written(q, i, n_packets))
+                        return true;
+        return false;
+}
+
+/* When queues are taken off or put back, firmware reads all write indices again, and hangs at a packet that nobody has
+ * written (rocm-systems 10377). Who has taken a place writes a moment later: that is waited for. Not for long, since a
+ * thread may lose its CPU in between. */
+static void kfd_wait_for_packets(const KfdHalQueue *q) {
+        uint64_t n_packets = q->ring_size / KFD_AQL_PACKET_SIZE;
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index || n_packets == 0 ||
+                        !kfd_has_gap(q, n_packets))
+                return;
+
+        uint64_t until = now_ns() + KFD_PACKETS_WAIT_NS;
+        while (kfd_has_gap(q, n_packets) && now_ns() < until)
+                (void) sched_yield();
 }
 
 /* Below which index packets may be announced: never more than the application has, for between taking an index and
@@ -121,7 +149,12 @@ static bool kfd_must_call(const KfdHalQueue *q) {
 }
 
 static int kfd_set(KfdHalQueue *q, bool held) {
-        int r = kfd_must_call(q) ? kfd_update(q, held) : 0;
+        int r = 0;
+
+        if (kfd_must_call(q)) {
+                kfd_wait_for_packets(q);
+                r = kfd_update(q, held);
+        }
         if (r < 0 && r != -EFAULT)
                 return r;
 

@@ -9,6 +9,9 @@
  * the application has announced, and nothing beyond. The kernel saves the running waves when it can (CWSR:
  * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
  *
+ * Before either, it waits for KFD_PACKETS_WAIT_NS at most until every place of the ring that the application has taken
+ * has its packet.
+ *
  * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves
  * the kernel's state unknown; the backend then applies the old state once more, and if that fails, too, every later
  * call starts with it.
@@ -22,8 +25,11 @@
 
 #include <stdatomic.h>
 
+#include "common/time-util.h"
 #include "hal/hal.h"
 #include "hal/kfd-topology.h"
+
+#define KFD_PACKETS_WAIT_NS (100 * NSEC_PER_USEC)
 
 typedef struct KfdHalDevice {
         PreemptLevel level;

@@ -399,6 +399,48 @@ static void test_costs(void **state) {
         assert_true(costs.release_ns > 0);
 }
 
+/* The application, where the backend gives it time: writes the packet of a place that it has taken. */
+static unsigned n_yields, write_at_yield;
+
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void) {
+        if (++n_yields == write_at_yield)
+                atomic_store(&rings[0][5].header, DISPATCH);
+        return 0;
+}
+
+static void take_place(unsigned at_yield) {
+        n_yields = 0;
+        write_at_yield = at_yield;
+        atomic_store(&read_index[0], 3);
+        atomic_store(&rung[0], 5);
+        atomic_store(&write_index[0], 6);
+        atomic_store(&rings[0][5].header, INVALID);
+}
+
+/* Neither off nor on while a packet is about to be written; but for a thread that does not come to it. */
+static void test_packet_on_its_way(void **state) {
+        take_place(3);
+        assert_int_equal(hold(1), 0);
+        assert_int_equal(n_yields, 3);
+        take_place(2);
+        assert_int_equal(release(1), 0);
+        assert_int_equal(n_yields, 2);
+        assert_int_equal(driver.n_calls, 2);
+
+        take_place(0);
+        uint64_t start = now_ns();
+        assert_int_equal(hold(1), 0);
+        assert_true(now_ns() - start >= KFD_PACKETS_WAIT_NS);
+        assert_int_equal(driver.percentage[0], 0);
+
+        /* What is rung for is not looked at again: the device has taken it already. */
+        take_place(0);
+        atomic_store(&rung[0], 6);
+        assert_int_equal(release(1), 0);
+        assert_int_equal(n_yields, 0);
+}
+
 /* errno is the application's. */
 static void test_errno(void **state) {
         errno = 12345;
@@ -442,6 +484,7 @@ int main(void) {
                         T(test_reapply),
                         T(test_backlog),
                         T(test_costs),
+                        T(test_packet_on_its_way),
                         T(test_errno),
                         T(test_level),
         };
