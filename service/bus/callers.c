@@ -23,6 +23,10 @@
 /* All that waits of a user. */
 #define USER_SIZE_MAX (8U << 20)
 
+/* What a user may have used of its budget for changes, and goes before others: 2 ms of CPU at once, or as much of a
+ * CPU as the budget is. */
+#define USER_LIGHT_NS (USER_CPU_COST * 2 * NSEC_PER_MSEC)
+
 /* --- users --- */
 
 static CallUser *call_user_get(Calls *c, uid_t uid) {
@@ -50,13 +54,24 @@ void call_user_unref(Calls *c, CallUser *u) {
         free(u);
 }
 
+bool call_user_is_light(const Calls *c, const CallUser *u) {
+        const Bucket *b = user_budget(c->manager, u->uid, USER_CHANGES);
+
+        return !b || bucket_has_credit(b, now_ns(), USER_LIGHT_NS);
+}
+
+/* One that was not here, and has used little, goes first: a registration is a few calls, one after the other, and would
+ * wait for the others' quantum at each. */
 static void user_list(Calls *c, CallUser *u, CallLane lane) {
         CallUserLane *l = u->lanes + lane;
 
         if (l->listed || !l->callers)
                 return;
         l->listed = true;
-        DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+        if (call_user_is_light(c, u))
+                DL_PREPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
+        else
+                DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
 }
 
 static void user_unlist(Calls *c, CallUser *u, CallLane lane) {

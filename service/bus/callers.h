@@ -120,6 +120,9 @@ int caller_add(Caller *k, sd_bus_message *message, CallLane lane, size_t size);
 /* The call is done, or is not wanted any more. */
 void call_free(Call *call);
 
+/* Whether the user has used so little lately that it goes before others: who floods never does. */
+bool call_user_is_light(const Calls *c, const CallUser *u);
+
 /* Keeps a user for as long as it is looked at. */
 void call_user_ref(CallUser *u);
 void call_user_unref(Calls *c, CallUser *u);

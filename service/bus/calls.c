@@ -29,6 +29,9 @@
 /* Reads get a turn after so much time spent on changes, if there are always some. */
 #define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
 
+/* Also before guests that have used little, so that many of these keep nobody from reading. */
+#define READS_LATEST_NS (4 * NSEC_PER_MSEC)
+
 /* On top of its share of a CPU a user may take half a second at once. */
 #define CALLS_ROOM_NS (USER_CPU_COST * NSEC_PER_SEC / 2)
 
@@ -225,8 +228,9 @@ static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t 
         users[LANE_READS] = c->bus_is_full ? NULL : lane_next_user(c, LANE_READS, now, at);
         users[LANE_CHANGES] = c->bus_is_full ? NULL : lane_next_user(c, LANE_CHANGES, now, at);
 
-        bool due = users[LANE_READS] && c->changes_ns >= CHANGES_AT_ONCE_NS;
-        bool guest = users[LANE_GUESTS] && (!users[LANE_CHANGES] || c->guests_lead_ns <= 0);
+        bool light = users[LANE_GUESTS] && call_user_is_light(c, users[LANE_GUESTS]);
+        bool due = users[LANE_READS] && c->changes_ns >= (light ? READS_LATEST_NS : CHANGES_AT_ONCE_NS);
+        bool guest = users[LANE_GUESTS] && (light || !users[LANE_CHANGES] || c->guests_lead_ns <= 0);
         CallLane change = guest ? LANE_GUESTS : LANE_CHANGES;
         *ret_lane = users[change] && !due ? change : LANE_READS;
         return users[*ret_lane];

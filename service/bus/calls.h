@@ -11,7 +11,8 @@
  *     calls. Edges are heard between any two calls and steps, and within those that take long.
  *   - What changes something (registrations, settings) comes before what only asks.
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one
- *     connection keep their order.
+ *     connection keep their order. Who has used little lately goes first: so a registration, which is a few calls one
+ *     after the other, does not wait for everybody's turn at each.
  *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when
  *     the user's answers were longer than a share of what the bus can take, and others call. Root and the service's own
  *     user do not.
