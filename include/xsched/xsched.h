@@ -74,6 +74,9 @@ typedef struct XschedQueueInfo {
         void (*look)(XschedQueue *q, void *userdata);
 
         uint32_t hooked; /* XschedHooked, as far as is known at first */
+
+        /* What the runtime calls the queue: for xsched_queue_find(); 0: it is not found. */
+        uint64_t native;
 } XschedQueueInfo;
 
 /* Makes a queue and has it registered in the background; never waits for the service. Returns 0 and the queue in *ret,
@@ -179,8 +182,11 @@ typedef struct XschedCounters {
 
 int xsched_get_counters(XschedCounters *ret);
 
-/* Hints of this process, sent in the background and applied as far as the caller may: "Priority" and "Weight" can only
- * lower what the service decided. Returns -EINVAL for an unknown name, -ERANGE for a value out of range. */
+/* Hints of this process, sent in the background and applied as far as the caller may: they can only lower what the
+ * service decided. Names, and what their values are: "Priority" (-255..255), "Weight" (1..10000), "Threshold"
+ * (0..65535 launches in flight), "Deadline" and "Laxity" (0..3600000000 microseconds; 0: none), "Critical" (-255..255:
+ * the priority once the laxity is used up), "Utilization" (1..100 percent). Returns -EINVAL for an unknown name,
+ * -ERANGE for a value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
 #ifdef __cplusplus

@@ -12,20 +12,6 @@
 #include "common/macro.h"
 #include "shim/core/client.h"
 
-static const char *const client_hint_table[_CLIENT_HINT_MAX] = {
-                [CLIENT_HINT_PRIORITY] = "Priority",
-                [CLIENT_HINT_WEIGHT] = "Weight",
-                [CLIENT_HINT_THRESHOLD] = "Threshold",
-};
-
-static const struct {
-        int64_t min, max;
-} hint_ranges[_CLIENT_HINT_MAX] = {
-                [CLIENT_HINT_PRIORITY] = {-255, 255},
-                [CLIENT_HINT_WEIGHT] = {1, 10000},
-                [CLIENT_HINT_THRESHOLD] = {0, 65535},
-};
-
 static const char *const xsched_state_table[] = {
                 [XSCHED_STATE_OFF] = "off",
                 [XSCHED_STATE_CONNECTING] = "connecting",
@@ -40,14 +26,8 @@ static struct {
         _Atomic uint64_t n_queues;
         _Atomic int fds[_CLIENT_FD_MAX]; /* 0: none */
 
-        _Atomic int64_t hints[_CLIENT_HINT_MAX];
-        _Atomic uint32_t hints_set; /* bit n: hint n */
-        _Atomic bool hints_changed;
+        HintSet hints;
 } client;
-
-const char *client_hint_to_string(ClientHint h) {
-        return (size_t) h < ELEMENTSOF(client_hint_table) ? client_hint_table[h] : NULL;
-}
 
 const char *xsched_state_to_string(XschedState state) {
         return (size_t) state < ELEMENTSOF(xsched_state_table) ? xsched_state_table[state] : NULL;
@@ -125,38 +105,17 @@ void client_forget(void) {
 
 /* --- hints --- */
 
-static int client_set_hint(ClientHint h, int64_t value) {
-        if (value < hint_ranges[h].min || value > hint_ranges[h].max)
-                return -ERANGE;
-        atomic_store_explicit(&client.hints[h], value, memory_order_relaxed);
-        atomic_fetch_or_explicit(&client.hints_set, UINT32_C(1) << h, memory_order_release);
-        return 0;
-}
-
-bool client_get_hint(ClientHint h, int64_t *ret) {
-        if (!(atomic_load_explicit(&client.hints_set, memory_order_acquire) & UINT32_C(1) << h))
-                return false;
-        *ret = atomic_load_explicit(&client.hints[h], memory_order_relaxed);
-        return true;
-}
-
-bool client_take_hints_changed(void) {
-        return atomic_exchange_explicit(&client.hints_changed, false, memory_order_seq_cst);
+HintSet *client_hints(void) {
+        return &client.hints;
 }
 
 _public_
 int xsched_hint(const char *name, int64_t value) {
-        for (ClientHint h = 0; name && h < _CLIENT_HINT_MAX; h++) {
-                if (!streq(name, client_hint_table[h]))
-                        continue;
-                int r = client_set_hint(h, value);
-                if (r < 0)
-                        return r;
-                atomic_store_explicit(&client.hints_changed, true, memory_order_seq_cst);
+        int r = name ? hints_set(&client.hints, name, value) : -EINVAL;
+
+        if (r >= 0)
                 client_kick();
-                return 0;
-        }
-        return -EINVAL;
+        return r;
 }
 
 /* --- environment --- */
@@ -164,7 +123,7 @@ int xsched_hint(const char *name, int64_t value) {
 /* What was preloaded has read it before us, when this library was not there yet. */
 extern const ClientEnvironment xsched_early_environment __attribute__((weak, visibility("default")));
 
-static void read_hint(ClientHint h, const char *v) {
+static void read_hint(const char *name, const char *v) {
         if (isempty(v))
                 return;
 
@@ -172,7 +131,7 @@ static void read_hint(ClientHint h, const char *v) {
         errno = 0;
         long long value = strtoll(v, &end, 10);
         if (errno == 0 && *end == '\0')
-                (void) client_set_hint(h, value);
+                (void) hints_set(&client.hints, name, value);
 }
 
 /* When the library is loaded, and not with the first queue: the application may change its environment meanwhile, from
@@ -184,6 +143,6 @@ __attribute__((constructor)) static void client_read_environment(void) {
                 environment = xsched_early_environment;
         else
                 environment_read(&environment);
-        read_hint(CLIENT_HINT_PRIORITY, environment.priority);
-        read_hint(CLIENT_HINT_WEIGHT, environment.weight);
+        read_hint("Priority", environment.priority);
+        read_hint("Weight", environment.weight);
 }

@@ -20,24 +20,13 @@
 
 #include "common/client-environment.h"
 #include "include/xsched/xsched.h"
+#include "shim/core/hints.h"
 
 /* Constant from when the library was loaded. */
 const ClientEnvironment *client_environment(void);
 
-/* Wishes, from the environment first, from xsched_hint() later. */
-typedef enum ClientHint {
-        CLIENT_HINT_PRIORITY,
-        CLIENT_HINT_WEIGHT,
-        CLIENT_HINT_THRESHOLD,
-        _CLIENT_HINT_MAX,
-} ClientHint;
-
-const char *client_hint_to_string(ClientHint h);
-
-/* Returns false when nobody has wished anything. */
-bool client_get_hint(ClientHint h, int64_t *ret);
-/* Whether a wish has come since the last call. */
-bool client_take_hints_changed(void);
+/* What the process wishes. */
+HintSet *client_hints(void);
 
 /* The control thread says how far it is. */
 void client_set_state(XschedState state);

@@ -87,6 +87,7 @@ void control_attach_queue(Control *c, XschedQueue *q, uint64_t id, uint32_t slot
         q->apply_due = q->apply;
         q->refused = 0;
         c->by_slot[slot] = q;
+        queue_hints_due(q);
         control_set_queue_state(c, q, QUEUE_ATTACHED);
         control_drain(q, r > 0);
 }

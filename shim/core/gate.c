@@ -277,16 +277,16 @@ static bool gate_begin_private(Gate *g) {
         return true;
 }
 
-static unsigned seat_begin(Gate *g, GateSeat *seat) {
+static unsigned seat_begin(GateSeat *seat, bool counted) {
         PageSlot *s = seat->slot;
-        unsigned began = page_slot_is_open(s) ? page_slot_begin_open(s) : page_slot_begin(s);
+        unsigned began = page_slot_is_open(s) && !counted ? page_slot_begin_open(s) : page_slot_begin(s);
 
         if (began & PAGE_BEGIN_EDGE)
                 seat_ready_edge(seat);
         return began;
 }
 
-int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
+int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) {
         PROTECT_ERRNO;
         bool waited = false;
 
@@ -302,7 +302,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room) {
                 }
 
                 PageSlot *s = seat->slot;
-                if (seat_begin(g, seat) == 0) {
+                if (seat_begin(seat, counted) == 0) {
                         atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
                         seat_unpin(seat);
                         return 0;

@@ -155,8 +155,9 @@ typedef struct GateRoom {
         void *userdata;
 } GateRoom;
 
-/* 1 (tracked): count the completion by gate_complete(); 0: do not. `room` may be NULL. */
-int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room);
+/* 1 (tracked): count the completion by gate_complete(); 0: do not. `room` may be NULL. `counted`: also
+ * when the service does not watch. */
+int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted);
 
 static inline int gate_begin_bounded(Gate *g, GateWait wait, const GateRoom *room) {
         PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
@@ -164,7 +165,7 @@ static inline int gate_begin_bounded(Gate *g, GateWait wait, const GateRoom *roo
         if (unlikely(!page_slot_is_open(s) ||
                             !(atomic_load_explicit(&s->outstanding, memory_order_relaxed) &
                                             PAGE_OUTSTANDING_UNTRACKED)))
-                return gate_begin_slow(g, wait, room);
+                return gate_begin_slow(g, wait, room, false);
 
         atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
         return 0;
@@ -172,6 +173,11 @@ static inline int gate_begin_bounded(Gate *g, GateWait wait, const GateRoom *roo
 
 static inline int gate_begin(Gate *g, GateWait wait) {
         return gate_begin_bounded(g, wait, NULL);
+}
+
+/* The same, and it is counted whether or not the service watches: 0 only where there is no service. */
+static inline int gate_begin_counted(Gate *g, GateWait wait, const GateRoom *room) {
+        return gate_begin_slow(g, wait, room, true);
 }
 
 /* n tracked launches are over. More than were begun are ignored. */

@@ -54,6 +54,8 @@ bool link_error_is_absence(const DbusMessage *m);
 int link_register(Control *c);
 /* An entry of a{sv}: what is said of the units of a user's manager that we are in; none elsewhere. */
 void link_write_units(DbusWriter *w);
-int link_send_hints(Control *c);
+/* `queue`: the service's number, or 0 for all of the process. */
+int link_send_hints(Control *c, uint64_t queue, const HintSet *hints);
+void link_send_queue_hints(Control *c);
 void link_send_goners(Control *c);
 void link_send_queues(Control *c);

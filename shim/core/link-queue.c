@@ -96,6 +96,19 @@ void link_send_queues(Control *c) {
         }
 }
 
+void link_send_queue_hints(Control *c) {
+        if (!queue_take_hints_changed())
+                return;
+        for (XschedQueue *q = c->queues[QUEUE_ATTACHED]; q; q = q->next) {
+                int r = !q->dead && hints_take_changed(&q->hints) ? link_send_hints(c, q->id, &q->hints) : 0;
+                if (r < 0) {
+                        queue_hints_due(q);
+                        link_failed(c, r);
+                        return;
+                }
+        }
+}
+
 static void link_free_goner(Control *c, Goner *g) {
         Goner **link = &c->goners;
 

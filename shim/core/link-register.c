@@ -17,28 +17,15 @@
 #include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
-static void write_hints(DbusWriter *w) {
-        for (ClientHint h = 0; h < _CLIENT_HINT_MAX; h++) {
-                int64_t value;
-
-                if (!client_get_hint(h, &value))
-                        continue;
-                if (h == CLIENT_HINT_PRIORITY)
-                        link_write_i32(w, client_hint_to_string(h), (int32_t) value);
-                else
-                        link_write_u32(w, client_hint_to_string(h), (uint32_t) value);
-        }
-}
-
-int link_send_hints(Control *c) {
+int link_send_hints(Control *c, uint64_t queue, const HintSet *hints) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
 
         link_begin_call(&w, "Hint", "ta{sv}");
-        dbus_write_u64(&w, 0);
-        size_t hints = dbus_begin_array(&w, DBUS_ALIGN_8);
-        write_hints(&w);
-        dbus_end_array(&w, hints, DBUS_ALIGN_8);
+        dbus_write_u64(&w, queue);
+        size_t entries = dbus_begin_array(&w, DBUS_ALIGN_8);
+        hints_write(hints, &w);
+        dbus_end_array(&w, entries, DBUS_ALIGN_8);
         return dbus_call(c->bus, &w, NULL, NULL, 0);
 }
 
@@ -196,8 +183,8 @@ int link_register(Control *c) {
         link_write_string(&w, "Class", env->class);
         /* What changes from here on is sent by itself. */
         c->hints_due = false;
-        (void) client_take_hints_changed();
-        write_hints(&w);
+        (void) hints_take_changed(client_hints());
+        hints_write(client_hints(), &w);
         link_write_units(&w);
         dbus_end_array(&w, properties, DBUS_ALIGN_8);
         int r = dbus_call(c->bus, &w, link_on_registered, c, LINK_CALL_TIMEOUT_NS);

@@ -321,11 +321,11 @@ static void link_process(Control *c) {
 }
 
 static void link_send(Control *c) {
-        c->hints_due = client_take_hints_changed() || c->hints_due;
+        c->hints_due = hints_take_changed(client_hints()) || c->hints_due;
         if (now_ns() < c->stalled_until_ns)
                 return;
         c->stalled_until_ns = 0;
-        int r = c->hints_due ? link_send_hints(c) : 0;
+        int r = c->hints_due ? link_send_hints(c, 0, client_hints()) : 0;
         if (r < 0) {
                 link_failed(c, r);
                 return;
@@ -334,6 +334,8 @@ static void link_send(Control *c) {
         link_send_goners(c);
         if (!c->cut && !c->lost)
                 link_send_queues(c);
+        if (!c->cut && !c->lost)
+                link_send_queue_hints(c);
 }
 
 void link_turn(Control *c) {

@@ -7,6 +7,7 @@
 #include "shim/core/queue.h"
 #include "common/macro.h"
 #include "shim/core/client.h"
+#include "shim/core/local.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
                 [QUEUE_LOOSE] = "loose",
@@ -72,6 +73,7 @@ static void queue_free_strings(XschedQueue *q) {
 void queue_recycle(XschedQueue *q) {
         GateCounters c = {};
 
+        local_drop(q);
         if (q->destroy)
                 q->destroy(q->userdata);
         q->destroy = NULL;
@@ -126,6 +128,7 @@ void queue_forget_all(void) {
 
         for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
                 gate_reset(&q->gate, false);
+                local_forget_all(q);
                 q->drain = NULL;
                 q->look = NULL;
                 atomic_store(&q->look_wanted, false);
@@ -136,6 +139,52 @@ void queue_forget_all(void) {
                 q->prev = q->next = NULL;
         }
         gate_forget_waits();
+}
+
+static _Atomic bool hints_changed;
+
+bool queue_take_hints_changed(void) {
+        return atomic_load_explicit(&hints_changed, memory_order_relaxed) &&
+                        atomic_exchange_explicit(&hints_changed, false, memory_order_seq_cst);
+}
+
+void queue_hints_due(XschedQueue *q) {
+        if (!hints_are_set(&q->hints))
+                return;
+        atomic_store_explicit(&q->hints.changed, true, memory_order_seq_cst);
+        atomic_store_explicit(&hints_changed, true, memory_order_seq_cst);
+}
+
+/* --- by whom it is found, and what it wishes --- */
+
+_public_
+int xsched_queue_hint(XschedQueue *q, const char *name, int64_t value) {
+        int r = name ? hints_set(&q->hints, name, value) : -EINVAL;
+
+        if (r < 0)
+                return r;
+        atomic_store_explicit(&hints_changed, true, memory_order_seq_cst);
+        client_kick();
+        return 0;
+}
+
+_public_
+XschedQueue *xsched_queue_find(const char *backend, uint64_t native) {
+        if (!backend || native == 0)
+                return NULL;
+        for (XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next) {
+                if (!queue_try_ref(q))
+                        continue;
+                if (q->native == native && streq(q->backend, backend))
+                        return q;
+                xsched_queue_unref(q);
+        }
+        return NULL;
+}
+
+_public_
+const char *xsched_queue_device(const XschedQueue *q) {
+        return q->device;
 }
 
 /* --- making --- */
@@ -168,6 +217,8 @@ static int queue_fill(XschedQueue *q, const XschedQueueInfo *info) {
         q->level_changed = false;
         q->kfd_gpu_id = info->kfd_gpu_id;
         q->kfd_queue_id = info->kfd_queue_id;
+        q->native = info->native;
+        hints_reset(&q->hints);
         q->held = q->apply_due = false;
         q->refused = 0;
         q->retry_at_ns = 0;
@@ -259,13 +310,29 @@ XschedQueue *xsched_queue_unref(XschedQueue *q) {
         return NULL;
 }
 
+static bool queue_has_local(XschedQueue *q) {
+        return atomic_load_explicit(&q->local, memory_order_relaxed) != NULL;
+}
+
+/* Counted by both gates, whatever the service wants to know: what is told of completions is the same for both. */
+static _noinline_ int queue_begin_local(XschedQueue *q, GateWait wait, const GateRoom *room) {
+        if (!local_begin(q, wait == GATE_WAIT))
+                return gate_begin_bounded(&q->gate, wait, room);
+        (void) gate_begin_counted(&q->gate, wait, room);
+        return XSCHED_TRACKED;
+}
+
 _public_
 int xsched_queue_begin(XschedQueue *q) {
+        if (unlikely(queue_has_local(q)))
+                return queue_begin_local(q, GATE_WAIT, NULL);
         return gate_begin(&q->gate, GATE_WAIT);
 }
 
 _public_
 int xsched_queue_begin_nowait(XschedQueue *q) {
+        if (unlikely(queue_has_local(q)))
+                return queue_begin_local(q, GATE_NOWAIT, NULL);
         return gate_begin(&q->gate, GATE_NOWAIT);
 }
 
@@ -281,11 +348,15 @@ _public_
 int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
         const GateRoom room = {wait, userdata};
 
+        if (unlikely(queue_has_local(q)))
+                return queue_begin_local(q, GATE_WAIT, &room);
         return gate_begin_bounded(&q->gate, GATE_WAIT, &room);
 }
 
 _public_
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
+        if (unlikely(queue_has_local(q)))
+                local_complete(q, n);
         gate_complete(&q->gate, n, device_ns);
         queue_ended(q);
 }
@@ -298,12 +369,14 @@ void xsched_queue_drained(XschedQueue *q) {
 
 _public_
 uint32_t xsched_queue_limit(XschedQueue *q) {
-        return gate_limit(&q->gate);
+        uint32_t limit = gate_limit(&q->gate);
+        return unlikely(queue_has_local(q)) ? local_limit(q, limit) : limit;
 }
 
 _public_
 uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
-        return gate_limit_for(&q->gate, each_ns);
+        uint32_t limit = gate_limit_for(&q->gate, each_ns);
+        return unlikely(queue_has_local(q)) ? local_limit(q, limit) : limit;
 }
 
 _public_
@@ -318,8 +391,10 @@ void xsched_queue_boost(XschedQueue *q) {
 
 _public_
 int xsched_queue_get_state(XschedQueue *q) {
-        return (gate_is_watched(&q->gate) ? XSCHED_QUEUE_WATCHED : 0) |
-                        (gate_is_held(&q->gate) ? XSCHED_QUEUE_HELD : 0);
+        bool local = queue_has_local(q);
+
+        return (gate_is_watched(&q->gate) || local ? XSCHED_QUEUE_WATCHED : 0) |
+                        (gate_is_held(&q->gate) || (local && local_is_held(q)) ? XSCHED_QUEUE_HELD : 0);
 }
 
 _public_

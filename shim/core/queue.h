@@ -15,6 +15,7 @@
 
 #include "include/xsched/xsched.h"
 #include "shim/core/gate.h"
+#include "shim/core/hints.h"
 
 /* Belongs to the control thread. */
 typedef enum QueueState {
@@ -30,6 +31,9 @@ const char *queue_state_to_string(QueueState s);
 
 struct XschedQueue {
         Gate gate; /* first, so that a launch finds it where the queue is */
+
+        /* Read by every launch, written seldom. */
+        _Atomic(struct QueueLocal *) local; /* local.h; NULL: there is none */
 
         _Atomic uint32_t refs;
         _Atomic bool look_wanted; /* xsched_queue_look() */
@@ -47,6 +51,9 @@ struct XschedQueue {
         void *userdata;
         int (*apply)(XschedQueue *const *queues, void *const *userdata, uint32_t n, int held);
         uint32_t kfd_gpu_id, kfd_queue_id;
+        uint64_t native;
+
+        HintSet hints;
 
         _Atomic uint32_t level;     /* PreemptLevel that apply() reaches; only ever lowered */
         _Atomic bool level_changed; /* the service has been told another one */
@@ -82,6 +89,11 @@ XschedQueue *queue_take_dead(void);
 
 /* For a queue that nobody refers to any more and that is in no list of the control thread. */
 void queue_recycle(XschedQueue *q);
+
+/* Whether a queue has been given a hint, or has come to have a number by which the service can be told, since the last
+ * call. */
+bool queue_take_hints_changed(void);
+void queue_hints_due(XschedQueue *q);
 
 /* A reference for the time of a call into the application. Fails when the last one has gone. */
 bool queue_try_ref(XschedQueue *q);

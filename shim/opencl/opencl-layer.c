@@ -48,8 +48,6 @@ cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_d
 cl_int CL_API_CALL clDeinitLayer(void);
 #endif
 
-cl_icd_dispatch opencl_next;
-
 /* What loaders have been handed. They keep it where nobody finds it, or are unloaded themselves: this is what a search
  * for leaks finds. */
 typedef struct Handed Handed;

@@ -256,6 +256,7 @@ static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device,
                         .drain = opencl_drain,
                         .look = opencl_tail_look,
                         .userdata = q,
+                        .native = (uint64_t) (uintptr_t) handle,
         };
         if (xsched_queue_new(&info, &q->xq) < 0) {
                 q->xq = NULL;

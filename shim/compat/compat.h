@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * libxsched-compat: XSched's programming interface on top of libxsched
+ *
+ *   compat.c      what there is: handles of queues and commands, the one lock, forks
+ *   side.c        the local gate of an XQueue (xsched/local.h), as a slot of a page that only this process has
+ *   worker.c      commands that were submitted: buffered, launched by a thread of their XQueue, waited for
+ *   scheduler.c   who of this process's XQueues runs: the schedulers APP, LCL and GLB
+ *   hint.c        hints, and what a policy is told of an XQueue
+ *   environment.c what XSched's variables say
+ *   xqueue.c      the public calls on XQueues; command.c, those on commands and hardware queues
+ *   opencl.c ...  the runtimes behind them, of which nothing is linked: what the program has loaded is used
+ *
+ * One lock, compat_lock(), is over all that is here but the words of side.h. Neither a runtime nor a callback is ever
+ * called with it, and nobody waits for a device with it.
+ *
+ * Memory: objects have references, which are counted under the lock. A handle is a number that is never used twice.
+ */
+
+#include <pthread.h>
+
+#include "common/macro.h"
+#include "include/xsched-compat/xsched/xsched.h"
+#include "include/xsched/local.h"
+#include "policy/policy.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define COMPAT_NAME_MAX 256U
+
+typedef struct Command Command;
+typedef struct HwQueue HwQueue;
+typedef struct LocalDevice LocalDevice;
+typedef struct Side Side;
+typedef struct XQueue XQueue;
+
+/* A runtime. What returns int returns 0 or a negative errno. */
+typedef struct Platform {
+        const char *backend; /* as layers call themselves */
+
+        /* Names the device, for people and as all processes call it; both of COMPAT_NAME_MAX. Keeps the queue there. */
+        int (*open)(HwQueue *h, char *ret_device, char *ret_name);
+        void (*close)(HwQueue *h); /* may be NULL */
+
+        /* On a thread that launches on the queue from now on. May be NULL. */
+        void (*attach)(const HwQueue *h);
+        int (*finish)(const HwQueue *h);
+
+        /* Where the queue is now, and a wait for it; all three are NULL where that is not possible. */
+        void *(*mark)(const HwQueue *h); /* NULL: it has failed */
+        void (*wait)(void *mark);        /* and frees it */
+} Platform;
+
+struct HwQueue {
+        uint64_t handle; /* the runtime's */
+        const Platform *platform;
+        unsigned refs;
+        void *context; /* the platform's */
+        XQueue *xq;
+        char device[COMPAT_NAME_MAX], name[COMPAT_NAME_MAX];
+        UT_hash_handle hh;
+};
+
+struct Command {
+        uint64_t handle;
+        LaunchCallback launch;
+        void *data;
+
+        XQueue *xq;   /* submitted to; NULL: not yet */
+        uint64_t seq; /* as which of its commands */
+        XResult result;
+        void *mark;   /* behind it */
+        bool tracked; /* by the service's gate */
+        Command *next;
+        UT_hash_handle hh;
+};
+
+typedef struct CommandList {
+        Command *first, *last;
+        size_t n;
+} CommandList;
+
+typedef struct Hints {
+        int priority, lax_priority, critical;
+        uint32_t utilization;
+        int64_t laxity_us, deadline_us; /* negative: none */
+} Hints;
+
+#define FAILURES_MAX 64U /* of commands that have completed, and may be asked for */
+
+struct XQueue {
+        uint64_t handle;
+        unsigned refs;
+        HwQueue *hwq;
+        int64_t level, threshold, batch_size;
+        bool bounded; /* XQueueSetLaunchConfig() */
+
+        XschedQueue *queue; /* NULL: the service knows of none */
+        bool is_layers;     /* it is a layer's, who counts what is launched */
+        Side *side;
+
+        /* scheduler.c */
+        Hints hints;
+        bool suspended; /* by XQueueSuspend() */
+        bool granted;   /* by the policy */
+        uint32_t grant_threshold;
+        LocalDevice *device;
+        PolicyEntity *entity;
+        bool told_ready;
+        bool changed; /* is in the list of those whose grant did */
+        XQueue *next_changed;
+        XQueue *waits_for; /* one of its commands waits in XQueueWait() */
+
+        /* worker.c */
+        CommandList pending, flying;
+        Command *launching;
+        uint64_t n_submitted;
+        XResult first_error;
+        struct {
+                uint64_t handle;
+                XResult result;
+        } failures[FAILURES_MAX];
+        size_t n_failures;
+        bool has_worker, ending;
+        pthread_cond_t work, done;
+
+        UT_hash_handle hh;
+};
+
+/* --- compat.c --- */
+
+void compat_lock(void);
+void compat_unlock(void);
+/* Waits for the condition, without the lock meanwhile. */
+void compat_sleep(pthread_cond_t *cond);
+
+static inline void compat_unlockp(int *unused) {
+        compat_unlock();
+}
+
+/* For the rest of the block. */
+#define COMPAT_LOCKED                                                                                       \
+        _cleanup_(compat_unlockp)                                                                           \
+        _unused_ int XS_CONCAT(_locked, __LINE__) = (compat_lock(), 0)
+
+/* With the lock. What is found has one more reference. */
+HwQueue *compat_find_hwq(HwQueueHandle handle);
+XQueue *compat_find(XQueueHandle handle);
+XQueue *compat_all(void);                             /* by hh.next */
+Command *compat_find_command(HwCommandHandle handle); /* as long as the lock is held */
+bool compat_was_command(HwCommandHandle handle);      /* there was such a command */
+
+int compat_add_hwq(HwQueue *h);
+void compat_remove_hwq(HwQueue *h);
+int compat_add(XQueue *x); /* gives it its handle */
+void compat_remove(XQueue *x);
+int compat_add_command(Command *c);
+void compat_remove_command(Command *c);
+
+/* Without the lock. The last frees. */
+void compat_unref_hwq(HwQueue *h);
+void compat_unref(XQueue *x);
+static inline void compat_unrefp(XQueue **x) {
+        if (*x)
+                compat_unref(*x);
+}
+static inline void compat_unref_hwqp(HwQueue **h) {
+        if (*h)
+                compat_unref_hwq(*h);
+}
+
+/* As the functions above, and takes the lock. */
+XQueue *compat_get(XQueueHandle handle);
+HwQueue *compat_get_hwq(HwQueueHandle handle);
+
+/* A queue of a runtime's gets its handle: what each ...QueueCreate() does. */
+XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *ret);
+
+XResult compat_error(int r);
+
+/* The XQueue, one of whose commands this thread is just launching, or NULL. */
+extern _hidden_ _Thread_local XQueue *compat_launching;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The environment. libxsched complains of what is out of range.
+ */
+
+#include "shim/compat/environment.h"
+#include "common/macro.h"
+
+static AutoXQueue read_at_start;
+
+__attribute__((constructor)) static void read_environment(void) {
+        auto_xqueue_read(&read_at_start, NULL);
+}
+
+const AutoXQueue *environment(void) {
+        return &read_at_start;
+}

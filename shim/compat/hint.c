@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Hints
+ */
+
+#include "common/time-util.h"
+#include "shim/compat/scheduler.h"
+
+#define DELAY_MAX_US ((int64_t) (POLICY_DELAY_MAX / NSEC_PER_USEC))
+
+Hints hint_defaults(void) {
+        return (Hints){
+                        .utilization = UTILIZATION_DEFAULT,
+                        .laxity_us = NO_LAXITY,
+                        .deadline_us = NO_DEADLINE,
+        };
+}
+
+bool hint_forbids(const XQueue *x, const PolicyOps *ops) {
+        return x->hints.priority == PRIORITY_NO_EXECUTE ||
+                        (x->hints.utilization == 0 && (ops == &policy_up_ops || ops == &policy_pup_ops));
+}
+
+static uint32_t delay_us(int64_t us) {
+        return us > 0 ? (uint32_t) MIN(us, DELAY_MAX_US) : 0;
+}
+
+PolicySettings hint_settings(const XQueue *x, const PolicyOps *ops) {
+        const Hints *h = &x->hints;
+        bool lax = ops == &policy_lax_ops && h->laxity_us >= 0;
+        PolicySettings s = POLICY_SETTINGS_DEFAULT;
+
+        s.priority = lax ? MAX(h->lax_priority, PRIORITY_MIN) : MAX(h->priority, PRIORITY_MIN);
+        s.critical = MAX(h->critical, PRIORITY_MIN);
+        /* None at all is used up at once. */
+        s.laxity_us = h->laxity_us == 0 ? 1 : delay_us(h->laxity_us);
+        s.deadline_us = delay_us(h->deadline_us);
+        s.utilization = MAX(h->utilization, 1U);
+        return s;
+}
+
+/* The sooner; 0 is never. */
+static uint32_t sooner(uint32_t a, uint32_t b) {
+        return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+void hint_merge(PolicySettings *s, const PolicySettings *other) {
+        s->priority = MAX(s->priority, other->priority);
+        s->critical = MAX(s->critical, other->critical);
+        s->laxity_us = sooner(s->laxity_us, other->laxity_us);
+        s->deadline_us = sooner(s->deadline_us, other->deadline_us);
+        s->utilization = MAX(s->utilization, other->utilization);
+}
+
+/* What there is no word for at the service counts as far as it can be said. */
+void hint_send(XQueue *x) {
+        const Hints *h = &x->hints;
+        PolicySettings s = hint_settings(x, NULL);
+
+        if (!x->queue)
+                return;
+        (void) xsched_queue_hint(x->queue, "Priority", s.priority);
+        if (h->utilization != UTILIZATION_DEFAULT)
+                (void) xsched_queue_hint(x->queue, "Utilization", s.utilization);
+        if (h->deadline_us != NO_DEADLINE)
+                (void) xsched_queue_hint(x->queue, "Deadline", s.deadline_us);
+        if (h->laxity_us != NO_LAXITY) {
+                (void) xsched_queue_hint(x->queue, "Laxity", s.laxity_us);
+                (void) xsched_queue_hint(x->queue, "Critical", s.critical);
+        }
+        if (x->bounded)
+                (void) xsched_queue_hint(x->queue, "Threshold", MIN(x->threshold, (int64_t) UINT16_MAX));
+}
+
+/* With the lock. */
+static XResult changed(XQueue *x) {
+        if (scheduler_type() == kSchedulerGlobal)
+                hint_send(x);
+        scheduler_changed(x);
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XHintSetScheduler(XSchedulerType scheduler, XPolicyType policy) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        return compat_error(scheduler_set(scheduler, policy));
+}
+
+/* Its reference is taken and dropped with the lock, by which it cannot be the last. */
+static XQueue *find(XQueueHandle handle) {
+        XQueue *x = compat_find(handle);
+        if (x)
+                x->refs--;
+        return x;
+}
+
+static bool is_priority(Priority p) {
+        return p >= PRIORITY_NO_EXECUTE && p <= PRIORITY_MAX;
+}
+
+_public_
+XResult XHintPriority(XQueueHandle xq, Priority prio) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        XQueue *x = find(xq);
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (!is_priority(prio))
+                return kXSchedErrorInvalidValue;
+        x->hints.priority = prio;
+        return changed(x);
+}
+
+_public_
+XResult XHintUtilization(XQueueHandle xq, Utilization util) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        XQueue *x = find(xq);
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (util < UTILIZATION_MIN || util > UTILIZATION_MAX)
+                return kXSchedErrorInvalidValue;
+        x->hints.utilization = (uint32_t) util;
+        return changed(x);
+}
+
+_public_
+XResult XHintTimeslice(Timeslice ts_us) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        if ((uint64_t) ts_us == TIMESLICE_UNLIMITED)
+                scheduler_set_timeslice(NSEC_INFINITY);
+        else if (ts_us < TIMESLICE_MIN || ts_us > TIMESLICE_MAX)
+                return kXSchedErrorInvalidValue;
+        else
+                scheduler_set_timeslice((uint64_t) ts_us * NSEC_PER_USEC);
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XHintLaxity(XQueueHandle xq, Laxity lax_us, Priority lax_prio, Priority crit_prio) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        XQueue *x = find(xq);
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (lax_us < NO_LAXITY || !is_priority(lax_prio) || !is_priority(crit_prio))
+                return kXSchedErrorInvalidValue;
+        x->hints.laxity_us = lax_us;
+        x->hints.lax_priority = lax_prio;
+        x->hints.critical = crit_prio;
+        return changed(x);
+}
+
+_public_
+XResult XHintDeadline(XQueueHandle xq, Deadline ddl_us) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        XQueue *x = find(xq);
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (ddl_us < NO_DEADLINE || ddl_us == 0)
+                return kXSchedErrorInvalidValue;
+        x->hints.deadline_us = ddl_us;
+        return changed(x);
+}
+
+_public_
+XResult XHintKDeadline(size_t k) {
+        PROTECT_ERRNO;
+        COMPAT_LOCKED;
+        if (k == 0)
+                return kXSchedErrorInvalidValue;
+        scheduler_set_k((uint32_t) MIN(k, (size_t) UINT32_MAX));
+        return kXSchedSuccess;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The local gate of an XQueue
+ *
+ * The protocol is that between xschedd and its clients (common/page.h), with this process on both sides: a slot of a
+ * page for each XQueue, whose verdict is written by the scheduler (scheduler.c), and whose counts are those of launches
+ * and commands. So what holds there holds here: no edge is lost, and nobody is left waiting. A hold has no end of its
+ * own: who would write "run" is in the same process.
+ *
+ * Launches that a layer sees come by side_local(), and are in flight until the layer says that they have completed.
+ * Commands are counted as waiting from when they are submitted, and are in flight when they are launched.
+ *
+ * Thread safety: what counts, from any thread; what writes verdicts, with the lock.
+ */
+
+#include "common/page.h"
+#include "shim/compat/compat.h"
+
+struct Side {
+        PageSlot *slot;
+        PageHeader *header;
+        uint32_t index;
+        int wake;
+        uint32_t word; /* the verdict last written */
+        _Atomic uint32_t escape;
+        _Atomic bool in_use;
+        _Atomic(XQueue *) xq; /* NULL: it is gone */
+        _Atomic uint32_t limit;
+        _Atomic uint32_t flying; /* launches of a layer */
+        _Atomic uint64_t n_launches;
+        _Atomic uint32_t idle, idle_waiters; /* futex: changes when nothing is outstanding any more */
+};
+
+/* With the lock. Returns 0, -ENOSPC or -ENOMEM. */
+int side_new(XQueue *x, Side **ret);
+/* Everybody passes from now on. It is used again when there is nobody in it. */
+void side_escape(Side *s);
+void side_release(Side *s);
+
+/* For xsched_queue_set_local(). */
+XschedLocal side_local(Side *s);
+
+/* n commands are buffered; one is launched; n launched ones have completed; n are dropped. */
+void side_submit(Side *s);
+void side_launch(Side *s);
+void side_end(Side *s, uint32_t n);
+void side_drop(Side *s, uint32_t n);
+
+/* Returns when the slot does not say hold, or somebody has kicked it. */
+void side_wait_run(Side *s);
+void side_kick(Side *s);
+/* Returns when nothing is outstanding. */
+void side_wait_idle(Side *s);
+
+static inline bool side_is_held(const Side *s) {
+        return atomic_load(&s->slot->verdict) & PAGE_VERDICT_HOLD && !atomic_load(&s->escape);
+}
+
+static inline uint32_t side_outstanding(const Side *s) {
+        return atomic_load(&s->slot->outstanding);
+}
+
+static inline uint32_t side_in_flight(const Side *s) {
+        return page_slot_read_in_flight(s->slot);
+}
+
+/* --- the scheduler's, with the lock --- */
+
+/* Descriptor that is readable when there were watched edges; -EBADF without a page. */
+int side_wake_fd(void);
+void side_nudge(void);
+/* Calls for each XQueue with an edge since the last call. */
+void side_take_edges(void (*edge)(XQueue *x));
+void side_set_watch(Side *s, uint32_t watch);
+void side_set_verdict(Side *s, Verdict v);
+
+/* In a child after fork. */
+void side_forget_all(void);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The public calls on XQueues
+ */
+
+#include "shim/compat/scheduler.h"
+#include "shim/compat/side.h"
+#include "shim/compat/worker.h"
+
+#define DEFAULT_THRESHOLD 16
+#define DEFAULT_BATCH     8
+
+static bool is_level(int64_t level) {
+        return level > kPreemptLevelUnknown && level < kPreemptLevelMax;
+}
+
+/* What a layer has made of the runtime's queue; where no layer is loaded, one of our own, for commands. Without either
+ * xschedd knows nothing of it. */
+static void find_queue(XQueue *x) {
+        const HwQueue *h = x->hwq;
+        const XschedQueueInfo info = {
+                        .size = sizeof(info),
+                        .device = h->device,
+                        .device_name = h->name,
+                        .backend = h->platform->backend,
+                        .label = "xqueue",
+        };
+
+        x->queue = xsched_queue_find(h->platform->backend, h->handle);
+        x->is_layers = x->queue;
+        if (!x->queue && xsched_queue_new(&info, &x->queue) < 0)
+                x->queue = NULL;
+}
+
+static void xqueue_free(XQueue *x) {
+        (void) pthread_cond_destroy(&x->work);
+        (void) pthread_cond_destroy(&x->done);
+        (void) xsched_queue_unref(x->queue);
+        compat_unref_hwq(x->hwq);
+        free(x);
+}
+
+/* Takes over the reference of `h`. */
+static XQueue *xqueue_alloc(HwQueue *h, int64_t level) {
+        XQueue *x = calloc(1, sizeof(XQueue));
+
+        if (!x) {
+                compat_unref_hwq(h);
+                return NULL;
+        }
+        x->refs = 1;
+        x->hwq = h;
+        x->level = level;
+        x->threshold = DEFAULT_THRESHOLD;
+        x->batch_size = DEFAULT_BATCH;
+        x->hints = hint_defaults();
+        (void) pthread_cond_init(&x->work, NULL);
+        (void) pthread_cond_init(&x->done, NULL);
+        find_queue(x);
+        return x;
+}
+
+/* With the lock. */
+static int xqueue_publish(XQueue *x) {
+        int r = side_new(x, &x->side);
+        if (r < 0)
+                return r;
+        const XschedLocal local = side_local(x->side);
+        r = x->is_layers ? xsched_queue_set_local(x->queue, &local) : 0;
+        if (r >= 0)
+                r = compat_add(x);
+        if (r < 0) {
+                if (!x->is_layers || xsched_queue_set_local(x->queue, NULL) < 0)
+                        side_release(x->side);
+                return r;
+        }
+        x->hwq->xq = x;
+        if (scheduler_type() == kSchedulerGlobal)
+                hint_send(x);
+        return scheduler_add(x);
+}
+
+/* Called with a queue that has none, by two threads at once: the first one's counts. */
+static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
+        int r;
+
+        (void) h->platform->finish(h);
+        XQueue *x = xqueue_alloc(h, level);
+        if (!x)
+                return kXSchedErrorHardware;
+        compat_lock();
+        XQueue *known = h->xq;
+        r = known ? 0 : xqueue_publish(x);
+        if (r >= 0)
+                *ret = known ? known->handle : x->handle;
+        bool ours = !known && h->xq == x;
+        compat_unlock();
+        if (ours)
+                compat_unref(x);
+        else
+                xqueue_free(x);
+        return ours ? kXSchedSuccess : compat_error(r);
+}
+
+_public_
+XResult XQueueCreate(XQueueHandle *xq, HwQueueHandle hwq, int64_t level, int64_t flags) {
+        PROTECT_ERRNO;
+
+        if (!xq || !is_level(level))
+                return kXSchedErrorInvalidValue;
+        if (flags & kQueueCreateFlagBlockingSubmit)
+                return kXSchedErrorNotSupported;
+        HwQueue *h = compat_get_hwq(hwq);
+        return h ? make(h, level, xq) : kXSchedErrorNotFound;
+}
+
+_public_
+XResult XQueueDestroy(XQueueHandle xq) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (x == compat_launching)
+                return kXSchedErrorNotAllowed;
+        compat_lock();
+        if (x->hwq->xq != x) { /* another thread was faster */
+                compat_unlock();
+                return kXSchedErrorNotFound;
+        }
+        compat_remove(x);
+        x->hwq->xq = NULL;
+        scheduler_remove(x);
+        worker_end(x);
+        Side *s = x->side;
+        side_escape(s);
+        s->xq = NULL;
+        compat_unlock();
+
+        if (!x->is_layers || xsched_queue_set_local(x->queue, NULL) < 0)
+                side_release(s);
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XQueueGet(XQueueHandle *xq, HwQueueHandle hwq) {
+        PROTECT_ERRNO;
+
+        if (!xq)
+                return kXSchedErrorInvalidValue;
+        COMPAT_LOCKED;
+        XQueue *x = NULL;
+        for (XQueue *i = compat_all(); i && !x; i = i->hh.next)
+                x = i->hwq->handle == hwq ? i : NULL;
+        if (!x)
+                return kXSchedErrorNotFound;
+        *xq = x->handle;
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XQueueSetPreemptLevel(XQueueHandle xq, XPreemptLevel level) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!is_level(level))
+                return kXSchedErrorInvalidValue;
+        if (!x)
+                return kXSchedErrorNotFound;
+        return x->level == (int64_t) level ? kXSchedSuccess : kXSchedErrorNotSupported;
+}
+
+_public_
+XResult XQueueSetLaunchConfig(XQueueHandle xq, int64_t threshold, int64_t batch_size) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        COMPAT_LOCKED;
+        int64_t t = threshold > 0 ? threshold : x->threshold,
+                b = batch_size > 0 ? batch_size : x->batch_size;
+        if (b > t)
+                return kXSchedErrorInvalidValue;
+        x->threshold = t;
+        x->batch_size = b;
+        x->bounded = x->bounded || threshold > 0;
+        if (scheduler_type() == kSchedulerGlobal)
+                hint_send(x);
+        scheduler_changed(x);
+        return kXSchedSuccess;
+}
+
+/* --- waiting --- */
+
+_public_
+XResult XQueueWait(XQueueHandle xq, HwCommandHandle hw_cmd) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (x == compat_launching)
+                return kXSchedErrorNotAllowed;
+        COMPAT_LOCKED;
+        const Command *c = compat_find_command(hw_cmd);
+        if (!c && !compat_was_command(hw_cmd))
+                return kXSchedErrorNotFound;
+        if (c && c->xq != x)
+                return kXSchedErrorNotAllowed;
+        worker_wait(x, hw_cmd);
+        return worker_result(x, hw_cmd);
+}
+
+static XResult wait_all(XQueue *x) {
+        compat_lock();
+        worker_wait_all(x);
+        XResult error = TAKE_GENERIC(x->first_error, kXSchedSuccess);
+        compat_unlock();
+        /* What was launched by the runtime's own functions. */
+        if (x->is_layers && x->hwq->platform->finish(x->hwq) < 0 && error == kXSchedSuccess)
+                error = kXSchedErrorHardware;
+        return error;
+}
+
+_public_
+XResult XQueueWaitAll(XQueueHandle xq) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        return x == compat_launching ? kXSchedErrorNotAllowed : wait_all(x);
+}
+
+_public_
+XResult XQueueQuery(XQueueHandle xq, XQueueState *state) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!state)
+                return kXSchedErrorInvalidValue;
+        if (!x)
+                return kXSchedErrorNotFound;
+        /* Of launches of the last millisecond the layer may not have heard. */
+        if (x->is_layers)
+                xsched_queue_look(x->queue);
+        *state = side_outstanding(x->side) != 0 ? kQueueStateReady : kQueueStateIdle;
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XQueueProfileHwCommandCount(XQueueHandle xq, int64_t *count) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!count)
+                return kXSchedErrorInvalidValue;
+        if (!x)
+                return kXSchedErrorNotFound;
+        *count = (int64_t) atomic_load(&x->side->n_launches);
+        return kXSchedSuccess;
+}
+
+/* --- suspending --- */
+
+static void wait_idle(XQueue *x) {
+        if (x->is_layers) /* nobody else may tell of it */
+                (void) wait_all(x);
+        else
+                side_wait_idle(x->side);
+}
+
+_public_
+XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        if (flags &
+                                        ~(int64_t) (kQueueSuspendFlagSyncHwQueue | kQueueSuspendFlagWaitAll |
+                                                        kQueueSuspendFlagWaitIdle) &&
+                        flags != kQueueSuspendFlagMaskAll)
+                return kXSchedErrorInvalidValue;
+        if (flags != 0 && x == compat_launching)
+                return kXSchedErrorNotAllowed;
+        if (x->suspended)
+                return kXSchedSuccess;
+        if (flags & kQueueSuspendFlagWaitIdle)
+                wait_idle(x);
+        else if (flags & kQueueSuspendFlagWaitAll)
+                (void) wait_all(x);
+        {
+                COMPAT_LOCKED;
+                x->suspended = x->hwq->xq == x; /* it may have gone meanwhile */
+                scheduler_changed(x);
+        }
+        if (flags & kQueueSuspendFlagSyncHwQueue && x->hwq->platform->finish(x->hwq) < 0)
+                return kXSchedErrorHardware;
+        return kXSchedSuccess;
+}
+
+_public_
+XResult XQueueResume(XQueueHandle xq, int64_t flags) {
+        PROTECT_ERRNO;
+        _cleanup_(compat_unrefp)
+        XQueue *x = compat_get(xq);
+
+        if (!x)
+                return kXSchedErrorNotFound;
+        COMPAT_LOCKED;
+        if (!x->suspended)
+                return kXSchedSuccess;
+        if (flags & kQueueResumeFlagDropCommands)
+                worker_drop(x);
+        x->suspended = false;
+        scheduler_changed(x);
+        return kXSchedSuccess;
+}

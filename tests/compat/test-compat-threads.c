@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Everything that may be done to XQueues, by several threads at once: what was submitted is launched once, in its order
+ */
+
+#include <stdatomic.h>
+
+#include "compat-fixture.h"
+
+#define STRESS_QUEUES   4U
+#define STRESS_COMMANDS 300U
+
+typedef struct Counted {
+        Queue q;
+        unsigned n;
+        bool wrong;
+} Counted;
+
+typedef struct Numbered {
+        Counted *of;
+        unsigned number;
+} Numbered;
+
+static XResult count(HwQueueHandle hwq, void *data) {
+        const Numbered *n = data;
+
+        n->of->wrong |= n->of->n != n->number || hwq != n->of->q.hwq;
+        n->of->n++;
+        return kXSchedSuccess;
+}
+
+static atomic_bool stress_ends;
+
+static void *submitter(void *userdata) {
+        static Numbered numbers[STRESS_QUEUES][STRESS_COMMANDS];
+        static atomic_uint next;
+        Numbered *mine = numbers[next++];
+        Counted *c = userdata;
+
+        for (unsigned i = 0; i < STRESS_COMMANDS; i++) {
+                mine[i] = (Numbered){c, i};
+                HwCommandHandle h = submit_call(&c->q, count, mine + i);
+                if (i % 50 == 0)
+                        (void) XQueueWait(c->q.xq, h);
+        }
+        return NULL;
+}
+
+/* Everything that may be done to a queue at any time. */
+static void *meddler(void *userdata) {
+        Counted *all = userdata;
+
+        for (unsigned i = 0; !stress_ends; i++) {
+                const Queue *q = &all[i % STRESS_QUEUES].q;
+
+                (void) XQueueSuspend(q->xq, 0);
+                (void) XHintSetScheduler(1 + i % 3, 1 + i % 11);
+                (void) XHintPriority(q->xq, (Priority) (i % 10));
+                (void) XQueueSetLaunchConfig(q->xq, 1 + i % 8, 1);
+                (void) XQueueResume(q->xq, 0);
+        }
+        return NULL;
+}
+
+static void test_threads(void **state) {
+        static Counted counted[STRESS_QUEUES];
+        pthread_t submitters[STRESS_QUEUES], other;
+
+        for (size_t i = 0; i < STRESS_QUEUES; i++)
+                make_on(&counted[i].q, i % 2 ? "one" : "two");
+        assert_int_equal(pthread_create(&other, NULL, meddler, counted), 0);
+        for (size_t i = 0; i < STRESS_QUEUES; i++)
+                assert_int_equal(pthread_create(submitters + i, NULL, submitter, counted + i), 0);
+        for (size_t i = 0; i < STRESS_QUEUES; i++)
+                assert_int_equal(pthread_join(submitters[i], NULL), 0);
+        stress_ends = true;
+        assert_int_equal(pthread_join(other, NULL), 0);
+        for (size_t i = 0; i < STRESS_QUEUES; i++) {
+                settle(&counted[i].q);
+                assert_int_equal(counted[i].n, STRESS_COMMANDS);
+                assert_false(counted[i].wrong);
+                end(&counted[i].q);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads)};
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
