@@ -189,6 +189,14 @@ int xsched_get_counters(XschedCounters *ret);
  * -ERANGE for a value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
+#define XSCHED_HOLD_CHILDREN UINT64_C(1) /* for processes that the caller starts, too */
+
+/* Claims a class for this process, which may raise it where the caller has the right to that: for as long as the
+ * descriptor that is returned, or a copy of it, is open. It is close-on-exec. Waits for the service, on a connection of
+ * its own, ten seconds at most. Returns the descriptor; -EPERM: the service refuses, or knows of no such class;
+ * -EINVAL: the name is empty; another error where there is no bus. `reason` is for people, and may be NULL. */
+int xsched_hold_priority(const char *class_name, const char *reason, uint64_t flags);
+
 #ifdef __cplusplus
 }
 #endif

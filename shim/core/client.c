@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
 
 static const char *const xsched_state_table[] = {
@@ -143,6 +144,7 @@ __attribute__((constructor)) static void client_read_environment(void) {
                 environment = xsched_early_environment;
         else
                 environment_read(&environment);
+        auto_hints_read(&client.hints);
         read_hint("Priority", environment.priority);
         read_hint("Weight", environment.weight);
 }

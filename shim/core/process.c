@@ -9,6 +9,7 @@
 
 #include "common/macro.h"
 #include "common/thread-util.h"
+#include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"
@@ -49,6 +50,7 @@ void process_before_queue(void) {
                 process_forked();
         if (!atomic_exchange(&process.watches_fork, true))
                 (void) thread_atfork(NULL, NULL, process_forked);
+        auto_hints_complain();
 }
 
 /* --- the control thread --- */

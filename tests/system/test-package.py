@@ -53,8 +53,8 @@ class Package(Case):
             super().tearDown()
 
     def test_1_installed_it_runs(self):
-        self.assertEqual(sorted(NAMES), ["libxsched-compat0", "libxsched-dev", "libxsched0", "xsched", "xsched-demo",
-                                         "xsched-exporter", "xsched-shim", "xsched-slurm"])
+        self.assertEqual(sorted(NAMES), ["libxsched-compat0", "libxsched-dev", "libxsched0", "python3-xsched", "xsched",
+                                         "xsched-demo", "xsched-exporter", "xsched-shim", "xsched-slurm"])
         done = subprocess.run(
             ["apt-get", "install", "-q", "-y", "--no-install-recommends", *PACKAGES],
             env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

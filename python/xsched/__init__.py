@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""GPU scheduling from within a program: hints, claims and queues, over the C libraries of xsched
+
+Whether there is a service, and whether it knows of this process, changes nothing about what a program does: hints are
+wishes, and are sent in the background.
+
+A hint is the *process's*: a GPU context, its queues and the service's verdicts are. So what threads and asyncio tasks
+say at the same time is brought together: of all that are inside of a ``priority()`` just now the highest counts (each
+by the innermost that it is in), and where nobody is inside of one, what ``hint()`` said last. Who is in none does not
+count. ``Queue`` and ``XQueue`` have hints of their own.
+
+After a fork, as of multiprocessing, the child is a process of its own: it is inside of nothing, holds no claims, and
+its parent's queues are not its own.
+
+See python3-xsched(3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import ctypes
+import enum
+import functools
+import inspect
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Optional, TypeVar
+
+from . import _library
+
+__all__ = [
+    "Counters",
+    "Queue",
+    "State",
+    "XQueue",
+    "XSchedError",
+    "counters",
+    "current_priority",
+    "hint",
+    "hold",
+    "priority",
+    "set_scheduler",
+]
+
+PRIORITY_MIN, PRIORITY_MAX = -255, 255
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class State(enum.IntEnum):
+    """How far this process is with the service."""
+
+    OFF = 0
+    CONNECTING = 1
+    ATTACHED = 2
+    DETACHED = 3
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What has been seen at the gate of this process's queues."""
+
+    state: State
+    queues: int
+    launches: int
+    tracked: int
+    waited: int
+    waited_ns: int
+    lease_expired: int
+
+
+def counters() -> Counters:
+    c = _library.Counters(size=ctypes.sizeof(_library.Counters))
+    _library.check(_library.native().xsched_get_counters(ctypes.byref(c)))
+    return Counters(State(c.state), *(int(getattr(c, f)) for f in (
+        "queues", "launches", "tracked", "waited", "waited_ns", "lease_expired")))
+
+
+# --- hints of the process ---
+
+_HINTS = ("priority", "weight", "threshold", "deadline", "laxity", "critical", "utilization")
+
+
+class _Entry:
+    """One priority() that has been entered, in the stack of the flow that has entered it."""
+
+    __slots__ = ("priority", "stack")
+
+    def __init__(self, level: int, stack: list[_Entry]) -> None:
+        self.priority, self.stack = level, stack
+
+
+class _Priorities:
+    """What the flows of this process say: a flow is a thread, or a task of asyncio."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.stacks: dict[tuple[int, int], list[_Entry]] = {}
+        self.base: Optional[int] = None  # hint() has said it
+        self.sent: Optional[int] = None
+
+    def _flow(self) -> tuple[int, int]:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        return threading.get_ident(), id(task) if task else 0
+
+    def _send(self) -> None:
+        """With the lock, so that the last who changes something is the last who says so."""
+        tops = [s[-1].priority for s in self.stacks.values() if s]
+        level = max(tops) if tops else self.base
+        if level is None:
+            level = PRIORITY_MAX  # which lowers nothing
+        if level != self.sent:
+            _library.check(_library.native().xsched_hint(b"Priority", level), "priority")
+            self.sent = level
+
+    def set_base(self, level: int) -> None:
+        with self.lock:
+            self.base = level
+            self.sent = None
+            self._send()
+
+    def enter(self, level: int) -> _Entry:
+        with self.lock:
+            stack = self.stacks.setdefault(self._flow(), [])
+            entry = _Entry(level, stack)
+            stack.append(entry)
+            try:
+                self._send()
+            except BaseException:
+                stack.remove(entry)
+                raise
+            return entry
+
+    def leave(self, entry: _Entry) -> None:
+        """Wherever that is: a generator may end on another thread than it began on."""
+        with self.lock:
+            if entry not in entry.stack:
+                return  # the parent's, or left before
+            entry.stack.remove(entry)
+            for key in [k for k, s in self.stacks.items() if not s]:
+                del self.stacks[key]
+            self._send()
+
+
+_priorities = _Priorities()
+_current: contextvars.ContextVar[Optional[int]] = contextvars.ContextVar("xsched_priority", default=None)
+
+
+def _environment_base() -> None:
+    """What the C library has read before us."""
+    with contextlib.suppress(ValueError):
+        level = int(os.environ.get("XSCHED_PRIORITY", ""))
+        if PRIORITY_MIN <= level <= PRIORITY_MAX:
+            _priorities.base = level
+
+
+_environment_base()
+
+
+def hint(**values: int) -> None:
+    """Sets hints of this process: priority, weight, threshold, deadline and laxity (microseconds), critical,
+    utilization (percent). They only ever lower. Raises ValueError for what is out of range."""
+    for name in values:
+        if name not in _HINTS:
+            raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
+    for name, value in values.items():
+        try:
+            if name == "priority":
+                _checked_priority(value)
+                _priorities.set_base(value)
+            else:
+                _library.check(_library.native().xsched_hint(name.title().encode(), value), name)
+        except OSError as e:
+            raise ValueError(f"{name}={value} is out of range") from e
+
+
+def _checked_priority(level: int) -> int:
+    if not PRIORITY_MIN <= level <= PRIORITY_MAX:
+        raise ValueError(f"priority {level} is not within {PRIORITY_MIN}..{PRIORITY_MAX}")
+    return level
+
+
+def current_priority() -> Optional[int]:
+    """That of the innermost priority() around this code, also where a task or a thread was started from there with its
+    context; None outside of all."""
+    return _current.get()
+
+
+class priority:
+    """While inside, this flow has that priority: ``with priority(-10): ...``, ``async with``, or ``@priority(-10)`` in
+    front of a function, a coroutine function or a generator of either kind, for as long as it runs.
+
+    One object may be entered any number of times, also at once."""
+
+    def __init__(self, level: int) -> None:
+        self.level = _checked_priority(level)
+        self._entered: contextvars.ContextVar[tuple] = contextvars.ContextVar("xsched_entered", default=())
+        self._all: list[tuple] = []  # of all contexts
+
+    def __enter__(self) -> priority:
+        pair = (_priorities.enter(self.level), _current.get())
+        self._entered.set((*self._entered.get(), pair))
+        self._all.append(pair)
+        _current.set(self.level)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        here = self._entered.get()
+        # A generator that was begun in another context: any one of ours is as good.
+        pair = here[-1] if here else self._all[-1]
+        self._entered.set(here[:-1])
+        with contextlib.suppress(ValueError):
+            self._all.remove(pair)
+        entry, outer = pair
+        _current.set(outer)
+        _priorities.leave(entry)
+
+    async def __aenter__(self) -> priority:
+        return self.__enter__()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.__exit__(*exception)
+
+    def __call__(self, function: _F) -> _F:
+        if inspect.iscoroutinefunction(function):
+            @functools.wraps(function)
+            async def wrapped(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+        elif inspect.isasyncgenfunction(function):
+            @functools.wraps(function)
+            async def wrapped(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    async for item in function(*args, **kwargs):
+                        yield item
+        elif inspect.isgeneratorfunction(function):
+            @functools.wraps(function)
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return (yield from function(*args, **kwargs))
+        else:
+            @functools.wraps(function)
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return function(*args, **kwargs)
+        return wrapped  # type: ignore[return-value]
+
+
+# --- claims ---
+
+_held: set[int] = set()
+
+
+@contextlib.contextmanager
+def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterator[None]:
+    """While inside, this process has the named class, if the service lets it: a claim, which may raise where the caller
+    has the right to that. `children`: so have the processes that it starts. Waits for the service. Raises
+    PermissionError when it refuses, OSError when there is none."""
+    fd = _library.native().xsched_hold_priority(class_name.encode(), reason.encode(), int(children))
+    if fd < 0:
+        raise OSError(-fd, os.strerror(-fd), class_name)
+    _held.add(fd)
+    try:
+        yield
+    finally:
+        if fd in _held:  # not so in a child
+            _held.discard(fd)
+            os.close(fd)
+
+
+# --- queues of a program's own ---
+
+class Queue:
+    """A queue that no layer sees: the program says itself what it launches. `device` is what all processes call it,
+    such as "pci:0000:65:00.0"."""
+
+    def __init__(self, device: str, *, backend: str = "python", label: Optional[str] = None) -> None:
+        name = label.encode() if label else None
+        info = _library.QueueInfo(device=device.encode(), backend=backend.encode(), label=name)
+        info.size = ctypes.sizeof(info)
+        self._queue = ctypes.c_void_p()
+        self._pid = os.getpid()
+        _library.check(_library.native().xsched_queue_new(ctypes.byref(info), ctypes.byref(self._queue)), device)
+
+    def _native(self) -> ctypes.c_void_p:
+        if not self._queue or self._pid != os.getpid():
+            raise ValueError("the queue is closed, or the parent's")
+        return self._queue
+
+    def hint(self, **values: int) -> None:
+        """As hint(), for this queue."""
+        for name, value in values.items():
+            if name not in _HINTS:
+                raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
+            try:
+                _library.check(_library.native().xsched_queue_hint(self._native(), name.title().encode(), value), name)
+            except OSError as e:
+                raise ValueError(f"{name}={value} is out of range") from e
+
+    @contextlib.contextmanager
+    def launch(self) -> Iterator[None]:
+        """Around work that is over at the end: waits while the queue is held."""
+        tracked = _library.native().xsched_queue_begin(self._native())
+        try:
+            yield
+        finally:
+            if tracked and self._queue and self._pid == os.getpid():
+                _library.native().xsched_queue_complete(self._queue, 1, 0)
+
+    def close(self) -> None:
+        queue, self._queue = getattr(self, "_queue", None), ctypes.c_void_p()
+        if queue and self._pid == os.getpid():
+            _library.native().xsched_queue_unref(queue)
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+
+# --- XSched's interface ---
+
+_RESULTS = {
+    1: "the runtime has failed",
+    2: "invalid value",
+    3: "there is no such queue",
+    4: "not allowed",
+    5: "not supported",
+}
+_SCHEDULERS = {"APP": 1, "LCL": 2, "GLB": 3}
+_POLICIES = {"HPF": 1, "HHPF": 2, "CHPF": 3, "UP": 4, "PUP": 5, "KEDF": 7, "LAX": 8, "AWF": 9, "CFS": 10, "MLFQ": 11}
+
+
+class XSchedError(RuntimeError):
+    """A call of XSched's interface has failed; `result` is its XResult."""
+
+    def __init__(self, function: str, result: int) -> None:
+        super().__init__(f"{function}: {_RESULTS.get(result, f'error {result}')}")
+        self.result = result
+
+
+def _call(name: str, *arguments: Any) -> None:
+    result = getattr(_library.compat(), name)(*arguments)
+    if result:
+        raise XSchedError(name, result)
+
+
+def set_scheduler(scheduler: str, policy: Optional[str] = None) -> None:
+    """Who decides among this process's XQueues: "APP", "GLB", or "LCL" with a policy such as "HPF"."""
+    if scheduler not in _SCHEDULERS or (policy is not None and policy not in _POLICIES):
+        raise ValueError(f"no such scheduler or policy: {scheduler} {policy or ''}".rstrip())
+    if scheduler == "LCL" and policy is None:
+        raise ValueError("LCL takes a policy")
+    _call("XHintSetScheduler", _SCHEDULERS[scheduler], _POLICIES[policy] if policy else 0)
+
+
+class XQueue:
+    """An XQueue over a queue of a runtime: xsched-api(3)."""
+
+    def __init__(self, create: str, native: int, *, threshold: int = 0, batch_size: int = 0) -> None:
+        hwq, handle = ctypes.c_uint64(), ctypes.c_uint64()
+        self._open = False
+        _call(create, ctypes.byref(hwq), native)
+        self._hwq = hwq.value
+        _call("XQueueCreate", ctypes.byref(handle), self._hwq, 1, 0)
+        self.handle = handle.value
+        self._open = True
+        if threshold or batch_size:
+            _call("XQueueSetLaunchConfig", self.handle, threshold, batch_size)
+
+    @classmethod
+    def opencl(cls, queue: Any, **config: int) -> XQueue:
+        """Of a pyopencl.CommandQueue, or the address of a cl_command_queue."""
+        return cls("OclQueueCreate", getattr(queue, "int_ptr", queue), **config)
+
+    @classmethod
+    def cuda(cls, stream: Any, **config: int) -> XQueue:
+        """Of a torch.cuda.Stream of CUDA, or the address of a stream."""
+        return cls("CudaQueueCreate", getattr(stream, "cuda_stream", stream), **config)
+
+    @classmethod
+    def hip(cls, stream: Any, **config: int) -> XQueue:
+        """Of a torch.cuda.Stream of ROCm, or the address of a stream."""
+        return cls("HipQueueCreate", getattr(stream, "cuda_stream", stream), **config)
+
+    def hint(self, *, priority: Optional[int] = None, utilization: Optional[int] = None, deadline: Optional[int] = None,
+             laxity: Optional[tuple[int, int, int]] = None) -> None:
+        """`deadline` in microseconds; `laxity`: (microseconds, priority before, priority after)."""
+        if priority is not None:
+            _call("XHintPriority", self.handle, priority)
+        if utilization is not None:
+            _call("XHintUtilization", self.handle, utilization)
+        if deadline is not None:
+            _call("XHintDeadline", self.handle, deadline)
+        if laxity is not None:
+            _call("XHintLaxity", self.handle, *laxity)
+
+    def suspend(self) -> None:
+        _call("XQueueSuspend", self.handle, 0)
+
+    def resume(self) -> None:
+        _call("XQueueResume", self.handle, 0)
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        self.suspend()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def wait(self) -> None:
+        """For all that was launched so far. Other threads go on meanwhile."""
+        _call("XQueueWaitAll", self.handle)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether something has not completed."""
+        state = ctypes.c_int()
+        _call("XQueueQuery", self.handle, ctypes.byref(state))
+        return state.value == 2
+
+    @property
+    def launches(self) -> int:
+        count = ctypes.c_int64()
+        _call("XQueueProfileHwCommandCount", self.handle, ctypes.byref(count))
+        return count.value
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            _call("XQueueDestroy", self.handle)
+            _call("HwQueueDestroy", self._hwq)
+
+    def __enter__(self) -> XQueue:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _after_fork() -> None:
+    """The child: other threads were at it, and what the parent holds is the parent's."""
+    global _priorities
+    before, _priorities = _priorities, _Priorities()
+    _priorities.base = before.base
+    if before.sent is not None:
+        with _priorities.lock:
+            _priorities._send()
+    _current.set(None)
+    for fd in _held:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
