@@ -86,8 +86,8 @@ typedef struct Seized {
         sem_t done;
 } Seized;
 
-/* A thread of ours that has made its call may not quite have ended: then the process still has its tracer. Between two
- * looks it may: what is not so twice in a row is not so. */
+/* Our last tracer thread may still be exiting, and the process has its tracer until then. EPERM is final after two
+ * looks without a tracer of ours. */
 static int seize(KfdTarget *t) {
         uint64_t until = ns_add(t->sys->now(), KFD_TARGET_SEIZE_NS);
         unsigned n_others = 0;

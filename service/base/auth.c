@@ -32,7 +32,7 @@
 #define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
 #define TIMEOUT_USEC             (20 * UINT64_C(1000000))
 
-/* What waits costs memory, and who waits is whoever likes to. */
+/* A call that waits for polkit costs memory, and any user can make such calls. */
 #define QUERIES_MAX          1024U
 #define QUERIES_PER_USER_MAX 64U
 #define CHECKS_MAX           4U
@@ -191,7 +191,8 @@ static Query *most_patient(Auth *a, unsigned than) {
         return found;
 }
 
-/* Room for one more call of the user: where there is none, whoever has most gives it. */
+/* Makes room for one more call of the user. Where all places are taken, a call of the user with most of them is
+ * refused. */
 static int make_room(Auth *a, uid_t user, sd_bus_error *error) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error late = SD_BUS_ERROR_NULL;

@@ -88,7 +88,7 @@ static int transmit(const char *text, int fd) {
         return sendmsg(notify.socket, &m, MSG_NOSIGNAL) < 0 ? negative_errno() : 1;
 }
 
-/* Whoever listens by that name may be another one by now. */
+/* The service manager may have been started anew, and then listens on another socket by the same name. */
 static int transmit_or_reconnect(const char *text, int fd) {
         int r = transmit(text, fd);
         if (r != -ECONNREFUSED && r != -ENOTCONN && r != -ECONNRESET)

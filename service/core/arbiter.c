@@ -19,7 +19,7 @@
 #include "quick.h"
 #include "tail.h"
 
-/* What the policy is asked for at the earliest: a policy that wants to be asked at once must not spin the loop. */
+/* Minimum delay to the next dispatch, so that a policy asking for 'now' cannot spin the loop. */
 #define ARBITER_TIMER_MIN_NS (20 * NSEC_PER_USEC)
 
 typedef struct SlotWords {
@@ -174,8 +174,8 @@ static void sync_words(Queue *q, const SlotWords *w) {
         sync_verdict(q, w);
 }
 
-/* Whoever has just joined another entity may have a grant that nobody has thought about yet: the turn that is due
- * decides whether it may go, not the way there. */
+/* An entity that a queue has just joined may have a grant that its policy has not decided yet. So while the device is
+ * to be dispatched, a held queue is let go by that dispatch only. */
 void arbiter_sync_queue(Queue *q) {
         edge_sync_watch(q);
         if (q->entity)

@@ -25,7 +25,8 @@ static size_t believed(const Client *c) {
         return o && streq(o->path, c->peer.cgroup) ? named_by_root(o) : cgroup_path_trusted(c->peer.cgroup);
 }
 
-/* By what cannot be believed. */
+/* By what the process itself can choose, its executable and the names of cgroups that it makes: such a class only
+ * lowers. */
 static void match_advised(Client *c, const Classes *classes) {
         const Class *class = NULL;
         MatchFacts all, trusted;

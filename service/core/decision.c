@@ -7,7 +7,7 @@
 #include "decision.h"
 #include "client.h"
 
-/* A ready edge older than this is a client's fancy, not a latency. */
+/* Ignore older ready stamps: clients write them, and they would distort the statistics. */
 #define EDGE_MAX_NS (1 * NSEC_PER_SEC)
 
 void decision_note_edge(Queue *q) {

@@ -41,8 +41,8 @@ static const Settings *origin_override(const Origin *o) {
         return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
 }
 
-/* Of the cgroup's job, which is there with its group only. Whoever is below, or in a job of its own that was made
- * there, has no more by that. */
+/* The settings of the job of the cgroup's own group. What is below the cgroup inherits them, and so does a job that was
+ * made there: neither gets out of them. */
 static const Settings *origin_job(const Origin *o, bool lowers) {
         static const Settings none = SETTINGS_NULL;
         Group *g;
@@ -51,8 +51,8 @@ static const Settings *origin_job(const Origin *o, bool lowers) {
         return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
 }
 
-/* Levels that say nothing do not count: whoever owns a cgroup can put as many of them as he likes between himself and
- * the slices. */
+/* Levels without settings do not count towards ORIGIN_DEPTH: the owner of a cgroup can nest any number of them below a
+ * slice, and would get rid of the slice's settings by that. */
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
         size_t n = 0, levels = 0;

@@ -143,7 +143,7 @@ static int child_reap(Child *c) {
 
 /* --- undoing --- */
 
-/* Whoever decided that this rung is taken decides anew. */
+/* Whether the client can be held by privilege has changed: the ladder chooses its rung anew. */
 static void choose_anew(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++) {
                 Queue *q = c->slots[i].queue;

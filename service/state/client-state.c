@@ -29,7 +29,8 @@ static int fill_units(const Client *c, json_object *o) {
         return 0;
 }
 
-/* Which bus it is, as text. Each gives out the same names as others have had, to whoever comes. */
+/* The id of the bus, as text. Unique names mean something on one bus only: the next bus gives out the same names to
+ * other connections. */
 static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
         sd_id128_t id;
 

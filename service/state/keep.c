@@ -191,7 +191,8 @@ static bool make_room(Client *c) {
         return true;
 }
 
-/* A place has become free: for whoever waits and has the fewest. */
+/* A place has become free. Of the users with a client that waits, the one with the fewest clients in the store gets
+ * it. */
 static void give_place(Manager *m) {
         User *u, *tmp, *next = NULL;
         unsigned share = user_share(m);

@@ -174,7 +174,7 @@ void link_failed(Control *c, int r) {
 
 /* --- calls --- */
 
-/* A call never starts the service: whoever stopped it wants it stopped, and the bus tells when it is back. */
+/* A call never starts the service: an administrator who stopped it wants it stopped. The bus tells when it is back. */
 void link_begin_call(DbusWriter *w, const char *method, const char *signature) {
         dbus_call_begin(w, BUS_NAME, BUS_PATH, BUS_INTERFACE, method, signature);
 }

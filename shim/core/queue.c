@@ -25,8 +25,8 @@ static _Atomic(XschedQueue *) all_queues;
 static _Atomic(XschedQueue *) new_queues;
 static _Atomic(XschedQueue *) dead_queues;
 
-/* Queues to use again. Popping is the one operation that would need a lock: whoever does not get it at once makes do
- * without. */
+/* Queues to use again. Popping is the one operation that needs a lock: a thread that does not get it at once makes a
+ * new queue instead. */
 static _Atomic(XschedQueue *) free_queues;
 static atomic_flag free_lock = ATOMIC_FLAG_INIT;
 
