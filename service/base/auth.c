@@ -191,8 +191,7 @@ static Query *most_patient(Auth *a, unsigned than) {
         return found;
 }
 
-/* Makes room for one more call of the user. Where all places are taken, a call of the user with most of them is
- * refused. */
+/* Makes room for one more call of the user: where there is none, a call of the user with most is refused. */
 static int make_room(Auth *a, uid_t user, sd_bus_error *error) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error late = SD_BUS_ERROR_NULL;
