@@ -276,6 +276,8 @@ def run_apart(name, *command):
 def run_mix(options):
     words = [*(["--quick"] if options.quick else []), f"{options.build}/tests/opencl/mix-tenant", *options.mix]
     command, data, name = run_apart("mix", f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/bench-mix.py", *words)
+    for subset in data["subsets"]:
+        subset["measured"] = f"{datetime.date.today().isoformat()} at {source_version()}"
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
 
 

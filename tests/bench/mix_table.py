@@ -117,7 +117,8 @@ def summary(rows):
 def render_subset(subset, table):
     rows, title = subset["rows"], SUBSETS[subset["subset"]]
     seconds = sorted({r["seconds"] for r in rows})
-    text = f"**{title}** ({' and '.join(f'{s:g} s' for s in seconds)} each). {summary(rows)}\n\n"
+    measured = f", measured {subset['measured']}" if "measured" in subset else ""
+    text = f"**{title}** ({' and '.join(f'{s:g} s' for s in seconds)} each{measured}). {summary(rows)}\n\n"
     if subset["subset"] not in ("300", "900"):
         return text + list_of(rows, table)
     asked = rows[0]["asked"][0]
@@ -226,5 +227,7 @@ def merged(path, data):
     for s in data["subsets"]:
         before = new.get(s["subset"]) if s.pop("part", False) else None
         rows = {(r["what"], str(r["kinds"])): r for r in [*(before["rows"] if before else []), *s["rows"]]}
+        if before and before.get("measured"):
+            s["measured"] = f"{s['measured']}, in part; {before['measured']}"
         new[s["subset"]] = {**s, "rows": list(rows.values())}
     return {**data, "subsets": [new[name] for name in SUBSETS if name in new]}
