@@ -20,7 +20,7 @@
  *     min, max  in the unit of the bus; of numbers only
  *     usual     what holds where nobody says anything
  *     LOWERS    SMALLER; SMALLER_LIMIT, where 0 is no limit; LATER, where 0 is never; FURTHER, a preemption; EXACTER,
- *               an accounting; YES; NO; UNUSED, any value while there is neither a Max nor a Min; NEVER
+ *               an accounting; NO; UNUSED, any value while there is neither a Max nor a Min; NEVER
  *     INHERITS  FROM_ABOVE: a group has it from the cgroups above; OWN: those above it have theirs for themselves
  *     WHOSE     ANYBODY: groups, clients and queues; GROUPS
  *     HOME      what it resolves to is a field of PolicySettings: POLICY; or of SettingsResolved itself: SERVICE
@@ -45,7 +45,7 @@
             0, 0, PREEMPTION_AUTO, FURTHER, FROM_ABOVE, ANYBODY, POLICY,                                    \
             "auto, off, 1, 2, 3 or privileged")                                                             \
         ROW(arg, GANG, Gang, gang, gang, BOOL,                                                              \
-            0, 1, false, YES, FROM_ABOVE, ANYBODY, POLICY,                                                  \
+            0, 1, false, NO, FROM_ABOVE, ANYBODY, POLICY,                                                   \
             "a boolean, yes or no")                                                                         \
         ROW(arg, DEADLINE, Deadline, deadline, deadline_us, USEC,                                           \
             0, POLICY_DELAY_MAX / NSEC_PER_USEC, 0, LATER, FROM_ABOVE, ANYBODY, POLICY,                     \

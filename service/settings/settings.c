@@ -47,7 +47,6 @@ typedef enum RowLowers {
         LOWERS_LATER,
         LOWERS_FURTHER,
         LOWERS_EXACTER,
-        LOWERS_YES,
         LOWERS_NO,
         LOWERS_UNUSED,
         LOWERS_NEVER,
@@ -394,8 +393,6 @@ static bool is_lower_or_equal(SettingsKey k, int64_t a, int64_t b, const PolicyS
                 return preemption_is_lower_or_equal((Preemption) a, (Preemption) b);
         case LOWERS_EXACTER:
                 return accounting_is_lower_or_equal((Accounting) a, (Accounting) b);
-        case LOWERS_YES:
-                return a >= b;
         case LOWERS_UNUSED:
                 return a == b || (than->max == 0 && than->min == 0);
         default:

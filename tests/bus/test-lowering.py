@@ -80,6 +80,13 @@ class Attacks(LoweringCase):
         for path, interface in ((self.path, CLIENT), (self.queue_path, QUEUE)):
             self.assertEqual([self.get(p, path, interface) for p in ("Priority", "Weight")], [-30, 40])
 
+    def test_gang(self):
+        """A gang has its turn on all its devices by that on one of them, which may be made up: it is given."""
+        self.assert_refused(self.agent.job, {"Gang": True}, 0)
+        client = self.agent.register({"Gang": True})
+        self.assertIs(self.get("Gang", client, CLIENT), False)
+        self.assert_refused(self.agent.set, client, CLIENT, {"Gang": True})
+
     def in_job_of_the_administrator(self, settings):
         """The user's cgroup, with what was set as its program was started."""
         pidfd = os.pidfd_open(self.agent.whereabouts()[0])
@@ -91,12 +98,12 @@ class Attacks(LoweringCase):
     def test_job_of_the_administrator(self):
         """A job of one's own in a cgroup has no more than the cgroup's job leaves to it, wherever it was made first."""
         early, path = self.agent.job({}, 0)
-        self.in_job_of_the_administrator({"Priority": -50, "Threshold": 1, "Gang": True, "Preemption": "2"})
+        self.in_job_of_the_administrator({"Priority": -50, "Threshold": 1, "Preemption": "2"})
         self.assertEqual(self.get("Priority", path, GROUP), -50)
         for job in (early, self.agent.job({}, 0)[0], self.agent.job({"Priority": -7}, 0)[0]):
             client = self.agent.register({}, job)
-            has = [self.get(p, client, CLIENT) for p in ("Priority", "Threshold", "Gang", "Preemption")]
-            self.assertEqual(has, [-50, 1, True, "2"])
+            has = [self.get(p, client, CLIENT) for p in ("Priority", "Threshold", "Preemption")]
+            self.assertEqual(has, [-50, 1, "2"])
             self.assertRegex(self.get("Group", client, CLIENT), "^job:")
 
     def test_class_of_the_user(self):

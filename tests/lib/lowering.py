@@ -294,8 +294,6 @@ def rank(key, value):
     """The higher, the more one has of the device. 0 is no limit, or the device's threshold; or never."""
     if key == "Preemption":
         return -["off", "1", "2", "3", "auto", "privileged"].index(value)
-    if key == "Gang":
-        return -int(value)
     if key in ("Deadline", "Laxity"):
         return -(value or 1 << 40)
     if key in ("Max", "Threshold") and value == 0:

@@ -150,9 +150,11 @@ static void test_wish_of_preemption(void **state) {
         assert_true(settings_lower(&r, &further, lookup, &n));
         assert_int_equal(r.policy.preemption, PREEMPTION_INTERRUPT);
         assert_int_equal(r.from[SETTINGS_PREEMPTION], SETTINGS_FROM_WISH);
-        assert_true(settings_lower(&r, &gang, lookup, &n));
-        assert_false(settings_lower(&r, &no_gang, lookup, &n));
-        assert_true(r.policy.gang);
+        assert_false(settings_lower(&r, &gang, lookup, &n));
+        assert_false(r.policy.gang);
+        r.policy.gang = true;
+        assert_true(settings_lower(&r, &no_gang, lookup, &n));
+        assert_false(r.policy.gang);
 }
 
 static void test_wish_of_time(void **state) {
@@ -349,9 +351,12 @@ static void test_comparison(void **state) {
         assert_false(settings_policy_is_lower_or_equal(&a, &base));
         assert_false(settings_policy_equal(&a, &base));
         a.preemption = PREEMPTION_PRIVILEGED;
-        a.gang = true;
         assert_true(settings_policy_is_lower_or_equal(&a, &base));
         assert_false(settings_policy_is_lower_or_equal(&base, &a));
+
+        /* A gang gets more than its weight on all its devices but one. */
+        a.gang = true;
+        assert_false(settings_policy_is_lower_or_equal(&a, &base));
 }
 
 int main(void) {
