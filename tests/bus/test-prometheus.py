@@ -28,6 +28,7 @@ scrape_configs:
 class Prometheus(ExporterCase):
     """A real one, over some seconds with work that starts and ends."""
 
+    exporter_options = ("--host-processes",)
     directory_of_all = listener_of_all = prometheus = web = None
 
     @classmethod

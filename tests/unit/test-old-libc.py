@@ -13,8 +13,9 @@ import unittest
 
 MUSL_GCC, LIBRARIES = sys.argv[1], sys.argv[2:]
 NEWEST = (2, 28)
-# libxsched is opened when it is needed, where libc is glibc; the others stand in LD_PRELOAD.
-PRELOADED = [p for p in LIBRARIES if not os.path.basename(p).startswith("libxsched.so")]
+# libxsched is opened when it is needed, where libc is glibc, and the HSA tool by a runtime; the others stand in
+# LD_PRELOAD.
+PRELOADED = [p for p in LIBRARIES if not os.path.basename(p).startswith(("libxsched.so", "libxsched-hsa.so"))]
 
 PROGRAM = r"""
 #include <dlfcn.h>
@@ -59,7 +60,7 @@ class Symbols(unittest.TestCase):
         for library in LIBRARIES:
             with self.subTest(library=os.path.basename(library)):
                 found = wanted(library)
-                self.assertGreater(len(found), 10)
+                self.assertGreater(len(found), 5)
                 self.assertEqual([f"{name}@{version}" for version, name in found if version > NEWEST], [])
 
 
