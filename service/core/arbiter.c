@@ -371,8 +371,9 @@ static void queue_check_stall(Queue *q) {
 }
 
 static void device_check_stalls(Device *d, uint64_t now) {
-        bool wanted = d->state == DEVICE_CONTENDED &&
-                        (d->n_ready > 1 || (d->n_ready > 0 && d->n_stalled > 0));
+        /* One that goes on with work in flight sends no edge: it is looked at in any state. */
+        bool wanted = d->n_ready > 0 &&
+                        (d->n_stalled > 0 || (d->state == DEVICE_CONTENDED && d->n_ready > 1));
 
         if (!wanted) {
                 d->stall_at = NSEC_INFINITY;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Verdicts: who is held for whom, that leases end holds, that a stopped client holds up nobody."""
 
+import json
 import os
 import signal
 import sys
@@ -161,6 +162,21 @@ class Verdicts(VerdictCase):
         until(lambda: low.held, "it counts again")
         p.process.kill()
         until(lambda: not low.held, "a dead one holds nobody")
+
+    def test_a_stopped_client_goes_on_with_work_in_flight(self):
+        """It never comes to an end of its work, so that no edge tells of it; meanwhile somebody had the device."""
+        p = self.program()
+        _, low = self.tenant("low", Priority=-10)
+        low.edge(1)
+        p.ask("begin 0")
+        until(lambda: low.held, "the low one is held")
+        p.process.kill(signal.SIGSTOP)
+        until(lambda: not low.held, "nobody waits for the stopped one")
+        state = lambda: json.loads(self.call("Describe"))["devices"][0]["state"]
+        until(lambda: state() == "sole", "the low one to have it alone")
+        p.process.kill(signal.SIGCONT)
+        p.ask("begin 0")
+        until(lambda: low.held, "it counts again")
 
     def test_policy_and_reload_lose_nothing(self):
         p, high, path = self.held_program()
