@@ -55,9 +55,9 @@ void call_user_unref(Calls *c, CallUser *u) {
 }
 
 bool call_user_is_light(const Calls *c, const CallUser *u) {
-        const Bucket *b = user_budget(c->manager, u->uid, USER_CHANGES);
+        const User *of = user_find(c->manager, u->uid);
 
-        return !b || bucket_has_credit(b, now_ns(), USER_LIGHT_NS);
+        return !of || bucket_has_credit(of->budgets + USER_CHANGES, now_ns(), USER_LIGHT_NS);
 }
 
 /* One that was not here, and has used little, goes first: a registration is a few calls, one after the other, and would
