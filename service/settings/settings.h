@@ -182,8 +182,8 @@ void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_cla
                 void *userdata, SettingsResolved *ret);
 
 /* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a
- * number counts where it is less than that), a later deadline or laxity, a preemption that reaches further, no gang, and a
- * class by its values. A period counts where there was neither a maximum nor a minimum. Returns whether anything
+ * number counts where it is less than that), a later deadline or laxity, a preemption that reaches further, no gang,
+ * and a class by its values. A period counts where there was neither a maximum nor a minimum. Returns whether anything
  * changed. */
 bool settings_lower(
                 SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
