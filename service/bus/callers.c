@@ -25,7 +25,7 @@
 
 /* What a user may have used of its budget for changes, and goes before others: 2 ms of CPU at once, or as much of a
  * CPU as the budget is. */
-#define USER_LIGHT_NS (USER_CPU_COST * 2 * NSEC_PER_MSEC)
+#define USER_LIGHT_NS (UINT64_C(2) * USER_CPU_COST * NSEC_PER_MSEC)
 
 /* --- users --- */
 
