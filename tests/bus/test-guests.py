@@ -3,7 +3,6 @@
 """The service's own socket: what is answered there, whose word is believed, and what its attackers get for it."""
 
 import array
-import ctypes
 import os
 import re
 import resource
@@ -12,78 +11,17 @@ import signal
 import socket
 import struct
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import dbus
+from guests import *
 from hanging import Hanging
 from harness import *
 from lingering import Lingering
 
-GUESTS = ("RegisterClient", "RegisterQueue", "UnregisterQueue", "Hint")
-AUTH = b"\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
-WANTED = {"Device": ("s", "pci:0000:01:00.0"), "Backend": ("s", "test")}
-MESSAGE_MAX = 16 << 10  # RELAY_MESSAGE_MAX
 
-
-def header(kind=b"l", body=0, fields=0):
-    return struct.pack("<cBBBIII", kind, 1, 0, 1, body, 1, fields)
-
-
-def call(member, signature, args):
-    return dbus.encode(1, 7, {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", member)}, signature, args)[0]
-
-
-class Guests(Case):
-    build = "XSCHEDD_QUICK"
-
-    def setUp(self):
-        super().setUp()
-        self.pid = self.service.pid
-
-    @property
-    def options(self):
-        return [f"--socket={self.socket_path}"]
-
-    @property
-    def socket_path(self):
-        return os.path.join(self.directory, "socket")
-
-    def tearDown(self):
-        if self.service.process.status is None:
-            self.assert_same_service(self.service.pid)
-        super().tearDown()
-
-    def guest(self):
-        c = dbus.Connection("unix:path=" + self.socket_path, hello=False)
-        self.addCleanup(c.close)
-        return c
-
-    def of(self, client, name):
-        """A property, which is on the bus."""
-        return self.get(name, client.path, CLIENT)
-
-    def plain(self):
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.addCleanup(s.close)
-        s.connect(self.socket_path)
-        s.settimeout(DEADLINE)
-        return s
-
-    def assert_hung_up(self, s):
-        try:
-            while s.recv(65536):
-                pass
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-
-    def n_fds(self):
-        return len(os.listdir(f"/proc/{self.service.pid}/fd"))
-
-    def assert_fds(self, n):
-        until(lambda: self.n_fds() <= n, f"{n} descriptors in the service")
-
+class Guests(GuestCase):
     # --- what it is for ---
 
     def test_registers_while_the_bus_stands_still(self):
@@ -563,17 +501,6 @@ class Guests(Case):
         other.stop()
         self.raw(self.guest()).queue()
         self.assertEqual(self.get("NClients"), 1)
-
-
-def attacker():
-    """Another user's, and ends with the test."""
-    become_nobody()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def become_nobody_if_root():
-    if os.getuid() == 0:
-        become_nobody()
 
 
 class Crowds(Guests):

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static uint64_t kernel_ns;
 static Worker workers[WORKERS];
 static unsigned n_workers;
 static _Atomic bool over;
-static _Atomic unsigned n_ready;
+static sem_t ready;
 static void *triple;
 static struct Context *other;
 
@@ -63,7 +64,8 @@ static void *work(void *userdata) {
         CHECK(cuCtxSetCurrent(w->context) == 0);
         CHECK(cuStreamCreate(&s, 1) == 0);
         CHECK(cuMemAlloc_v2(&p, sizeof(have)) == 0);
-        for (n_ready++; !over; w->n += 2) {
+        (void) sem_post(&ready);
+        for (; !over; w->n += 2) {
                 launch(s, (int *) (uintptr_t) p);
                 launch(s, (int *) (uintptr_t) p);
                 CHECK(cuStreamSynchronize(s) == 0);
@@ -104,10 +106,10 @@ static int child_stop(void) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static _Atomic bool is_stuck;
+static sem_t stuck;
 
 __attribute__((noreturn)) static uint32_t never(unsigned nr, bool before) {
-        is_stuck = true;
+        (void) sem_post(&stuck);
         for (;;)
                 pause();
 }
@@ -120,10 +122,11 @@ static void *stop_for_ever(void *unused) {
 static void stick(void) {
         pthread_t t;
 
+        CHECK(sem_init(&stuck, 0, 0) == 0);
         fake_rm_on_call(never);
         CHECK(pthread_create(&t, NULL, stop_for_ever, NULL) == 0);
-        while (!is_stuck)
-                usleep(1000);
+        while (sem_wait(&stuck) < 0)
+                ;
 }
 
 static void answer(const char *command) {
@@ -168,6 +171,7 @@ int main(int argc, char *argv[]) {
 
         CHECK(argc >= 3 && argc <= (int) WORKERS + 2);
         kernel_ns = strtoull(argv[1], NULL, 10) * 1000;
+        CHECK(sem_init(&ready, 0, 0) == 0);
         CHECK(cuInit(0) == 0);
         CHECK(cuModuleGetFunction(&triple, NULL, "triple") == 0);
         for (int i = 2; i < argc; i++) {
@@ -176,8 +180,9 @@ int main(int argc, char *argv[]) {
                 CHECK(cuDevicePrimaryCtxRetain(&w->context, w->gpu) == 0);
                 CHECK(pthread_create(&w->thread, NULL, work, w) == 0);
         }
-        while (n_ready < n_workers)
-                usleep(1000);
+        for (unsigned i = 0; i < n_workers; i++)
+                while (sem_wait(&ready) < 0)
+                        ;
         puts("ready");
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {

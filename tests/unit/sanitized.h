@@ -7,8 +7,8 @@
  * It looks for other things than how near to a share somebody comes in the long run, and takes ten times as long:
  * there, what lasts longer than its tolerance needs may be cut short. The same cases, and the same tolerance.
  * Of random scenarios, and of pairs of everything with everything, it sees a part (SEEDS, STRIDE): another one
- * walks the same lines. All of them run in the build without a sanitizer. Of what is compared with the oracle step
- * by step (policy-random), which leads to the most corners, it sees half.
+ * walks the same lines. All of them run in the build without a sanitizer. What is compared with the oracle step by
+ * step (policy-random), which leads to the most corners, it sees whole.
  */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
