@@ -503,7 +503,9 @@ static void check_thresholds(Harness *h) {
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;
-        int kept_from = harness_has(h, false) ? POLICY_LEVEL_NONE : top - 1; /* in the turn of a minimum */
+        /* In the turn of a minimum; tree keeps nothing below its top level then. */
+        bool in_turn = h->ops != &policy_tree_ops && harness_has(h, false);
+        int kept_from = in_turn ? POLICY_LEVEL_NONE : top - 1;
         bool tails = false;
 
         for (size_t i = 0; i < h->n; i++) {

@@ -41,7 +41,7 @@ static double run_ns(const Worker *w) {
 
 /* Everybody always has work: run times are as the weights, no worker above one slot. */
 static void test_busy(void **state) {
-        for (uint64_t seed = 1; seed <= SEEDS(200); seed++) {
+        for (uint64_t seed = 1; seed <= 200; seed++) {
                 Random r = {.state = seed};
                 uint32_t slots = (uint32_t) random_log(&r, 1, 4);
                 PolicyConfig c = no_floor(slots, random_log(&r, 100000, 10 * NSEC_PER_MSEC));
@@ -195,7 +195,7 @@ static void test_no_washing(void **state) {
 
 /* A tier gets what those above leave, divided by weight; those above get all they want, but for nothing. */
 static void test_tiers(void **state) {
-        for (uint64_t seed = 1; seed <= SEEDS(40); seed++) {
+        for (uint64_t seed = 1; seed <= 40; seed++) {
                 Random r = {.state = seed};
                 PolicyConfig c = no_floor(1, random_log(&r, 200000, 5 * NSEC_PER_MSEC));
                 Device d = {.n = 4};
@@ -232,7 +232,7 @@ static void test_tiers(void **state) {
 
 /* Below a tier that never rests everybody gets a turn in rotation, and all turns together cost what they may. */
 static void test_floor(void **state) {
-        for (uint64_t seed = 1; seed <= SEEDS(20); seed++) {
+        for (uint64_t seed = 1; seed <= 20; seed++) {
                 Random r = {.state = seed};
                 PolicyConfig c = POLICY_CONFIG_DEFAULT;
                 Device d = {.n = random_range(&r, 2, 10)};
