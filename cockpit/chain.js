@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The chain of a group's or a process's settings, as ExplainObject tells it: what holds, what was set, and what a
+ * change would make of it. Pure but for words.
+ */
+
+import { _, format } from "./words.js";
+
+export const NAMES = {
+    Class: () => _("Class"),
+    Priority: () => _("Priority"),
+    Weight: () => _("Weight"),
+    Max: () => _("Max"),
+    Min: () => _("Min"),
+};
+
+const MEANINGS = {
+    Class: () => _("A name for a set of settings."),
+    Priority: () => _("Who has the higher one runs first, always; only equals share."),
+    Weight: () => _("Among equals beside each other, the one with twice the weight gets twice the time."),
+    Max: () => _("It gets no more of a device's time than this, even if nobody else wants it."),
+    Min: () => _("It gets at least this much of a device's time while it has work, whatever the priorities."),
+    Threshold: () => _("How many launches may be under way while others wait; 0 leaves it to the device."),
+    Preemption: () => _("How far it may be stopped while others run."),
+    Gang: () => _("Whether it is stopped and let go on all its devices together."),
+    Deadline: () => _("How soon its work is to be done, in microseconds; 0 is no deadline."),
+    Laxity: () => _("How long it may wait before its priority rises, in microseconds; 0 is for ever."),
+    Critical: () => _("The priority that it has after that."),
+    Utilization: () => _("Its part of the time where the device's policy goes by fixed parts."),
+    Active: () => _("Whether somebody is looking at it."),
+    Period: () => _("The time that Max and Min are percent of, in microseconds."),
+    Accounting: () => _("How its time is counted while nobody competes with it."),
+};
+
+export const meaning = key => (MEANINGS[key] ? MEANINGS[key]() : "");
+
+/* key -> lines { source, why, value }, the one that holds first. */
+export function readChain(chain) {
+    const keys = new Map();
+
+    for (const [source, detail, value] of chain) {
+        const [, key, why] = /^(\w+): (.*)$/s.exec(detail) || [null, detail, ""];
+
+        if (!keys.has(key))
+            keys.set(key, []);
+        keys.get(key).push({ source, why, value: value.v });
+    }
+    return keys;
+}
+
+export const holds = (keys, key) => keys.get(key)?.[0]?.value;
+export const isBuiltIn = lines => lines[0].source === "default" && lines[0].why === "built in";
+
+/* What was set for the group itself over the bus: until the next boot, for good, or by its owner; undefined if not. */
+export function setSoFar(keys, key) {
+    const find = (source, begin) => keys.get(key)?.find(l => l.source === source && l.why.startsWith(begin))?.value;
+
+    return {
+        runtime: find("override", "set until the next boot"),
+        stored: find("override", "stored for"),
+        owner: find("owner", ""),
+    };
+}
+
+const SENTENCES = [
+    ["override", /^set until the next boot for (.*)$/s, () => _("set for $0 until the next boot")],
+    ["override", /^stored for (.*)$/s, () => _("set for $0 for good")],
+    ["override", /^by class (.*)$/s, () => _("by class $0, which was set for it")],
+    ["override", /^set for (.*)$/s, () => _("set for $0")],
+    ["default", /^by class (.*)$/s, () => _("by class $0, for nobody has named another")],
+    ["default", /^/, () => _("nobody has set it; that is what xschedd begins with")],
+    ["slice", /^inherited from (.*)$/s, () => _("inherited from $0")],
+    ["unit-file", /^by \[X-XSched\] in (.*)$/s, () => _("written in the unit file $0")],
+    ["unit", /^by a property of (.*)$/s, () => _("a property of the unit $0")],
+    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("written on its cgroup $0")],
+    ["job", /^set with (.*)$/s, () => _("set with $0, which it was started in")],
+    ["hold", /^/, () => _("held by a program for as long as it asks for it")],
+    ["user-unit", /^by the user's unit (.*)$/s, () => _("lowered by the user's unit $0")],
+    ["wish", /^/, () => _("lowered by the process itself")],
+    ["owner", /^set by the owner for (.*)$/s, () => _("lowered by its owner for $0")],
+    ["class", /^by \[Match\] in (.*)$/s, () => _("because it matches $0")],
+];
+
+export function sentence({ source, why }) {
+    for (const [from, pattern, text] of SENTENCES) {
+        const match = from === source && pattern.exec(why);
+
+        if (match)
+            return format(text(), match[1] || "");
+    }
+    return /^by class (.*)$/s.test(why) ? format(_("by $0"), why.slice(3)) : why || source;
+}
+
+const LOWERS = new Set(["wish", "owner", "user-unit"]);
+
+/* What would hold. `edits`: key -> value of what is set; `classes`: name -> key -> value. */
+export function wouldHold(keys, key, edits, classes) {
+    const lines = keys.get(key) || [], own = setSoFar(keys, key);
+    let value;
+
+    if (key in edits)
+        value = edits[key];
+    else if (!("Class" in edits) || own.runtime !== undefined || own.stored !== undefined)
+        return holds(keys, key);
+    else if (classes.get(edits.Class)?.[key] !== undefined)
+        value = classes.get(edits.Class)[key];
+    else
+        value = lines.find(l => l.source !== "override")?.value;
+    /* What only lowers counts on top of everything; an owner's is forgotten for what the administrator sets. */
+    for (const l of lines)
+        if (LOWERS.has(l.source) && !(l.source === "owner" && key in edits) && (key === "Priority" || key === "Weight"))
+            value = Math.min(value, l.value);
+    return value;
+}
+
+export function show(key, value) {
+    if (value === undefined || value === "")
+        return "–";
+    if (key === "Max" || key === "Min")
+        return value ? `${value} %` : _("none");
+    if (typeof value === "boolean")
+        return value ? _("yes") : _("no");
+    return String(value);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Elements. Whatever is shown becomes a text node or an attribute, and never markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/* What nobody sees, and what turns the direction of writing around, as `xschedctl plot` has it. */
+/* eslint-disable-next-line no-control-regex */
+const HARMFUL = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]/g;
+
+/* Text of others: each character that could do something but be read is replaced by one that shows it. */
+export function plain(text) {
+    return String(text).replace(HARMFUL, c => {
+        const code = c.charCodeAt(0);
+
+        return code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? "\u2421" : "\ufffd";
+    });
+}
+
+function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+        if (name.startsWith("on"))
+            element.addEventListener(name.slice(2), value);
+        else if (value === true)
+            element.setAttribute(name, "");
+        else if (value !== false && value !== null && value !== undefined)
+            element.setAttribute(name, plain(value));
+    }
+    add(element, children);
+    return element;
+}
+
+/* Nodes, texts, and lists of both; null and false are nothing. */
+export function add(element, children) {
+    for (const child of [children].flat(Infinity)) {
+        if (child === null || child === undefined || child === false)
+            continue;
+        element.append(child instanceof Node ? child : plain(child));
+    }
+    return element;
+}
+
+export function el(tag, attributes, ...children) {
+    return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes, ...children) {
+    return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/* Only what is different is written: what stays keeps its focus and its selection, and costs no layout. */
+export function setText(element, text) {
+    const shown = plain(text);
+
+    if (element.textContent !== shown)
+        element.textContent = shown;
+}
+
+export function setAttribute(element, name, value) {
+    if (value === null || value === undefined || value === false)
+        element.removeAttribute(name);
+    else if (element.getAttribute(name) !== plain(value))
+        element.setAttribute(name, plain(value));
+}
+
+export function replace(element, ...children) {
+    element.replaceChildren();
+    return add(element, children);
+}
+
+/* These children in this order; those that are where they belong are not touched. */
+export function order(parent, children) {
+    let next = parent.firstChild;
+
+    for (const child of children) {
+        if (child === next)
+            next = next.nextSibling;
+        else
+            parent.insertBefore(child, next);
+    }
+    while (next) {
+        const gone = next;
+
+        next = next.nextSibling;
+        gone.remove();
+    }
+}
+
+export function button(text, onclick, attributes = {}) {
+    return el("button", { type: "button", class: "button", ...attributes, onclick }, text);
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From a catalogue of gettext to what Cockpit loads: catalogue.py LANGUAGE.po > po.LANGUAGE.js
+
+Of a catalogue it knows what those of this page have: messages of one line without plurals or contexts."""
+
+import ast
+import json
+import re
+import sys
+
+
+def read(name):
+    with open(name, encoding="utf-8") as f:
+        text = f.read()
+    pairs = re.findall(r'^msgid (".*")\nmsgstr (".*")$', text, re.M)
+    if len(pairs) != len(re.findall(r"^msgid ", text, re.M)):
+        raise SystemExit(f"{name}: a message that this does not know")
+    return {ast.literal_eval(key): ast.literal_eval(value) for key, value in pairs}
+
+
+def main():
+    language = re.fullmatch(r"(?:.*/)?(\w+)\.po", sys.argv[1])[1]
+    messages = {key: [None, value] for key, value in read(sys.argv[1]).items() if key and value}
+    messages[""] = {"language": language, "language-direction": "ltr"}
+    sys.stdout.reconfigure(encoding="utf-8")
+    print(f"cockpit.locale({json.dumps(messages, ensure_ascii=False, sort_keys=True, indent=1)});")
+
+
+if __name__ == "__main__":
+    main()

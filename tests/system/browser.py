@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A headless Chromium, driven by its own DevTools protocol over a pipe, and Cockpit's login in it.
+
+Nothing waits for a time: what a page is to become is looked for again and again, in the page itself, until it is there
+or the deadline is over."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+DEADLINE = 60.0
+ORIGIN = "http://127.0.0.1:9090"
+PAGE = f"{ORIGIN}/cockpit/@localhost/xsched/index.html"
+KEYS = {
+    "Enter": ("Enter", 13, "\r"),
+    "Escape": ("Escape", 27, ""),
+    "Tab": ("Tab", 9, ""),
+    "ArrowDown": ("ArrowDown", 40, ""),
+    "ArrowUp": ("ArrowUp", 38, ""),
+    "ArrowLeft": ("ArrowLeft", 37, ""),
+    "ArrowRight": ("ArrowRight", 39, ""),
+    "Home": ("Home", 36, ""),
+    "End": ("End", 35, ""),
+    " ": ("Space", 32, " "),
+}
+
+
+class Browser:
+    """Sessions of their own (contexts) do not know each other's cookies."""
+
+    def __init__(self):
+        self.home = tempfile.mkdtemp()
+        here_in, there_out = os.pipe()
+        there_in, here_out = os.pipe()
+        # Descriptors 3 and 4 are what --remote-debugging-pipe reads and writes. Without a sandbox of its own: it is
+        # root's, in a container without user namespaces, and sees nothing but this page.
+        self.process = subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                f'exec "$@" 3<&{there_in} 4>&{there_out}',
+                "sh",
+                "chromium",
+                "--headless=new",
+                "--remote-debugging-pipe",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--disable-extensions",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--no-first-run",
+                "--hide-scrollbars",
+                f"--user-data-dir={self.home}/data",
+                "about:blank",
+            ],
+            pass_fds=(there_in, there_out),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": self.home, "XDG_RUNTIME_DIR": self.home},
+        )
+        os.close(there_in)
+        os.close(there_out)
+        self.input, self.output = here_in, here_out
+        self.buffer = b""
+        self.last_id = 0
+        self.tabs = {}
+
+    def close(self):
+        os.close(self.output)
+        os.close(self.input)
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def receive(self, deadline):
+        """The next message; None when there is none in time."""
+        while b"\0" not in self.buffer:
+            if not select.select([self.input], [], [], max(0, deadline - time.monotonic()))[0]:
+                return None
+            data = os.read(self.input, 1 << 20)
+            if not data:
+                raise AssertionError(f"chromium ended: {self.process.wait()}")
+            self.buffer += data
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, session=None, **params):
+        self.last_id += 1
+        message = {"id": self.last_id, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.output, data) :]
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            answer = self.receive(deadline)
+            if answer is None:
+                raise AssertionError(f"no answer to {method}")
+            if answer.get("id") == self.last_id:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.event(answer)
+
+    def event(self, message):
+        tab = self.tabs.get(message.get("sessionId"))
+        if tab:
+            tab.events.append((message["method"], message["params"]))
+
+    def tab(self, width=1280, height=1000):
+        """In a session of its own."""
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.tabs[session] = tab = Tab(self, session, width, height)
+        return tab
+
+
+class Tab:
+    def __init__(self, browser, session, width, height):
+        self.browser, self.session = browser, session
+        self.events = []
+        for domain in ("Page", "Runtime", "Network", "Log", "Performance"):
+            self.call(f"{domain}.enable")
+        self.size(width, height)
+
+    def call(self, method, **params):
+        return self.browser.call(method, self.session, **params)
+
+    def size(self, width, height, scale=1):
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False
+        )
+
+    def dark(self, dark):
+        value = "dark" if dark else "light"
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": value}])
+
+    def go(self, url):
+        self.call("Page.navigate", url=url)
+
+    def js(self, expression):
+        """What it, or its promise, comes to: JSON."""
+        answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise AssertionError(f"{expression}: {details.get('exception', {}).get('description', details['text'])}")
+        return answer["result"].get("value")
+
+    def until(self, expression, what=None, deadline=DEADLINE):
+        """What it comes to, as soon as that is something."""
+        end, last = time.monotonic() + deadline, None
+        while True:
+            try:
+                last = self.js(f"Promise.resolve({expression}).then(v => (v instanceof Node ? true : v))")
+                if last:
+                    return last
+            except AssertionError as error:
+                last = error  # there is another page now
+            if time.monotonic() > end:
+                text = self.js("document.body.innerText")[:2000]
+                raise AssertionError(f"timed out: {what or expression}: {last}\n{self.said()}\n{text}")
+            time.sleep(0.02)
+
+    def text(self, selector):
+        return self.js(f"document.querySelector({json.dumps(selector)})?.innerText")
+
+    def mouse(self, selector):
+        """A click where it is: for what nothing moves that may come meanwhile."""
+        self.until(f"!!document.querySelector({json.dumps(selector)})", selector)
+        x, y = self.js(
+            f"""(() => {{
+                const e = document.querySelector({json.dumps(selector)});
+                e.scrollIntoView({{ block: "center", inline: "nearest" }});
+                const r = e.getBoundingClientRect();
+                return [r.x + r.width / 2, r.y + r.height / 2];
+            }})()"""
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def focus(self, selector):
+        """As soon as it can have it: what is hidden or disabled cannot."""
+        self.until(
+            f"(e => e && (e.focus(), document.activeElement === e))(document.querySelector({json.dumps(selector)}))",
+            f"{selector} to have the focus",
+        )
+
+    def click(self, selector, key="Enter"):
+        """By its key, which finds it wherever it has moved to."""
+        self.focus(selector)
+        self.key(key)
+
+    def key(self, name, shift=False):
+        code, number, text = KEYS[name]
+        more = {"text": text} if text else {}
+        event = {"key": name, "code": code, "windowsVirtualKeyCode": number, "modifiers": 8 if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **event, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def type(self, selector, text):
+        self.focus(selector)
+        self.js(f"document.querySelector({json.dumps(selector)}).select()")
+        self.call("Input.insertText", text=text)
+
+    def choose(self, selector, value):
+        self.js(
+            f"""(() => {{
+                const e = document.querySelector({json.dumps(selector)});
+                e.value = {json.dumps(value)};
+                e.dispatchEvent(new Event("input", {{ bubbles: true }}));
+                e.dispatchEvent(new Event("change", {{ bubbles: true }}));
+            }})()"""
+        )
+
+    def screenshot(self, path, whole=False):
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(picture))
+
+    # --- what happened ---
+
+    def said(self):
+        """Errors and warnings of the console, and exceptions."""
+        said = []
+        for method, params in self.events:
+            if method == "Runtime.exceptionThrown":
+                details = params["exceptionDetails"]
+                said.append(details.get("exception", {}).get("description", details["text"]))
+            elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+                said.append(" ".join(str(a.get("value", a.get("description"))) for a in params["args"]))
+            elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                said.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+        return said
+
+    def bus_calls(self):
+        """(time, method) of each call that the page has sent to the bus, by its web socket."""
+        calls = []
+        for method, params in self.events:
+            if method == "Network.webSocketFrameSent":
+                for line in params["response"]["payloadData"].split("\n"):
+                    if line.startswith('{"') and '"call":' in line:
+                        calls.append((params["timestamp"], json.loads(line)["call"]))
+        return calls
+
+    # --- Cockpit ---
+
+    def login(self, user, password, administrator):
+        """By its own page; `administrator`: with what Cockpit calls administrative access."""
+        self.go(ORIGIN)
+        self.until("document.querySelector('#login-user-input')?.offsetParent", "the login page")
+        value = "any" if administrator else "none"
+        self.js(f"localStorage.setItem('superuser:{user}', '{value}')")
+        self.type("#login-user-input", user)
+        self.type("#login-password-input", password)
+        self.click("#login-button")
+        self.until("document.querySelector('#host-apps')", "Cockpit's shell")
