@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Containers of containerd with one of our CDI devices, in the cgroups that kubelet makes for pods.
+
+containerd applies CDI and NRI where kubelet asks it to (CRI), and not for ctr, so the device's edits are put into the
+container's specification here."""
+
+import json
+import os
+import signal
+import subprocess
+
+import inside
+from image import make_image
+from inside import CLIENT, Case, run, until, write
+
+IMAGE, USR = "/run/image", "/run/image-usr"
+UID = "01234567-89ab-cdef-0123-456789abcdef"
+FLAT = UID.replace("-", "_")
+IDS = {"systemd": "a1" * 32, "cgroupfs": "b2" * 32}
+# Of kubelet: how it names a pod's cgroup by each driver, and how containerd's CRI then names the container's.
+TREES = {
+    "systemd": (
+        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{FLAT}.slice",
+        ("--runc-systemd-cgroup", f"--cgroup=kubepods-burstable-pod{FLAT}.slice:cri-containerd:{IDS['systemd']}"),
+        f"cri-containerd-{IDS['systemd']}.scope",
+    ),
+    "cgroupfs": (
+        f"/kubepods/besteffort/pod{UID}",
+        (f"--cgroup=/kubepods/besteffort/pod{UID}/{IDS['cgroupfs']}",),
+        IDS["cgroupfs"],
+    ),
+}
+QOS = {"systemd": "burstable", "cgroupfs": "besteffort"}
+CLASS = """[Class]
+Priority={priority}
+[Match]
+{match}
+"""
+
+
+def edited(spec, device):
+    """What CDI says of a device, in the container's specification."""
+    with open("/etc/cdi/xsched.yaml", encoding="utf-8") as f:
+        cdi = json.loads("".join(line for line in f if not line.startswith("#")))
+    found = [d["containerEdits"] for d in cdi["devices"] if f'{cdi["kind"]}={d["name"]}' == device]
+    for edits in [cdi.get("containerEdits", {}), *found]:
+        for m in edits.get("mounts", []):
+            mount = {"source": m["hostPath"], "destination": m["containerPath"], "options": m["options"]}
+            spec["mounts"].append({**mount, "type": "bind"})
+        for h in edits.get("hooks", []):
+            hook = {k: v for k, v in h.items() if k != "hookName"}
+            spec.setdefault("hooks", {}).setdefault(h["hookName"], []).append(hook)
+    return spec, len(found)
+
+
+class WithContainerd(Case):
+    @classmethod
+    def setUpClass(cls):
+        make_image(IMAGE, USR)
+        run("systemctl", "start", "containerd")
+        # What would be a node's classes: by namespace, by priority class, by pod.
+        for name, priority, match in (
+            ("10-online", 40, "PriorityClass=online"),
+            ("20-research", 30, "Namespace=research-*"),
+            ("30-besteffort", -30, "Pod=besteffort:*"),
+        ):
+            write(f"/etc/xsched/classes.d/{name}.class", CLASS.format(priority=priority, match=match))
+        run("systemctl", "restart", "xsched")
+        run("xschedctl", "cdi", "generate")
+
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+
+    def tearDown(self):
+        for name, p in self.processes:
+            p.stdin.close()
+            p.wait(inside.DEADLINE)
+            p.stdout.close()
+            p.stderr.close()
+            run("ctr", "container", "delete", name, status=None)
+        super().tearDown()
+
+    def specification(self, driver, annotations, device):
+        spec, found = edited(json.loads(run("ctr", "oci", "spec")), device)
+        self.assertEqual(found, 1)
+        spec["process"].update(
+            args=["/mnt/build/tests/lib/test-client", inside.DEVICE_ID, "1"],
+            env=["PATH=/usr/bin", "LD_LIBRARY_PATH=/opt/xsched"],
+            terminal=False,
+        )
+        spec["root"] = {"path": IMAGE}
+        spec["annotations"] = annotations
+        spec["linux"]["cgroupsPath"] = TREES[driver][1][-1].removeprefix("--cgroup=")
+        for source, destination in ((f"{USR}/usr", "/usr"), ("/mnt/build", "/mnt/build")):
+            mount = {"type": "bind", "source": source, "destination": destination, "options": ["rbind", "ro"]}
+            spec["mounts"].insert(0, mount)
+        return spec
+
+    def start(self, driver, annotations=None, device="xsched.org/class=default"):
+        """A container of a pod; returns its client."""
+        with open("/run/spec.json", "w", encoding="utf-8") as f:
+            json.dump(self.specification(driver, annotations or {}, device), f)
+        command = ["ctr", "run", "--rm", "--config=/run/spec.json", *TREES[driver][1], IDS[driver]]
+        p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes.append((IDS[driver], p))
+        line = p.stdout.readline().strip()
+        if line != "ready":
+            p.send_signal(signal.SIGKILL)
+            raise AssertionError(f"not ready: {line!r} {p.communicate()}\n{inside.log_tail()}")
+        return until(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to register")[0]
+
+    def settle(self, client, expected):
+        def got():
+            return tuple(self.get(p, client, CLIENT) for p in ("Priority", "Class"))
+
+        until(lambda: got() == expected, f"{expected}, not {got()}")
+
+    def check_pod(self, driver, client):
+        pod, _, name = TREES[driver]
+        self.assertEqual(self.get("Group", client, CLIENT), f"{pod}/{name}")
+        self.assertEqual(self.get("Pod", client, CLIENT), UID)
+        self.assertEqual(self.get("PodQOS", client, CLIENT), QOS[driver])
+        return f"/sys/fs/cgroup{pod}/{name}"
+
+    def test_pods(self):
+        """By both drivers: known as the pod, and its class by the names that containerd gives, or by its quality."""
+        for driver, expected in (("systemd", (0, "default")), ("cgroupfs", (-30, "30-besteffort"))):
+            with self.subTest(driver):
+                client = self.start(driver)
+                self.check_pod(driver, client)
+                self.settle(client, expected)
+                self.tearDown()
+                self.setUp()
+
+    def test_namespace(self):
+        """What containerd says counts, and not what the pod's author writes beside it."""
+        for driver in TREES:
+            with self.subTest(driver):
+                client = self.start(
+                    driver,
+                    {
+                        "io.kubernetes.cri.sandbox-namespace": "research-7",
+                        "io.kubernetes.pod.namespace": "kube-system",
+                        "io.kubernetes.cri.sandbox-name": "train",
+                    },
+                )
+                directory = self.check_pod(driver, client)
+                labels = {n: os.getxattr(directory, n).decode() for n in os.listxattr(directory)}
+                self.assertEqual(
+                    {k: v for k, v in labels.items() if k.startswith("user.xsched.")},
+                    {"user.xsched.label.namespace": "research-7", "user.xsched.label.pod": "train"},
+                )
+                self.settle(client, (30, "20-research"))
+                self.tearDown()
+                self.setUp()
+
+    def test_priority_class(self):
+        """It raises where the administrator trusts whoever writes it, and otherwise nobody."""
+        online = {"xsched.org/priority-class": "online"}
+        self.settle(self.start("systemd", online), (0, "default"))
+        self.tearDown()
+        self.setUp()
+        write("/etc/xsched/containers.conf", "[Containers]\nRaisingAnnotations=priority-class\n")
+        self.addCleanup(os.unlink, "/etc/xsched/containers.conf")
+        self.settle(self.start("systemd", online), (40, "10-online"))
+
+    def test_install(self):
+        """What the DaemonSet does on a host, twice, where the packages are there already."""
+        script = ("sh", "/mnt/source/kubernetes/base/install.sh", "/run/no-packages", "/mnt/source/kubernetes/base")
+        stale = "/etc/xsched/classes.d/kubernetes-gone.class"
+        write(stale, "[Class]\n")
+        run("systemctl", "disable", "xsched")
+        os.unlink("/etc/cdi/xsched.yaml")
+        for _ in range(2):
+            run(*script, "/mnt/source/kubernetes/base/classes")
+            self.assertFalse(os.path.exists(stale))
+            self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
+            self.assertEqual(run("systemctl", "is-active", "xsched").strip(), "active")
+        self.bus.close()
+        super().setUp()
+        client = self.start("systemd", {"io.kubernetes.cri.sandbox-namespace": "kube-system"})
+        self.settle(client, (100, "kubernetes-20-kube-system"))
+        os.mkdir("/run/no-classes")
+        run(*script, "/run/no-classes")
+        self.settle(client, (0, "default"))
+        os.unlink("/etc/xsched/containers.conf")
+
+    def test_device(self):
+        """The class of the device goes before what matches."""
+        client = self.start(
+            "systemd", {"io.kubernetes.cri.sandbox-namespace": "research-7"}, device="xsched.org/class=batch"
+        )
+        self.settle(client, (-50, "batch"))
+
+
+if __name__ == "__main__":
+    inside.main()
