@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Many hosts on one machine: bench-hosts.py [--hosts=N] [--gpus=N] [--events=N] [--seed=N]; prints JSON
+
+Each host is an xschedd on a private bus, with fake GPUs that two programs share each. On hosts that are drawn at random
+all programs go to work, something happens (the service is killed, stopped, or hangs and is killed; the bus dies;
+programs die and others come), and work goes on. Then all services die at once. After each of these everybody has to be
+registered once, as before, with the settings that were made at run time, and what was computed has to be right.
+
+Measured: memory, with and without programs; CPU time of all services together while nobody works, and for a launch.
+"""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import CLIENT, DEVICE, GROUP, MANAGER, NAME, PATH, Bus, Program, Service, proc, until  # noqa: E402
+
+CONFIG = "[Scheduler]\nTimeSlice=5ms\n[Limits]\nMaxClientsPerUser=200\n[Log]\nLevel=warning\n"
+WEIGHTS = (100, 33)  # a process itself only lowers
+ATTACHED = 2
+IDLE_S = 5
+STEPS = 5  # of each program, on either side of what happens
+LONG = 120  # s, that a busy machine may take for many
+
+
+def expected_sum(steps):
+    value = 0
+    for k in range(1, steps + 1):
+        value = (value * 3 + k) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def pss_kb(pid):
+    return int(re.search(r"^Pss:\s+(\d+)", proc(pid, "smaps_rollup"), re.M)[1])
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Host:
+    def __init__(self, directory, n_gpus):
+        os.mkdir(directory)
+        self.bus = Bus(directory)
+        self.service = Service(self.bus, directory, keep=True, config=CONFIG)
+        self.c = self.bus.connect()
+        self.gpus = [f"pci:0000:{i + 1:02x}:00.0" for i in range(n_gpus)]
+        self.programs = []
+        self.cpu_before_us = 0  # of services that are gone
+
+    def call(self, member, signature="", *args):
+        r = self.c.call(NAME, PATH, MANAGER, member, signature, *args)
+        return r[0] if len(r) == 1 else r
+
+    def get(self, name, path=PATH, interface=MANAGER):
+        return self.c.get(NAME, path, interface, name)
+
+    def start_program(self, n):
+        """The n-th: two on each GPU, of different weights."""
+        gpu, weight = self.gpus[n // len(WEIGHTS)], WEIGHTS[n % len(WEIGHTS)]
+        return Program(self.bus, gpu, wait=False, env={"XSCHED_WEIGHT": str(weight)})
+
+    def populate(self):
+        self.programs = [self.start_program(n) for n in range(len(self.gpus) * len(WEIGHTS))]
+
+    def settle(self):
+        for p in self.programs:
+            p.expect("ready", LONG)
+
+    def set_something(self):
+        self.call("SetGroup", "sta{sv}", "later.service", 0, {"Priority": ("i", 12)})
+        for gpu in self.gpus:
+            self.call("SetPolicy", "ssta{sv}", gpu, "", 0, {"LingerUSec": ("t", 123)})
+        first = min(self.call("ListClients"), key=lambda c: c[1])
+        self.c.call(NAME, first[5], CLIENT, "Set", "ta{sv}", 0, {"Threshold": ("u", 5)})
+
+    def state(self):
+        """Who is there, on which GPU, and with which settings."""
+        clients = {
+            c[1]: (c[5], self.get("Weight", c[5], CLIENT), self.get("Threshold", c[5], CLIENT))
+            for c in self.call("ListClients")
+        }
+        lingers = {d[0]: self.get("LingerUSec", d[-1], DEVICE) for d in self.call("ListDevices")}
+        return {
+            "clients": clients,
+            "n": len(self.call("ListClients")),
+            "queues": sorted(self.call("ListQueues")),
+            "lingers": {gpu: lingers.get(gpu) for gpu in self.gpus},
+            "group": self.get("Priority", self.call("GetGroup", "s", "later.service"), GROUP),
+        }
+
+    # --- work ---
+
+    def begin(self):
+        for p in self.programs:
+            p.tell("work")
+        for p in self.programs:
+            p.expect("working", LONG)
+
+    def progress(self):
+        for p in self.programs:
+            p.tell("progress")
+        return [int(p.line(LONG)) for p in self.programs]
+
+    def gets_on(self, when):
+        start = self.progress()
+        until(
+            lambda: all(now >= then + STEPS for now, then in zip(self.progress(), start)),
+            f"everybody to get on {when}",
+            deadline=LONG,
+            nap=0.05,
+        )
+
+    def rest(self):
+        """How many steps there were since they began to live, all of them right."""
+        total = 0
+        for p in self.programs:
+            p.tell("rest")
+        for p in self.programs:
+            steps, value = map(int, p.line(LONG).split())
+            check(value == expected_sum(steps), f"{steps} steps came to {value}")
+            check(p.counters()["launches"] == steps, "a launch without a step, or a step without its launch")
+            total += steps
+        return total
+
+    # --- what happens ---
+
+    def count_cpu(self):
+        """Of the service, before it dies."""
+        self.cpu_before_us += int(proc(self.service.pid, "schedstat").split()[0]) / 1000
+
+    def cpu_us(self):
+        return self.cpu_before_us + int(proc(self.service.pid, "schedstat").split()[0]) / 1000
+
+    def stop(self):
+        self.count_cpu()
+        self.service.stop()
+
+    def kill(self):
+        self.count_cpu()
+        self.service.kill()
+
+    def hang(self):
+        self.service.freeze()
+        self.gets_on("while the service hangs")
+        self.count_cpu()
+        self.service.process.kill(signal.SIGABRT)
+        self.service.thaw()
+        check(self.service.process.wait() == -signal.SIGABRT, "the watchdog's signal does not end it")
+
+    def lose_bus(self):
+        self.count_cpu()
+        self.c.close()
+        self.bus.restart()
+        check(self.service.process.wait() == 1, "it goes on without a bus")
+
+    def start(self, bus_is_new=False):
+        self.service.start()
+        if bus_is_new:
+            self.c = self.bus.connect()
+
+    def replace(self, rng):
+        """Half of the programs die; others come."""
+        for n in rng.sample(range(len(self.programs)), len(self.programs) // 2):
+            self.programs[n].end()
+            self.programs[n] = self.start_program(n)
+            self.programs[n].expect("ready", LONG)
+            self.programs[n].tell("work")
+            self.programs[n].expect("working", LONG)
+
+    def end(self):
+        for p in self.programs:
+            p.end()
+        self.c.close()
+        self.service.end()
+        self.bus.end()
+
+
+class Bench:
+    def __init__(self, directory, n_hosts, n_gpus, seed):
+        self.rng = random.Random(seed)
+        self.hosts = [Host(os.path.join(directory, str(i)), n_gpus) for i in range(n_hosts)]
+        self.happened = {}
+
+    def memory(self):
+        """Of a host, KiB: the service, its bus, and all that there is of its programs."""
+        n = len(self.hosts)
+        return {
+            "service": sum(pss_kb(h.service.pid) for h in self.hosts) / n,
+            "bus": sum(pss_kb(h.bus.process.pid) for h in self.hosts) / n,
+            "programs": sum(pss_kb(p.pid) for h in self.hosts for p in h.programs) / n,
+        }
+
+    def populate(self):
+        for h in self.hosts:
+            h.populate()
+            h.settle()
+            h.set_something()
+
+    def check_state(self, host, before, everybody=True):
+        """As before; of programs of whom some died as many, each on its GPU with its weight."""
+        expected = sorted(p.pid for p in host.programs)
+        until(lambda: sorted(c[1] for c in host.call("ListClients")) == expected, "all clients", deadline=LONG)
+        until(lambda: len(host.call("ListQueues")) == len(expected), "all queues", deadline=LONG)
+        until(
+            lambda: {(c["state"], c["queues"]) for c in (p.counters() for p in host.programs)} == {(ATTACHED, 1)},
+            "all attached",
+            deadline=LONG,
+        )
+        now = host.state()
+        if everybody:
+            check(now == before, f"{now} is not {before}")
+        check(now["n"] == len(expected), "somebody is registered twice")
+        weights = [now["clients"][p.pid][1] for p in host.programs]
+        check(weights == [WEIGHTS[n % len(WEIGHTS)] for n in range(len(weights))], f"weights are {weights}")
+        check((now["lingers"], now["group"]) == (before["lingers"], before["group"]), f"settings are {now}")
+
+    def happen(self, what):
+        """At work on one host. Returns steps, and CPU time of the service in us."""
+        host = self.rng.choice(self.hosts)
+        before, cpu, steps = host.state(), host.cpu_us(), sum(host.progress())
+        host.begin()
+        host.gets_on("at first")
+        if what == "replace":
+            host.replace(self.rng)
+        elif what != "nothing":
+            getattr(host, what)()
+            host.start(what == "lose_bus")
+        host.gets_on(f"after {what}")
+        self.check_state(host, before, what != "replace")
+        steps = host.rest() - steps
+        self.happened[what] = self.happened.get(what, 0) + 1
+        return steps, host.cpu_us() - cpu
+
+    def all_die(self):
+        before = [h.state() for h in self.hosts]
+        for h in self.hosts:
+            h.kill()
+        start = time.monotonic()
+        for h in self.hosts:
+            h.start()
+        for h, b in zip(self.hosts, before):
+            self.check_state(h, b)
+        return time.monotonic() - start
+
+    def idle(self):
+        """CPU time of all services in the time in which nobody works, us a second."""
+        start, cpu = time.monotonic(), sum(h.cpu_us() for h in self.hosts)
+        time.sleep(IDLE_S)  # what is measured is this time
+        return (sum(h.cpu_us() for h in self.hosts) - cpu) / (time.monotonic() - start)
+
+    def end(self):
+        for h in self.hosts:
+            h.end()
+
+
+EVENTS = ("kill", "stop", "hang", "lose_bus", "replace")
+
+
+def measure(bench, n_events):
+    result = {"hosts": len(bench.hosts), "gpus": len(bench.hosts[0].gpus), "empty_kb": bench.memory()}
+    bench.populate()
+    result["full_kb"] = bench.memory()
+    result["programs"] = sum(len(h.programs) for h in bench.hosts)
+    result["idle_cpu_us_per_s"] = bench.idle()
+    steps, cpu = bench.happen("nothing")
+    result["launches"], result["cpu_us_per_launch"] = steps, cpu / steps
+    for n in range(n_events):
+        what = EVENTS[n] if n < len(EVENTS) else bench.rng.choice(EVENTS)
+        print(f"{n + 1} of {n_events}: {what}", file=sys.stderr, flush=True)
+        bench.happen(what)
+    result["all_back_s"] = bench.all_die()
+    result["happened"] = bench.happened
+    return result
+
+
+def main():
+    options = {"hosts": 100, "gpus": 8, "events": 40, "seed": 1}
+    for argument in sys.argv[1:]:
+        key, _, value = argument.removeprefix("--").partition("=")
+        check(key in options, f"unknown option {argument}")
+        options[key] = int(value)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    directory = tempfile.mkdtemp(prefix="xsched-hosts-")
+    try:
+        bench = Bench(directory, options["hosts"], options["gpus"], options["seed"])
+        print(json.dumps(measure(bench, options["events"]), indent=1))
+        bench.end()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+main()

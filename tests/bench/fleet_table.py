@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The section of BENCHMARKS.md about a fleet of hosts, from what fleet-sim and bench-hosts.py found, and its plot."""
+
+import html
+import math
+import os
+
+NAMES = {
+    "first-come": "first come, first served",
+    "exclusive": "GPUs of their own",
+    "time-slicing": "time slicing",
+    "xsched": "xsched",
+}
+CLASSES = {"interactive": "requests", "heavy": "training, weight 300", "light": "training, weight 100"}
+
+WIDTH, LEFT, RIGHT, ROW, BAR = 900, 170, 70, 22, 14
+STYLE = (
+    "text{font-family:sans-serif;fill:#333}.text{font-size:13px}.small{font-size:11px}.ground{fill:#fff}"
+    ".xsched{fill:#2a7}.other{fill:#89a}.frame{fill:none;stroke:#ccc}"
+)
+
+NOTE = (
+    "`fleet-sim`: `policy/` as it is on each of {gpus} simulated GPUs ({hosts} hosts of {gpus_per_host}), with the "
+    "jobs of a made-up trace in PAI's columns: {jobs} jobs, submitted within {minutes:.0f} minutes. A service answers "
+    "requests of 8 ms, in launches of 1 ms; training works in launches of 2, 5 or 10 ms, and gangs in steps of 250 ms. "
+    "Up to {slots} jobs share a GPU, but where each has GPUs of its own. A launch that runs is never stopped (level "
+    "1). `tools/fleet/fleet.h` says what is simulated; `--philly=` and `--pai-jobs=` take published traces.\n\n"
+    "Under xsched no request was behind training for longer than {behind:.1f} ms without a break. `--check` asserts "
+    "{bound:.0f} ms, the longest launch and a slice.\n\n"
+)
+GANG_NOTE = (
+    "What gangs wait for their own workers, of the time that they have GPUs. Each host decides for itself, so on "
+    "several GPUs the slowest, whose GPU has the most other work, holds up the rest, and while they wait others have "
+    "the GPUs. `Gang=yes`, which holds a gang together on one host, is not simulated.\n\n"
+)
+
+
+def seconds(ms):
+    return f"{ms / 1000:.0f} s" if ms >= 10000 else f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.1f} ms"
+
+
+def render_fleet(record, table):
+    d = record["data"]
+    found = d["disciplines"]
+    us = found["xsched"]
+    text = NOTE.format(
+        gpus=d["hosts"] * d["gpus_per_host"],
+        minutes=d["span_s"] / 60,
+        behind=us["behind_training"]["max_ms"],
+        bound=d["bound_ms"],
+        **{k: d[k] for k in ("hosts", "gpus_per_host", "jobs", "slots")},
+    )
+    text += table(
+        [
+            "",
+            "GPUs busy",
+            "a request waits, p50",
+            "p99",
+            "behind training, at most",
+            *(f"slowdown of {name}" for name in CLASSES.values()),
+            "a job waits for GPUs, p99",
+            "shares off, mean",
+            "at most",
+        ],
+        [
+            [
+                NAMES[name],
+                f"{100 * r['utilisation']:.0f} %",
+                seconds(r["requests"]["p50_ms"]),
+                seconds(r["requests"]["p99_ms"]),
+                seconds(r["behind_training"]["max_ms"]),
+                *(f"{r['classes'][c]['slowdown']:.2f}" for c in CLASSES),
+                seconds(max(r["classes"][c]["placed"]["p99_ms"] for c in CLASSES)),
+                *(
+                    f"{100 * r[key]:.1f} points" if r["share_periods"] else ""
+                    for key in ("share_error", "share_error_max")
+                ),
+            ]
+            for name, r in found.items()
+        ],
+    )
+    text += f"\n![a fleet](tests/bench/results/{record['name']}.svg)\n\n" + GANG_NOTE
+    sizes = list(us["gangs"])
+    text += table(
+        ["training on", *(f"{s}: {what}" for s in sizes for what in ("slowdown", "waits for its own"))],
+        [
+            [
+                NAMES[name],
+                *(
+                    cell
+                    for s in sizes
+                    for cell in (f"{r['gangs'][s]['slowdown']:.2f}", f"{100 * r['gangs'][s]['waited']:.0f} %")
+                ),
+            ]
+            for name, r in found.items()
+        ],
+    )
+    speed = us["simulated_s"] / us["took_s"]
+    text += f"\nOn one CPU, xsched's part was simulated {speed:.1f} times as fast as real time.\n\n"
+    return text
+
+
+def bars(top, title, values, shown, scale):
+    """A panel of one bar for each discipline."""
+    most = max(map(scale, values.values())) or 1
+    out = [f'<text x="{LEFT}" y="{top - 6}" class="text">{html.escape(title)}</text>']
+    for n, (name, value) in enumerate(values.items()):
+        y, width = top + n * ROW, scale(value) / most * (WIDTH - LEFT - RIGHT)
+        kind = "xsched" if name == "xsched" else "other"
+        out += [
+            f'<text x="{LEFT - 8}" y="{y + BAR - 2}" text-anchor="end" class="small">{NAMES[name]}</text>',
+            f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" class="{kind}"/>',
+            f'<text x="{LEFT + width + 6:.1f}" y="{y + BAR - 2}" class="small">{shown(value)}</text>',
+        ]
+    return out
+
+
+def plot(record):
+    found = record["data"]["disciplines"]
+    panels = [
+        (
+            "A request waits, p99, logarithmic",
+            {n: r["requests"]["p99_ms"] for n, r in found.items()},
+            seconds,
+            lambda v: math.log10(1 + v),
+        ),
+        (
+            "Slowdown of training of weight 300",
+            {n: r["classes"]["heavy"]["slowdown"] for n, r in found.items()},
+            lambda v: f"{v:.2f}",
+            float,
+        ),
+        (
+            "Slowdown of training of weight 100",
+            {n: r["classes"]["light"]["slowdown"] for n, r in found.items()},
+            lambda v: f"{v:.2f}",
+            float,
+        ),
+        (
+            "GPUs busy while jobs are submitted",
+            {n: r["utilisation"] for n, r in found.items()},
+            lambda v: f"{100 * v:.0f} %",
+            float,
+        ),
+    ]
+    step = len(found) * ROW + 36
+    height = 20 + len(panels) * step
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f"<style>{STYLE}</style>",
+        f'<rect width="{WIDTH}" height="{height}" class="ground"/>',
+    ]
+    for n, panel in enumerate(panels):
+        out += bars(30 + n * step, *panel)
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+HOSTS_NOTE = (
+    "{hosts} real xschedd on one machine, each on a bus of its own, with {gpus} fake GPUs that two programs share "
+    "each: {programs} programs. {times} times all programs of a host went to work, and something happened: {what}. "
+    "Then all services died at once, and {back:.1f} s after they were started again everybody was back. Each time "
+    "everybody was registered once, as before, with the settings that had been made at run time, and every sum was "
+    "right; otherwise there were no figures.\n\n"
+)
+WHAT = {
+    "kill": "the service was killed",
+    "stop": "it was stopped and started",
+    "hang": "it hung, and the watchdog killed it",
+    "lose_bus": "the bus died",
+    "replace": "half of the programs died, and others came",
+}
+
+
+def render_hosts(record, table):
+    d = record["data"]
+    counted = {what: n for what, n in d["happened"].items() if what in WHAT}
+    text = HOSTS_NOTE.format(
+        times=sum(counted.values()),
+        what=", ".join(f"{WHAT[what]} ({n})" for what, n in counted.items()),
+        back=d["all_back_s"],
+        **{k: d[k] for k in ("hosts", "gpus", "programs")},
+    )
+    rows = [
+        [who, *(f"{d[key][part] * n / 1024:.1f}" for n in (1, d["hosts"]) for key in ("empty_kb", "full_kb"))]
+        for who, part in (("xschedd", "service"), ("dbus-daemon", "bus"), ("programs", "programs"))
+    ]
+    head = ["memory (Pss), MiB", "of a host", "with its programs", "of all", "with their programs"]
+    text += table(head, rows)
+    text += (
+        f"\nCPU of all services together while nobody works: {d['idle_cpu_us_per_s'] / 10000:.2f} % of one. On a host "
+        f"at work, whose programs wait for each other at each launch of 1 ms: {d['cpu_us_per_launch']:.0f} us a launch "
+        f"({d['launches']} launches).\n"
+    )
+    return text
+
+
+def write_plots(directory, found):
+    for record in found:
+        if record["name"] == "fleet":
+            with open(os.path.join(directory, record["name"] + ".svg"), "w", encoding="utf-8") as f:
+                f.write(plot(record))
