@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""xschedctl record and replay: what real clients did comes out again, and otherwise when asked for; policy and hint."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from harness import DEVICE, XSCHEDCTL, Client, ctl, ctl_json, environment, main, wait_until
+
+
+class Replay(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """Two who share a device, and its policy changes meanwhile."""
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.file = os.path.join(cls.directory.name, "tape")
+        cls.clients = [
+            Client(prefix=(XSCHEDCTL, "run", f"--name={n}", f"--weight={w}", "--"))
+            for n, w in (("ours", 300), ("theirs", 100))
+        ]
+        cls.groups = [c.row()["group"] for c in cls.clients]
+        recording = subprocess.Popen(
+            [XSCHEDCTL, "record", "-o", cls.file], env=environment(), stderr=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: cls.n_records() > 0, "the recording has begun")
+        cls.refused = ctl("record", "-o", os.path.join(cls.directory.name, "other"), status=1)
+        for c in cls.clients:
+            c.do("stream")
+        wait_until(lambda: cls.n_records() > 300, "something has happened")
+        ctl("policy", DEVICE, "cfs", "timeslice=5ms")
+        n = cls.n_records()
+        wait_until(lambda: cls.n_records() > n + 300, "something has happened under another policy")
+        ctl("policy", DEVICE, "policy=", "timeslice=")
+        for c in cls.clients:
+            c.do("rest")
+        recording.send_signal(signal.SIGINT)
+        cls.said = recording.communicate()[1]
+        cls.status = recording.returncode
+
+    @classmethod
+    def tearDownClass(cls):
+        for c in cls.clients:
+            c.end()
+        cls.directory.cleanup()
+
+    @classmethod
+    def n_records(cls):
+        if not os.path.exists(cls.file):
+            return 0
+        with open(cls.file, "rb") as f:
+            return f.read().count(b"\n")
+
+    def records(self):
+        with open(self.file, encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+
+    def test_recording(self):
+        self.assertEqual(self.status, 0, self.said)
+        records = self.records()
+        self.assertIn(f"{len(records)} records", self.said)
+        self.assertEqual((records[0]["is"], records[-1]["is"]), ("begin", "end"))
+        self.assertLessEqual(set(self.groups), {r["group"] for r in records if r["is"] == "entity"})
+        self.assertIn("cfs", {r["name"] for r in records if r["is"] == "policy"})
+        self.assertIn("one at a time", self.refused)
+
+    def test_the_same_comes_out(self):
+        self.assertIn("the same", ctl("replay", "--check", self.file))
+
+    def test_a_difference_is_named(self):
+        records = self.records()
+        i = next(
+            i for i, r in enumerate(records) if r["is"] == "dispatch" and r["grants"] and r["grants"][0][1] == "hold"
+        )
+        records[i]["grants"][0][1] = "run"
+        name = os.path.join(self.directory.name, "false")
+        with open(name, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(r) + "\n" for r in records)
+        self.assertIn(f"record {i + 1}: something else comes out", ctl("replay", "--check", name, status=1))
+        with open(name, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(r) + "\n" for r in records[:i])
+        self.assertIn(f"cut after record {i}", ctl("replay", "--check", name, status=1))
+
+    def rows(self, *args):
+        found = {r["group"]: r for r in ctl_json("replay", self.file, *args)}
+        return [found[g] for g in self.groups]
+
+    def test_table(self):
+        ours, theirs = self.rows()
+        self.assertGreater(ours["run_usec"], 0)
+        self.assertGreater(theirs["wait_usec"], 0)
+        self.assertAlmostEqual(ours["asked"], 0.75)
+
+    def test_otherwise(self):
+        """Who is first never waits, whoever that is."""
+        for first, group in enumerate(self.groups):
+            rows = self.rows("--policy=hpf", f"--set={group}:priority=200")
+            self.assertGreater(rows[first]["share"], 0.9, rows)
+        self.assertAlmostEqual(self.rows(f"--set={self.groups[0]}:weight=100")[0]["asked"], 0.5)
+
+    def test_pictures(self):
+        svg, trace = (os.path.join(self.directory.name, n) for n in ("x.svg", "x.json"))
+        ctl("replay", self.file, f"--svg={svg}", f"--trace={trace}")
+        root = ElementTree.parse(svg).getroot()
+        self.assertTrue(any(self.groups[0] in (t.text or "") for t in root))
+        self.assertGreater(len(list(root)), 20)
+        with open(trace, encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        self.assertEqual({e["name"] for e in events if e["ph"] == "X"}, {"run", "wait"})
+
+    def test_refusals(self):
+        for args, said in (
+            (("replay", self.file, "--policy=oak"), "oak"),
+            (("replay", self.file, "slice=5"), "slice=5"),
+            (("replay", self.file, "timeslice=soon"), "timeslice=soon"),
+            (("replay", self.file, "--set=priority=3"), "GROUP:KEY=VALUE"),
+            (("replay", self.file, "--set=/a:colour=3"), "colour"),
+            (("replay", self.file, "--check", "--policy=hpf"), "--check"),
+            (("replay", "/nonexistent"), "/nonexistent"),
+            (("replay", os.devnull), "empty"),
+            (("replay", XSCHEDCTL), "record 1"),
+            (("record",), "--output="),
+            (("record", "-o", os.devnull, "nothing"), "nothing"),
+            (("policy", "nothing", "hpf"), "nothing"),
+            (("policy", DEVICE, "oak"), "oak"),
+            (("policy", DEVICE, "hpf", "colour=1"), "colour"),
+            (("hint", "/system.slice", "weight=3"), "/system.slice"),
+            (("hint", "queue:999999", "weight=3"), "999999"),
+        ):
+            with self.subTest(args):
+                self.assertIn(said, ctl(*args, status=1))
+
+    def test_policy_and_hint(self):
+        self.assertIn(DEVICE, ctl("policy"))
+        self.assertIn("Policy=tree", ctl("policy", DEVICE))
+        ctl("hint", self.clients[0].pid, "weight=77")
+        self.assertEqual(ctl_json("show", self.clients[0].pid)["Weight"], 77)
+        queue = next(q["queue"] for q in ctl_json("list-queues") if q["client"] == self.clients[0].row()["client"])
+        ctl("hint", f"queue:{queue}", "priority=-3")
+        self.assertEqual(ctl_json("show", f"queue:{queue}")["Priority"], -3)
+
+
+if __name__ == "__main__":
+    main(unittest)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A recording once more: as it was, or under another policy or with other settings
+ */
+
+#include "load.h"
+#include "outcome.h"
+
+/* "GROUP:KEY=VALUE", taken apart. */
+typedef struct ReplaySet {
+        char *group;
+        const char *key, *value; /* inside of the argument */
+} ReplaySet;
+
+#define REPLAY_SETS_MAX 32U
+
+/* What is to be otherwise. */
+typedef struct Otherwise {
+        const PolicyOps *ops; /* NULL: the recorded one */
+        char *const *params;  /* KEY=VALUE */
+        size_t n_params;
+        ReplaySet sets[REPLAY_SETS_MAX];
+        size_t n_sets;
+} Otherwise;
+
+typedef struct Replay {
+        Otherwise otherwise;
+        Player player; /* of what was recorded */
+        Load load;
+        Outcome outcome;
+        uint64_t at_line; /* where it failed; 0: not in the recording */
+        char why[512];
+} Replay;
+
+/* Each returns 0 or a negative errno; then `why` says why, with the line of the recording. */
+int replay_ask(Replay *p, const char *policy, char *const *params, size_t n_params, const char *const *sets,
+                size_t n_sets);
+bool replay_is_other(const Replay *p);
+int replay_run(Replay *p, FILE *f);
+void replay_done(Replay *p);
+
+/* otherwise.c: what becomes of recorded parameters and settings. 0, or -EINVAL with why. */
+int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size);
+int otherwise_entity(const Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size);
+int otherwise_node(const Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size);
+
+/* simulate.c: the load under it. 0 or a negative errno, with why. */
+int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t size);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * When everybody ran and waited, as SVG and as a trace
+ *
+ * The picture has a line for each tenant. Its time is cut into columns, and a column is as dark as the part of it in
+ * which the tenant ran, above, or waited, below. The trace is in the Trace Event Format, which Perfetto and Chrome
+ * read: a device is a process there, and a tenant a thread.
+ */
+
+#include <inttypes.h>
+#include <json-c/json.h>
+
+#include "outcome.h"
+
+enum {
+        LEFT = 320,
+        COLUMNS = 600,
+        TOP = 40,
+        LINE = 22,
+        HALF = 9,
+        LINES_MAX = 200,
+};
+
+static const char run_color[] = "#0072b2", wait_color[] = "#d55e00";
+
+typedef struct Line {
+        float run[COLUMNS], wait[COLUMNS]; /* parts of a column */
+} Line;
+
+/* Leaves out of names what XML and terminals would interpret. */
+static void print_name(FILE *f, const char *s) {
+        for (; *s; s++)
+                if (strchr("<>&\"'", *s))
+                        fprintf(f, "&#%d;", *s);
+                else if ((unsigned char) *s < 0x20 || (unsigned char) *s >= 0x7f)
+                        fputc('?', f);
+                else
+                        fputc(*s, f);
+}
+
+static void print_tenant(FILE *f, const Tenant *t) {
+        print_name(f, t->device);
+        fputc(' ', f);
+        print_name(f, t->group);
+        if (t->pid > 0)
+                fprintf(f, " %" PRIu64, t->pid);
+        if (t->queue > 0)
+                fprintf(f, " queue:%" PRIu64, t->queue);
+}
+
+static void add(float *columns, double begin, double end) {
+        for (size_t i = (size_t) begin; i < COLUMNS && (double) i < end; i++) {
+                double from = begin > (double) i ? begin : (double) i;
+                double to = end < (double) i + 1 ? end : (double) i + 1;
+
+                columns[i] += (float) (to - from);
+        }
+}
+
+static void fill(const Outcome *o, Line *lines, size_t n) {
+        double span = (double) MAX(ns_sub(o->end_ns, o->begin_ns), UINT64_C(1));
+
+        for (size_t i = 0; i < o->n_intervals; i++) {
+                const Interval *v = o->intervals + i;
+
+                if (v->tenant >= n)
+                        continue;
+                add(v->ran ? lines[v->tenant].run : lines[v->tenant].wait,
+                                (double) ns_sub(v->begin_ns, o->begin_ns) * COLUMNS / span,
+                                (double) ns_sub(v->end_ns, o->begin_ns) * COLUMNS / span);
+        }
+}
+
+/* Draws neighbours of the same shade as one. */
+static void print_half(FILE *f, const float *columns, int y, const char *color) {
+        for (size_t i = 0, k; i < COLUMNS; i = k) {
+                int tenths = (int) (columns[i] * 10 + 0.5F);
+
+                for (k = i + 1; k < COLUMNS && (int) (columns[k] * 10 + 0.5F) == tenths; k++)
+                        ;
+                if (tenths > 0)
+                        fprintf(f,
+                                        "<rect x=\"%zu\" y=\"%d\" width=\"%zu\" height=\"%d\" fill=\"%s\" "
+                                        "fill-opacity=\"%.1f\"/>\n",
+                                        LEFT + i, y, k - i, HALF, color, MIN(tenths, 10) / 10.0);
+        }
+}
+
+static void print_lines(const Outcome *o, const Line *lines, size_t n, FILE *f) {
+        const Tenant *t, *next;
+
+        HASH_ITER(hh, o->tenants, t, next) {
+                int y = TOP + (int) t->place * LINE;
+
+                if (t->place >= n)
+                        break;
+                fprintf(f, "<text x=\"8\" y=\"%d\">", y + 13);
+                print_tenant(f, t);
+                fputs("</text>\n", f);
+                print_half(f, lines[t->place].run, y, run_color);
+                print_half(f, lines[t->place].wait, y + HALF, wait_color);
+        }
+}
+
+int outcome_print_svg(const Outcome *o, FILE *f) {
+        size_t all = HASH_COUNT(o->tenants), n = MIN(all, (size_t) LINES_MAX);
+        int height = TOP + (int) n * LINE + 28;
+        _cleanup_free_ Line *lines = calloc(n + 1, sizeof(*lines));
+
+        if (!lines)
+                return -ENOMEM;
+        fill(o, lines, n);
+        fprintf(f,
+                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                        "font-family=\"sans-serif\" font-size=\"11\">\n"
+                        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+                        "<text x=\"8\" y=\"20\">%zu of %zu tenants</text>\n"
+                        "<rect x=\"%d\" y=\"11\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"20\">ran"
+                        "</text>\n"
+                        "<rect x=\"%d\" y=\"11\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
+                        "y=\"20\">waited</text>\n",
+                        LEFT + COLUMNS + 20, height, n, all, LEFT, run_color, LEFT + 16, LEFT + 60,
+                        wait_color, LEFT + 76);
+        print_lines(o, lines, n, f);
+        fprintf(f,
+                        "<text x=\"%d\" y=\"%d\">0</text>"
+                        "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.3f s</text>\n</svg>\n",
+                        LEFT, height - 10, LEFT + COLUMNS, height - 10,
+                        (double) ns_sub(o->end_ns, o->begin_ns) / (double) NSEC_PER_SEC);
+        return 0;
+}
+
+/* --- the trace --- */
+
+static int print_string(FILE *f, const char *s) {
+        json_object *o = json_object_new_string(s);
+
+        if (!o)
+                return -ENOMEM;
+        fputs(json_object_to_json_string(o), f);
+        json_object_put(o);
+        return 0;
+}
+
+/* Numbers devices by the place of their first tenant. */
+static size_t device_place(const Outcome *o, const Tenant *of) {
+        const Tenant *t, *next;
+
+        HASH_ITER(hh, o->tenants, t, next)
+                if (streq(t->device, of->device))
+                        return t->place + 1;
+        return 0;
+}
+
+static int print_names(const Outcome *o, size_t *devices, FILE *f) {
+        const Tenant *t, *next;
+        char name[64];
+        int r = 0;
+
+        HASH_ITER(hh, o->tenants, t, next) {
+                devices[t->place] = device_place(o, t);
+                fprintf(f, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%zu,\"args\":{\"name\":",
+                                t->place > 0 ? ",\n" : "", devices[t->place]);
+                r = MIN(r, print_string(f, t->device));
+                fprintf(f, "}},\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%zu,\"tid\":%zu,\"args\":{\"name\":",
+                                devices[t->place], t->place + 1);
+                (void) snprintf(name, sizeof(name), " %" PRIu64 " %" PRIu64, t->pid, t->queue);
+                _cleanup_free_ char *text = NULL;
+                if (asprintf(&text, "%s%s", t->group, t->pid > 0 ? name : "") < 0)
+                        return -ENOMEM;
+                r = MIN(r, print_string(f, text));
+                fputs("}}", f);
+        }
+        return r;
+}
+
+int outcome_print_trace(const Outcome *o, FILE *f) {
+        _cleanup_free_ size_t *devices = calloc(HASH_COUNT(o->tenants) + 1, sizeof(*devices));
+
+        if (!devices)
+                return -ENOMEM;
+        fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", f);
+        int r = print_names(o, devices, f);
+        for (size_t i = 0; i < o->n_intervals; i++) {
+                const Interval *v = o->intervals + i;
+                uint64_t begin = ns_sub(v->begin_ns, o->begin_ns), ns = v->end_ns - v->begin_ns;
+
+                fprintf(f,
+                                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":%" PRIu64
+                                ".%03" PRIu64 ",\"dur\":%" PRIu64 ".%03" PRIu64 "}",
+                                v->ran ? "run" : "wait", devices[v->tenant], v->tenant + 1,
+                                begin / NSEC_PER_USEC, begin % NSEC_PER_USEC, ns / NSEC_PER_USEC,
+                                ns % NSEC_PER_USEC);
+        }
+        fputs("\n]}\n", f);
+        return r;
+}
