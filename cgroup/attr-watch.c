@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Whose attributes change
+ * Watches of cgroup directories
  */
 
 #include <sys/epoll.h>
@@ -12,7 +12,7 @@
 #include "cgroup/backlog.h"
 
 typedef struct Entry {
-        int number; /* the kernel's, never used again for another directory */
+        int number; /* the kernel's watch descriptor, never reused for another directory */
         void *watched;
         BacklogItem news;
         UT_hash_handle hh;
@@ -38,7 +38,7 @@ static void entry_free(AttrWatch *w, Entry *e) {
         free(e);
 }
 
-/* Events were lost: each may have changed. */
+/* Events were lost: each directory may have changed. */
 static void all_changed(AttrWatch *w) {
         Entry *e, *tmp;
 

@@ -11,11 +11,11 @@
 #include "common/bucket.h"
 #include "common/time-util.h"
 
-/* A thirty-second part of a CPU, and at once 50 ms of it. */
+/* 1/32 of a CPU, in bursts of at most 50 ms. */
 #define BACKLOG_COST    UINT64_C(32)
 #define BACKLOG_ROOM_NS (BACKLOG_COST * 50 * NSEC_PER_MSEC)
 
-/* Who was looked at so lately is one of those who always have news. */
+/* An item that was looked at this recently counts as one that changes all the time. */
 #define BACKLOG_OFTEN_NS (100 * NSEC_PER_MSEC)
 
 /* Behind the bus and its calls. */

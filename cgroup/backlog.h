@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Backlogs: what is to be looked at, since the kernel has told that it changed
+ * Backlogs: items to look at again, because the kernel has reported a change
  *
- * Who may write somewhere in the hierarchy can do it in a loop, and each write is an event of inotify. An event only
- * puts what it is about into a backlog, where each thing is once, however often it changes. They are looked at one by
- * one, behind verdicts and calls, for a share of one CPU at most; who has not been looked at for a while goes before
- * those who always have news.
+ * A user with write access somewhere in the hierarchy can write in a loop, and each write is an event of inotify. So an
+ * event only adds its item to a backlog, which holds each item once, however often it changes. The items are looked at
+ * one by one, after verdicts and calls, for a limited share of one CPU. Items that were not looked at for a while come
+ * before those that change all the time.
  */
 
 #include <systemd/sd-event.h>
@@ -17,14 +17,14 @@
 typedef struct Backlog Backlog;
 typedef struct BacklogItem BacklogItem;
 
-/* Part of what is looked at. All zero to begin with. */
+/* Embedded in the object that is looked at. All zero at first. */
 struct BacklogItem {
         BacklogItem *prev, *next;
         uint64_t looked_at; /* CLOCK_MONOTONIC */
         bool listed, often;
 };
 
-/* What became news before this call is seen by it; the item may be freed in it. */
+/* Looks at an item. The call sees all changes made before it; it may free the item. */
 typedef void (*backlog_look_t)(BacklogItem *item, void *userdata);
 
 int backlog_new(sd_event *event, const char *description, backlog_look_t look, void *userdata,
@@ -33,10 +33,10 @@ Backlog *backlog_free(Backlog *b);
 
 void backlog_add(Backlog *b, BacklogItem *item);
 
-/* Before the item is freed. Does nothing when it is not in the backlog. */
+/* Call it before freeing an item. Does nothing when the item is not in the backlog. */
 void backlog_remove(Backlog *b, BacklogItem *item);
 
-/* Work for the same purpose that is done elsewhere, in CPU time of this thread: from backlog_begin() to
- * backlog_end(). */
+/* Charge work for the same purpose that is done elsewhere to the backlog's share: the CPU time of this thread from
+ * backlog_begin() to backlog_end(). */
 uint64_t backlog_begin(void);
 void backlog_end(Backlog *b, uint64_t began);

@@ -20,7 +20,7 @@
 #define LIST_MAX  ((size_t) 64 * 1024)
 #define VALUE_MAX ((size_t) 64)
 
-/* Where systemd mounts it: by itself, or beside the old controllers. */
+/* systemd's mount points of the v2 hierarchy: alone, or beside the old controllers. */
 int cgroup_directory(const char *cgroup, char **ret) {
         static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
         struct statfs fs;
@@ -70,10 +70,15 @@ int cgroup_id(const char *cgroup, uint64_t *ret) {
         return 0;
 }
 
-static void read_one(int fd, const char *name, cgroup_attr_t found, void *userdata) {
-        char value[VALUE_MAX + 1];
+static bool is_label(const char *key) {
+        return startswith(key, CGROUP_ATTR_LABEL) || startswith(key, CGROUP_ATTR_CLAIM);
+}
 
-        ssize_t n = fgetxattr(fd, name, value, VALUE_MAX);
+static void read_one(int fd, const char *name, cgroup_attr_t found, void *userdata) {
+        char value[CGROUP_ATTR_LABEL_MAX + 1];
+        size_t max = is_label(name + strlen(PREFIX)) ? CGROUP_ATTR_LABEL_MAX : VALUE_MAX;
+
+        ssize_t n = fgetxattr(fd, name, value, max);
         if (n < 0 && errno != ERANGE)
                 return; /* gone meanwhile */
         /* What is too long, or no text, is no value of ours, and the caller says so. */

@@ -8,21 +8,18 @@
 
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-list.h"
+#include "common/array.h"
 
 typedef struct List {
         pid_t *pids;
-        size_t n, size;
+        size_t n;
 } List;
 
 static int list_add(List *l, pid_t pid) {
-        if (l->n == l->size) {
-                size_t size = MAX(l->size * 2, (size_t) 32);
-                pid_t *grown = reallocarray(l->pids, size, sizeof(pid_t));
-                if (!grown)
-                        return -ENOMEM;
-                l->pids = grown;
-                l->size = size;
-        }
+        pid_t *grown = array_grow(l->pids, l->n, sizeof(pid_t));
+        if (!grown)
+                return -ENOMEM;
+        l->pids = grown;
         l->pids[l->n++] = pid;
         return 0;
 }

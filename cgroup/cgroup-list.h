@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * What is in a cgroup
+ * The processes of a cgroup
  */
 
 #include <sys/types.h>
 
 #include "common/macro.h"
 
-/* The processes of a cgroup, in no order; *ret is newly allocated, or NULL when there are none. -ENOENT when the cgroup
- * is gone, -EOPNOTSUPP when it has threads only. */
+/* Lists the processes of a cgroup, in no order; the caller frees *ret, which is NULL when there are none. -ENOENT: the
+ * cgroup is gone; -EOPNOTSUPP: it has threads only. */
 int cgroup_list_processes(const char *cgroup, pid_t **ret, size_t *ret_n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the path of a cgroup says
+ * Parses the path of a cgroup
  */
 
 #include <fnmatch.h>
@@ -23,22 +23,8 @@ static bool is_slice(const char *s, size_t n) {
         return has_suffix(s, n, ".slice");
 }
 
-bool cgroup_path_is_normal(const char *path) {
-        if (path[0] != '/' || strlen(path) >= PATH_MAX)
-                return false;
-        for (const char *p = path + 1; *p;) {
-                size_t n = strcspn(p, "/");
-
-                if (n == 0 || n > NAME_MAX || (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.'))))
-                        return false;
-                p += n;
-                if (*p == '/' && *++p == '\0')
-                        return false;
-        }
-        return true;
-}
-
-/* The last component that `match` takes. Units may have cgroups below themselves, slices come before their units. */
+/* Returns the last component that `match` accepts. Units may have cgroups below themselves, slices come before their
+ * units. */
 static int last_component(const char *path, bool (*match)(const char *s, size_t n), char **ret) {
         const char *found = "";
         size_t found_n = 0;
@@ -85,7 +71,7 @@ int cgroup_path_of_slice(const char *unit, char **ret) {
                 *ret = strdup("/");
                 return *ret ? 0 : -ENOMEM;
         }
-        /* One component for each dash, none longer than the name. */
+        /* The path has one component per dash, none longer than the name. */
         size_t size = 1;
         for (size_t i = 0; i <= n; i++)
                 if (i == n || unit[i] == '-')

@@ -8,13 +8,10 @@
 #include <uthash.h>
 
 #include "cgroup/connections.h"
+#include "common/bus-names.h"
 #include "common/time-util.h"
 
-#define DRIVER_NAME      "org.freedesktop.DBus"
-#define DRIVER_PATH      "/org/freedesktop/DBus"
-#define DRIVER_INTERFACE "org.freedesktop.DBus"
-
-/* More than any bus lets in. */
+/* More connections than any bus accepts. */
 #define CONNECTIONS_MAX 65536U
 
 typedef struct Connection {
@@ -25,7 +22,7 @@ typedef struct Connection {
 
 struct Connections {
         bool have_pidfds;
-        uint64_t since;          /* whoever is not in the table had connected by then */
+        uint64_t since;          /* processes that are not in the table connected before this */
         Connection *connections; /* uthash, by name: those that were made while we listened */
         sd_bus_slot *slot;
         const sd_bus_message *message; /* only compared, */
@@ -117,7 +114,7 @@ int credentials_ask(sd_bus *bus, const char *name, Credentials *ret) {
         if (r < 0)
                 return r;
         if (c.pid <= 0)
-                return -ESRCH; /* it cannot be seen from here */
+                return -ESRCH; /* the process is not visible from here */
         *ret = TAKE_GENERIC(c, CREDENTIALS_NULL);
         return 0;
 }
@@ -162,7 +159,7 @@ static void forget(Connections *c, Connection *x) {
         free(x);
 }
 
-/* Who cannot be remembered is as good as any that was there before. */
+/* A connection that cannot be stored makes `since` now: unknown connections then count as made by then. */
 static void remember(Connections *c, const char *name) {
         size_t n = strlen(name) + 1;
         Connection *x = HASH_COUNT(c->connections) < CONNECTIONS_MAX ? malloc(sizeof(*x) + n) : NULL;

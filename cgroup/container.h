@@ -4,30 +4,29 @@
 /*
  * Containers, pods and batch jobs, by the names that their managers give to cgroups
  *
- * Nobody is asked: neither a container engine, nor a kubelet, nor slurmctld. Each of them writes down in the path of a
- * cgroup what it started there, and those conventions are older and change less than their interfaces. Known are
- * Docker, Podman, containerd (of Kubernetes and by nerdctl), CRI-O, LXC, machines of systemd-machined (systemd-nspawn),
- * pods by the systemd and the cgroupfs driver, and steps of Slurm; each with the systemd driver's names and the plain
- * ones.
+ * No container engine, kubelet or slurmctld is asked. Each of them names the cgroups of what it starts by conventions
+ * that are older, and change less, than their interfaces. Known are Docker, Podman, containerd (of Kubernetes and by
+ * nerdctl), CRI-O, LXC, machines of systemd-machined (systemd-nspawn), pods by the systemd and the cgroupfs driver, and
+ * steps of Slurm; each with the systemd driver's names and the plain ones.
  *
- * A path can tell of several, one within the other: a node of "kind" is a container that has pods. container_parse()
- * tells all levels, the outermost first. Who may believe what: the outermost level was named by whoever manages the
- * host's cgroups, which is root, unless that one has given the cgroup away in which it is: which the path does not
- * tell (`end` is for who knows). What is `delegated` was named by the owner of a subtree, who can call it what he
- * likes: it can serve to lower, never to raise.
+ * A path can name several levels, one within the other: a node of "kind" is a container that has pods.
+ * container_parse() returns all levels, the outermost first. Trust: the manager of the host's cgroups, which is root,
+ * has named the outermost level, unless root has delegated the cgroup that it is in. The path does not show that; a
+ * caller that knows compares `end`. A level with `delegated` was named by the owner of a subtree, at will: it may be
+ * used to lower, never to raise.
  */
 
 #include "common/macro.h"
 
 typedef enum ContainerEngine {
-        CONTAINER_NONE,       /* of the pod or the job it is not known */
+        CONTAINER_NONE,       /* the engine of the pod or job is unknown */
         CONTAINER_DOCKER,     /* also Kubernetes by cri-dockerd */
         CONTAINER_PODMAN,     /* libpod */
         CONTAINER_CONTAINERD, /* cri-containerd, nerdctl */
         CONTAINER_CRIO,
-        CONTAINER_CRI,     /* in a pod of the cgroupfs driver, where the name does not say whose it is */
+        CONTAINER_CRI,     /* in a pod of the cgroupfs driver, whose names do not show the engine */
         CONTAINER_LXC,     /* also LXD and Incus */
-        CONTAINER_MACHINE, /* systemd-nspawn, and what else registers with systemd-machined */
+        CONTAINER_MACHINE, /* systemd-nspawn, and others that register with systemd-machined */
         _CONTAINER_ENGINE_MAX,
 } ContainerEngine;
 
@@ -42,7 +41,7 @@ typedef enum PodQos {
         _POD_QOS_MAX,
 } PodQos;
 
-/* "", "guaranteed", "burstable", "besteffort": as the kubelet's cgroups are called. */
+/* "", "guaranteed", "burstable", "besteffort": the names of the kubelet's cgroups. */
 const char *pod_qos_to_string(PodQos v);
 int pod_qos_from_string(const char *s);
 
@@ -50,7 +49,7 @@ int pod_qos_from_string(const char *s);
 #define CONTAINER_POD_MAX 37U
 #define CONTAINER_JOB_MAX 33U
 
-/* One level. What is not known is "". */
+/* One level. Unknown members are "". */
 typedef struct Container {
         ContainerEngine engine;
         char id[CONTAINER_ID_MAX];   /* the full id, or the name of a machine */
@@ -59,17 +58,17 @@ typedef struct Container {
         char slurm_job[CONTAINER_JOB_MAX];  /* "4711" */
         char slurm_step[CONTAINER_JOB_MAX]; /* "0", "batch", "extern", "interactive" */
         bool delegated;
-        size_t end; /* of the path: of the last name that tells of it */
+        size_t end; /* bytes of the path up to the end of the last name of this level */
 } Container;
 
 #define CONTAINER_LEVELS_MAX 4U
 
-/* The levels that a cgroup's path tells of, outermost first; 0 when it tells of none. What is deeper than the maximum
- * is left out. */
+/* Returns the number of levels in a cgroup's path, and the levels, outermost first. Levels beyond the maximum are left
+ * out. */
 size_t container_parse(const char *cgroup, Container levels[static CONTAINER_LEVELS_MAX]);
 
-/* "docker:ID", "machine:NAME", ...; "" without an engine. Into buf, which is returned. For people, and for patterns to
- * match. */
+/* Writes "docker:ID", "machine:NAME", ... into buf and returns it; "" without an engine. For people, and for patterns
+ * to match. */
 #define CONTAINER_NAME_MAX (CONTAINER_ID_MAX + 16U)
 const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MAX]);
 
@@ -77,7 +76,7 @@ const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MA
 #define CONTAINER_STEP_MAX ((size_t) 2 * CONTAINER_JOB_MAX)
 const char *container_slurm_name(const Container *c, char buf[static CONTAINER_STEP_MAX]);
 
-/* What people are told of a cgroup: of each fact the innermost that there is; "" of what there is none. */
+/* A summary of a cgroup for people: each fact from the innermost level that has it; "" for unknown ones. */
 typedef struct ContainerNames {
         char container[CONTAINER_NAME_MAX];
         char pod[CONTAINER_POD_MAX];

@@ -55,18 +55,13 @@ static int read_cgroup(pid_t pid, char **ret) {
         if (r < 0)
                 return r;
 
-        const char *found = NULL;
-        for (char *line = buf, *next; line && *line; line = next) {
-                next = strchr(line, '\n');
-                if (next)
-                        *next++ = '\0';
-                found = startswith(line, "0::");
-                if (found)
-                        break;
-        }
+        size_t n;
+        const char *path = cgroup_text_path(buf, &n);
+        if (path)
+                buf[path - buf + (ptrdiff_t) n] = '\0';
 
-        /* Outside of our namespace there is no cgroup that we could look at: it is above all that we see. */
-        return escape(found && cgroup_path_is_normal(found) ? found : "/", ret);
+        /* A cgroup outside of our namespace is above all that we can see. */
+        return escape(path && cgroup_path_is_normal(path) ? path : "/", ret);
 }
 
 static int read_command(pid_t pid, char **ret) {
@@ -78,8 +73,7 @@ static int read_command(pid_t pid, char **ret) {
         return escape(buf, ret);
 }
 
-/* The link can be read only by who may look into the process; its arguments by everybody, and it writes what it likes
- * there. */
+/* Only a process that may trace it can read the link. Every process can read its arguments, which it chooses itself. */
 static int read_executable(pid_t pid, const char *command, char **ret) {
         char path[64], buf[PROC_SIZE] = "";
 
@@ -158,7 +152,7 @@ int peer_refresh_cgroup(Peer *p) {
         return 1;
 }
 
-/* Everything about the process behind p->pidfd, whose number is p->pid. */
+/* Reads everything about the process behind p->pidfd, whose pid is p->pid. */
 static int peer_read(Peer *p) {
         _cleanup_(place_done)
         Place place = {0};
@@ -177,7 +171,7 @@ static int peer_read(Peer *p) {
                 return r;
         peer_set_place(p, &place);
 
-        /* Still there: then the number was its own all the time, and what was read is about it. */
+        /* The process is still alive, so the pid was its own all the time, and the data read is about it. */
         r = pidfd_is_alive(p->pidfd);
         if (r < 0)
                 return r;
@@ -216,15 +210,15 @@ int peer_from_pid(pid_t pid, Peer *ret) {
         return 0;
 }
 
-/* Whether the process was certainly started after that time, in ns of CLOCK_BOOTTIME. Its start is known in whole
- * ticks, rounded down. */
+/* Returns whether the process was certainly started after that time, in ns of CLOCK_BOOTTIME. Its start is known in
+ * whole ticks, rounded down. */
 static bool started_after(const Peer *p, uint64_t ns) {
         uint64_t tick_ns = NSEC_PER_SEC / (uint64_t) sysconf(_SC_CLK_TCK);
 
         return p->start_time * tick_ns > ns;
 }
 
-/* By the bus's own pidfd. Takes it. */
+/* Makes the peer from the bus's own pidfd, which it takes over. */
 static int read_by_pidfd(Credentials *k, Peer *p) {
         p->pidfd = TAKE_FD(k->pidfd);
         int r = pidfd_get_pid(p->pidfd, &p->pid);
@@ -235,7 +229,7 @@ static int read_by_pidfd(Credentials *k, Peer *p) {
         return peer_read(p);
 }
 
-/* By a number that was right when the connection was made. */
+/* Makes the peer from a pid that was right when the connection was made. */
 static int read_by_number(
                 const Connections *connections, const char *sender, const Credentials *k, Peer *p) {
         if (connections_have_pidfds(connections))
@@ -282,7 +276,7 @@ int peer_from_pidfd(int pidfd, pid_t pid, uint64_t start_time, Peer *ret) {
         if (r >= 0 && p.start_time != start_time)
                 r = -ESRCH;
         if (r < 0) {
-                p.pidfd = -EBADF; /* the caller's, still */
+                p.pidfd = -EBADF; /* the caller keeps it */
                 return r;
         }
         *ret = TAKE_GENERIC(p, PEER_NULL);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Aliases: the other names of a unit, by which systemd lets itself be called
+ * Aliases: other names of a unit
  *
- * One is a link of that name in a directory of units, to a file of another name. It is read from there, and not asked
- * of systemd, which may be busy.
+ * An alias is a link of that name in a directory of units, to a file of another name. It is read from there, because
+ * asking systemd may take long when systemd is busy.
  */
 
-/* Below `root`, of the system's manager. Returns > 0 and the unit's own name (newly allocated) where `name` is an
- * alias, 0 where it is none, or a negative errno. */
+/* Looks for an alias of the system's manager below `root`. Returns > 0 and the unit's own name, which the caller frees;
+ * 0 when `name` is no alias; or a negative errno. */
 int unit_alias(const char *root, const char *name, char **ret);

@@ -8,11 +8,10 @@
 #include <sys/stat.h>
 
 #include "cgroup/unit-query.h"
+#include "common/bus-names.h"
 #include "common/conf-lines.h"
 
-#define SYSTEMD_NAME  "org.freedesktop.systemd1"
-#define SYSTEMD_UNITS "/org/freedesktop/systemd1/unit"
-#define UNIT_PREFIX   "XSCHED_"
+#define UNIT_PREFIX "XSCHED_"
 
 #define FILE_SIZE_MAX ((size_t) 1 << 20)
 
@@ -140,8 +139,7 @@ static int ask(sd_bus *bus, UnitQuery *q, const char *path, const char *interfac
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL;
 
-        int r = sd_bus_message_new_method_call(
-                        bus, &m, SYSTEMD_NAME, path, "org.freedesktop.DBus.Properties", "Get");
+        int r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, path, BUS_PROPERTIES, "Get");
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", interface, property);
         if (r >= 0)

@@ -28,7 +28,7 @@ static const struct {
 static const char *const schedulers[] = {"", "APP", "LCL", "GLB"};
 static const char *const policies[] = {
                 "", "HPF", "HHPF", "CHPF", "UP", "PUP", "SPUP", "KEDF", "LAX", "AWF", "CFS", "MLFQ"};
-#define POLICY_SPUP 6 /* which nobody here has */
+#define POLICY_SPUP 6 /* not available here */
 
 typedef void (*Complain)(const char *line);
 

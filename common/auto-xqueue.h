@@ -4,7 +4,7 @@
 /*
  * The environment variables of XSched (Shen et al., OSDI 2025): XSCHED_SCHEDULER, XSCHED_POLICY, XSCHED_AUTO_XQUEUE*
  *
- * Names and ranges are XSched's. What is out of range is ignored, and told to whoever wants to tell it on.
+ * Names and ranges are XSched's. Values out of range are ignored, and reported to a callback.
  */
 
 #include <stdbool.h>
@@ -30,11 +30,12 @@ typedef enum AutoXQueueNumber {
 
 typedef struct AutoXQueue {
         bool on;       /* XSCHED_AUTO_XQUEUE=ON: each queue is an XQueue */
-        int scheduler; /* AUTO_XQUEUE_APP where nothing is said; AUTO_XQUEUE_LCL where a policy is */
+        int scheduler; /* default: AUTO_XQUEUE_APP; with a policy AUTO_XQUEUE_LCL */
         int policy;    /* 0: none */
         bool is_set[_AUTO_XQUEUE_NUMBER_MAX];
         int64_t values[_AUTO_XQUEUE_NUMBER_MAX];
 } AutoXQueue;
 
-/* `complain` gets a line for each value that is ignored, with its newline; may be NULL. Leaves errno alone. */
+/* Reads the variables. `complain` (may be NULL) gets a line with its newline for each ignored value. Preserves
+ * errno. */
 void auto_xqueue_read(AutoXQueue *ret, void (*complain)(const char *line));

@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * Buckets: how much of something may be had in a time
+ * Buckets: limits of use per time
  *
- * A bucket drains as time passes, what is taken is poured in, and while it is not fuller than its room there is credit.
- * What a thing costs is said in the time that it takes to drain: with 10,000 a second, one is 100 µs; with 5 % of a
- * CPU, 1 ms of work is 20 ms. Taking never fails: what something costs is often known only when it has been done, and
- * is then a debt.
+ * A bucket drains as time passes, each use fills it, and there is credit while it is not fuller than its room. Costs
+ * are given as the time that they take to drain: at 10,000 a second, one use costs 100 µs; at 5 % of a CPU, 1 ms of
+ * work costs 20 ms. A use never fails: its cost is often known only afterwards, and is then a debt.
  */
 
 #include <stdbool.h>
@@ -28,7 +27,7 @@ static inline bool bucket_has_credit(const Bucket *b, uint64_t now, uint64_t roo
         return b->empty_at <= now || b->empty_at - now <= room_ns;
 }
 
-/* When there is credit again, at the earliest now. */
+/* Returns when there is credit again; never earlier than `now`. */
 static inline uint64_t bucket_credit_at(const Bucket *b, uint64_t now, uint64_t room_ns) {
         return bucket_has_credit(b, now, room_ns) ? now : b->empty_at - room_ns;
 }

@@ -11,7 +11,7 @@ static void read_string(const char *variable, char *ret, size_t size) {
         const char *v = strempty(secure_getenv(variable));
         size_t n = strlen(v) + 1;
 
-        /* Half of an address or of a token is worth nothing. */
+        /* A truncated address or token is useless, so a value that is too long counts as unset. */
         if (n <= size)
                 memcpy(ret, v, n);
 }

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * What the environment said when the shim was loaded; the application may change it later, from another thread
+ * The environment at the time the shim was loaded; the application may change it later, from another thread
  *
- * libxsched reads it when it is loaded. Where that is late (late.h), what was preloaded has read it before, and has it
- * in xsched_early_environment, which libxsched finds by that name. The two may be of different versions, after an
- * upgrade under a running process: `size` says whether they mean the same.
+ * libxsched reads it when it is loaded. Where that is late (late.h), the preloaded layer has read it before, into
+ * xsched_early_environment, which libxsched finds by that name. After an upgrade under a running process the two may be
+ * of different versions: `size` tells whether the structs are the same.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Empty strings where it said nothing. */
+/* Unset variables are empty strings. */
 typedef struct ClientEnvironment {
         size_t size; /* 0: not read */
         bool disabled;

@@ -2,14 +2,13 @@
 #pragma once
 
 /*
- * Where the service lets programs register without a bus
+ * The service's socket, on which programs register without a bus
  *
- * In an address of a bus, as XSCHED_BUS_ADDRESS= has it, such a socket stands as one of a kind of its own, beside that
- * of the bus: "xsched:path=/run/xschedd-client/socket;unix:path=/run/dbus/system_bus_socket". Whoever knows buses only
- * passes over it.
+ * In a bus address, as in XSCHED_BUS_ADDRESS=, the socket is an address of a kind of its own, beside that of the bus:
+ * "xsched:path=/run/xschedd-client/socket;unix:path=/run/dbus/system_bus_socket". Other D-Bus libraries skip it.
  */
 
-/* Alone in its directory, which can be mounted into a container as a whole: a service that starts anew makes another
+/* Alone in its directory, so that the directory can be mounted into a container: a service that restarts makes a new
  * socket there. */
 #define CLIENT_SOCKET "/run/xschedd-client/socket"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which files make up a configuration
+ * The list of files that make up a configuration
  */
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ static bool contains_name(const ConfFiles *f, const char *name) {
         return false;
 }
 
-/* 1: read it. 0: it only masks. Negative: reported. */
+/* Returns 1: read the file; 0: it only masks others; or a negative errno, which was reported. */
 static int classify(const char *path, const ConfContext *c) {
         struct stat st;
         if (stat(path, &st) < 0) {

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Which files make up a configuration: systemd's rules
+ * The list of files that make up a configuration, by systemd's rules
  *
- * Several directories, highest precedence first (/etc, /run, /usr/lib). Files of one name mask each other: the first
- * directory's counts. A file that is empty or a link to /dev/null only masks. What remains is read in the order of the
- * names, whatever directory each comes from.
+ * Several directories, highest precedence first (/etc, /run, /usr/lib). Files of one name mask each other: that of the
+ * first directory counts. A file that is empty or a link to /dev/null only masks. The remaining files are read in the
+ * order of their names, whatever directory each comes from.
  */
 
 #include <stddef.h>
@@ -20,9 +20,10 @@ typedef struct ConfFiles {
 
 #define CONF_FILES_NULL ((ConfFiles){0})
 
-/* The files `dir/subdir/NAME<suffix>` of a NULL-terminated list of directories (subdir may be NULL). A directory that
- * does not exist is no files; anything else that cannot be read is reported, and -errno of the first is returned with
- * the rest in *ret all the same, so that the caller chooses between "the rest applies" and "change nothing". */
+/* Lists the files `dir/subdir/NAME<suffix>` of a NULL-terminated list of directories (subdir may be NULL). A
+ * directory that does not exist has no files. Other directories and files that cannot be read are reported, and the
+ * first error is returned with the other files in *ret, so that the caller chooses between "the rest applies" and
+ * "change nothing". */
 int conf_files_list(const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c,
                 ConfFiles *ret);
 void conf_files_done(ConfFiles *f);

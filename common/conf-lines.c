@@ -37,7 +37,7 @@ bool conf_line_is_comment(const char *line, const char *stop) {
         return line < stop && (*line == '#' || *line == ';');
 }
 
-/* A backslash that is escaped by another one continues nothing. */
+/* An escaped backslash does not continue the line. */
 static bool ends_in_backslash(const char *line, const char *stop) {
         const char *p = stop;
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of a line from `line` to `stop`, where its newline is. */
+/* Returns whether the line from `line` to its newline at `stop` is a comment. */
 bool conf_line_is_comment(const char *line, const char *stop);
 bool conf_line_is_continued(const char *line, const char *stop);
 
@@ -20,11 +20,11 @@ typedef struct ConfLines {
         unsigned n_read; /* lines of the file, continuations and comments included */
 } ConfLines;
 
-/* The text is cut up in place and stays the caller's. *end is written to: it has to be there. */
+/* The caller owns the text, which is cut up in place. The byte behind it is written to, so it has to exist. */
 static inline ConfLines conf_lines(char *text, size_t size) {
         return (ConfLines){.next = text, .end = text + size};
 }
 
-/* The next line, without white space around it, terminated; NULL at the end. It may hold NUL bytes of the file's own,
- * so it comes with its size. *ret_number is where it begins. */
+/* Returns the next line, terminated and without white space around it; NULL at the end. It may contain NUL bytes of the
+ * file, so its size is returned, too. *ret_number is the number of its first line. */
 char *conf_lines_next(ConfLines *l, size_t *ret_size, unsigned *ret_number);

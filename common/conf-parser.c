@@ -216,7 +216,7 @@ static void parser_take_line(Parser *p, char *line, size_t n) {
         }
 }
 
-/* Cuts up the text; text[size] is there. */
+/* Cuts up the text; text[size] must be writable. */
 static int parse_text(const ConfContext *c, const char *file, char *text, size_t size) {
         Parser p = {.context = c, .file = file};
         size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, n;
@@ -271,7 +271,7 @@ int conf_parse_file(const ConfContext *c, const char *path) {
         _cleanup_free_ char *data = NULL;
         size_t size = 0;
 
-        /* O_NONBLOCK: a FIFO in the way must not stop us. */
+        /* O_NONBLOCK: opening a FIFO of this name must not block us. */
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         int r = fd < 0 ? negative_errno() : read_whole(fd, &data, &size);
         if (r < 0) {

@@ -49,9 +49,9 @@ typedef struct ConfItem ConfItem;
 
 typedef struct ConfType {
         const char *expects; /* "a time span", for messages */
-        /* 0, -EINVAL or -ERANGE; stores to data (item->size bytes) on success only. */
+        /* Returns 0, -EINVAL or -ERANGE; writes data (item->size bytes) on success only. */
         int (*parse)(const char *value, const ConfItem *item, void *data);
-        /* min and max for messages: "10us", "5"; NULL where a range makes no sense. */
+        /* Formats min and max for messages: "10us", "5"; NULL for types without a range. */
         const char *(*format)(char *buf, size_t size, int64_t limit);
 } ConfType;
 
@@ -74,7 +74,7 @@ typedef struct ConfTarget {
         void *data;
         const void *defaults;
         const void *last_good;  /* NULL: none */
-        uint64_t *set;          /* NULL, or one bit per item: was given a value (and not emptied again) */
+        uint64_t *set;          /* NULL, or one bit per item: it has a value (and was not emptied again) */
         uint64_t last_good_set; /* with `set`: which items of last_good count */
 } ConfTarget;
 
@@ -83,13 +83,13 @@ typedef struct ConfSection {
         bool takes_argument;
         const ConfItem *items;
         size_t n_items;
-        /* Called at each header of the section. 0, or a negative errno: -EINVAL when `argument` is none (reported; the
-         * section is skipped), -ENOMEM. */
+        /* Called at each header of the section. Returns 0 or a negative errno: -EINVAL when `argument` is invalid
+         * (reported; the section is skipped), -ENOMEM. */
         int (*open)(const char *argument, void *userdata, ConfTarget *ret);
-        /* NULL: values go where the items say. Else this takes them, "" included, and the items only say which keys
-         * there are: for lists, and for who wants to know where a value stands. What fails is reported with the type's
-         * `expects`. `item` NULL: a line of the section that could not be taken at all, and has been reported; for who
-         * had better not do by halves what it says. */
+        /* NULL: values are stored as the items say. Otherwise this function gets the values, "" included, and the items
+         * only name the keys: for lists, and for callers that record where a value comes from. Errors are reported with
+         * the type's `expects`. `item` NULL: a line of the section that could not be parsed, and was reported, for
+         * callers that must not apply a section by halves. */
         int (*assign)(const ConfItem *item, const char *value, const char *file, unsigned line,
                         void *userdata);
 } ConfSection;
@@ -102,13 +102,13 @@ typedef struct ConfContext {
         void *report_userdata;
 } ConfContext;
 
-/* The bytes of a file named `file`. Returns 0 however many problems were reported, -ENOMEM only when memory ran out. */
+/* Parses the bytes of a file named `file`. Returns 0 however many problems were reported; -ENOMEM. */
 int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, size_t size);
 
-/* A file. -ENOENT is returned without a report; any other reason why it cannot be read is reported and returned. */
+/* Parses a file. Returns -ENOENT without a report; any other error of reading it is reported and returned. */
 int conf_parse_file(const ConfContext *c, const char *path);
 
-/* The types. The number in the comment is the type of the member. */
+/* The types. The comment names the C type of the member. */
 extern const ConfType conf_type_bool; /* bool */
 extern const ConfType conf_type_int;  /* int */
 extern const ConfType conf_type_uint; /* uint32_t */

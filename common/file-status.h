@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * stat() and fstat(), for what is loaded into other people's processes
+ * stat() and fstat(), for libraries that are loaded into other people's processes
  *
  * glibc before 2.33 has no functions of these names: its header made them of two others, which every glibc still has.
  */

@@ -4,7 +4,7 @@
 /*
  * futex(2), by hand, because libc has no wrapper
  *
- * Without FUTEX_PRIVATE_FLAG in `op`, those who wait may be other processes. As syscall(2): -1 and errno.
+ * Without FUTEX_PRIVATE_FLAG in `op`, other processes may wait on the word, too. As syscall(2): -1 and errno.
  */
 
 #include <linux/futex.h>

@@ -11,9 +11,8 @@
 /* A mean follows the last samples. */
 #define MEAN_SAMPLES 8U
 
-/* Launches of one kind take the same time. One that took far longer was interrupted, so it counts as a little
- * longer, and in full when it is so time and again: the bound shall follow what launches are, and not what happens
- * to them. */
+/* Launches of one kind take the same time. One that took far longer was probably interrupted, so it counts as only a
+ * little longer, and in full when it happens repeatedly: the bound has to follow the launches themselves. */
 #define ABOVE_MAX 2U
 
 static uint64_t mix(uint64_t x) {

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Kinds of launches, and what each takes on the device
+ * Kinds of launches, and the device time of each
  *
- * Programs mix kernels of 5 us and of 5 ms on one queue: a bound in time goes by what the next launch is, not by the
- * mean of those before. A kind is a function (or a graph) and the order of magnitude of its work. A table has room
- * for some hundred kinds; two that want one place push each other out, and are learned again. The layers of all
- * runtimes learn so.
+ * Programs mix kernels of 5 us and of 5 ms on one queue, so a bound in time uses the time of the next launch's kind,
+ * not the mean of earlier launches. A kind is a function (or a graph) and the order of magnitude of its work. The table
+ * has room for some hundred kinds; two kinds with the same place replace each other, and are learned again. The layers
+ * of all runtimes use this.
  */
 
 #include "common/macro.h"
@@ -18,23 +18,23 @@ typedef struct LaunchKind {
         _Atomic uint64_t kind; /* 0: none */
         _Atomic uint64_t mean_ns;
         uint32_t n;
-        uint32_t n_above; /* samples one after the other that were far above the mean */
+        uint32_t n_above; /* consecutive samples far above the mean */
 } LaunchKind;
 
 typedef struct LaunchKinds {
         LaunchKind kinds[LAUNCH_KINDS];
 } LaunchKinds;
 
-/* `size`: of its work, in whatever the runtime counts it. Never 0. */
+/* Returns the kind of a launch, never 0. `size`: the amount of its work, in the runtime's own unit. */
 uint64_t launch_kind(const void *what, uint64_t size);
 
-/* The mean of its kind, nanoseconds; 0: unknown. Without a lock: while a place changes hands, one kind may be taken for
- * another, for one launch. */
+/* Returns the mean time of a kind in nanoseconds; 0: unknown. Takes no lock: while a place changes its kind, one launch
+ * may get the time of the other kind. */
 uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind);
 
-/* One at a time: under the caller's lock. */
+/* Learns the time of one launch. Needs the caller's lock. */
 void launch_kind_learn(LaunchKinds *k, uint64_t kind, uint64_t ns);
 
-/* A running mean of up to eight samples, of which there were *n. The first is replaced by the second: it has what
- * happens once in it. */
+/* Returns the running mean of up to eight samples; *n counts them. The second sample replaces the first, which includes
+ * one-time costs. */
 uint64_t launch_mean_next(uint64_t mean, uint32_t *n, uint64_t sample);

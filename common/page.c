@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The shared page: making, mapping and waiting. The protocol and why it holds stand in page.h.
+ * The shared page: making, mapping and waiting. page.h explains the protocol and why it is correct.
  */
 
 #include <fcntl.h>
@@ -84,7 +84,7 @@ int page_open(int fd, Page *ret) {
         const PageHeader *h = p.header;
         if (h->magic != PAGE_MAGIC || h->version != PAGE_VERSION || h->header_size != PAGE_HEADER_SIZE ||
                         h->slot_size != sizeof(PageSlot) || h->n_slots != PAGE_SLOTS_MAX) {
-                p.fd = -EBADF; /* the caller keeps its fd on failure */
+                p.fd = -EBADF; /* page_done() would close it: the caller keeps its fd on failure */
                 page_done(&p);
                 return -EPROTO;
         }
@@ -158,8 +158,8 @@ PageWait page_slot_wait(
         if (!(word & PAGE_VERDICT_HOLD) || (escape && atomic_load_explicit(escape, memory_order_seq_cst)))
                 result = PAGE_WAIT_RUN;
         else if (lease <= now_ns()) {
-                /* A release writes the verdict and then ends the lease: seen in the wrong order, it looks like a
-                 * service gone silent. */
+                /* A release writes the verdict and then ends the lease. Read the verdict again, so that a release
+                 * between our two loads is not taken for a silent service. */
                 if (atomic_load_explicit(&s->verdict, memory_order_seq_cst) == word)
                         result = PAGE_WAIT_EXPIRED;
         } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * From text to numbers
+ * Strict parsing of numbers
  */
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "parse-util.h"
 #include "time-util.h"
 
-/* By hand, because what isdigit() and isspace() say depends on the locale. */
+/* By hand, because isdigit() and isspace() depend on the locale. */
 static bool is_digit(char c) {
         return c >= '0' && c <= '9';
 }
@@ -132,7 +132,7 @@ typedef struct Unit {
         uint64_t factor;
 } Unit;
 
-/* Where one name begins another, the longer stands first. */
+/* The longer of two names with the same beginning comes first. */
 static const Unit time_units[] = {
                 {"nsec", 1},
                 {"ns", 1},

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * From text to numbers, strictly
+ * Strict parsing of numbers
  *
  * Every function takes the whole string or nothing: no trailing rubbish, no sign where none makes sense, no overflow
- * that wraps. They return 0, -EINVAL (not such a value at all) or -ERANGE (one, but out of range), and leave *ret alone
- * on failure. White space around a value is the caller's business (conf-parser strips it), between the parts of a time
- * span it is allowed.
+ * that wraps. They return 0, -EINVAL (not a value of this kind) or -ERANGE (out of range), and leave *ret alone on
+ * failure. The caller removes white space around a value (conf-parser does); between the parts of a time span it is
+ * allowed.
  *
  * Thread safety: all pure.
  */
@@ -24,7 +24,7 @@ int parse_int64(const char *s, int64_t min, int64_t max, int64_t *ret);
 /* 1 or 0: "1 yes y true t on", "0 no n false f off". */
 int parse_bool(const char *s);
 
-/* Whole percent, "25%" or "25"; "infinity" is 0, which stands for no limit. */
+/* Whole percent, "25%" or "25"; "infinity" is 0, no limit. */
 int parse_percent(const char *s, uint64_t *ret);
 
 /* A time span in nanoseconds: "250us", "5ms", "1.5s", "2min 3s", "1h"; a bare number is seconds, "infinity" is

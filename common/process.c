@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Processes, as /proc tells of them
+ * Processes, by /proc
  */
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static int read_stat(pid_t pid, char *ret_state, pid_t *ret_parent, uint64_t *re
         if (r < 0)
                 return r;
 
-        /* The command may hold spaces and parentheses; what follows the last one is ours. */
+        /* The command may contain spaces and parentheses: parse behind the last one. */
         char *p = strrchr(buf, ')');
         if (!p || p[1] != ' ')
                 return -EPROTO;
@@ -72,6 +72,24 @@ int process_stat(pid_t pid, char *ret_state, uint64_t *ret_start_time) {
         if (ret_start_time)
                 *ret_start_time = start_time;
         return 0;
+}
+
+int process_id_of(pid_t pid, ProcessId *ret) {
+        ProcessId p = {.pid = pid};
+
+        int r = process_stat(pid, NULL, &p.start_time);
+        if (r < 0)
+                return r;
+        *ret = p;
+        return 0;
+}
+
+bool process_id_is_alive(const ProcessId *p) {
+        uint64_t start_time = 0;
+        char state = 0;
+
+        return process_stat(p->pid, &state, &start_time) >= 0 && start_time == p->start_time &&
+                        state != 'Z' && state != 'X';
 }
 
 int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time) {

@@ -2,16 +2,27 @@
 #pragma once
 
 /*
- * Processes, as /proc tells of them
+ * Processes, by /proc
  *
- * A process number names a process only together with its start time, and only for as long as the host is not started
- * anew: boot_id_read().
+ * A pid identifies a process only together with its start time, and only until the next boot: boot_id_read().
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* A process's identity, which can be stored and sent to others. */
+typedef struct ProcessId {
+        pid_t pid;
+        uint64_t start_time; /* field 22 of /proc/PID/stat */
+} ProcessId;
+
+/* The process that has the pid now. -ESRCH: no process, or none that we may see (the mount option hidepid=). */
+int process_id_of(pid_t pid, ProcessId *ret);
+
+/* Returns false for a zombie. */
+bool process_id_is_alive(const ProcessId *p);
 
 /* Reads a file of /proc/PID whole, or as much as fits, with a terminating zero. Returns its length, -ESRCH when the
  * process is gone, or another negative errno. */
@@ -26,17 +37,17 @@ int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time);
 /* The thread that traces the process; 0: none. */
 int process_tracer(pid_t pid, pid_t *ret);
 
-/* How many fds it has room for: none of its fds is that large. */
+/* The size of its fd table: all of its fds are lower. */
 int process_fd_size(pid_t pid, int *ret);
 
-/* Makes a pidfd, and tells whose: the start time was read while the pidfd stood for the living process. */
+/* Makes a pidfd, and reads the start time of its process: it was read while the pidfd stood for the living process. */
 int process_open(pid_t pid, uint64_t *ret_start_time);
 
 /* 1, 0, or -EBADF. */
 int pidfd_is_alive(int pidfd);
 
-/* By the name that the kernel gives it, which no file can have: the file itself is not asked, so whoever's it is holds
- * nobody up. */
+/* Returns whether fd is a pidfd, by the name that the kernel gives it, which no file can have. This does not access the
+ * file, so no file system can delay us. */
 bool fd_is_pidfd(int fd);
 
 #define BOOT_ID_SIZE 37U /* with the terminating zero */

@@ -5,17 +5,14 @@
  */
 
 #include "samples.h"
+#include "array.h"
 #include "macro.h"
 
 int samples_add(Samples *s, uint64_t at_ns, uint64_t ns) {
-        if (s->n == s->n_allocated) {
-                size_t n = MAX(s->n_allocated * 2, (size_t) 64);
-                Sample *items = reallocarray(s->items, n, sizeof(Sample));
-                if (!items)
-                        return -ENOMEM;
-                s->items = items;
-                s->n_allocated = n;
-        }
+        Sample *items = array_grow(s->items, s->n, sizeof(Sample));
+        if (!items)
+                return -ENOMEM;
+        s->items = items;
         s->items[s->n++] = (Sample){.at_ns = at_ns, .ns = ns};
         return 0;
 }

@@ -14,7 +14,7 @@ typedef struct Sample {
 
 typedef struct Samples {
         Sample *items; /* in the order of time */
-        size_t n, n_allocated;
+        size_t n;
 } Samples;
 
 int samples_add(Samples *s, uint64_t at_ns, uint64_t ns);

@@ -22,7 +22,7 @@ const char *shim_list_find(const char *list, const char *path) {
         return NULL;
 }
 
-/* Takes out the entries that shim_list_find() would find. */
+/* Removes the entries that shim_list_find() would find. */
 static void list_remove(char *list, const char *path) {
         const char *entry;
 
@@ -32,7 +32,7 @@ static void list_remove(char *list, const char *path) {
 
                 if (e[n] != '\0')
                         n++;
-                else if (e > list) /* the last one takes the separator before it along */
+                else if (e > list) /* with the last entry goes the separator before it */
                         e--, n++;
                 memmove(e, e + n, strlen(e + n) + 1);
         }

@@ -7,9 +7,9 @@
  * Thread safety: all pure.
  */
 
-/* Is `path`, or another file of the same name, named in the list? Returns a pointer into the list, or NULL. */
+/* Returns a pointer to `path`, or another file of the same name, in the list; NULL: not in it. */
 const char *shim_list_find(const char *list, const char *path);
 
-/* The list with `path` in front of what is there already, and in place of another copy of it: two copies would make
- * one process two clients. `list` may be NULL. -EINVAL when the path cannot stand in such a list. */
+/* Makes a list with `path` in front, without other copies of it: two copies would make one process two clients. `list`
+ * may be NULL. The caller frees *ret. -EINVAL: the path cannot be in a list of this kind. */
 int shim_list_prepend(const char *list, const char *path, char **ret);

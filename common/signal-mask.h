@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Signals of this thread, put off for as long as something of ours is half done
+ * Blocks signals of this thread while it changes shared state
  *
- * A handler of the application's may never come back (siglongjmp()), and what it has interrupted is never finished:
- * locks stay taken. What a thread does to itself, and what a filter of system calls answers, is let through; so is
- * what glibc has all threads of a process do at once (setuid()), for which somebody waits who has a lock of glibc's.
- * Cancellation is put off, too, which pthread_sigmask() does not do.
+ * A handler of the application may never return (siglongjmp()), and the code that it interrupted is never finished:
+ * locks stay taken. Signals that a thread causes itself, and those of a filter of system calls, are let through; so are
+ * those by which glibc makes all threads of a process act at once (setuid()), because a thread with a lock of glibc's
+ * waits for that. Cancellation is blocked, too, which pthread_sigmask() does not do.
  */
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Threads in somebody else's process
+ * Threads in other people's processes
  */
 
 #include "common/thread-util.h"

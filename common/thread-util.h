@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Threads in somebody else's process
+ * Threads in other people's processes
  */
 
 #include <stddef.h>
 
-/* A detached thread that no signal is delivered to: handlers are the application's, and run on its threads. The stack
- * is of `stack_size`, or larger where the application's thread-local variables alone take more. Returns 0 or a negative
- * errno. */
+/* Starts a detached thread that blocks all signals, because the handlers are the application's, for its own threads.
+ * The stack has `stack_size` bytes, or more where the application's thread-local variables alone take more. Returns 0
+ * or a negative errno. */
 int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_size);
 
-/* As pthread_atfork(). Where libc is not glibc, nothing of ours runs, and nothing is done: -ENOSYS. */
+/* As pthread_atfork(). Does nothing and returns -ENOSYS where libc is not glibc. */
 int thread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

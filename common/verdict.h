@@ -2,20 +2,19 @@
 #pragma once
 
 /*
- * What a policy can say about an entity, and what the page tells a gate: the one vocabulary that policy/, service/
- * and shim/ share.
+ * Verdicts and levels of preemption: the vocabulary that policy/, service/, the page and shim/ share.
  */
 
 typedef enum Verdict {
         VERDICT_RUN,  /* submissions pass */
-        VERDICT_HOLD, /* submissions wait at the gate; at level 2 and 3 what was submitted stops, too */
+        VERDICT_HOLD, /* submissions wait at the gate; at levels 2 and 3 submitted work stops, too */
         _VERDICT_MAX,
 } Verdict;
 
 const char *verdict_to_string(Verdict v);
 int verdict_from_string(const char *s);
 
-/* What a hold stops; each level stops what those before it do, too. */
+/* What a hold stops; each level includes those before it. */
 typedef enum PreemptLevel {
         LEVEL_OBSERVE,   /* 0: nothing stops */
         LEVEL_GATE,      /* 1: new submissions */

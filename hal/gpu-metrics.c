@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU does just now, from sysfs; and how it is written down
+ * Measurements of a GPU from sysfs, and their text form
  */
 
 #include "hal/gpu-metrics.h"
@@ -19,7 +19,7 @@ void gpu_metrics_complete(GpuMetrics *m, const GpuMetrics *other) {
                 m->utilisation = other->utilisation;
         if (m->temperature_mc == INT32_MAX)
                 m->temperature_mc = other->temperature_mc;
-        /* One from here and one from there would not fit together. */
+        /* Take both from one source, because values of two sources need not match. */
         if (m->vram_total == UINT64_MAX || m->vram_used == UINT64_MAX) {
                 m->vram_total = other->vram_total;
                 m->vram_used = other->vram_used;
@@ -44,7 +44,7 @@ int pci_address_parse(const char *device_id, PciAddress *ret) {
 
 /* --- sysfs --- */
 
-/* INT64_MIN: not known. */
+/* Returns INT64_MIN when the value is unknown. */
 static int64_t read_number(const char *directory, const char *name) {
         _cleanup_(fclosep)
         FILE *f = NULL;
@@ -67,7 +67,7 @@ static uint64_t read_u64(const char *directory, const char *name) {
         return v < 0 ? UINT64_MAX : (uint64_t) v;
 }
 
-/* Which hwmon of all is the device's own, only the directory tells. */
+/* Only the device's directory tells which hwmon belongs to it. */
 static void read_hwmon(const char *device, GpuMetrics *m) {
         const struct dirent *e;
         _cleanup_(closedirp)
@@ -87,7 +87,7 @@ static void read_hwmon(const char *device, GpuMetrics *m) {
                         m->temperature_mc = (int32_t) temperature;
                 m->power_uw = read_u64(path, "power1_average");
                 if (m->power_uw == UINT64_MAX)
-                        m->power_uw = read_u64(path, "power1_input"); /* of newer GPUs: no mean */
+                        m->power_uw = read_u64(path, "power1_input"); /* newer GPUs have no mean */
         }
 }
 
@@ -100,8 +100,8 @@ static bool print_directory(
         return n > 0 && n < PATH_MAX;
 }
 
-/* The device's directory. KFD tells the partitions of one GPU (MI300X in CPX) apart by the bits of the function, and on
- * the bus there is the GPU alone, as function 0. */
+/* Finds the device's directory. KFD numbers the partitions of one GPU (MI300X in CPX) by the function, but the PCI bus
+ * has only the whole GPU, as function 0. */
 static bool find_directory(const char *root, const PciAddress *a, char ret[static PATH_MAX]) {
         if (!print_directory(root, a, a->function, ret))
                 return false;

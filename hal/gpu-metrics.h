@@ -2,22 +2,21 @@
 #pragma once
 
 /*
- * What a GPU does just now: use, memory, temperature, power
+ * Measurements of a GPU: utilisation, memory, temperature, power
  *
- * Of AMD GPUs two sources: rocm_smi_lib, which knows what each generation and driver calls these things, and amdgpu's
- * own files in sysfs. Of NVIDIA's one, NVML. The libraries are looked for at run time, by their names: a machine
- * without them is served as well as sysfs can, and packages need not depend on them. They print, take locks that they
- * share with other processes, wait for them, and throw: so nothing but xsched-metrics calls them, a process that lives
- * as long as one measurement.
+ * AMD GPUs have two sources: rocm_smi_lib, which knows the names that each generation and driver uses, and amdgpu's own
+ * files in sysfs. NVIDIA GPUs have one, NVML. The libraries are loaded by name at run time, so packages need not depend
+ * on them, and a machine without them still gets the values of sysfs. They print, throw, and wait for locks that they
+ * share with other processes: so only xsched-metrics calls them, a process that lives as long as one measurement.
  *
- * libhsakmt is not asked, because it would have to open /dev/kfd, which makes the caller a client of the driver, and
- * tells of the topology nothing that hal/kfd-topology.h does not read in the same place.
+ * libhsakmt is not used: it opens /dev/kfd, which makes the caller a client of the driver, and its topology is the one
+ * that hal/kfd-topology.h reads.
  */
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* In units that lose nothing; what is not known is the type's highest value. */
+/* Units are those of the most precise source. An unknown value is the highest value of its type. */
 typedef struct GpuMetrics {
         uint32_t utilisation;   /* percent */
         int32_t temperature_mc; /* thousandths of a degree Celsius, at the edge */
@@ -35,27 +34,27 @@ typedef struct GpuMetrics {
                         .power_uw = UINT64_MAX,                                                             \
         })
 
-/* Takes from `other` what is not known. */
+/* Fills the unknown values of *m from `other`. */
 void gpu_metrics_complete(GpuMetrics *m, const GpuMetrics *other);
 
-/* A device's id, as long as it is a PCI address. 0 or -EINVAL. */
+/* Parses a device id that is a PCI address, "pci:0000:65:00.0". Returns 0 or -EINVAL. */
 typedef struct PciAddress {
         uint32_t domain, bus, device, function;
 } PciAddress;
 int pci_address_parse(const char *device_id, PciAddress *ret);
 
-/* From sysfs below `root` ("" is the system's). Never fails: what is not there stays unknown. */
+/* Reads from sysfs below `root` ("": the system's own). Never fails: a value whose file is missing stays unknown. */
 void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *ret);
 
-/* From rocm_smi_lib. *ret_source says where from, or why not: both are fit for people. 0; -EOPNOTSUPP: not built in;
- * -ENOENT: there is no such library; -ELIBBAD: it is not as we know it; -EIO: it found no GPU or failed; -ENODEV: not
- * this one. */
+/* Reads from rocm_smi_lib. *ret_source is a text for people: the source, or the reason of the failure. Returns 0;
+ * -EOPNOTSUPP: not built in; -ENOENT: the library is not installed; -ELIBBAD: it lacks a symbol; -EIO: it found no GPU
+ * or failed; -ENODEV: it does not know this GPU. */
 int gpu_metrics_read_rocm_smi(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
 
-/* From NVML; likewise. */
+/* Reads from NVML, with the same errors. */
 int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
 
-/* Who made it, by sysfs below `root`. */
+/* The GPU's vendor, by sysfs below `root`. */
 typedef enum GpuVendor {
         GPU_VENDOR_UNKNOWN,
         GPU_VENDOR_AMD,
@@ -63,6 +62,7 @@ typedef enum GpuVendor {
 } GpuVendor;
 GpuVendor gpu_metrics_vendor(const char *root, const PciAddress *a);
 
-/* As lines of KEY=VALUE. Reading checks every value, and passes over keys that it does not know. */
+/* Write and read the values as lines of KEY=VALUE. gpu_metrics_parse() ignores unknown keys, and cuts up `text`, into
+ * which *ret_source points. Returns 0; -EBADMSG: not such lines, a bad value, or no source. */
 void gpu_metrics_print(FILE *f, const GpuMetrics *m, const char *source);
 int gpu_metrics_parse(char *text, GpuMetrics *ret, const char **ret_source);

@@ -27,9 +27,9 @@ struct GpuUsage {
         PciAddress address;
         Nvml *nvml;        /* NULL: another source */
         uint32_t kfd_gpu;  /* 0: not KFD's */
-        uint64_t since_ns; /* CLOCK_MONOTONIC; 0: nothing was asked so far */
+        uint64_t since_ns; /* 0: before the first question */
         uint64_t engine_ns;
-        bool has_engines; /* fdinfo told of something */
+        bool has_engines; /* fdinfo has had counters */
         unsigned n_samples, n_busy;
 };
 
@@ -86,7 +86,7 @@ static bool read_text(int dir, const char *name, char *buf, size_t size) {
         return true;
 }
 
-/* Of each client once. */
+/* Counts each DRM client once. */
 static bool sum_process(const GpuUsage *u, pid_t pid, uint64_t *sum) {
         uint64_t clients[CLIENTS_MAX], client, ns;
         char path[PATH_MAX], text[FDINFO_MAX];
@@ -137,7 +137,7 @@ static uint32_t find_kfd_gpu(const char *root, const PciAddress *a) {
         return 0;
 }
 
-/* < 0: it does not tell. */
+/* Returns a negative number when KFD does not tell. */
 static int is_occupied(const GpuUsage *u, pid_t pid) {
         char path[PATH_MAX], text[32];
         uint64_t v;
@@ -212,7 +212,7 @@ GpuUsage *gpu_usage_free(GpuUsage *u) {
         return NULL;
 }
 
-/* Its driver counts by file: a card of the DRM subsystem. */
+/* Returns whether the GPU is a card of the DRM subsystem, whose drivers count by file. */
 static bool is_drm(const char *root, const PciAddress *a) {
         char path[PATH_MAX];
 

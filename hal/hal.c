@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the backends share: batches with rollback, estimates
+ * Code that backends share: batches with rollback, estimates
  */
 
 #include "hal/hal.h"
@@ -20,7 +20,7 @@ int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(Ha
         size_t done = 0;
         int r = 0;
 
-        /* A queue may stand in the batch twice: the second time it is there already. */
+        /* A queue may be in the batch twice: the second time its `held` is right already. */
         for (size_t i = 0; i < n; i++)
                 queues[i]->changed = false;
         for (; done < n && r >= 0; done++) {

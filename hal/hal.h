@@ -2,23 +2,23 @@
 #pragma once
 
 /*
- * HAL: how queues of one kind are stopped and let go
+ * HAL: the backends that stop and resume queues, one for each kind of driver
  *
  * One backend is one const HalOps table in one file. A backend declares what it can do (levels, who may call, what a
- * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because these
- * differ between drivers and the caller has to know them: see struct HalTraits.
+ * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because drivers
+ * differ and the caller has to know: see struct HalTraits.
  *
- * Gates (level 1) are not a backend's job: a gate stands in front of the application's own call, in the shim, and
- * closes by the page's verdict alone. hold() is what takes back that which has already been submitted (levels 2 and 3),
- * or, for a backend that has no such means, what stops the backend's own submission path.
+ * Gates (level 1) are not a backend's job: a gate is in front of the application's own call, in the shim, and closes by
+ * the page's verdict alone. hold() stops launches that were submitted already (levels 2 and 3), or, in a backend that
+ * cannot, the backend's own submission path.
  *
  * A hold is one boolean per queue, never a count: hold() of a held queue and release() of a running one succeed and
- * change nothing. Both act on a batch, and all-or-nothing: when one queue fails, those already changed are rolled back,
- * and the error of the first failure is returned. Where the driver can leave a half-applied state behind
+ * change nothing. Both act on a batch, all or nothing: when one queue fails, the queues changed before it are rolled
+ * back, and the error of the first failure is returned. Where the driver can leave a half-applied state behind
  * (traits.partial_failure), the caller applies the wanted state again after an error.
  *
- * Thread safety: per process, calls are serialised by the caller (the shim's control thread). backlog() may be called
- * from any thread.
+ * Thread safety: the caller serialises the calls of a process (in the shim: its control thread). backlog() may be
+ * called from any thread.
  */
 
 #include <stdbool.h>
@@ -30,8 +30,8 @@
 typedef struct HalQueue HalQueue;
 
 typedef enum HalCaller {
-        HAL_CALLER_PROCESS = 1 << 0, /* the process that owns the queues, from any thread */
-        HAL_CALLER_SERVICE = 1 << 1, /* a privileged service, for somebody else's queues */
+        HAL_CALLER_PROCESS = 1 << 0, /* the process that owns the queues */
+        HAL_CALLER_SERVICE = 1 << 1, /* a privileged service, for queues of other processes */
 } HalCaller;
 
 typedef enum HalInherit {
@@ -57,12 +57,12 @@ typedef struct HalOps {
         const char *name;
         HalTraits traits;
 
-        /* Both return 0 or a negative errno: -EAGAIN (try again: interrupted), -EIO, -ETIME, -EACCES (the level is not
-         * to be had any more: fall back to a lower one), -ENODEV (the device is gone). */
+        /* Both return 0 or a negative errno: -EAGAIN (interrupted: try again), -EIO, -ETIME, -EACCES (the level is no
+         * longer available: fall back to a lower one), -ENODEV (the device is gone). */
         int (*hold)(HalQueue *const *queues, size_t n);
         int (*release)(HalQueue *const *queues, size_t n);
 
-        /* Launches submitted and not complete. -EOPNOTSUPP where nothing can tell. */
+        /* Counts the launches that are submitted and not complete. -EOPNOTSUPP: the backend cannot tell. */
         int (*backlog)(const HalQueue *queue, uint64_t *ret);
 
         void (*costs)(const HalQueue *queue, HalCosts *ret);
@@ -72,13 +72,13 @@ typedef struct HalOps {
 struct HalQueue {
         const HalOps *ops;
         bool held;    /* written by hold() and release() only */
-        bool changed; /* hal_apply_each()'s own */
+        bool changed; /* private to hal_apply_each() */
 };
 
-/* For backends whose driver takes one queue at a time: brings each queue that is not `held` (or not running) there by
- * apply(), and on the first failure brings those back that were changed. A queue that cannot be brought back stays as
- * it is and says so. */
+/* For backends whose driver takes one queue at a time: calls apply() for each queue whose `held` differs, and rolls
+ * back the changed queues on the first failure. A queue that cannot be rolled back keeps its state, and `held` says
+ * which. Returns 0 or the first error. */
 int hal_apply_each(HalQueue *const *queues, size_t n, bool held, int (*apply)(HalQueue *q, bool held));
 
-/* A running estimate: ns_learn() of common/time-util.h. */
+/* Returns the running estimate after one more sample, by ns_learn() of common/time-util.h. */
 uint64_t hal_learn_cost(uint64_t estimate_ns, uint64_t sample_ns);

@@ -4,14 +4,14 @@
 /*
  * KFD's binary interface, as far as xsched uses it
  *
- * Debian 12's <linux/kfd_ioctl.h> is 1.11 and knows neither DBG_TRAP nor RUNTIME_ENABLE, and what a program is built
- * against says nothing about the kernel that it meets. So everything that xsched calls, intercepts or simulates is
- * declared here, once, under our own names, with the sizes asserted; the tests compare every number with the header of
- * the newest kernel at hand, and with a real driver in a virtual machine.
+ * Debian 12's <linux/kfd_ioctl.h> is 1.11 and knows neither DBG_TRAP nor RUNTIME_ENABLE, and the header of the build
+ * says nothing about the kernel at run time. So everything that xsched calls, intercepts or simulates is declared here,
+ * once, under our own names, with the sizes asserted. The tests compare every number with the header of the newest
+ * kernel at hand, and with a real driver in a virtual machine.
  *
  * KFD looks at an ioctl's number only, and copies as many bytes as the caller's size field says (never more than its
- * own structure; what the caller left out reads as zero). So structures grow without a new number: CREATE_QUEUE is 88
- * bytes up to 1.16 and 96 from 1.17. Whoever intercepts must therefore compare _IOC_NR() and not the whole request: see
+ * own structure; missing bytes read as zero). So structures grow without a new number: CREATE_QUEUE is 88 bytes up to
+ * 1.16 and 96 from 1.17. Code that intercepts must therefore compare _IOC_NR() and not the whole request: see
  * kfd_ioctl_nr().
  *
  * Source of every constant: the kernel's include/uapi/linux/kfd_ioctl.h, versions 1.11 (6.1) and 1.17 (6.12).
@@ -26,7 +26,7 @@
 #define KFD_IOCTL_BASE   'K'
 #define KFD_API_MAJOR    1U
 #define KFD_API_DBG_TRAP 13U /* the minor version that brought DBG_TRAP and RUNTIME_ENABLE */
-#define KFD_API_CRIU     7U  /* the one that brought CRIU_OP */
+#define KFD_API_CRIU     7U  /* the minor version that brought CRIU_OP */
 
 typedef enum KfdNr {
         KFD_NR_GET_VERSION = 0x01,
@@ -63,7 +63,7 @@ typedef enum KfdNr {
         _KFD_NR_END = 0x27,
 } KfdNr;
 
-/* The number of a KFD request, or -1 when the request is none of KFD's. */
+/* Returns the number of a KFD request, or -1 when the request is not one of KFD. */
 static inline int kfd_ioctl_nr(unsigned long request) {
         return _IOC_TYPE(request) == KFD_IOCTL_BASE ? (int) _IOC_NR(request) : -1;
 }
@@ -187,7 +187,7 @@ typedef enum KfdDbgTrapOp {
 #define KFD_EXCEPTION_PROCESS_RUNTIME 48U
 #define KFD_EXCEPTION_MASK(code)      (UINT64_C(1) << ((code) -1))
 
-/* What suspend and resume set in the caller's array for a queue that they did not touch. */
+/* Bits that suspend and resume set in the caller's array in the id of a queue that they did not touch. */
 #define KFD_DBG_QUEUE_ERROR   (UINT32_C(1) << 30) /* hardware failure */
 #define KFD_DBG_QUEUE_INVALID (UINT32_C(1) << 31) /* no such queue, or new, or being destroyed */
 

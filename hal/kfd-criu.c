@@ -20,8 +20,8 @@ static int criu_next_device(KfdTarget *t) {
         return 0;
 }
 
-/* A device that was inherited over fork is the parent's, and says so by EBADF: the next one may be the process's
- * own. */
+/* An fd that was inherited over fork belongs to the parent's context, and the driver answers EBADF: the next fd may be
+ * the process's own. */
 static int criu_call(KfdTarget *t, KfdCriuOp op) {
         KfdCriu c = {.op = op};
         PROTECT_ERRNO;
@@ -41,7 +41,7 @@ static bool is_interrupt(int r) {
         return r == -EINTR || r == -EAGAIN;
 }
 
-/* Here it does no harm to call twice: the second one says EINVAL. */
+/* Calling UNPAUSE twice is harmless: the second call returns EINVAL. */
 static int criu_undo(KfdTarget *t) {
         int r = -EINTR;
 
@@ -52,8 +52,7 @@ static int criu_undo(KfdTarget *t) {
         return r == -ENOTTY ? -ENOSYS : r;
 }
 
-/* Each call that failed is undone before the next: whether it has paused nobody tells, and a second pause would
- * stay. */
+/* Undo each failed call before the next: it may have paused the process, and a second pause would stay. */
 static int criu_hold(KfdTarget *t) {
         int r = -EINTR;
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Privileged holds of KFD, by DBG_TRAP: see kfd-privileged.h
- *
- * Enabled only while something is suspended: it keeps rocgdb out, takes the one debugger that some GPUs have room for,
- * and costs the process its trap handler's fast path.
+ * Debugging is enabled only while something is suspended, because it keeps rocgdb out, takes the only debugger slot of
+ * some GPUs, and costs the process its trap handler's fast path.
  */
 
 #include "common/macro.h"
@@ -24,7 +22,7 @@ static int debug_call(const KfdTarget *t, KfdDbgTrapOp op, KfdDbgTrap *a) {
 static int debug_open(KfdTarget *t) {
         KfdVersion v = {0};
 
-        /* ENABLE would make the process known to KFD otherwise. */
+        /* ENABLE would register a process that KFD does not know. */
         if (t->sys->has_mes(t->pid) == -ESRCH)
                 return -ENODEV;
         t->device = t->sys->open_own();
@@ -39,7 +37,7 @@ static int debug_open(KfdTarget *t) {
         return MIN(t->events, 0);
 }
 
-/* DISABLE resumes everything, and is allowed to who does not trace. EINVAL: it is not enabled. */
+/* DISABLE resumes everything, and the caller need not be the tracer. EINVAL: it is not enabled. */
 static int debug_undo(KfdTarget *t) {
         KfdDbgTrap a = {0};
 
@@ -53,8 +51,8 @@ static int debug_undo(KfdTarget *t) {
         return 0;
 }
 
-/* Between ENABLE and DISABLE its RUNTIME_ENABLE may have begun, and would wait for ever: our word lets it pass, now or
- * later. */
+/* The process's RUNTIME_ENABLE may have begun between ENABLE and DISABLE, and would wait for ever: this event lets it
+ * continue, now or later. */
 static void debug_let_runtime_go(KfdTarget *t) {
         KfdDbgTrap a = {.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(
                                                                KFD_EXCEPTION_PROCESS_RUNTIME)}};
@@ -62,7 +60,7 @@ static void debug_let_runtime_go(KfdTarget *t) {
         (void) debug_call(t, KFD_DBG_TRAP_SEND_RUNTIME_EVENT, &a);
 }
 
-/* When the GPU has no room for another debugger ENABLE succeeds, and the runtime's state tells. */
+/* When the GPU has no room for another debugger, ENABLE succeeds, and only the runtime's state shows it. */
 static int debug_enable(KfdTarget *t) {
         KfdRuntimeInfo info = {0};
         KfdDbgTrap a = {.enable = {.rinfo_ptr = (uint64_t) (uintptr_t) &info,
@@ -92,7 +90,7 @@ bool kfd_debug_is_suspended(const KfdTarget *t, uint32_t id) {
         return false;
 }
 
-/* Queues that nobody has seen are skipped by SUSPEND: to see them is to clear their exception. */
+/* Reads the snapshot of all queues and clears their "new" exception: SUSPEND skips queues that have it. */
 static int debug_see(KfdTarget *t, KfdQueueSnapshot **ret, uint32_t *ret_n) {
         for (uint32_t room = QUEUES_MIN; room <= QUEUES_MAX; room *= 2) {
                 _cleanup_free_ KfdQueueSnapshot *s = calloc(room, sizeof(*s));
@@ -136,7 +134,7 @@ static void debug_forget(KfdTarget *t, uint32_t id) {
                 }
 }
 
-/* Returns how many, or -ETIME when the hardware did not stop one. */
+/* Returns the number of suspended queues, or -ETIME when the hardware did not stop one. */
 static int debug_stop(KfdTarget *t, uint32_t *ids, uint32_t n) {
         KfdDbgTrap a = {.suspend_queues = {.queue_array_ptr = (uint64_t) (uintptr_t) ids, .num_queues = n}};
 
@@ -173,7 +171,7 @@ static int debug_stop_all(KfdTarget *t) {
         return debug_stop(t, ids, n_ids);
 }
 
-/* What failed is undone: all of it, since the state after a failure is nobody's to know. */
+/* Undoes everything after a failure, because the state after it is unknown. */
 static int debug_end(KfdTarget *t, int r) {
         if (r >= 0)
                 t->state = t->n_suspended > 0 || t->state == KFD_TARGET_HELD ? KFD_TARGET_HELD
@@ -187,7 +185,7 @@ static int debug_hold(KfdTarget *t) {
         int r = debug_stop_all(t);
 
         if (r >= 0)
-                t->state = KFD_TARGET_HELD; /* without queues, too */
+                t->state = KFD_TARGET_HELD; /* also without queues */
         return debug_end(t, MIN(r, 0));
 }
 

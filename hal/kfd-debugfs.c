@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What KFD's debugfs files say of queues
+ * Parsers for KFD's debugfs files about queues
  */
 
 #include "hal/kfd-debugfs.h"
@@ -11,7 +11,7 @@
 #include "common/array.h"
 #include "common/macro.h"
 
-/* Words of a compute queue's descriptor. The registers of a place for queues are the same, from WORD_MQD_BASE on. */
+/* Words of a compute queue's descriptor. The registers of a hardware slot are the same, from WORD_MQD_BASE on. */
 enum {
         WORD_ACTIVE = 130,
         WORD_RING_LO = 136, /* address / 256 */
@@ -26,16 +26,16 @@ enum {
 #define RING_SIZE_MASK   0x3fU /* log2 of its 32-bit words, less 1 */
 #define RING_SIZE_BASE   UINT64_C(8)
 #define RING_SHIFT       8U
-#define RING_HI_MASK     0xffU /* 48 bits of address are 40 of a 256th; what stands above is none of it */
+#define RING_HI_MASK     0xffU /* a 48-bit address / 256 has 40 bits; the rest is not part of it */
 #define WORDS_PER_LINE   64U   /* more than any line has */
 #define REGISTERS_IN_RUN 512U
 
-/* A line of a dump: "    ADDRESS: WORD WORD ...". Returns the number of words, 0 for a line that is none. */
+/* Parses a line of a dump, "    ADDRESS: WORD WORD ...". Returns the number of words; 0: not a line of a dump. */
 static size_t parse_dump_line(
                 const char *line, uint32_t *ret_address, uint32_t words[static WORDS_PER_LINE]) {
         uint32_t address;
         size_t n = 0;
-        int used = 0; /* stays so where the text ends before the place that tells it */
+        int used = 0; /* sscanf() does not set it when the text ends earlier */
 
         if (line[0] != ' ' || sscanf(line, " %8" SCNx32 ":%n", &address, &used) != 1 || used <= 0 ||
                         line[used - 1] != ':')
@@ -52,7 +52,7 @@ static size_t parse_dump_line(
 typedef struct Mqds {
         KfdMqd *mqds;
         size_t n;
-        uint32_t words[WORDS_WANTED]; /* of the last of them */
+        uint32_t words[WORDS_WANTED]; /* of the last descriptor */
         size_t n_words;
 } Mqds;
 
@@ -81,7 +81,7 @@ static int begin_mqd(Mqds *m, bool is_compute, uint32_t gpu_id) {
         return 0;
 }
 
-/* In their order; a dump that begins again is that of another partition, and says the same. */
+/* Takes words in their order. A dump that begins again is that of another partition, with the same contents. */
 static void take_words(Mqds *m, uint32_t offset, const uint32_t *words, size_t n) {
         if (m->n == 0 || offset != m->n_words * sizeof(uint32_t))
                 return;
@@ -155,7 +155,7 @@ static void take_registers(Run *run, uint32_t address, const uint32_t *words, si
         run->next = address + (uint32_t) (n * sizeof(uint32_t));
 }
 
-/* The ring's address where the active bit stands as far before it as it does in a descriptor. */
+/* Looks for the ring's address at the distance from the active bit that it has in a descriptor. */
 static bool run_has_ring(const Run *run, uint64_t ring) {
         const size_t to_active = WORD_RING_LO - WORD_ACTIVE;
         uint32_t lo = (uint32_t) (ring >> RING_SHIFT), hi = (uint32_t) (ring >> RING_SHIFT >> 32);

@@ -10,7 +10,7 @@
 #include "common/thread-util.h"
 #include "hal/kfd-privileged.h"
 
-/* A signal that interrupts a call comes once, or a few times. */
+/* More interruptions of one call than signals cause. */
 #define INTERRUPTS_MAX 100U
 
 #define STACK_SIZE ((size_t) 64 * 1024)
@@ -42,7 +42,8 @@ const char *kfd_privileged_explain(int error) {
         case -ENOTTY:
                 return "the driver is too old for this";
         case -EPERM:
-                return "the process may not be traced: the capability CAP_SYS_PTRACE is missing, or somebody traces it already";
+                return "the process may not be traced: the capability CAP_SYS_PTRACE is missing, or somebody traces it "
+                       "already";
         case -EACCES:
                 return "the capability CAP_CHECKPOINT_RESTORE is missing, or the device may not be opened";
         case -EOPNOTSUPP:
@@ -173,7 +174,7 @@ void kfd_target_done(KfdTarget *t) {
         *t = KFD_TARGET_NULL;
 }
 
-/* Where sysfs tells nothing of a process it has one context, as in all kernels up to 6.x. */
+/* A process that sysfs does not list has one context, as in all kernels up to 6.x. */
 static int check(const KfdTarget *t) {
         if (t->sys->is_split(t->pid) > 0)
                 return -EMLINK;

@@ -2,40 +2,39 @@
 #pragma once
 
 /*
- * Privileged holds of KFD: somebody else's queues, without that process's help
+ * Privileged holds of KFD: queues of other processes, without their help
  *
  * Two means, one ops table each:
  *   criu   CRIU_OP: PROCESS_INFO evicts all queues of the process on all its GPUs, UNPAUSE restores them. Through the
  *          process's own /dev/kfd, taken by pidfd_getfd. Queues made meanwhile start evicted. The driver counts
- *          evictions and remembers one pause, so two pauses and one UNPAUSE leave the process stopped for ever; and
- *          nothing but UNPAUSE ends a pause, not even the death of who made it.
+ *          evictions and remembers one pause, so two pauses and one UNPAUSE leave the process stopped for ever. Only
+ *          UNPAUSE ends a pause: the death of the process that made it does not.
  *   debug  DBG_TRAP: ENABLE, SUSPEND_QUEUES, RESUME_QUEUES, DISABLE, as a debugger, through a /dev/kfd of our own. Only
  *          compute queues. Queues made meanwhile run until the next hold() sees them. The end of our process resumes
  *          everything.
  *
- * The driver wants the caller to be the tracer of the process at the time of the call. So each call is made by a thread
- * that lives for it: it seizes the process (which does not stop it), calls, and ends. The end of the thread is what
- * lets go: PTRACE_DETACH wants a stopped process. A signal that the process gets meanwhile waits for that, and is then
- * delivered.
+ * The driver requires that the caller traces the process at the time of the call. So each call is made by a short-lived
+ * thread: it seizes the process (which does not stop it), calls, and ends. The end of the thread ends the tracing,
+ * because PTRACE_DETACH requires a stopped process. A signal for the process waits for that, and is then delivered.
  *
- * What holds: PROCESS_INFO is called only when we know that no pause of ours is in force (`state` is RUNNING). A call
- * that failed is followed by its undo at once, whose EINVAL says that there was nothing to undo; if that, too, fails
- * otherwise, the state is UNSURE, and begins with the undo next time. So there are never two pauses, and a failed hold
- * leaves the process running or says so.
+ * Invariants: PROCESS_INFO is called only when no pause of ours is in force (`state` is RUNNING). After a failed call
+ * its undo is called at once; EINVAL from the undo means that there was nothing to undo. If the undo fails otherwise,
+ * the state is UNSURE, and the next call begins with the undo. So there are never two pauses, and a failed hold leaves
+ * the process running or reports that it may not.
  *
- * ENABLE makes a process known to KFD that never opened /dev/kfd: it is called only for one that has it open. A process
- * whose runtime has not said RUNTIME_ENABLE would wait for its debugger in there: it is let go at once, with the word
- * that it would wait for.
+ * ENABLE registers a process with KFD that never opened /dev/kfd, so it is called only for a process that has it open.
+ * A process whose runtime has not called RUNTIME_ENABLE would wait for its debugger inside that call: we disable
+ * debugging at once and report that its runtime is not up yet.
  *
- * GPUs scheduled by MES (gfx11 and later) are refused unless allowed, for what is said in kfd.h.
+ * GPUs scheduled by MES (gfx11 and later) are refused unless allowed, see kfd_node_is_fragile() in kfd-topology.h.
  *
- * From Linux 7.0 on a process may have several contexts, and both calls are about one of them, while nothing tells
- * which fd is whose: such a process would be held by half, or one context twice and so for ever. It is refused. One
- * that is made during a hold is not noticed before the next.
+ * From Linux 7.0 on a process may have several contexts. Both calls act on one of them, and nothing tells which fd
+ * belongs to which: a hold could stop half the process, or pause one context twice and so for ever. Such a process is
+ * refused. A context that is made during a hold is noticed at the next hold.
  *
  * Thread safety: a KfdTarget belongs to one thread at a time. Nothing here waits longer than the driver does (9 s by
- * its default), plus KFD_TARGET_SEIZE_NS. On an AMD GPU nothing of this has been seen to work: see tests/kfdsim and
- * tests/vm for what has been seen.
+ * its default), plus KFD_TARGET_SEIZE_NS. None of this has been run on an AMD GPU: see tests/kfdsim and tests/vm for
+ * what is tested.
  */
 
 #include <sys/types.h>
@@ -55,35 +54,37 @@ typedef enum KfdPrivilegedMode {
 const char *kfd_privileged_mode_to_string(KfdPrivilegedMode v);
 int kfd_privileged_mode_from_string(const char *s);
 
-/* How long to wait for a former tracing thread of ours to be gone. */
+/* Maximum wait for the exit of a former tracing thread of ours. */
 #define KFD_TARGET_SEIZE_NS (1 * NSEC_PER_SEC)
 
-/* What the outside answers. Functions return 0 or positive, or a negative errno; ioctl() is as libc's. */
+/* The system calls and files that a target needs, replaceable by tests. Functions return 0 or positive, or a negative
+ * errno; ioctl() is as libc's. */
 typedef struct KfdTargetSys {
         int (*open_process)(pid_t pid, uint64_t *ret_start_time); /* a pidfd */
-        /* A copy of the first /dev/kfd among its fds from number *at on, which is set to its number; -ENODEV: there is
-         * none. */
+        /* A copy of the first /dev/kfd among the fds of the process from number *at on; sets *at to its number.
+         * -ENODEV: there is none. */
         int (*open_device)(pid_t pid, int pidfd, int *at);
         int (*open_own)(void);    /* our own /dev/kfd */
         int (*open_events)(void); /* an fd that KFD writes events to */
-        /* Whether it has queues on a fragile GPU (kfd_node_is_fragile()); -ESRCH: KFD does not know it. */
+        /* Whether the process has queues on a fragile GPU (kfd_node_is_fragile()); -ESRCH: KFD does not know the
+         * process. */
         int (*has_mes)(pid_t pid);
-        int (*is_split)(pid_t pid); /* whether it has more than one context of KFD */
+        int (*is_split)(pid_t pid); /* whether the process has more than one context of KFD */
         int (*seize)(pid_t pid);
         int (*tracer)(pid_t pid, pid_t *ret);
         bool (*is_own_thread)(pid_t tid);
         int (*ioctl)(int fd, unsigned long request, ...);
         uint64_t (*now)(void);
-        void (*nap)(void); /* shortly */
+        void (*nap)(void); /* sleeps shortly */
 } KfdTargetSys;
 
-/* The kernel. */
+/* The table of the real system. */
 extern const KfdTargetSys kfd_target_sys;
 
 typedef enum KfdTargetState {
-        KFD_TARGET_RUNNING, /* nothing of ours is in force */
+        KFD_TARGET_RUNNING, /* no hold of ours is in force */
         KFD_TARGET_HELD,
-        KFD_TARGET_UNSURE, /* a call failed, and its undo, too */
+        KFD_TARGET_UNSURE, /* a call and its undo failed */
         _KFD_TARGET_STATE_MAX,
 } KfdTargetState;
 
@@ -97,7 +98,7 @@ typedef struct KfdPrivilegedOps {
 
         int (*open)(KfdTarget *t);
         int (*hold)(KfdTarget *t); /* on the tracing thread */
-        int (*undo)(KfdTarget *t); /* whatever the state is; 0 also when there was nothing to undo */
+        int (*undo)(KfdTarget *t); /* in any state; 0 also when there was nothing to undo */
         bool traces_undo;          /* undo() is called on the tracing thread, too */
 } KfdPrivilegedOps;
 
@@ -114,42 +115,44 @@ struct KfdTarget {
 
         int pidfd;
         int device;    /* criu: the process's; debug: ours */
-        int device_at; /* criu: its number there */
+        int device_at; /* criu: the fd's number in the process */
 
         /* debug */
         int events;
         bool enabled;
         uint32_t *suspended; /* ids */
         uint32_t n_suspended;
-        uint32_t *ids; /* what kfd_target_suspend() and kfd_target_resume() are about */
+        uint32_t *ids; /* the argument of kfd_target_suspend() and kfd_target_resume() */
         uint32_t n_ids;
 };
 
 #define KFD_TARGET_NULL ((KfdTarget){.pidfd = -EBADF, .device = -EBADF, .events = -EBADF})
 
-/* `start_time` 0: whoever has that number now. Errors: -ESRCH it is gone; -ENODEV it does not use KFD; -EPERM we may
- * not look at it, or trace it; -ENOSYS this KFD is too old; -EINVAL no such mode. */
+/* Opens a target, which the caller gives back by kfd_target_done(). `start_time` 0: whatever process has that pid now.
+ * Returns 0; -ESRCH: the process is gone; -ENODEV: it does not use KFD; -EPERM: we may not look at it, or trace it;
+ * -ENOSYS: this KFD is too old; -EINVAL: no such mode. */
 int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes,
                 const KfdTargetSys *sys, KfdTarget *ret);
 
-/* Releases what is held, and closes. */
+/* Releases the target's hold, and closes it. */
 void kfd_target_done(KfdTarget *t);
 
-/* Nothing new when it is held already, but for queues made since, in mode debug. Errors beside those of open:
- * -EOPNOTSUPP one of its GPUs is scheduled by MES, or nothing tells that none is; -EMLINK it has several contexts;
- * -EPERM it may not be traced, or is already; -EACCES we lack the capability; -EAGAIN its runtime is not up yet; -EBUSY
- * it, or its GPU, is being debugged; -EIO, -ETIME the hardware did not stop. The process runs after all of them, but
- * for state UNSURE. */
+/* Holds the process. When it is held already, this only suspends queues made since (mode debug). Returns 0 or an error
+ * of kfd_target_open(); -EOPNOTSUPP: MES schedules one of its GPUs, or this is unknown; -EMLINK: the process has
+ * several contexts; -EPERM: it may not be traced, or is traced already; -EACCES: we lack the capability; -EAGAIN: its
+ * runtime is not up yet; -EBUSY: the process or its GPU is being debugged; -EIO, -ETIME: the hardware did not stop.
+ * After an error the process runs, unless the state is UNSURE. */
 int kfd_target_hold(KfdTarget *t);
 
-/* -ESRCH, when the process is gone, is nothing to worry about. After another error: again. */
+/* Resumes the process. Returns 0 or a negative errno; -ESRCH: the process is gone, which callers may ignore. After any
+ * other error the caller tries again. */
 int kfd_target_release(KfdTarget *t);
 
-/* For a process that somebody held who is no more: undoes what may be in force. */
+/* Resumes a process that a dead process of ours may have held. */
 int kfd_target_undo(KfdTarget *t);
 
-/* debug only: suspends or resumes some of its queues, in one call. Ids that could not be come back with
- * KFD_DBG_QUEUE_INVALID or KFD_DBG_QUEUE_ERROR. Returns how many were. */
+/* Mode debug only: suspends or resumes some queues in one call. Ids of queues that failed come back with
+ * KFD_DBG_QUEUE_INVALID or KFD_DBG_QUEUE_ERROR set. Returns the number of queues that succeeded. */
 int kfd_target_suspend(KfdTarget *t, uint32_t *ids, uint32_t n);
 int kfd_target_resume(KfdTarget *t, uint32_t *ids, uint32_t n);
 
@@ -158,8 +161,8 @@ int kfd_debug_suspend(KfdTarget *t);
 int kfd_debug_resume(KfdTarget *t);
 bool kfd_debug_is_suspended(const KfdTarget *t, uint32_t id);
 
-/* As ioctl(), but a negative errno; a signal that interrupts it is nobody's business. */
+/* As ioctl(), but returns a negative errno, and repeats an interrupted call. */
 int kfd_target_ioctl(const KfdTarget *t, unsigned long request, void *arg);
 
-/* A sentence for people about an error of these functions. Never NULL. */
+/* Returns a sentence for people about an error of these functions. Never NULL. */
 const char *kfd_privileged_explain(int error);

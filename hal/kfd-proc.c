@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which queues a process has with KFD, as the kernel tells
+ * The queues that a process has with KFD, by the kernel's public files
  */
 
 #include "hal/kfd-proc.h"
@@ -19,7 +19,7 @@
 #include "common/parse-util.h"
 #include "common/stream-util.h"
 
-/* The kernel's enum kfd_queue_type, which is no part of its user interface. */
+/* The kernel's enum kfd_queue_type, which is not part of its user interface. */
 enum {
         TYPE_COMPUTE = 0,
         TYPE_SDMA = 1,
@@ -86,7 +86,7 @@ static int read_u32(const char *directory, const char *name, uint32_t *ret) {
         return 0;
 }
 
-/* A number that is a whole name, or what follows a prefix of it. */
+/* Parses a name that is a number, with or without a prefix. */
 static bool name_number(const char *name, const char *prefix, uint32_t *ret) {
         const char *rest = startswith(name, prefix);
         uint64_t v;

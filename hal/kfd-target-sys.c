@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Privileged holds of KFD: what the kernel answers
+ * Privileged holds of KFD: the system calls
  */
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 #define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
 
-/* The number that the kernel gave to /dev/kfd. */
+/* Reads the device number that the kernel gave to /dev/kfd. */
 static int device_number(dev_t *ret) {
         unsigned major, minor;
         _cleanup_(fclosep)
@@ -38,14 +38,15 @@ static int device_number(dev_t *ret) {
         return 0;
 }
 
-/* By the device's number: names are the choice of whoever made the mount namespace. */
+/* Compare device numbers: the maker of the mount namespace chooses the names. */
 static bool is_kfd(int fd, dev_t number) {
         struct stat st;
 
         return fd_status(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == number;
 }
 
-/* Fd by fd, because /proc/PID/fd of another user's process wants a capability more than taking the fds does. */
+/* Try one fd after the other: reading /proc/PID/fd of another user's process needs a capability more than taking the
+ * fds. */
 static int open_device(pid_t pid, int pidfd, int *at) {
         int n_fds = 0;
         dev_t number = 0;
@@ -79,7 +80,7 @@ static int open_events(void) {
         return fd < 0 ? negative_errno() : fd;
 }
 
-/* What this process may not see of it could be anything. */
+/* A GPU that this process may not see could be one of MES. */
 static int has_mes(pid_t pid) {
         _cleanup_(kfd_proc_queues_done)
         KfdProcQueues q = {0};

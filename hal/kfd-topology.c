@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * KFD's topology out of sysfs
+ * KFD's topology, read from sysfs
  */
 
 #include "hal/kfd-topology.h"
@@ -36,7 +36,7 @@ static int read_number(const char *path, uint32_t *ret) {
 
 /* --- what is worked out of other properties --- */
 
-/* Where the kernel does not tell (before 6.13): vector and scalar registers, LDS and hardware registers of each CU. */
+/* For kernels before 6.13, which do not tell: vector and scalar registers, LDS and hardware registers of each CU. */
 static uint32_t save_size(uint32_t gfx_version, uint32_t n_cus) {
         bool large = gfx_version == 90008 || gfx_version == 90010 || gfx_version / 100 == 904;
         uint32_t vgprs = large ? 0x80000 : 0x40000;
@@ -107,8 +107,7 @@ int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret) {
                 KfdNode n;
                 int r = kfd_topology_read(root, node, &n);
 
-                /* A node of a device that this process may not use (a container's device cgroup) cannot be read:
-                 * EPERM. */
+                /* Skip a node that cannot be read (EPERM): a container's device cgroup excludes its device. */
                 if (r == -ENXIO || r == -EPERM)
                         continue;
                 if (r < 0)

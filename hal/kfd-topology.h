@@ -4,9 +4,9 @@
 /*
  * KFD's topology, as far as scheduling needs it
  *
- * Read from sysfs, which every kernel with KFD has and which needs no library: the process side asks in the middle of
- * an application's own call, where bringing up libhsakmt a second time is out of the question. What a kernel does not
- * say is 0.
+ * Read from sysfs, which every kernel with KFD has and which needs no library: the shim asks in the middle of an
+ * application's own call, where a second instance of libhsakmt is not acceptable. A value that the kernel does not give
+ * is 0.
  */
 
 #include <stdbool.h>
@@ -25,32 +25,33 @@ typedef struct KfdNode {
         uint32_t domain;
         uint32_t location; /* PCI bus, device, function: 8, 5 and 3 bits */
         uint32_t render_minor;
-        uint32_t n_slots;   /* for compute queues of KFD; 0: the kernel does not say it */
-        uint32_t save_size; /* CWSR: bytes that the waves of one queue take at most, per XCC */
+        uint32_t n_slots;   /* hardware slots for compute queues of KFD; 0: unknown */
+        uint32_t save_size; /* CWSR: maximum bytes for the waves of one queue, per XCC */
 } KfdNode;
 
-/* Returns 0, -ENXIO when no node has that id, or what reading sysfs gave. `root`: KFD_TOPOLOGY_PATH, but for tests. */
+/* Finds the node of a gpu_id. Returns 0; -ENXIO: no node has that id; or the error of reading sysfs. `root`:
+ * KFD_TOPOLOGY_PATH, except in tests. */
 int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret);
 
-/* The node's GPU; -ENXIO for a node without, -ENOENT when there is no such node: the end of the list. */
+/* Reads one node. Returns 0; -ENXIO: the node has no GPU; -ENOENT: there is no such node, which ends the list. */
 int kfd_topology_read(const char *root, uint32_t node, KfdNode *ret);
 
-/* Whether firmware schedules the queues one by one (MES, gfx11 and later) and not in lists of all (HWS). */
+/* Returns whether firmware schedules the queues one by one (MES, gfx11 and later) and not by a list of all (HWS). */
 static inline bool kfd_node_has_mes(const KfdNode *n) {
         return n->gfx_version >= 110000;
 }
 
 #define KFD_SLOTS_FEW 8U
 
-/* Whether there are open reports of such GPUs that hang when queues are taken off or put back: all that MES schedules;
- * and of gfx10 those which have left KFD eight places for queues, with the queues of three processes
- * (ROCm/amdgpu 227; fewer queues of the kernel's own, amdgpu.num_kcq=, leave more). */
+/* Returns whether there are open reports of such GPUs that hang when queues are unmapped or mapped: all GPUs that MES
+ * schedules, and those of gfx10 that leave KFD only eight slots for queues, with the queues of three processes
+ * (ROCm/amdgpu 227; fewer queues of the kernel's own, amdgpu.num_kcq=, leave more slots). */
 static inline bool kfd_node_is_fragile(const KfdNode *n) {
         bool few = n->n_slots > 0 && n->n_slots <= KFD_SLOTS_FEW;
         return kfd_node_has_mes(n) || (few && n->gfx_version >= 100000);
 }
 
-/* Doorbells of 8 bytes, whose place in the page stands in the offset that CREATE_QUEUE returns. */
+/* Returns whether doorbells have 8 bytes. Their place in the page is then in the offset that CREATE_QUEUE returns. */
 static inline bool kfd_node_has_wide_doorbells(const KfdNode *n) {
         return n->gfx_version >= 90000;
 }
@@ -58,9 +59,9 @@ static inline bool kfd_node_has_wide_doorbells(const KfdNode *n) {
 #define KFD_DEVICE_ID_MAX sizeof("pci:00000000:ff:1f.7")
 #define KFD_GFX_NAME_MAX  sizeof("gfx429496ffff")
 
-/* "pci:0000:65:00.0", the id that all processes agree on; and "gfx90a". */
+/* "pci:0000:65:00.0", the device id that is the same in all processes; and "gfx90a". */
 void kfd_node_device_id(const KfdNode *n, char ret[static KFD_DEVICE_ID_MAX]);
 void kfd_node_gfx_name(const KfdNode *n, char ret[static KFD_GFX_NAME_MAX]);
 
-/* The driver's parameter cwsr_enable: 1, 0, or -ENOENT. */
+/* Returns the driver's parameter cwsr_enable: 1, 0, or -ENOENT. */
 int kfd_cwsr_enabled(void);

@@ -63,8 +63,15 @@ static bool packet_is_written(const KfdHalQueue *q, uint64_t index, uint64_t n_p
                                HEADER_TYPE) != HEADER_INVALID;
 }
 
-/* Whether some place has been taken whose packet is not written yet. What is rung for is. */
-static bool kfd_has_gap(const KfdHalQueue *q, uint64_t n_packets) {
+/* Returns whether a reserved place of the ring has no packet yet, or is about to be reserved. Packets below the
+ * doorbell's index are written. */
+static bool kfd_has_gap(const KfdHalQueue *q) {
+        uint64_t n_packets = q->ring_size / KFD_AQL_PACKET_SIZE;
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index || n_packets == 0)
+                return false;
+        if (atomic_load(&q->reserving) > 0)
+                return true;
+
         uint64_t write = atomic_load(q->write_index), read = atomic_load(q->read_index),
                  rung = q->rung ? atomic_load(q->rung) : 0, end = MIN(write, read + n_packets);
 
@@ -74,23 +81,32 @@ static bool kfd_has_gap(const KfdHalQueue *q, uint64_t n_packets) {
         return false;
 }
 
-/* When queues are taken off or put back, firmware reads all write indices again, and hangs at a packet that nobody has
- * written (rocm-systems 10377). Who has taken a place writes a moment later: that is waited for. Not for long, since a
- * thread may lose its CPU in between. */
+static bool kfd_device_has_gap(const KfdHalQueue *q) {
+        const KfdHalDevice *d = q->device;
+        if (!d->next_queue)
+                return kfd_has_gap(q);
+
+        for (const KfdHalQueue *p = NULL; (p = d->next_queue(d, p));)
+                if (kfd_has_gap(p))
+                        return true;
+        return false;
+}
+
+/* When queues are unmapped or mapped, the firmware reads all write indices again, and hangs at a packet that is not
+ * written yet (rocm-systems 10377). A thread writes its packet a moment after it reserved the place, so we wait for
+ * that, but only briefly, since the thread may lose its CPU in between. */
 static void kfd_wait_for_packets(const KfdHalQueue *q) {
-        uint64_t n_packets = q->ring_size / KFD_AQL_PACKET_SIZE;
-        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index || n_packets == 0 ||
-                        !kfd_has_gap(q, n_packets))
+        if (!kfd_device_has_gap(q))
                 return;
 
         uint64_t until = now_ns() + KFD_PACKETS_WAIT_NS;
-        while (kfd_has_gap(q, n_packets) && now_ns() < until)
+        while (kfd_device_has_gap(q) && now_ns() < until)
                 (void) sched_yield();
 }
 
-/* Below which index packets may be announced: never more than the application has, for between taking an index and
- * writing the packet there is time, and hardware that is told of a packet that nobody has written hangs. Where we do
- * not see what it announces, that is up to the first packet that is not written. */
+/* Returns the index below which packets may be announced. Never more than the application announced: between reserving
+ * an index and writing the packet there is time, and hardware hangs at an announced packet that is not written. Where
+ * we do not see the doorbell, this is the first packet that is not written. */
 static uint64_t kfd_announced(const KfdHalQueue *q) {
         uint64_t write = atomic_load(q->write_index), n_packets = q->ring_size / KFD_AQL_PACKET_SIZE;
         if (q->type != KFD_QUEUE_COMPUTE_AQL)
@@ -108,7 +124,7 @@ static uint64_t kfd_announced(const KfdHalQueue *q) {
 }
 
 /* An AQL doorbell takes the index of the last packet, a PM4 doorbell that of the next one. The application may ring at
- * the same time: if it has announced more meanwhile, ours, which is older, may have come last, and is corrected. */
+ * the same time. If it has announced more meanwhile, our older value may have come last, so the loop rings again. */
 static void kfd_ring(KfdHalQueue *q) {
         uint64_t end;
 
@@ -119,15 +135,16 @@ static void kfd_ring(KfdHalQueue *q) {
         }
 }
 
-/* Of a queue whose doorbell we do not see, what stands behind a packet that is not written yet may have been announced
- * while the queue was held. */
+/* When we do not see the queue's doorbell, packets behind one that is not written yet may have been announced during
+ * the hold: kfd_hal_ring_rest() announces them. */
 static void kfd_ring_released(KfdHalQueue *q) {
         bool aql = q->type == KFD_QUEUE_COMPUTE_AQL && q->read_index;
 
         if (!q->doorbell || !q->write_index)
                 return;
         q->owed = aql ? atomic_load(q->write_index) : 0;
-        q->announced = aql ? atomic_load(q->read_index) : 0; /* what it has taken it knows */
+        q->announced = aql ? atomic_load(q->read_index)
+                           : 0; /* the device knows the packets that it has read */
         kfd_ring(q);
 }
 
@@ -137,13 +154,13 @@ bool kfd_hal_ring_rest(KfdHalQueue *q) {
         if (!q->rung || atomic_load(q->rung) == 0)
                 kfd_ring(q);
         else
-                q->owed = 0; /* it rings for itself */
+                q->owed = 0; /* the application's own rings announce the rest */
         if (q->announced >= q->owed || atomic_load(q->read_index) >= q->owed)
                 q->owed = 0;
         return q->owed == 0;
 }
 
-/* To the kernel a queue that the application itself has stopped is the same held and not. */
+/* A queue that the application itself has stopped (percentage 0) is the same to the kernel held and released. */
 static bool kfd_must_call(const KfdHalQueue *q) {
         return !q->lost && (q->unsure || (q->percentage & 0xff) != 0);
 }
@@ -152,8 +169,10 @@ static int kfd_set(KfdHalQueue *q, bool held) {
         int r = 0;
 
         if (kfd_must_call(q)) {
+                atomic_store(&q->device->moving, true);
                 kfd_wait_for_packets(q);
                 r = kfd_update(q, held);
+                atomic_store(&q->device->moving, false);
         }
         if (r < 0 && r != -EFAULT)
                 return r;
@@ -171,8 +190,8 @@ int kfd_hal_reapply(KfdHalQueue *q) {
         return kfd_set(q, q->hal.held);
 }
 
-/* EIO: a reset is under way. ETIME: the hardware did not stop in time. EACCES: the queue was reset. None passes by
- * calling again. */
+/* EIO: a reset is under way. ETIME: the hardware did not stop in time. EACCES: the queue was reset. Calling again does
+ * not help with any of them. */
 static void kfd_note_failure(KfdHalDevice *d, int r) {
         if (r != -EIO && r != -ETIME && r != -EACCES)
                 return;
@@ -193,7 +212,7 @@ static int kfd_apply(HalQueue *hal, bool held) {
         return r;
 }
 
-/* Those that are said to be there already, and may be not. */
+/* Applies the state again to `unsure` queues whose `held` is right already. */
 static int kfd_settle(HalQueue *const *queues, size_t n, bool held) {
         int result = 0;
 
@@ -231,7 +250,7 @@ static int kfd_release(HalQueue *const *queues, size_t n) {
         return kfd_batch(queues, n, false);
 }
 
-/* In this order, so that no packet counts that ends in between. */
+/* Read the write index first, so that packets which end in between do not count. */
 static int kfd_backlog(const HalQueue *hal, uint64_t *ret) {
         const KfdHalQueue *q = kfd_queue(hal);
 

@@ -4,23 +4,24 @@
 /*
  * The KFD backend, from inside the process that owns the queues: a hold unmaps the queue
  *
- * hold() is UPDATE_QUEUE with percentage 0; release() is UPDATE_QUEUE with what the application asked for, and then one
- * more ring of the doorbell, because one rung while the queue was unmapped may have gone unseen. That announces what
- * the application has announced, and nothing beyond. The kernel saves the running waves when it can (CWSR:
+ * hold() is UPDATE_QUEUE with percentage 0. release() is UPDATE_QUEUE with the percentage that the application asked
+ * for, and then one more ring of the doorbell, because a ring while the queue was unmapped may have been lost. That
+ * ring announces only packets that the application has announced. The kernel saves the running waves when it can (CWSR:
  * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
  *
- * Before either, it waits for KFD_PACKETS_WAIT_NS at most until every place of the ring that the application has taken
- * has its packet.
+ * Before either call, the backend waits, for KFD_PACKETS_WAIT_NS at most, until every place that the application has
+ * reserved in the rings of the device has its packet. `moving` is set from before that wait until after the call. Who
+ * reserves a place counts in `reserving` meanwhile, looks at `moving` after that, and waits for its end if he can.
  *
- * What holds: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A call that failed leaves
- * the kernel's state unknown; the backend then applies the old state once more, and if that fails, too, every later
- * call starts with it.
+ * Invariant: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A failed call leaves the
+ * kernel's state unknown. The backend then applies the old state once more; if that fails, too, every later call starts
+ * with it.
  *
- * A queue of which the driver says that there is none (EFAULT) is lost: held and released without a call, for there is
- * nothing that could run, and the others of its batch must not suffer for it.
+ * A queue that the driver does not know (EFAULT) is lost: it is held and released without a call, because it cannot
+ * run, and because its error must not fail the other queues of the batch.
  *
- * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: level GATE, nothing is unmapped there
- * any more. A release is tried whatever the level is.
+ * A device on which a hold has failed for good (EIO, ETIME, EACCES) is degraded: its level is GATE and no queue is
+ * unmapped there any more. A release is tried at every level.
  */
 
 #include <stdatomic.h>
@@ -31,18 +32,25 @@
 
 #define KFD_PACKETS_WAIT_NS (100 * NSEC_PER_USEC)
 
+typedef struct KfdHalQueue KfdHalQueue;
+
 typedef struct KfdHalDevice {
         PreemptLevel level;
         bool degraded;
-        int error; /* what degraded it */
+        int error; /* the error that degraded it */
         HalCosts costs;
+        _Atomic bool moving; /* a queue of it is being unmapped or mapped */
+
+        /* The process's queues on the device, one after the other; `q` NULL: the first. May be NULL: then only the
+         * queue that is moved is waited for. */
+        const KfdHalQueue *(*next_queue)(const struct KfdHalDevice *d, const KfdHalQueue *q);
 } KfdHalDevice;
 
-typedef struct KfdHalQueue {
+struct KfdHalQueue {
         HalQueue hal;
         KfdHalDevice *device;
 
-        /* As the libc function: -1 and errno. The file is the one that the queue was made with. */
+        /* As the libc function: -1 and errno. `fd` is the file that the queue was made with. */
         int (*ioctl)(int fd, unsigned long request, ...);
         int fd;
 
@@ -50,35 +58,37 @@ typedef struct KfdHalQueue {
         uint32_t type; /* KfdQueueType */
         uint64_t ring;
         uint32_t ring_size;
-        uint32_t percentage; /* what the application asked for */
+        uint32_t percentage; /* as the application set it */
         uint32_t priority;
         bool unsure;
         bool lost;
 
         const _Atomic uint64_t *write_index, *read_index;
-        _Atomic uint64_t *doorbell; /* NULL: none that we can ring */
-        const _Atomic uint64_t
-                        *rung; /* the application has announced packets below it; NULL or 0: not known */
-        uint64_t announced;    /* since the last release, by us, likewise */
-        uint64_t owed;         /* see kfd_hal_ring_rest(); 0: nothing */
-} KfdHalQueue;
+        _Atomic uint64_t *doorbell; /* NULL: we cannot ring it */
+        const _Atomic uint64_t *
+                        rung; /* the application announced the packets below this index; NULL or 0: unknown */
+        uint64_t announced;   /* the same, announced by us since the last release */
+        uint64_t owed;        /* see kfd_hal_ring_rest(); 0: nothing */
+        _Atomic uint32_t reserving; /* threads that may take a place at any moment */
+};
 
 extern const HalOps hal_kfd_ops;
 
-/* Running. `level` comes from kfd_hal_level(). */
+/* Makes *q a running queue. The caller sets device->level by kfd_hal_level(). */
 void kfd_hal_init(KfdHalQueue *q, KfdHalDevice *device);
 
-/* What a hold of a queue on this device does. Where there are open reports of hangs at exactly that
- * (kfd_node_is_fragile()), the gate only; what the administrator allows beyond is the service's word, see
- * PageSlot.level. */
+/* Returns the level that a hold of a queue on this device reaches. Devices with open reports of hangs
+ * (kfd_node_is_fragile()), and those without wide doorbells, get LEVEL_GATE; an administrator may allow more by the
+ * service, see PageSlot.level. */
 PreemptLevel kfd_hal_level(const KfdNode *node, bool saves_waves);
 
-/* The percentage word that the kernel is to see: bits above the low 8 are not about time. */
+/* Returns the percentage word for the kernel: a hold clears only the low 8 bits, because the others are not a share of
+ * time. */
 uint32_t kfd_hal_effective(uint32_t requested, bool held);
 
-/* After a release: announces what was not written then, where the application may have announced it meanwhile and we do
- * not know. False: not all of it yet, so it is to be called again. */
+/* After a release: announces packets that were not written at the release, and that the application may have announced
+ * meanwhile without our knowledge. Returns false when packets are still missing: call it again. */
 bool kfd_hal_ring_rest(KfdHalQueue *q);
 
-/* Brings the kernel to what `held`, percentage and priority say, whatever it was. */
+/* Applies `held`, percentage and priority to the kernel, whatever its state is. Returns 0 or a negative errno. */
 int kfd_hal_reapply(KfdHalQueue *q);

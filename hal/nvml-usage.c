@@ -3,22 +3,21 @@
 /*
  * How long processes have used an NVIDIA GPU, from libnvidia-ml
  *
- * Its header is not needed to build: what is called is declared here, and has been as it is since the library's first
- * version that has it.
+ * NVIDIA's header is not needed to build: the functions called are declared here. Each has been the same since the
+ * first version of the library that has it.
  */
 
-#include <inttypes.h>
 #include <time.h>
 
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "hal/gpu-usage.h"
 #include "hal/library.h"
+#include "hal/nvml-library.h"
 
-static const char *const sonames[] = {"libnvidia-ml.so.1", NULL};
+static const char *const sonames[] = {NVML_SONAME, NULL};
 
 enum {
-        NVML_SUCCESS = 0,
         NVML_NOT_FOUND = 6,
         NVML_INSUFFICIENT_SIZE = 7,
 };
@@ -50,7 +49,7 @@ static const LibrarySymbol symbols[] = {
 struct Nvml {
         Library library;
         void *device;
-        uint64_t since_us; /* what is newer has not been counted; 0: nothing has */
+        uint64_t since_us; /* newer samples have not been counted */
         NvmlSample *samples;
         unsigned n_allocated;
 };
@@ -65,7 +64,7 @@ Nvml *nvml_free(Nvml *n) {
 }
 
 int nvml_open(const PciAddress *a, Nvml **ret) {
-        char id[32];
+        char id[NVML_BUS_ID_MAX];
         Library l;
 
         int r = library_open(sonames, symbols, ELEMENTSOF(symbols), &l, NULL);
@@ -77,8 +76,7 @@ int nvml_open(const PciAddress *a, Nvml **ret) {
         if (!n)
                 return -ENOMEM;
         n->library = l;
-        (void) snprintf(id, sizeof(id), "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, a->domain,
-                        a->bus, a->device, a->function);
+        nvml_bus_id(a, id);
         if (l.by_pci(id, &n->device) != NVML_SUCCESS) {
                 nvml_free(n);
                 return -ENODEV;
@@ -135,7 +133,7 @@ static bool is_one_of(unsigned pid, const pid_t *pids, size_t n) {
         return false;
 }
 
-/* Each sample is for the time since the one before it. */
+/* Each sample covers the time since the previous one. */
 static uint64_t sum_samples(const Nvml *n, unsigned count, const pid_t *pids, size_t n_pids, uint64_t now) {
         uint64_t ran = 0, last = 0;
 
@@ -167,7 +165,7 @@ int nvml_read(Nvml *n, const pid_t *pids, size_t n_pids, uint64_t *ret_span_us, 
         for (unsigned i = 0; i < count; i++)
                 newest = CLAMP((uint64_t) n->samples[i].timestamp, newest, now);
         uint64_t ran = sum_samples(n, count, pids, n_pids, now);
-        /* Nobody used it: up to now, then. */
+        /* Without samples no process used the GPU, so the span ends now. */
         uint64_t until = count > 0 ? newest : now;
         *ret_span_us = until - n->since_us;
         *ret_ran_us = MIN(ran, *ret_span_us);

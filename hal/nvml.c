@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU does just now, from NVML, the library of NVIDIA's driver
+ * Measurements of a GPU from NVML, the library of NVIDIA's driver
  *
- * It comes with the driver, in the driver's version, and keeps its interface. What we call is declared here, so that
- * nothing of NVIDIA's is needed to build. It opens the driver's device files.
+ * The library comes with the driver, in the driver's version, and keeps its interface. The functions called are
+ * declared here, so that the build needs nothing from NVIDIA. The library opens the driver's device files.
  */
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/macro.h"
 #include "hal/gpu-metrics.h"
 #include "hal/library.h"
+#include "hal/nvml-library.h"
 
-#define SONAME "libnvidia-ml.so.1"
-
-static const char *const sonames[] = {SONAME, NULL};
+static const char *const sonames[] = {NVML_SONAME, NULL};
 
 enum {
-        NVML_SUCCESS = 0,
         NVML_TEMPERATURE_GPU = 0,
 };
 
@@ -83,7 +80,7 @@ static const char *problem(int r) {
 
 static int read_library(const PciAddress *a, GpuMetrics *ret) {
         GpuMetrics m = GPU_METRICS_NULL;
-        char bus_id[32];
+        char bus_id[NVML_BUS_ID_MAX];
         void *device;
         Library l;
 
@@ -92,8 +89,7 @@ static int read_library(const PciAddress *a, GpuMetrics *ret) {
                 return r;
         if (l.init() != NVML_SUCCESS)
                 return -EIO;
-        (void) snprintf(bus_id, sizeof(bus_id), "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32,
-                        a->domain, a->bus & 0xff, a->device & 0xff, a->function & 0xf);
+        nvml_bus_id(a, bus_id);
         if (l.handle(bus_id, &device) == NVML_SUCCESS)
                 read_device(&l, device, &m);
         else
@@ -110,6 +106,6 @@ int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[
         if (r < 0)
                 (void) snprintf(ret_source, 96, "nvml: %s", problem(r));
         else
-                (void) snprintf(ret_source, 96, "nvml (" SONAME ")");
+                (void) snprintf(ret_source, 96, "nvml (" NVML_SONAME ")");
         return r;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What is needed of the interface of NVIDIA's kernel driver: objects of its resource manager (RM) on /dev/nvidiactl
+ * The interface of NVIDIA's kernel driver, as far as xsched uses it: objects of its resource manager (RM) on
+ * /dev/nvidiactl
  *
- * Declared here and not taken from NVIDIA's headers, as they are in open-gpu-kernel-modules: nvos.h, nv_escape.h,
- * nv-ioctl.h, ctrl2080fifo.h, ctrl2080gpu.h and ctrl0000gpu.h. The driver dispatches by the number of the request and
- * by the size that stands in it. Nothing of this is promised from one branch of the driver to the next, see
- * nvrm_version_known().
+ * Declared here, after open-gpu-kernel-modules: nvos.h, nv_escape.h, nv-ioctl.h, ctrl2080fifo.h, ctrl2080gpu.h and
+ * ctrl0000gpu.h. The driver dispatches by the number of the request and by the size encoded in it. NVIDIA does not
+ * promise that any of it is the same in the next branch of the driver, see nvrm_version_known().
  */
 
 #include <stdint.h>
@@ -21,12 +21,12 @@ enum {
         NVRM_NR_ALLOC = 0x2b,
         NVRM_NR_DUP = 0x34,
         NVRM_NR_VERSION = 210,
-        NVRM_NR_LARGE = 211, /* one of the others, by way of a structure that says which */
+        NVRM_NR_LARGE = 211, /* another request, named by NvrmLarge */
 };
 
 #define NVRM_IOC(nr, type) _IOWR(NVRM_IOCTL_TYPE, nr, type)
 
-/* Of an answer. */
+/* The driver's `status`. */
 enum {
         NVRM_OK = 0x00,
         NVRM_BUSY_RETRY = 0x03,
@@ -59,10 +59,10 @@ enum {
         NVRM_CLASS_CHANNEL_HOPPER = 0xc86f,
 };
 
-/* NVOS21; a longer one has a mask of rights in front of the size. */
+/* NVOS21. The longer form, NvrmAlloc (NVOS64), has a mask of rights in front of the size. */
 typedef struct NvrmAllocShort {
         uint32_t client, parent;
-        uint32_t object; /* 0: the driver chooses, and says here what */
+        uint32_t object; /* 0: the driver chooses, and stores its choice here */
         uint32_t class;
         uint64_t parameters;
         uint32_t parameters_size;
@@ -79,7 +79,7 @@ typedef struct NvrmAlloc {
         uint32_t unused;
 } NvrmAlloc;
 
-/* NVOS00. With an object all go that were made under it. */
+/* NVOS00. Freeing an object frees all objects that were made under it. */
 typedef struct NvrmFree {
         uint32_t client, parent, object;
         uint32_t status;
@@ -109,7 +109,7 @@ typedef struct NvrmLarge {
         uint64_t argument;
 } NvrmLarge;
 
-#define NVRM_VERSION_QUERY '2' /* compares nothing */
+#define NVRM_VERSION_QUERY '2' /* asks for the version without comparing it */
 
 typedef struct NvrmVersion {
         uint32_t command;
@@ -123,7 +123,7 @@ typedef struct NvrmGroupParameters {
         uint32_t engine; /* NVRM_ENGINE_* */
 } NvrmGroupParameters;
 
-/* NV2080_ENGINE_TYPE_*. Those of later generations beyond the tenth copy engine stand elsewhere. */
+/* NV2080_ENGINE_TYPE_*. The copy engines beyond the tenth, in later generations, have other numbers. */
 enum {
         NVRM_ENGINE_COMPUTE = 0x01, /* and graphics */
         NVRM_ENGINE_COPY_FIRST = 0x09,
@@ -136,9 +136,10 @@ enum {
         NVRM_CMD_GPU_GET_PCI_INFO = 0x21b,      /* of a client */
         NVRM_CMD_GPU_GET_ID = 0x20800142,       /* of a subdevice */
         NVRM_CMD_DISABLE_CHANNELS = 0x2080110b, /* of a subdevice */
-        NVRM_CMD_GROUP_SCHEDULE = 0xa06c0101,   /* GPFIFO_SCHEDULE: from here on it runs */
+        NVRM_CMD_GROUP_SCHEDULE = 0xa06c0101,   /* GPFIFO_SCHEDULE: starts to run the group */
         NVRM_CMD_CHANNEL_SCHEDULE = 0xa06f0103,
-        NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY = 0x6f0103, /* below the first byte of the class */
+        NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY =
+                        0x6f0103, /* the same for any channel class, without the class's first byte */
 };
 
 typedef struct NvrmGpuId {
@@ -151,17 +152,17 @@ typedef struct NvrmPciInfo {
         uint16_t bus, slot;
 } NvrmPciInfo;
 
-#define NVRM_CHANNELS_MAX 64U /* of one call */
+#define NVRM_CHANNELS_MAX 64U /* in one call */
 
-/* Returns when none of them runs any more. */
+/* With `disable`, the driver returns when none of the channels runs any more. */
 typedef struct NvrmDisableChannels {
         uint8_t disable;
         uint8_t pad[3];
         uint32_t n;
-        uint8_t only_scheduling; /* what runs goes on */
+        uint8_t only_scheduling; /* running work is not stopped */
         uint8_t rewind;
         uint8_t more_pad[6];
-        uint64_t event; /* the kernel's clients' alone */
+        uint64_t event; /* for clients in the kernel only */
         uint32_t clients[NVRM_CHANNELS_MAX];
         uint32_t channels[NVRM_CHANNELS_MAX];
 } NvrmDisableChannels;

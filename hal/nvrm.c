@@ -26,11 +26,11 @@ void nvrm_hal_init(NvrmHalQueue *q, NvrmHalDevice *device) {
 
 /* --- versions --- */
 
-/* Seen at work, to the letter: on an H200 (tests/bench/cuda/nvrm-probe.py). */
+/* Exact versions that xsched has run on: on an H200 (tests/bench/cuda/nvrm-probe.py). */
 static const char *const seen_versions[] = {"580.159.04"};
 
-/* By branch. The headers of those that were read (open-gpu-kernel-modules) have the same structures and numbers, and
- * flags that let everybody make the call. */
+/* Goes by branch. In the headers that were compared (open-gpu-kernel-modules) the structures and numbers are the same,
+ * and the flags let every user make the call. */
 NvrmKnown nvrm_version_known(const char *version) {
         static const unsigned read_branches[] = {535, 545, 550, 555, 580, 590, 595};
         char *end;
@@ -49,7 +49,7 @@ NvrmKnown nvrm_version_known(const char *version) {
 
 /* --- calls --- */
 
-/* -ENOENT: something that was named is not there. */
+/* -ENOENT: an object named in the call does not exist. */
 static int status_to_errno(uint32_t status) {
         switch (status) {
         case NVRM_OK:
@@ -76,7 +76,7 @@ static int status_to_errno(uint32_t status) {
         }
 }
 
-/* -ESTALE: the file is not the driver's any more. */
+/* -ESTALE: the fd no longer belongs to the driver. */
 static int call_error(int error) {
         switch (error) {
         case EBADF:
@@ -110,14 +110,14 @@ int nvrm_control(int (*ioctl)(int fd, unsigned long request, ...), int fd, uint3
         return -EAGAIN;
 }
 
-/* What goes into one call. */
+/* The channels of one call, and the queue whose file and subdevice the call goes through. */
 typedef struct List {
         const NvrmHalQueue *via;
         NvrmChannel *channels[NVRM_CHANNELS_MAX];
         uint32_t n;
 } List;
 
-/* What is asked by, and not what is asked about, may be what is not there. */
+/* -ENOENT of a call may mean the client or subdevice that it goes through, and not the channels that it names. */
 static bool is_reachable(const NvrmHalQueue *via) {
         NvrmGpuId id = {};
 
@@ -146,7 +146,7 @@ static int channel_call(const NvrmHalQueue *via, NvrmChannel *c, bool stop) {
         return c->lost ? 0 : r;
 }
 
-/* Whatever it was: to what its boolean says. */
+/* Sets a channel in an unknown state to its boolean. */
 static int channel_restore(const NvrmHalQueue *via, NvrmChannel *c) {
         c->unsure = true;
         int r = channel_call(via, c, false);
@@ -161,7 +161,7 @@ static void list_restore(const List *l) {
                 (void) channel_restore(l->via, l->channels[i]);
 }
 
-/* Returns whether there were any. */
+/* Returns whether any was dropped. */
 static bool list_drop_lost(List *l) {
         uint32_t before = l->n;
 
@@ -172,13 +172,13 @@ static bool list_drop_lost(List *l) {
         return l->n < before;
 }
 
-/* All of the list, or none. */
+/* Changes all channels of the list, or none. */
 static int list_try(List *l, bool stop) {
         int r = l->n > 0 ? list_call(l, stop) : 0;
 
         if (r < 0 && r != -ESTALE)
                 list_restore(l);
-        /* The way may have gone after a part of them was done. */
+        /* The subdevice may have gone after some of the channels were changed. */
         for (uint32_t i = 0; r == -ESTALE && i < l->n; i++)
                 l->channels[i]->unsure = true;
         for (uint32_t i = 0; r >= 0 && i < l->n; i++)
@@ -186,7 +186,7 @@ static int list_try(List *l, bool stop) {
         return r;
 }
 
-/* Empties the list. */
+/* Changes all channels of the list that are not lost, or none, and empties the list. */
 static int list_apply(List *l, bool stop) {
         int r = list_try(l, stop);
 
@@ -231,7 +231,8 @@ static int queue_add(List *l, const NvrmHalQueue *q, bool stop) {
         return r;
 }
 
-/* All of the queues, or those that were so before. One may stand in the batch twice. */
+/* Brings all queues of the batch to `held`, or with `back`, for a rollback, those whose own `held` has that value. A
+ * queue may be in the batch twice. */
 static int queues_apply(HalQueue *const *queues, size_t n, bool held, bool back) {
         List l = {};
         int r = 0;
@@ -247,7 +248,7 @@ static int queues_apply(HalQueue *const *queues, size_t n, bool held, bool back)
         return r < 0 ? r : list_apply(&l, held);
 }
 
-/* None of them passes by calling again. */
+/* Calling again does not help with these errors. */
 static void note_failure(NvrmHalDevice *d, int r) {
         if (r != -EIO && r != -ETIME && r != -EACCES && r != -EOPNOTSUPP)
                 return;
@@ -294,7 +295,7 @@ static int nvrm_release(HalQueue *const *queues, size_t n) {
         return nvrm_batch(queues, n, false);
 }
 
-/* A call for one channel that was refused has done nothing. */
+/* A refused call for one channel has changed nothing, except after -ETIME and -EAGAIN. */
 int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c) {
         if (!channel_is_due(c, q->hal.held))
                 return 0;
@@ -308,7 +309,7 @@ int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c) {
         return r;
 }
 
-/* Enabling does nothing to what is enabled, so that it can be said again. */
+/* Enabling an enabled channel does nothing, so an `unsure` one may be enabled again. */
 int nvrm_hal_let_go_one(const NvrmHalQueue *q, NvrmChannel *c) {
         if (!channel_is_due(c, false))
                 return 0;
@@ -330,7 +331,7 @@ int nvrm_hal_let_go(NvrmHalQueue *q) {
         return result;
 }
 
-/* Where a ring of entries begins and ends only its owner knows. */
+/* Only the owner of a ring of entries knows where it begins and ends. */
 static int nvrm_backlog(const HalQueue *hal, uint64_t *ret) {
         return -EOPNOTSUPP;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU does just now, from rocm_smi_lib
+ * Measurements of a GPU from rocm_smi_lib
  *
- * Its header cannot be included (it brings a copy of the kernel's that contradicts others), so what we call is declared
- * here. These functions have been as they are since the library's first version, in every soname below.
+ * Its header cannot be included (it contains a copy of a kernel header that contradicts others), so the functions
+ * called are declared here. They have been the same since the library's first version, in every soname below.
  */
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static const LibrarySymbol symbols[] = {
 
 #        define BDF_ADDRESS UINT64_C(0xffffffff0000ffff)
 
-/* Of a partition the library has the number in bits of its own, in those of the function, or in both; KFD in those of
+/* The library has a partition's number in bits of its own, in those of the function, or in both; KFD has it in those of
  * the function. */
 static bool is_device(uint64_t bdf, const PciAddress *a) {
         uint64_t whole = (uint64_t) a->domain << 32 | a->bus << 8 | a->device << 3;
@@ -62,7 +62,7 @@ static bool is_device(uint64_t bdf, const PciAddress *a) {
                         ((bdf & BDF_ADDRESS) == whole && (bdf >> 28 & 0xf) == a->function);
 }
 
-/* Which of its devices that is, or -ENODEV. */
+/* Finds the library's index of a device. Returns 0 or -ENODEV. */
 static int find_device(const Library *l, const PciAddress *a, uint32_t *ret) {
         uint32_t n = 0;
         uint64_t bdf;

@@ -2,13 +2,16 @@
 #pragma once
 
 /*
- * From a container's annotations to attributes of its cgroup
+ * Annotations: make attributes of a container's cgroup from its annotations
  *
- * "xsched.org/priority=-10" asks for a setting. Who starts a container writes its annotations, so they lower:
- * user.xsched.lower.priority. Those that the administrator names in containers.conf are his word, because he sees to
- * who may write them, and they count as user.xsched.priority.
+ * "xsched.org/priority=-10" asks for a setting. The user who starts a container writes its annotations, so they only
+ * lower: user.xsched.lower.priority. Annotations that the administrator names in containers.conf may raise: the
+ * administrator controls who writes them, and they become user.xsched.priority.
  *
- * What engines say of Kubernetes' names becomes a label: user.xsched.label.pod, .namespace, .container.
+ * Kubernetes' names, as engines annotate them, become labels: user.xsched.label.pod, .namespace, .container. Where an
+ * engine has annotations of its own for them, nobody else's counts. A pod's labels and its priority class, which its
+ * author writes, become claims: user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in
+ * containers.conf, they are labels, too.
  */
 
 #include <stdbool.h>
@@ -18,17 +21,18 @@
 
 #define ANNOTATION_PREFIX "xsched.org/"
 
-/* By the names of settings, which are few. */
+/* Settings whose annotations may raise. */
 typedef struct AnnotationRules {
-        uint32_t raising; /* mask, in the order of setting-rows.h */
+        uint32_t raising; /* mask, in the order of setting-rows.h; behind them, the pod's own */
 } AnnotationRules;
 
-/* A file that is not there says nothing. Problems are reported. */
+/* Reads containers.conf. A missing file is no error. Problems are reported. */
 int annotation_rules_read(const char *path, ConfReport report, void *userdata, AnnotationRules *ret);
 
-/* Called for each: "lower.priority", "label.pod", ..., and a value that fits into one line. */
+/* Called for each attribute, with its key ("lower.priority", "label.pod", ...) and a value of one line, which is empty
+ * only of a pod's label. */
 typedef void (*annotation_t)(const char *key, const char *value, void *userdata);
 
 void annotations_settings(
                 const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);
-void annotations_labels(const OciState *s, annotation_t found, void *userdata);
+void annotations_labels(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);

@@ -13,7 +13,7 @@
 
 #define TEXT_MAX ((size_t) 16384)
 
-/* "libpod-ID.scope" of the systemd driver, "cri-containerd:ID" of a mixed one, plain "ID". */
+/* Names are "libpod-ID.scope" by the systemd driver, "cri-containerd:ID" by a mixed one, or the plain "ID". */
 static bool is_named(const char *s, size_t n, const char *id) {
         size_t n_id = strlen(id), n_scope = strlen(".scope");
 
@@ -25,14 +25,11 @@ static bool is_named(const char *s, size_t n, const char *id) {
 }
 
 int oci_cgroup_find(const char *text, const char *id, char **ret) {
-        const char *line = startswith(text, "0::") ? text : strstr(text, "\n0::");
+        size_t size;
 
-        if (!line || isempty(id))
+        const char *path = cgroup_text_path(text, &size);
+        if (!path || isempty(id))
                 return -ENOENT;
-        const char *path = strchr(line, '/');
-        if (!path)
-                return -ENOENT;
-        size_t size = strcspn(path, "\n");
         for (size_t i = 0; i < size;) {
                 size_t n = strcspn(path + ++i, "/\n");
 

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * The cgroup of a container that is being made
+ * Cgroup: finds the cgroup of a container that is being made
  *
- * Its first process is in there already, as deep as the engine wants. What is said of the container is said of the
- * cgroup that has its id in its name: it ends with the container, and nobody else is in there. A container that has
- * none (its engine was told to make none) is in somebody else's, of which nothing is said.
+ * The container's first process is in it already, at any depth. Attributes are set on the cgroup whose name has the
+ * container's id: it ends with the container, and has no other processes. A container without one (its engine was told
+ * to make none) is in another's cgroup, which gets no attributes.
  */
 
 #include "oci/state.h"
 
-/* From the text of /proc/PID/cgroup and the container's id: the path below the unified hierarchy. -ENOENT: none of its
- * own. Pure. */
+/* From the text of /proc/PID/cgroup and the container's id: the path below the unified hierarchy. -ENOENT: the
+ * container has no cgroup of its own. Pure. */
 int oci_cgroup_find(const char *text, const char *id, char **ret);
 
-/* Its directory. */
+/* Opens the cgroup's directory. Returns an fd. */
 int oci_cgroup_open(const OciState *s);

@@ -89,7 +89,7 @@ static int set_attributes(const OciState *s, const char *class) {
         if (class)
                 write_attribute("class", class, &fd);
         annotations_settings(s, &rules, write_attribute, &fd);
-        annotations_labels(s, write_attribute, &fd);
+        annotations_labels(s, &rules, write_attribute, &fd);
         return 0;
 }
 

@@ -61,7 +61,7 @@ int preload_file_text(const char *const *ours, size_t n, const char *theirs, cha
         return 0;
 }
 
-/* What the image has in it; "" where it has none. A file that is none is left alone. */
+/* Reads the image's file; "" when there is none. Other kinds of files are left alone. */
 static int read_theirs(int root_fd, char **ret) {
         struct stat st;
 
@@ -107,7 +107,7 @@ static int make_text(int root_fd, char **ret) {
                         continue;
                 (void) snprintf(paths[n], sizeof(paths[n]), SHIM_IN_CONTAINER "/%s", libraries[i].name);
                 ours[n] = paths[n];
-                /* What is named and not there would be an error of every program. */
+                /* A missing library would be an error message of every program. */
                 if (is_inside(root_fd, ours[n]))
                         n++;
         }
@@ -117,7 +117,7 @@ static int make_text(int root_fd, char **ret) {
         return r < 0 ? r : preload_file_text(ours, n, theirs, ret);
 }
 
-/* Where the mount goes. */
+/* Opens the target of the mount. */
 static int open_target(int root_fd) {
         int fd = open_inside(root_fd, PRELOAD_FILE, O_PATH, 0);
         if (fd != -ENOENT)
@@ -126,7 +126,7 @@ static int open_target(int root_fd) {
         return made < 0 ? made : open_inside(root_fd, PRELOAD_FILE, O_PATH, 0);
 }
 
-/* A file system of its own, which goes with the mount. */
+/* Makes a file system of its own, which ends with the mount. */
 static int make_file_system(void) {
         _cleanup_close_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
 
@@ -147,7 +147,7 @@ static int write_file(int directory_fd, const char *text) {
         return write_all(fd, text, strlen(text));
 }
 
-/* One file of it, over the target. */
+/* Mounts one file of it over the target. */
 static int mount_file(int directory_fd, int target_fd) {
         struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
 
@@ -155,7 +155,7 @@ static int mount_file(int directory_fd, int target_fd) {
                         open_tree(directory_fd, "ld.so.preload", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         if (tree < 0)
                 return negative_errno();
-        /* Older kernels cannot; it is the container's own in any case. */
+        /* Older kernels cannot make it read-only; the file is the container's own in any case. */
         (void) mount_setattr(tree, "", AT_EMPTY_PATH, &read_only, sizeof(read_only));
         if (move_mount(tree, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return negative_errno();

@@ -29,7 +29,7 @@ static const char *get_string(json_object *o, const char *key) {
         if (!json_object_is_type(o, json_type_object) || !json_object_object_get_ex(o, key, &value) ||
                         !json_object_is_type(value, json_type_string))
                 return NULL;
-        /* With a zero in it, it would say less than was read. */
+        /* A string with a zero byte would be shorter than what was read. */
         const char *s = json_object_get_string(value);
         return strlen(s) == (size_t) json_object_get_string_len(value) ? s : NULL;
 }
@@ -62,6 +62,21 @@ const char *oci_state_annotation(const OciState *s, const char *name) {
         if (!json_object_object_get_ex(s->json, "annotations", &annotations))
                 return NULL;
         return get_string(annotations, name);
+}
+
+void oci_state_annotations(const OciState *s, const char *prefix, oci_annotation_t found, void *userdata) {
+        json_object *annotations;
+
+        if (!json_object_object_get_ex(s->json, "annotations", &annotations) ||
+                        !json_object_is_type(annotations, json_type_object))
+                return;
+        json_object_object_foreach(annotations, name, unused) {
+                const char *value = get_string(annotations, name), *rest = startswith(name, prefix);
+
+                (void) unused;
+                if (rest && value)
+                        found(rest, value, userdata);
+        }
 }
 
 static int read_file(const char *path, char **ret, size_t *ret_size) {

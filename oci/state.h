@@ -31,5 +31,9 @@ const char *oci_state_id(const OciState *s);
 /* NULL: there is none of this name. */
 const char *oci_state_annotation(const OciState *s, const char *name);
 
+/* Called for each annotation whose name begins so, with what is behind that. */
+typedef void (*oci_annotation_t)(const char *name, const char *value, void *userdata);
+void oci_state_annotations(const OciState *s, const char *prefix, oci_annotation_t found, void *userdata);
+
 /* The container's root: of "root.path" in the bundle's config.json. A new string. */
 int oci_state_root(const OciState *s, char **ret);

@@ -6,8 +6,8 @@
 
 #include "avl.h"
 
-/* One step of work: a node looked at on a way down, or corrected on the way back. What the bench counts instead of
- * time. */
+/* One step of work: a node visited on the way down, or corrected on the way back. The benchmark counts these in place
+ * of time. */
 #ifndef AVL_STEP
 #        define AVL_STEP() ((void) 0)
 #endif
@@ -48,7 +48,7 @@ static AvlNode *avl_turn_left(const Avl *t, AvlNode *n) {
         return top;
 }
 
-/* The subtree's new top, after one of its sides has changed by one in height. */
+/* Returns the subtree's new top, after the height of one of its sides has changed by one. */
 static AvlNode *avl_settle(const Avl *t, AvlNode *n) {
         int lean = avl_lean(n);
 

@@ -69,140 +69,24 @@
 
 #include <utlist.h>
 
+#include "charge.h"
 #include "drain.h"
 #include "floor.h"
 #include "keep.h"
 #include "node.h"
 #include "ordering.h"
-
-static void tier_set_put(TierSet *s, size_t i, bool in) {
-        uint64_t bit = UINT64_C(1) << (i % CORE_WORD_BITS);
-
-        if (in)
-                s->words[i / CORE_WORD_BITS] |= bit;
-        else
-                s->words[i / CORE_WORD_BITS] &= ~bit;
-}
-
-Tier *core_highest(const Policy *p, const TierSet *s) {
-        for (size_t w = ELEMENTSOF(s->words); w-- > 0;)
-                if (s->words[w] != 0)
-                        return p->tiers + w * CORE_WORD_BITS +
-                                        (CORE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
-        return NULL;
-}
-
-void core_note_tier(Tier *t) {
-        Policy *p = t->root.node->policy;
-        size_t i = (size_t) (t - p->tiers);
-
-        tier_set_put(&p->registered, i, t->n_entities > 0);
-        tier_set_put(&p->with_places, i, t->root.fair.places > 0);
-}
+#include "place.h"
+#include "rank.h"
+#include "tier.h"
+#include "turn.h"
 
 static PolicyEntity *entity_of(FairNode *n) {
         return container_of(n, PolicyEntity, fair);
 }
 
-/* --- time --- */
-
-static void fair_advance_tree(FairQueue *q, uint32_t slots, uint64_t ns) {
-        FairNode *n;
-
-        fair_queue_advance(q, slots, ns);
-        DL_FOREACH(q->running, n)
-                if (n->below && n->used > n->blocked)
-                        fair_advance_tree(n->below, n->used, ns);
-}
-
-/* It ran inside its branch, and those above count it. */
-static void turn_advance(Policy *p, uint64_t ns) {
-        const FairNode *runner = p->turn->fair.running;
-
-        if (!runner || runner->used == runner->blocked)
-                return;
-        fair_advance_tree(&p->turn->fair, 1, ns);
-        for (Branch *b = p->turn; b->parent; b = b->parent)
-                fair_queue_charge(&b->parent->fair, &b->self, ns, tier_slice(b->tier));
-}
-
-static void fair_advance(Policy *p, uint64_t ns) {
-        if (p->active && !p->active->ranked)
-                fair_advance_tree(&p->active->root.fair, p->slots, ns);
-        if (p->turn && !p->turn->tier->ranked)
-                turn_advance(p, ns);
-}
-
-static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
-        PolicyEntity *e;
-
-        DL_FOREACH2(p->chosen, e, chosen_next)
-                if (!e->blocked) {
-                        node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
-                        patience_earn(&e->patience, ns, p->config.linger_ns);
-                }
-        if (p->owed && !p->owed->chosen && !p->owed->blocked)
-                node_charge(p->owed->node, from_ns, ns, NODE_OWED);
-        DL_FOREACH2(p->chosen, e, chosen_next)
-                node_check_quotas(e->node);
-        if (p->owed)
-                node_check_quotas(p->owed->node);
-}
-
-/* Time passes, under what holds now; of it the part up to `charged_ns` is charged to somebody. */
-static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
-        uint64_t from_ns = p->now_ns, ns = ns_sub(MIN(to_ns, charged_ns), from_ns);
-
-        if (to_ns <= from_ns)
-                return;
-        core_account(p, to_ns);
-        p->now_ns = to_ns;
-        if (ns == 0)
-                return;
-        core_block(p);
-        fair_advance(p, ns);
-        core_charge_chosen(p, ns);
-        core_charge_tails(p, from_ns, ns);
-        core_charge(p, from_ns, ns);
-        core_unblock(p);
-}
-
-void core_advance(Policy *p, uint64_t now_ns) {
-        uint64_t charged_ns = now_ns;
-
-        if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
-                charged_ns = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
-        while (core_next_drain_end(p) <= now_ns) {
-                PolicyEntity *e = p->draining;
-
-                core_step(p, e->drain_until_ns, charged_ns);
-                entity_drain_end(e);
-        }
-        core_step(p, now_ns, charged_ns);
-}
-
 /* --- choose --- */
 
-void entity_choose(PolicyEntity *e) {
-        Policy *p = e->policy;
-
-        e->chosen = true;
-        DL_APPEND2(p->chosen, e, chosen_prev, chosen_next);
-        node_count_chosen(e->node, true);
-}
-
-void entity_unchoose(PolicyEntity *e) {
-        Policy *p = e->policy;
-
-        if (!e->chosen)
-                return;
-        entity_set_awaits_tail(e, false);
-        e->chosen = false;
-        DL_DELETE2(p->chosen, e, chosen_prev, chosen_next);
-        node_count_chosen(e->node, false);
-}
-
-/* As deep as the tree, POLICY_DEPTH_MAX. */
+/* Recurses as deep as the tree: POLICY_DEPTH_MAX. */
 static void fair_choose_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairNode *n;
 
@@ -214,6 +98,16 @@ static void fair_choose_tree(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                         entity_choose(entity_of(n));
 }
 
+static void core_choose_ranked(Branch *b, uint32_t slots) {
+        FairNode *n = NULL;
+
+        b->fair.used = 0;
+        while (b->fair.used < slots && (n = rank_queue_next(&b->fair, n))) {
+                entity_choose(entity_of(n));
+                b->fair.used++;
+        }
+}
+
 static void branch_choose(Branch *b, uint32_t slots) {
         if (b->tier->ranked)
                 core_choose_ranked(b, slots);
@@ -221,7 +115,7 @@ static void branch_choose(Branch *b, uint32_t slots) {
                 fair_choose_tree(&b->fair, slots, tier_slice(b->tier));
 }
 
-/* The device is kept for the one that may be back, but from lower tiers only. */
+/* Keeps the device for an entity that may be back, but from lower tiers only. */
 static void core_choose(Policy *p) {
         Tier *top = core_highest(p, &p->with_places);
 
@@ -250,72 +144,9 @@ static void core_note_contention(Policy *p) {
                 top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
 }
 
-/* --- guarantee --- */
-
-void core_end_turn(Policy *p) {
-        Branch *b = TAKE_PTR(p->turn);
-
-        p->guaranteed = NULL;
-        if (b)
-                branch_set_apart(b, false);
-}
-
-/* Without a turn it would not run: its own tier, without it, takes all places, or a higher one is there. */
-static bool turn_is_needed(Policy *p) {
-        const Tier *top = core_highest(p, &p->with_places);
-
-        if (core_is_outranked(p, p->turn->tier))
-                return true;
-        return top &&
-                        (top > p->turn->tier ||
-                                        (top == p->turn->tier &&
-                                                        top->root.fair.places >= p->config.concurrency));
-}
-
-/* Its highest branch with somebody who could run. */
-static void turn_set_branch(Policy *p, Branch *b) {
-        if (p->turn == b)
-                return;
-        if (p->turn)
-                branch_set_apart(p->turn, false);
-        p->turn = b;
-        if (b)
-                branch_set_apart(b, true);
-}
-
-static void core_continue_turn(Policy *p) {
-        if (!p->guaranteed)
-                return;
-        if (p->now_ns < p->turn_until_ns && !node_is_stopped(p->guaranteed))
-                turn_set_branch(p, node_highest(p->guaranteed));
-        else
-                core_end_turn(p);
-        if (p->guaranteed && (!p->turn || !turn_is_needed(p)))
-                core_end_turn(p);
-}
-
-/* After choosing: so a node that is in the index of those due has nobody who was chosen. Whether to choose again. */
-static bool core_begin_turn(Policy *p) {
-        PolicyNode *n;
-
-        if (p->guaranteed || p->lingering)
-                return false;
-        while ((n = core_first_due(p)) && n->due_ns <= p->now_ns) {
-                if (node_is_stopped(n)) {
-                        node_forget_due(n);
-                        continue;
-                }
-                p->guaranteed = n;
-                p->turn_until_ns = ns_add(p->now_ns, n->guarantee.quantum_ns);
-                turn_set_branch(p, node_highest(n));
-                return true;
-        }
-        return false;
-}
-
 /* --- owe --- */
 
-/* Who is about to be released is not starved. */
+/* An entity that is about to be released is not starved. */
 static PolicyEntity *core_find_starved(Policy *p) {
         PolicyEntity *e;
 
@@ -344,7 +175,7 @@ static void core_owe(Policy *p) {
 
 /* --- advance --- */
 
-/* Those who have the places of their tier are not to find others' launches in their turns. */
+/* Entities with the places of their tier must not find others' launches in their turns. */
 static bool tier_is_taken(const Policy *p, const Tier *t) {
         return p->active == t && t->root.fair.used >= p->slots && p->now_ns < t->contended_until_ns;
 }
@@ -386,7 +217,7 @@ static bool entity_may_run(const PolicyEntity *e) {
         return e->kept || e->advanced || entity_is_last(e) || (e == p->linger && p->lingering);
 }
 
-/* Those above have a claim against it, its equals for as long as they contend, and minima and maxima always. */
+/* Entities of higher tiers have a claim against it, its equals while they contend, and minima and maxima always. */
 static bool entity_is_claimed(const PolicyEntity *e) {
         Policy *p = e->policy;
         const Tier *t = e->branch->tier;
@@ -426,6 +257,8 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
                 }
         }
         e->grant = g;
+        if (unlikely(p->tap))
+                tap_grant(p, e->id, &g);
         p->callbacks.grant(e->owner, &e->grant, p->callbacks.userdata);
 }
 
@@ -438,12 +271,12 @@ static void entity_run(PolicyEntity *e) {
                         });
 }
 
-/* Somebody has a claim, or there would be no hold. The bound counts when a launch passes because a lease ran out. */
+/* A hold means that another entity has a claim. The bound counts when a launch passes because a lease has expired. */
 static void entity_hold(PolicyEntity *e) {
         entity_report(e, (PolicyGrant){.verdict = VERDICT_HOLD, .threshold = entity_threshold(e)});
 }
 
-/* Holds first, so that no two tiers are granted at once, not even between two callbacks. */
+/* Reports holds first, so that two tiers are never granted at once, not even between two callbacks. */
 static void core_report(Policy *p) {
         PolicyEntity *e, *next;
 
@@ -494,7 +327,7 @@ static uint64_t fair_left(Policy *p) {
         return left;
 }
 
-/* Until a quota may be used up by those who run. */
+/* The time until a running entity may use up a quota. */
 static uint64_t core_quota_left(const Policy *p) {
         const PolicyEntity *e;
         uint32_t extra = p->owed ? 1 : 0;
@@ -560,8 +393,8 @@ static uint64_t core_next(Policy *p) {
         return MIN(next, t);
 }
 
-/* Who loses the place that was kept for it leaves, and then others may compete differently. Ends: each turn has one
- * less. */
+/* An entity that loses the place that was kept for it leaves, and then others may compete differently. The loop ends,
+ * because each turn has one entity less. */
 static void core_decide(Policy *p) {
         (void) core_review_kept(p);
         do {

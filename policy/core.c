@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "charge.h"
 #include "debt.h"
 #include "drain.h"
 #include "floor.h"
@@ -15,40 +16,15 @@
 #include "node.h"
 #include "ordering.h"
 #include "parties.h"
-#include "rank.h"
+#include "place.h"
+#include "tier.h"
 
-static void entity_idle_begin(PolicyEntity *e) {
-        DL_PREPEND2(e->branch->tier->idle, e, idle_prev, idle_next);
+/* The entity's weight among its siblings. */
+static uint32_t entity_weight(const PolicyEntity *e) {
+        const OrderOps *ops = e->policy->ordering;
+
+        return ops->weight ? ops->weight(&e->settings) : POLICY_WEIGHT_DEFAULT;
 }
-
-static void entity_idle_end(PolicyEntity *e) {
-        DL_DELETE2(e->branch->tier->idle, e, idle_prev, idle_next);
-}
-
-static void entity_join_ranked(PolicyEntity *e) {
-        e->fair.vtime = e->order.rank;
-        e->fair.seq = e->policy->rank_seq++;
-        rank_queue_join(&e->branch->fair, &e->fair, 1);
-}
-
-void entity_join(PolicyEntity *e) {
-        e->left_ns = e->order.budget_ns;
-        if (e->branch->tier->ranked)
-                entity_join_ranked(e);
-        else
-                fair_queue_join(&e->branch->fair, &e->fair, 1, tier_slice(e->branch->tier));
-        branch_changed(e->branch);
-}
-
-void entity_leave(PolicyEntity *e) {
-        if (e->branch->tier->ranked)
-                rank_queue_leave(&e->branch->fair, &e->fair);
-        else
-                fair_queue_leave(&e->branch->fair, &e->fair, tier_slice(e->branch->tier));
-        branch_changed(e->branch);
-}
-
-/* --- events --- */
 
 static PolicySettings settings_clamp(const PolicySettings *s) {
         return (PolicySettings){
@@ -69,16 +45,6 @@ static PolicySettings settings_clamp(const PolicySettings *s) {
 
 static PolicyNode *core_node(Policy *p, PolicyNode *n) {
         return n ?: &p->root;
-}
-
-static void tier_add(Tier *t) {
-        t->n_entities++;
-        core_note_tier(t);
-}
-
-static void tier_subtract(Tier *t) {
-        t->n_entities--;
-        core_note_tier(t);
 }
 
 int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
@@ -116,6 +82,7 @@ int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettin
                 free(e);
                 return -ENOMEM;
         }
+        e->id = ++p->entity_seq;
         node->n_below++;
         p->n_entities++;
         tier_add(e->branch->tier);
@@ -159,7 +126,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
                 entity_join(e);
 }
 
-/* The best candidate is in the highest tier, and among equals the one that may be back last. */
+/* Keeps the best candidate: in the highest tier, and among equals the one that may be back last. */
 static void core_consider_linger(Policy *p, PolicyEntity *e) {
         uint64_t until = ns_add(p->now_ns, gaps_worth_waiting(&e->gaps, p->config.linger_ns));
 
@@ -203,11 +170,6 @@ void core_entity_idle(PolicyEntity *e, uint64_t now_ns) {
         entity_follow(e);
 }
 
-static void entity_forget_fair(PolicyEntity *e) {
-        if (!e->branch->tier->ranked)
-                fair_queue_forget(&e->branch->fair, &e->fair);
-}
-
 static void core_forget_advance(Policy *p, const PolicyEntity *e) {
         for (size_t i = 0; i < p->n_advanced; i++)
                 if (p->advanced[i] == e) {
@@ -242,7 +204,7 @@ PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns) {
         return NULL;
 }
 
-/* Takes the reference to the floor. A hold begins anew: it is last in the order there. */
+/* Takes over the reference to the floor. A hold begins anew, so the entity is the last in the new order. */
 static void entity_change_floor(PolicyEntity *e, Floor *to) {
         Floor *from = e->floor;
         bool held = e->held;
@@ -254,30 +216,6 @@ static void entity_change_floor(PolicyEntity *e, Floor *to) {
         floor_put(from);
 }
 
-void entity_change_branch(PolicyEntity *e, Branch *to) {
-        Branch *from = e->branch;
-
-        if (e->kept)
-                entity_keep_drop(e);
-        entity_unchoose(e);
-        if (e->ready)
-                entity_leave(e);
-        else
-                entity_idle_end(e);
-        if (to->tier->ranked)
-                entity_forget_fair(e);
-        else if (!from->tier->ranked)
-                fair_node_move(&e->fair, &from->fair, &to->fair);
-        tier_subtract(from->tier);
-        tier_add(to->tier);
-        e->branch = to;
-        if (e->ready)
-                entity_join(e);
-        else
-                entity_idle_begin(e);
-        branch_put(from);
-}
-
 static void entity_configure_weight(PolicyEntity *e) {
         uint32_t weight = entity_weight(e);
 
@@ -286,7 +224,7 @@ static void entity_configure_weight(PolicyEntity *e) {
         e->fair.weight = weight;
 }
 
-/* Without memory for a floor it stays where it is. */
+/* Without memory for a floor the entity stays where it is. */
 static void entity_configure_party(PolicyEntity *e, const PolicyParty *party) {
         Party *kept;
         Floor *to;
@@ -337,13 +275,13 @@ int core_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
         return 0;
 }
 
-/* What it had in flight when it was held is over. */
+/* The launches that it had in flight when it was held are complete. */
 void core_entity_drained(PolicyEntity *e, uint64_t now_ns) {
         core_advance(e->policy, now_ns);
         entity_drain_end(e);
 }
 
-/* Nobody waits for it: it may be long until it is back. */
+/* The device is not kept for it, because it may be away for long. */
 void core_entity_tail(PolicyEntity *e, uint64_t now_ns) {
         Policy *p = e->policy;
 
@@ -367,20 +305,22 @@ void core_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret)
         *ret = entity_usage_at(e, now_ns);
 }
 
-/* One of those who run; where they wait for tails, of whoever has the device still. */
-static const PolicyEntity *core_runner(const Policy *p) {
+/* Returns one of the running entities; while tails are waited for, one that still has the device, and for that one, one
+ * of those that run. */
+static const PolicyEntity *entity_waits_for(const PolicyEntity *of) {
+        const Policy *p = of->policy;
         const PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
                 if (!e->awaits_tail)
                         return e;
-        return p->owed ?: p->draining;
+        e = p->owed ?: p->draining;
+        return e == of && p->chosen ? p->chosen : e;
 }
 
-/* Of several maxima the one that lasts longest. */
+/* Of several maxima the longest one counts. */
 bool core_entity_wait(const PolicyEntity *e, PolicyWait *ret) {
-        const Policy *p = e->policy;
-        const PolicyEntity *runner = core_runner(p);
+        const PolicyEntity *runner = entity_waits_for(e);
         PolicyWait w = {.since_ns = e->held_since_ns, .runner = runner ? runner->owner : NULL};
 
         if (!e->held)
@@ -440,6 +380,21 @@ PolicyNode *core_node_free(PolicyNode *n, uint64_t now_ns) {
 void core_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns) {
         core_advance(n->policy, now_ns);
         node_configure(n, s);
+}
+
+/* --- several devices --- */
+
+int core_level(const Policy *p) {
+        const Tier *top = core_highest(p, &p->with_places);
+
+        if (p->turn && p->turn->tier > top)
+                top = p->turn->tier;
+        return top ? core_level_of(p, top) : POLICY_LEVEL_NONE;
+}
+
+void core_outside(Policy *p, int level, uint64_t now_ns) {
+        core_advance(p, now_ns);
+        p->outside_level = p->ordering->global ? level : POLICY_LEVEL_NONE;
 }
 
 /* --- the instance --- */

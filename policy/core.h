@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What every policy has, whatever its ordering (order.h) is: the objects that the files of the core share. The
- * decisions, and why they are right, stand in choose.c; what a node is, in node.h; the events in core.c; what becomes
- * of the words of an ordering, in ordering.h.
+ * Core: objects that all files of the core share, for every ordering (order.h). choose.c makes the decisions, and says
+ * why they are right; node.h says what a node is; core.c has the events; charge.h charges time that has passed; place.h
+ * says in which queue an entity is; ordering.h applies what an ordering says.
  */
 
 #include "fair.h"
@@ -14,11 +14,12 @@
 #include "patience.h"
 #include "policy.h"
 #include "quota.h"
+#include "tapped.h"
 
 #define CORE_TIERS     ((size_t) (POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1))
 #define CORE_WORD_BITS 64U
 
-/* Equals that contended this short a time ago are expected to contend again: their thresholds stay. */
+/* Equals that contended within this time are expected to contend again, so their thresholds stay. */
 #define CORE_RECENT_NS (100 * NSEC_PER_MSEC)
 
 typedef struct Branch Branch;
@@ -26,18 +27,18 @@ typedef struct Floor Floor;
 typedef struct Party Party;
 typedef struct Tier Tier;
 
-/* What of a node is in one tier. */
+/* A node's part in one tier. */
 struct Branch {
         PolicyNode *node;
         Tier *tier;
-        Branch *parent;      /* of the node above, in the same tier; NULL: the root's */
+        Branch *parent;      /* branch of the parent node, in the same tier; NULL: the root's */
         FairQueue fair;      /* entities and branches below that could run */
-        FairNode self;       /* in the parent's queue, while something below could run */
-        bool apart;          /* not there, because it has a turn of its own */
-        uint32_t counted;    /* places that the node has counted */
-        size_t n_refs;       /* entities, and branches, below; none: it is dormant, see debt.h */
-        size_t n_dormant;    /* branches below that are */
-        Branch *prev, *next; /* of the node, the highest tier first */
+        FairNode self;       /* in the parent's queue, while an entity below could run */
+        bool apart;          /* not in the parent's queue: it has a turn of its own */
+        uint32_t counted;    /* its part of PolicyNode.places */
+        size_t n_refs;       /* entities and branches below; 0: it is dormant (debt.h) */
+        size_t n_dormant;    /* dormant branches below */
+        Branch *prev, *next; /* in PolicyNode.branches, the highest tier first */
 };
 
 struct PolicyNode {
@@ -47,58 +48,58 @@ struct PolicyNode {
         uint64_t id; /* order among equals */
         PolicyNodeSettings settings;
         Branch *branches;
-        size_t n_below;    /* nodes, those that are gone, too, and entities */
-        uint32_t places;   /* entities below that could run, if nothing above kept them from it */
+        size_t n_below;    /* nodes, freed ones that are kept included, and entities */
+        uint32_t places;   /* entities below that could run if no node above stopped them */
         uint32_t n_chosen; /* entities below that were chosen by the last dispatch */
 
         Quota quota;
         bool stopped;
-        AvlNode refill_order; /* stopped, and something below waits for the end of the period */
+        AvlNode refill_order; /* in Policy.refills: stopped, and an entity below waits for the end of the period */
         uint64_t refill_ns;
         bool refilling;
 
         Guarantee guarantee;
-        PolicyNode *guarantee_prev, *guarantee_next; /* with a minimum */
-        AvlNode due_order;                           /* wanting, and nothing below is chosen */
+        PolicyNode *guarantee_prev, *guarantee_next; /* in Policy.guarantees: it has a minimum */
+        AvlNode due_order; /* in Policy.due: wanting, and no entity below is chosen */
         uint64_t due_ns;
         bool listed_due;
 
         Floor *floors; /* of the parties below, by node_prev/node_next */
 
-        char *name; /* debt.h; NULL: it is not found again */
-        bool gone;  /* the caller has freed it */
+        char *name; /* debt.h; NULL: a new node does not find its debts */
+        bool gone;  /* freed by the caller, kept for its debts */
         AvlNode gone_order;
         PolicyNode *gone_prev, *gone_next;
 };
 
-/* A node, or a party and what it is made of, where no node is. */
+/* Identifies a node's floor, or, where there is no node, a party's. */
 typedef struct FloorKey {
         uint64_t node, user;
 } FloorKey;
 
-/* Whose turn it is among the starved: floor.h. */
+/* Turns of the starvation floor: floor.h. */
 struct Floor {
         FloorKey key;
-        PolicyNode *node; /* NULL: not a node's */
+        PolicyNode *node; /* NULL: a party's */
         Floor *parent;    /* NULL: the root */
-        size_t n_refs;    /* entities, and floors, below */
+        size_t n_refs;    /* entities and floors below */
         Floor *node_prev, *node_next;
 
         AvlNode known_order; /* in the parent's `known` */
-        Avl known;           /* right below, by key */
+        Avl known;           /* floors right below, by key */
 
-        uint64_t turn;       /* the lower the longer ago */
-        uint64_t since_ns;   /* of the longest held below; NSEC_INFINITY: nobody, or stopped */
-        uint64_t longest_ns; /* the earliest of all below it in `order` */
-        AvlNode order;       /* in the parent's `waiting`, while somebody below is held */
-        Avl waiting;         /* right below, by their turns */
-        PolicyEntity *held;  /* of a leaf, the longest held first */
+        uint64_t turn; /* lower: its last turn is longer ago */
+        uint64_t since_ns; /* since when the longest held entity below is held; NSEC_INFINITY: none, or stopped */
+        uint64_t longest_ns; /* the earliest `since_ns` of its subtree in `order` */
+        AvlNode order;       /* in the parent's `waiting`, while an entity below is held */
+        Avl waiting;         /* floors right below, by `turn` */
+        PolicyEntity *held;  /* of a leaf: list, the longest held first */
 };
 
 struct Tier {
         Branch root;
-        bool ranked;        /* its queues are those of rank.h */
-        PolicyEntity *idle; /* the most recently ready (or new) first */
+        bool ranked;        /* its queues are of rank.h */
+        PolicyEntity *idle; /* list, the most recently ready (or new) first */
         size_t n_entities;
         uint64_t contended_until_ns;
 };
@@ -110,6 +111,7 @@ typedef struct TierSet {
 
 struct PolicyEntity {
         Policy *policy;
+        uint64_t id; /* ascending by age */
         void *owner;
         PolicySettings settings;
         PolicyNode *node;
@@ -117,30 +119,30 @@ struct PolicyEntity {
         Floor *floor;
         FairNode fair;
         OrderEntity order;
-        Party *party;        /* NULL: the ordering keeps nothing of parties */
+        Party *party;        /* NULL: the ordering keeps no parties */
         uint64_t left_ns;    /* of its budget */
-        AvlNode alarm_order; /* its alarm is set, */
-        uint64_t alarm_ns;   /* NSEC_INFINITY: it is not */
+        AvlNode alarm_order; /* in Policy.alarms */
+        uint64_t alarm_ns;   /* NSEC_INFINITY: no alarm */
         uint64_t alarm_seq;
 
         bool ready;
-        bool chosen;       /* by the last dispatch, and ready since */
-        bool awaits_tail;  /* chosen, and held until an equal's tail is over: drain.h */
-        bool advanced;     /* idle, and one of Policy.advanced */
+        bool chosen;       /* by the last dispatch, and still ready */
+        bool awaits_tail;  /* chosen, and held until an equal's tail has ended: drain.h */
+        bool advanced;     /* idle, and in Policy.advanced */
         PolicyGrant grant; /* last reported */
 
-        bool kept; /* idle, and has its place still: keep.h */
+        bool kept; /* idle, and keeps its place: keep.h */
         uint64_t kept_until_ns;
-        bool behind; /* was owed more than a slice, and has not had it yet */
+        bool behind; /* was owed more than a slice, and is still owed time */
         PolicyEntity *kept_prev, *kept_next;
 
-        bool draining; /* what it launched before it was held, or stopped, may run on: drain.h */
+        bool draining; /* its launches from before it was held or stopped may run on: drain.h */
         uint64_t drain_until_ns;
-        bool by_floor; /* it was let go by a turn of the floor */
+        bool by_floor; /* granted by a turn of the floor */
         bool blocked;  /* marked by core_block() */
         PolicyEntity *draining_prev, *draining_next;
 
-        bool held; /* ready with VERDICT_HOLD, and on the floor's list */
+        bool held; /* ready with VERDICT_HOLD, and on Floor.held */
         PolicyEntity *held_prev, *held_next;
         PolicyEntity *idle_prev, *idle_next;
         PolicyEntity *chosen_prev, *chosen_next;
@@ -158,110 +160,85 @@ struct PolicyEntity {
 struct Policy {
         const OrderOps *ordering;
         Order order;
-        uint64_t rank_seq; /* order among those of one rank */
+        uint64_t rank_seq; /* order among entities of one rank */
         Avl alarms;
         uint64_t alarm_seq;
         Avl parties;         /* parties.h */
-        Party *gone_parties; /* for longest first */
+        Party *gone_parties; /* list, the longest gone first */
         size_t n_gone_parties;
-        int outside_level; /* on other devices: PolicyOps.outside() */
+        int outside_level; /* highest level on other devices: PolicyOps.outside() */
 
         PolicyConfig config;
         PolicyCallbacks callbacks;
+        const PolicyTap *tap; /* tap.h; NULL: no tap */
         uint64_t now_ns;
-        uint64_t wake_ns;        /* when we asked to be called */
+        uint64_t wake_ns;        /* when dispatch() asked to be called */
         PolicyDeviceUsage usage; /* up to now_ns */
 
         PolicyNode root;
-        Tier *tiers; /* CORE_TIERS of them; those that are in use have memory, by pages */
+        Tier *tiers; /* array of CORE_TIERS; unused ones have no memory, by pages */
         TierSet registered, with_places;
         size_t n_entities, n_ready;
-        PolicyNode *guarantees; /* nodes with a minimum */
-        uint64_t node_seq;
+        PolicyNode *guarantees; /* list: nodes with a minimum */
+        uint64_t node_seq, entity_seq;
 
-        Tier *active; /* its tree's runners are chosen, on so many places: */
+        Tier *active; /* the tier whose runners are chosen, on `slots` places */
         uint32_t slots;
-        PolicyEntity *chosen;  /* in the order of the trees */
-        PolicyEntity *granted; /* last reported with VERDICT_RUN */
+        PolicyEntity *chosen;  /* list, in the order of the trees */
+        PolicyEntity *granted; /* list: last reported with VERDICT_RUN */
         PolicyEntity *advanced[POLICY_ADVANCE_MAX];
         size_t n_advanced;
-        PolicyEntity *last; /* ran last, and is idle */
+        PolicyEntity *last; /* the entity that ran last, if it is idle */
 
-        PolicyEntity *draining; /* the longest held first */
+        PolicyEntity *draining; /* list, the longest held first */
         size_t n_draining;
         PolicyEntity *kept;
 
-        Avl due;                /* nodes that their minimum may be owed, the first due first */
-        PolicyNode *guaranteed; /* has its turn now, */
-        Branch *turn;           /* with this branch */
+        Avl due;                /* nodes that may be owed their minimum, the first due first */
+        PolicyNode *guaranteed; /* the node that has a turn of its minimum now */
+        Branch *turn;           /* the branch that runs in it */
         uint64_t turn_until_ns;
 
-        PolicyNode *gone; /* for longest first */
+        PolicyNode *gone; /* list, the longest gone first */
         PolicyNode *gone_next;
-        Avl gone_names; /* those that have one, by parent and name */
+        Avl gone_names; /* freed nodes with a name, by parent and name */
         size_t n_gone, n_dormant;
 
-        Avl refills; /* stopped nodes that something waits for, the next to go on first */
+        Avl refills; /* stopped nodes that an entity waits for, the next refill first */
 
-        Floor floor; /* of all */
+        Floor floor; /* the root of all floors */
         uint64_t floor_turn;
-        PolicyEntity *owed; /* has its turn from the floor now */
+        PolicyEntity *owed; /* the entity that has a turn of the floor now */
         uint64_t owed_until_ns;
-        uint64_t owed_next_ns; /* no other turn before */
+        uint64_t owed_next_ns; /* no other turn of the floor before that */
 
-        PolicyEntity *linger; /* became idle, and may be back before linger_until_ns */
+        PolicyEntity *linger; /* the entity that became idle, and may be back before linger_until_ns */
         uint64_t linger_until_ns;
-        bool lingering; /* the device is being kept for it */
+        bool lingering; /* the device is kept for `linger` */
 };
 
 static inline Tier *core_tier(Policy *p, int priority) {
         return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
 }
 
-/* NULL when the set is empty. */
-Tier *core_highest(const Policy *p, const TierSet *s);
-
-/* After the counts of a tier changed. */
-void core_note_tier(Tier *t);
-
 /* --- choose.c --- */
-
-/* Everything up to now happened under the verdicts of the last dispatch. */
-void core_advance(Policy *p, uint64_t now_ns);
 
 uint64_t core_dispatch(Policy *p, uint64_t now_ns);
 
 /* --- usage.c --- */
 
-/* Before `ready` or the reported verdict changes; and what it comes to at any time. */
+/* Adds the time so far to the entity's usage; called before `ready` or the reported verdict changes. And its usage at
+ * `now_ns`. */
 void entity_account(PolicyEntity *e);
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
 
-/* What the device's time comes to at any time. */
+/* The device's usage at `now_ns`. */
 PolicyDeviceUsage core_usage_at(const Policy *p, uint64_t now_ns);
 
-/* Everything up to then is accounted, under what holds now. */
+/* Accounts all time up to `until_ns` under the present verdicts. */
 void core_account(Policy *p, uint64_t until_ns);
 
-/* --- core.c --- */
-
-/* Into the queues, and out of them. */
-void entity_join(PolicyEntity *e);
-void entity_leave(PolicyEntity *e);
-
-/* Takes the reference to the branch. What it is owed in fair time goes with it. */
-void entity_change_branch(PolicyEntity *e, Branch *to);
-
-/* --- choose.c again --- */
-
-/* It is chosen, after those who are; it is not any more. */
-void entity_choose(PolicyEntity *e);
-void entity_unchoose(PolicyEntity *e);
-
-/* The turn, if there is one, ends. */
-void core_end_turn(Policy *p);
-
-/* --- the table of a policy, but for its name and its ordering --- */
+/* --- the functions of every policy's PolicyOps --- */
 
 int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks,
                 Policy **ret);
@@ -298,22 +275,22 @@ void core_outside(Policy *p, int level, uint64_t now_ns);
                         .description = description_,                                                        \
                         .new = name_##_new,                                                                 \
                         .free = core_free,                                                                  \
-                        .configure = core_configure,                                                        \
-                        .node_new = core_node_new,                                                          \
-                        .node_free = core_node_free,                                                        \
-                        .node_configure = core_node_configure,                                              \
-                        .entity_new = core_entity_new,                                                      \
-                        .entity_free = core_entity_free,                                                    \
-                        .entity_configure = core_entity_configure,                                          \
-                        .entity_move = core_entity_move,                                                    \
-                        .entity_ready = core_entity_ready,                                                  \
-                        .entity_idle = core_entity_idle,                                                    \
-                        .entity_drained = core_entity_drained,                                              \
-                        .entity_tail = core_entity_tail,                                                    \
+                        .configure = tapped_configure,                                                      \
+                        .node_new = tapped_node_new,                                                        \
+                        .node_free = tapped_node_free,                                                      \
+                        .node_configure = tapped_node_configure,                                            \
+                        .entity_new = tapped_entity_new,                                                    \
+                        .entity_free = tapped_entity_free,                                                  \
+                        .entity_configure = tapped_entity_configure,                                        \
+                        .entity_move = tapped_entity_move,                                                  \
+                        .entity_ready = tapped_entity_ready,                                                \
+                        .entity_idle = tapped_entity_idle,                                                  \
+                        .entity_drained = tapped_entity_drained,                                            \
+                        .entity_tail = tapped_entity_tail,                                                  \
                         .entity_usage = core_entity_usage,                                                  \
                         .entity_wait = core_entity_wait,                                                    \
                         .device_usage = core_device_usage,                                                  \
                         .level = core_level,                                                                \
-                        .outside = core_outside,                                                            \
-                        .dispatch = core_dispatch,                                                          \
+                        .outside = tapped_outside,                                                          \
+                        .dispatch = tapped_dispatch,                                                        \
         }

@@ -27,7 +27,7 @@ static void branch_free(Branch *b) {
         free(b);
 }
 
-/* It goes where it owes nothing, and so do those above that stayed for its sake. */
+/* Frees the branch if it owes nothing, and those above that stayed for its sake. */
 static void branch_gc(Branch *b) {
         while (branch_is_dormant(b) && b->n_dormant == 0 && !branch_owes(b)) {
                 Branch *parent = b->parent;
@@ -48,7 +48,7 @@ void branch_rest(Branch *b) {
         Policy *p = b->node->policy;
 
         if (p->turn == b)
-                p->turn = NULL; /* the turn may go on with another */
+                p->turn = NULL; /* another branch may have the turn */
         b->apart = false;
         b->parent->n_dormant++;
         p->n_dormant++;
@@ -93,7 +93,7 @@ static void node_list(PolicyNode *n) {
                 avl_insert(&p->gone_names, &n->gone_order);
 }
 
-/* Nothing is below it. */
+/* Frees a node without children. Returns its parent. */
 static PolicyNode *node_bury(PolicyNode *n) {
         PolicyNode *parent = n->parent;
 
@@ -106,7 +106,7 @@ static PolicyNode *node_bury(PolicyNode *n) {
         return parent;
 }
 
-/* It goes if it may, and so do those above that stayed for its sake. */
+/* Frees the node if it may be freed, and those above that stayed for its sake. */
 static void node_gc(PolicyNode *n) {
         while (n->gone && !node_owes(n))
                 n = node_bury(n);
@@ -177,7 +177,7 @@ PolicyNode *node_come_back(PolicyNode *parent, const char *name) {
                         node_unlist(n);
                         n->id = p->node_seq++;
                         if (!quota_is_in_use(&n->quota, p->now_ns))
-                                n->quota = (Quota){}; /* what begins is a new period */
+                                n->quota = (Quota){}; /* a new period begins */
                         return n;
                 }
                 a = c < 0 ? a->left : a->right;

@@ -2,26 +2,25 @@
 #pragma once
 
 /*
- * Debts: what of a node outlives it
+ * Debt: the debts of a node that outlive it
  *
- * Going away and coming back washes nothing off, also where the caller frees the node meanwhile and makes it anew: a
- * node that has a name (PolicyNodeSettings.name) is found again by that, below the same parent, as long as it owes
- * something.
+ * Going away and coming back clears no debt, even if the caller frees the node meanwhile and makes it again: a node
+ * with a name (PolicyNodeSettings.name) is found again by it, below the same parent, as long as it has debts.
  *
- *   - Of a maximum: what was used of the period that goes on, and of later ones where it was more than a quota. It is
- *     over with the last of those periods. Who owes nothing of that any more begins a period with its first use, as a
+ *   - Of a maximum: run time in the present period, and in later ones if it was more than a quota. It
+ *     ends with the last of those periods. A node without it begins a period with its first use, like a
  *     new node does.
- *   - Of fair time: a branch that is below 0 in the queue above. It is over when that queue forgets it (fair.h): what
- *     it would keep of one that is away, it keeps of one that is gone. That it was owed something is forgotten at
+ *   - Of fair time: negative lag of a branch in the queue above. It ends when that queue forgets it (fair.h), as for
+ *     a branch that is away. Positive lag is forgotten at
  *     once.
  *
- * A branch without anything below is dormant: it is in no queue, and only remembered by the one above. So are the
- * branches of a node that lives on, when the last entity leaves the tier. A node that is gone has dormant branches
- * only; it has no minimum, wakes nobody, and stays above others that are gone.
+ * A branch without anything below is dormant: it is in no queue, and only remembered by the one above. So is a branch
+ * of a present node when the last entity has left the tier. A gone node has only dormant branches, has no minimum,
+ * causes no wake-ups, and stays the parent of gone nodes below it.
  *
- * Bounds. Nothing is waited for: who comes or goes looks at DEBT_LOOKS of those that are gone, in turn, and frees what
- * owes nothing. No more than DEBT_MAX nodes and branches are kept, the latest ones; then the one that is gone for
- * longest is forgotten. Finding one is O(log n).
+ * Bounds. There is no timer: when a node comes or goes, DEBT_LOOKS gone nodes are looked at, in turn, and those without
+ * debts are freed. At most DEBT_MAX nodes and branches are kept; beyond that the one that is gone for longest is
+ * forgotten. Finding one is O(log n).
  */
 
 #include "node.h"
@@ -29,20 +28,21 @@
 #define DEBT_MAX   1024U
 #define DEBT_LOOKS 4U
 
-/* Below it in the queue above. */
+/* Whether the branch has a negative lag in the queue above. */
 bool branch_owes(const Branch *b);
 
-/* The last that was below it has left: it stays for what it owes, or goes. And somebody is there again. */
+/* Called when the last entity or branch below has left: keeps the branch if it has debts, else frees it. And when one
+ * is below it again. */
 void branch_rest(Branch *b);
 void branch_wake(Branch *b);
 
-/* The caller has freed it: it stays for what it owes, or goes. */
+/* Called when the caller frees the node: keeps it if it has debts, else frees it. */
 void node_leave(PolicyNode *n);
 
-/* The one of that name, which lives again; NULL: there is none. */
+/* Finds the gone node of that name, and makes it a present one again; NULL: none. */
 PolicyNode *node_come_back(PolicyNode *parent, const char *name);
 
-/* What was below a node that is gone has left. */
+/* Called when the last thing below a gone node has left. */
 void node_left(PolicyNode *n);
 
 void debts_init(Policy *p);

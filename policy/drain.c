@@ -10,8 +10,9 @@
 #include "floor.h"
 #include "node.h"
 #include "ordering.h"
+#include "tier.h"
 
-/* The n-th that drains, from 0; NULL: there are fewer. */
+/* Returns the n-th draining entity, from 0; NULL: there are fewer. */
 static PolicyEntity *core_drainer(const Policy *p, size_t n) {
         PolicyEntity *e = p->draining;
 
@@ -35,7 +36,7 @@ void entity_drain_begin(PolicyEntity *e) {
         p->n_draining++;
 }
 
-/* Those behind it move up: what they waited until now is settled. */
+/* Entities behind it move up, so their waits until now are settled. */
 void entity_drain_end(PolicyEntity *e) {
         Policy *p = e->policy;
 
@@ -53,14 +54,14 @@ void entity_drain_end(PolicyEntity *e) {
 
 /* --- who waits to be granted --- */
 
-/* Somebody who is its equal would have to wait for it. */
+/* Whether an equal would have to wait for it. */
 static bool entity_is_awaited(const PolicyEntity *e) {
         const Policy *p = e->policy;
 
         return e->branch->tier == p->active && !e->chosen && e != p->owed;
 }
 
-/* The latest first, and those that are waited for still. */
+/* Orders the latest first, and only those that are still waited for. */
 static const PolicyEntity *drainer_before(const Policy *p, const PolicyEntity *e) {
         const PolicyEntity *d;
 
@@ -77,7 +78,7 @@ static bool entity_has_turn(const PolicyEntity *e) {
         return false;
 }
 
-/* Whoever runs goes on, and who drains takes the place of his own tail. */
+/* A running entity goes on, and a draining one takes the place of its own tail. */
 static bool entity_goes_at_once(const PolicyEntity *e) {
         return e->grant.verdict == VERDICT_RUN || e->draining || entity_has_turn(e) || entity_is_starved(e);
 }
@@ -172,7 +173,7 @@ static void entity_charge_tail(PolicyEntity *e, uint64_t ns) {
                 fair_queue_charge_tail(&b->parent->fair, &b->self, ns, slice_ns);
 }
 
-/* A turn of the floor is no part of a share, and nor is its tail. */
+/* A turn of the floor is not a part of a share, and neither is its tail. */
 void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
         PolicyEntity *e = p->draining;
 

@@ -10,7 +10,7 @@
 #include "common/time-util.h"
 #include "fair.h"
 
-/* Slots and weight that the full runners leave to the rest, and the places that the rest use. */
+/* Slots and weight that full runners leave to the others, and the places that the others use. */
 typedef struct FairFull {
         uint32_t slots_left, used_left;
         uint64_t weight_left;
@@ -37,7 +37,7 @@ static bool fair_node_before(const AvlNode *a, const AvlNode *b) {
         return fair_before(x->vtime, x->seq, y->vtime, y->seq);
 }
 
-/* The one with the earlier deadline; either may be NULL. */
+/* Returns the one with the earlier deadline; either may be NULL. */
 static FairNode *fair_node_first(FairNode *x, FairNode *y) {
         if (!x || !y)
                 return x ?: y;
@@ -51,7 +51,7 @@ static void fair_node_update(AvlNode *n) {
         f->first = fair_node_first(f->first, right ? right->first : NULL);
 }
 
-/* ns of run time on that many slots, as virtual time. */
+/* Converts ns of run time on that many slots to virtual time. */
 static uint64_t fair_cost(uint64_t ns, uint64_t weight, uint64_t slots) {
         return (uint64_t) ((fair_wide_t) MIN(ns, FAIR_STEP_MAX) * (fair_wide_t) (FAIR_SCALE * slots) /
                         (fair_wide_t) weight);
@@ -94,7 +94,7 @@ static void fair_queue_subtract(FairQueue *q, const FairNode *n) {
         q->n_here--;
 }
 
-/* Its virtual time and its deadline stand still while it is in the tree. */
+/* The node's virtual time and deadline do not change while it is in the tree. */
 static void fair_queue_wait(FairQueue *q, FairNode *n) {
         n->deadline = n->vtime + fair_cost(n->left_ns, n->weight, 1);
         avl_insert(&q->waiting, &n->order);
@@ -117,7 +117,7 @@ static void fair_queue_run(FairQueue *q, FairNode *n) {
                 DL_APPEND(q->running, n);
 }
 
-/* Into the tree or the list, whichever it belongs to; and out of it. */
+/* Puts the node into the tree or the list that it belongs to; and takes it out. */
 static void fair_queue_put(FairQueue *q, FairNode *n) {
         if (n->used > 0)
                 fair_queue_run(q, n);
@@ -137,7 +137,7 @@ static void fair_queue_use(FairQueue *q, FairNode *n, uint32_t used) {
         n->used = used;
 }
 
-/* Runs, and could use one more. */
+/* Whether the node runs, and could use one more place. */
 static bool fair_node_wants(const FairNode *n) {
         return n->used < n->places;
 }
@@ -167,7 +167,7 @@ void fair_queue_forget(FairQueue *q, FairNode *n) {
         n->lag = 0;
 }
 
-/* Its lag is part of the sum from now on, and V does not feel that it left. */
+/* From here on its lag is part of the sum, so that V does not change when it leaves. */
 static void fair_queue_remember(FairQueue *q, FairNode *n) {
         if (q->away && q->n_away >= FAIR_REMEMBER_MAX)
                 fair_queue_forget(q, q->away);
@@ -211,7 +211,7 @@ void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places) {
         fair_queue_put(q, n);
 }
 
-/* A node that is away owes the more. */
+/* Charges a node that is away. */
 static void fair_queue_charge_away(FairQueue *q, FairNode *n, int64_t cost, int64_t most) {
         int64_t lag = MAX(n->lag - cost, -most);
 
@@ -236,7 +236,7 @@ void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns
         fair_queue_put(q, n);
 }
 
-/* It is remembered from now on, not from when it left. */
+/* It is remembered from this charge on, not from when it left. */
 static void fair_queue_recall_to_charge(FairQueue *q, FairNode *n) {
         if (n->state == FAIR_REMEMBERED)
                 fair_queue_recall(q, n);
@@ -339,7 +339,7 @@ void fair_queue_advance(FairQueue *q, uint32_t slots, uint64_t ns) {
         }
 }
 
-/* A runner whose slice is used up competes with its next one. */
+/* The deadline of a runner with a used-up slice is that of its next slice. */
 static uint64_t fair_node_deadline(const FairNode *n, uint64_t slice_ns) {
         return n->vtime + fair_cost(n->left_ns > 0 ? n->left_ns : slice_ns, n->weight, 1);
 }
@@ -370,7 +370,7 @@ static FairNode *fair_queue_find_due(FairQueue *q, const FairNode *next, uint32_
         return due;
 }
 
-/* Takes a place from it; it waits behind its equals. */
+/* Takes a place from the node, which then waits behind its equals. */
 static void fair_queue_stop(FairQueue *q, FairNode *n, uint64_t slice_ns) {
         if (n->left_ns == 0)
                 n->left_ns = slice_ns;
@@ -384,7 +384,7 @@ static void fair_queue_stop(FairQueue *q, FairNode *n, uint64_t slice_ns) {
         fair_queue_put(q, n);
 }
 
-/* Gives it one more place. */
+/* Gives the node one more place. */
 static void fair_queue_start(FairQueue *q, FairNode *n) {
         if (n->used > 0) {
                 n->seq = q->seq++; /* behind its equals for the next */
@@ -431,7 +431,7 @@ static FairNode *fair_queue_eligible(FairQueue *q, uint64_t slice_ns) {
         return first;
 }
 
-/* Who could use a place and is least early. */
+/* Returns the node that could use a place and is the least early. */
 static FairNode *fair_queue_least_early(FairQueue *q) {
         FairNode *first = fair_node_of(avl_first(&q->waiting)), *n;
 
@@ -441,7 +441,7 @@ static FairNode *fair_queue_least_early(FairQueue *q) {
         return first;
 }
 
-/* Fills free slots; with whoever is least early if nobody is eligible, for a slot must not stay empty. */
+/* Fills free slots; with the least early node when none is eligible, because a slot must not stay empty. */
 static void fair_queue_fill(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         FairNode *n;
 
@@ -508,7 +508,7 @@ static uint64_t fair_queue_until_eligible(const FairQueue *q, const FairFull *fu
 
                         until = MIN(until, t);
                 }
-        return MAX(until, (uint64_t) 1); /* what rounding left */
+        return MAX(until, (uint64_t) 1); /* the rest of the rounding */
 }
 
 uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns) {

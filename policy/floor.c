@@ -72,7 +72,7 @@ void floor_init(Policy *p) {
         p->floor = floor_make((FloorKey){}, NULL, NULL);
 }
 
-/* Takes the reference to `parent`, which the new one keeps. */
+/* Takes over the reference to `parent`. */
 static Floor *floor_get_below(Policy *p, Floor *parent, FloorKey key, PolicyNode *node) {
         Floor *f;
 
@@ -151,7 +151,7 @@ static void floor_join(Floor *f) {
                 avl_insert(&f->parent->waiting, &f->order);
 }
 
-/* Those above know of it as far as it changes anything for them. */
+/* Tells the floors above, as far as it changes anything for them. */
 static void floor_changed(Floor *f) {
         for (; f->parent; f = f->parent) {
                 uint64_t since_ns = floor_since(f);
@@ -203,7 +203,7 @@ uint64_t floor_longest(const Policy *p) {
 
 /* --- turns --- */
 
-/* The first in the order with somebody below who has been held so long. */
+/* Returns the first in the order with an entity below that has been held for so long. */
 static const Floor *floor_next_below(const Floor *f, uint64_t until_ns) {
         const Floor *n = floor_of(f->waiting.root);
 

@@ -8,10 +8,29 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 
+/* Puts one value in the place of another. */
+static void gaps_replace_sorted(Gaps *g, uint64_t old_ns, uint64_t new_ns) {
+        uint32_t i = 0;
+
+        while (g->sorted[i] != old_ns)
+                i++;
+        for (; i > 0 && g->sorted[i - 1] > new_ns; i--)
+                g->sorted[i] = g->sorted[i - 1];
+        for (; i + 1 < g->n && g->sorted[i + 1] < new_ns; i++)
+                g->sorted[i] = g->sorted[i + 1];
+        g->sorted[i] = new_ns;
+}
+
 void gaps_learn(Gaps *g, uint64_t gap_ns) {
+        uint64_t old_ns = g->ns[g->next];
+
+        if (g->n < GAPS_MAX) {
+                old_ns = UINT64_MAX;
+                g->sorted[g->n++] = old_ns;
+        }
         g->ns[g->next] = gap_ns;
         g->next = (g->next + 1) % GAPS_MAX;
-        g->n = MIN(g->n + 1, GAPS_MAX);
+        gaps_replace_sorted(g, old_ns, gap_ns);
 }
 
 /* A quarter on top: the next gap of a kind is rarely exactly as long. */
@@ -21,27 +40,21 @@ static uint64_t gaps_wait(uint64_t gap_ns, uint64_t limit_ns) {
         return MIN(t, limit_ns);
 }
 
-/* What waiting for gaps of up to gap_ns would have gained over the whole history, if it had; 0 else. */
-static uint64_t gaps_gain(const Gaps *g, uint64_t gap_ns, uint64_t limit_ns) {
-        uint64_t gain = 0, loss = 0;
-
-        for (uint32_t i = 0; i < g->n; i++)
-                if (g->ns[i] <= gap_ns)
-                        gain = ns_add(gain, limit_ns - g->ns[i]);
-                else
-                        loss = ns_add(loss, gaps_wait(gap_ns, limit_ns));
-        return ns_sub(gain, loss);
-}
-
 uint64_t gaps_worth_waiting(const Gaps *g, uint64_t limit_ns) {
-        uint64_t best = 0, best_gain = 0;
+        uint64_t best = 0, best_gain = 0, gain = 0;
 
-        for (uint32_t i = 0; i < g->n; i++) {
-                uint64_t gain = g->ns[i] <= limit_ns ? gaps_gain(g, g->ns[i], limit_ns) : 0;
+        for (uint32_t i = 0; i < g->n && g->sorted[i] <= limit_ns; i++) {
+                uint64_t gap_ns = g->sorted[i], loss;
 
-                if (gain > best_gain || (gain == best_gain && g->ns[i] < best)) {
-                        best = g->ns[i];
-                        best_gain = gain;
+                /* What waiting for gaps of up to this one would have gained over the whole history, if it had. */
+                gain = ns_add(gain, limit_ns - gap_ns);
+                if (i + 1 < g->n && g->sorted[i + 1] == gap_ns)
+                        continue;
+                if (__builtin_mul_overflow(gaps_wait(gap_ns, limit_ns), (uint64_t) g->n - (i + 1), &loss))
+                        loss = NSEC_INFINITY;
+                if (ns_sub(gain, loss) > best_gain) {
+                        best = gap_ns;
+                        best_gain = ns_sub(gain, loss);
                 }
         }
         return gaps_wait(best, limit_ns);

@@ -8,7 +8,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 
-/* Longer than this nobody waits for a turn; what keeps the product below in its type. */
+/* No turn is waited for longer than this, which keeps the product below within its type. */
 #define GUARANTEE_STEP_MAX (UINT64_C(1) << 48)
 
 static int64_t guarantee_quantum(const Guarantee *g) {

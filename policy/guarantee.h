@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * Guarantees: how much of its minimum a node is owed
+ * Guarantee: how much of its minimum a node is owed
  *
- * While something below the node could run, its credit grows by `percent` of the time that passes, and shrinks by the
- * time that it runs. When it has reached a quantum the node is due: a turn of one quantum is what it is owed then. So a
- * node that gets its minimum by weight and priority is never due, and one that gets nothing runs for a quantum of every
- * quantum * 100 / percent. The quantum is what the minimum is worth in a period, and not more than a time slice: a
- * guarantee is no reason to keep the others waiting for longer than anybody else may.
+ * While an entity below the node could run, the node's credit grows by `percent` of the time that passes, and shrinks
+ * by its run time. A node with a credit of one quantum is due: it is owed a turn of one quantum. So a node that gets
+ * its minimum by weight and priority is never due, and one that gets nothing else runs for a quantum of every quantum *
+ * 100 / percent. The quantum is the minimum's part of a period, and at most a time slice, so that a guarantee makes the
+ * others wait no longer than an ordinary turn.
  *
- * Time in which nothing could run earns nothing, and credit is kept between minus one quantum (what was run by weight a
- * moment ago counts, what was run long ago does not) and GUARANTEE_CREDIT_MAX quanta (all minima together may be worth
- * more than the device).
+ * Time in which no entity below could run earns no credit. Credit stays between minus one quantum (only recent run time
+ * by weight counts) and GUARANTEE_CREDIT_MAX quanta (all minima together may exceed the device).
  */
 
 #include <stdbool.h>
@@ -25,7 +24,7 @@ typedef struct Guarantee {
         uint64_t quantum_ns;
         int64_t credit; /* ns times 100 */
         uint64_t at_ns; /* `credit` is complete up to here */
-        bool wanting;   /* something could run */
+        bool wanting;   /* an entity below could run */
 } Guarantee;
 
 void guarantee_configure(Guarantee *g, uint32_t percent, uint64_t quantum_ns, uint64_t now_ns);
@@ -35,11 +34,11 @@ static inline bool guarantee_is_wanting(const Guarantee *g) {
         return g->percent > 0 && g->wanting;
 }
 
-/* It ran for so long up to now. */
+/* The node ran for `ns` up to `now_ns`. */
 void guarantee_charge(Guarantee *g, uint64_t ns, uint64_t now_ns);
 
-/* Wanting: when it is due if it does not run until then. */
+/* When a wanting node is due if it does not run until then. */
 uint64_t guarantee_due(Guarantee *g, uint64_t now_ns);
 
-/* Whatever it was owed, it is owed nothing. */
+/* Clears the credit. */
 void guarantee_forget(Guarantee *g, uint64_t now_ns);

@@ -9,6 +9,7 @@
 #include "keep.h"
 #include "node.h"
 #include "ordering.h"
+#include "place.h"
 
 bool entity_keep_begin(PolicyEntity *e) {
         Policy *p = e->policy;
@@ -82,7 +83,7 @@ static bool entity_is_worth_keeping(PolicyEntity *e) {
                         0; /* nobody wants it; where lower tiers do, they are kept from it, or not, by `linger` */
 }
 
-/* One that leaves may have been the reason to keep another. */
+/* An entity that leaves may have been the reason to keep another. */
 bool core_review_kept(Policy *p) {
         PolicyEntity *e = p->kept;
         bool any = false;

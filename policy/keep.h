@@ -2,46 +2,46 @@
 #pragma once
 
 /*
- * Keeping the device among equals
+ * Keep: keeps an idle entity's place among equals
  *
- * Whoever launches, waits for the end, and launches again has nothing to do in between, and would lose the device to an
- * equal after every launch: what it gets would follow from the lengths of launches, and not from weights. So who
- * becomes idle while it has its turn may keep its place: it stays in its fair queue as if it were running, is charged
- * for that in fair time (it is its part of the device, and not of the others'), and loses the place as a runner would,
- * or when it is not back in time.
+ * An entity that waits for each launch before the next one is idle in between, and would lose the device to an equal
+ * after every launch: shares would depend on the lengths of launches, and not on weights. So an entity that becomes
+ * idle in its turn may keep its place: it stays in its fair queue as if it ran, is charged for that in fair time (the
+ * time counts in its share), and loses the place as a runner would, or when it is not back in time.
  *
- *   - How long: what its own gaps say (gaps.h), and longer by the credit that it has for a gap that is late
- *     (patience.h); never more than linger_ns. Who is away for longer leaves the queue.
- *   - Whether: only where somebody would lose. It is looked at the lowest queue on the way up that has somebody else in
- *     it, since that is who would have the place: the weights there differ; or they do not, and it is owed more than a
- *     slice there all the same (because the others' launches are longer), until it is owed nothing. So equals with
+ *   - How long: as its own gaps say (gaps.h), and longer by its credit for late gaps
+ *     (patience.h); at most linger_ns. An entity that is away for longer leaves the queue.
+ *   - Whether: only if shares would suffer. The lowest queue on the way up that has another node decides,
+ *     because that node would get the place: the weights there differ, or the entity is owed more than a
+ *     slice there nevertheless (because the others' launches are longer), until it is owed nothing. So equals with
  *     equal launches take turns and nothing idles. Within a turn of a minimum it is always kept.
- *   - Only for those who were chosen: so there are at most as many as there are places. Against lower tiers see
+ *   - Only chosen entities: so there are at most as many as there are places. Against lower tiers see
  *     `linger` in choose.c.
  *
- * Kept time is no run time: a maximum does not count it. A minimum does, for the node was given the device.
+ * Kept time is not run time: a maximum does not count it. A minimum does, because the node had the device.
  */
 
 #include "core.h"
 
-/* It has just become idle: whether it stays in its queue. */
+/* Called when the entity becomes idle. Returns whether it stays in its queue. */
 bool entity_keep_begin(PolicyEntity *e);
 
-/* It is back, and goes on; or it is not, and leaves its queue, and its level if it has another without work. */
+/* The kept entity is back, and goes on; or it is not, and leaves its queue, and its tier if it has another level when
+ * idle. */
 void entity_keep_back(PolicyEntity *e);
 void entity_keep_end(PolicyEntity *e);
 
-/* Kept: it leaves its queue, and what its ordering says then is done later. */
+/* Takes a kept entity out of its queue; the ordering's answer to that is applied later. */
 void entity_keep_drop(PolicyEntity *e);
 
-/* Those who are out of time, or for whom there is no reason any more, leave. Whether there were any. */
+/* Ends keeping entities whose time or reason has ended. Returns whether there were any. */
 bool core_review_kept(Policy *p);
 
-/* After choosing: those who lost their places leave. Whether there were any. */
+/* Called after choosing: ends keeping entities that lost their places. Returns whether there were any. */
 bool core_drop_kept(Policy *p);
 
-/* When the first wait ends; NSEC_INFINITY where nobody is kept from the device by any. */
+/* When the first of these waits ends; NSEC_INFINITY: none keeps another entity from the device. */
 uint64_t core_next_keep_end(const Policy *p);
 
-/* Somebody could run and has no place. */
+/* Whether an entity could run and has no place. */
 bool core_is_wanted(const Policy *p);

@@ -12,7 +12,8 @@
  *
  * Who is new is at the top. So where there are several parties, those of one have together no more than MLFQ_PARTY
  * budgets of a level in each MLFQ_BOOST_NS: when those are used up, whoever of them is at that level goes down, and who
- * comes begins below it. So neither many processes nor those that are started anew win more than that.
+ * comes begins below it. An entity that is its whole party has all of them. So neither many processes nor those that
+ * are started anew win anything, and one that is interactive has a part that its party's batch work cannot use up.
  *
  * Priorities and weights count for nothing. Where nobody waits nobody goes down, but what was used counts.
  */
@@ -26,13 +27,22 @@ static uint64_t mlfq_budget(const Order *o, unsigned step) {
         return o->config->timeslice_ns << step;
 }
 
+static bool mlfq_has_rivals(const Order *o) {
+        return o->n_parties > 1;
+}
+
+/* Of the entity on that level. */
+static uint64_t mlfq_own(const Order *o, const OrderEntity *e, unsigned step) {
+        return mlfq_budget(o, step) * (mlfq_has_rivals(o) && e->party->n == 1 ? MLFQ_PARTY : 1);
+}
+
 static uint64_t mlfq_slice(const Order *o, int level) {
         return mlfq_budget(o, (unsigned) -level);
 }
 
 /* What its party has left at that level; at the lowest, and alone, it has no bound. */
 static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned step) {
-        if (step == ORDER_STEPS - 1 || o->n_parties <= 1 ||
+        if (step == ORDER_STEPS - 1 || !mlfq_has_rivals(o) ||
                         o->now_ns >= ns_add(e->party->since_ns, MLFQ_BOOST_NS))
                 return NSEC_INFINITY;
         return ns_sub(MLFQ_PARTY * mlfq_budget(o, step), e->party->used_ns[step]);
@@ -40,7 +50,7 @@ static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned s
 
 /* Who comes again goes on with what is left of the budget. */
 static void mlfq_put(Order *o, OrderEntity *e, unsigned step) {
-        uint64_t left_ns = ns_sub(mlfq_budget(o, step), e->used_ns), party_ns = mlfq_party_left(o, e, step);
+        uint64_t left_ns = ns_sub(mlfq_own(o, e, step), e->used_ns), party_ns = mlfq_party_left(o, e, step);
 
         left_ns = MIN(left_ns, party_ns);
         e->step = step;
@@ -76,14 +86,14 @@ static void mlfq_charge(Order *o, OrderEntity *e, uint64_t ns) {
         OrderParty *p = e->party;
 
         if (o->now_ns >= ns_add(p->since_ns, MLFQ_BOOST_NS))
-                *p = (OrderParty){.since_ns = o->now_ns};
+                *p = (OrderParty){.n = p->n, .since_ns = o->now_ns};
         p->used_ns[e->step] = ns_add(p->used_ns[e->step], ns);
         e->used_ns = ns_add(e->used_ns, ns);
 }
 
 static void mlfq_tick(Order *o, OrderEntity *e) {
-        for (; e->step < ORDER_STEPS - 1 && e->used_ns >= mlfq_budget(o, e->step); e->step++) {
-                e->used_ns -= mlfq_budget(o, e->step);
+        for (; e->step < ORDER_STEPS - 1 && e->used_ns >= mlfq_own(o, e, e->step); e->step++) {
+                e->used_ns -= mlfq_own(o, e, e->step);
                 e->since_ns = o->now_ns;
         }
         if (e->step == ORDER_STEPS - 1)
@@ -91,7 +101,11 @@ static void mlfq_tick(Order *o, OrderEntity *e) {
         mlfq_boost(o, e);
 }
 
+static uint64_t mlfq_left(const Order *o, const OrderEntity *e) {
+        return mlfq_party_left(o, e, e->step);
+}
+
 DEFINE_POLICY(mlfq,
                 "Multi-level feedback queue: who needs the device for moments before who needs it for long",
                 .parties = true, .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost,
-                .dequeue = mlfq_hint, .charge = mlfq_charge, .tick = mlfq_tick);
+                .dequeue = mlfq_hint, .charge = mlfq_charge, .tick = mlfq_tick, .left = mlfq_left);

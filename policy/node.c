@@ -9,10 +9,18 @@
 #include "debt.h"
 #include "floor.h"
 #include "node.h"
-#include "ordering.h"
 #include "rank.h"
+#include "tier.h"
+#include "turn.h"
 
 /* --- branches --- */
+
+/* What it weighs among those beside it. */
+static uint32_t node_weight(const PolicyNode *n) {
+        const OrderOps *ops = n->policy->ordering;
+
+        return ops->node_weight ? ops->node_weight(&n->settings) : POLICY_WEIGHT_DEFAULT;
+}
 
 static Branch *branch_find(PolicyNode *n, const Tier *t) {
         Branch *b;

@@ -2,28 +2,27 @@
 #pragma once
 
 /*
- * Orderings: who is next, and for how long
+ * Ordering: which entity is next, and for how long
  *
- * A policy is the core and one ordering. The core (core.h, choose.c) knows who is ready, what was granted, nodes with
- * their maxima and minima, the starvation floor, tails, anticipation and the accounts. The ordering says no more than
- * three things of each entity, and changes them whenever it is called:
+ * A policy is the core and one ordering. The core (core.h, choose.c) handles readiness, grants, nodes with their maxima
+ * and minima, the starvation floor, tails, anticipation and the accounts. The ordering sets only three values of each
+ * entity, and changes them whenever it is called:
  *
- *   level      Only those of the highest level run that has somebody who could. It is a tier of the core's.
- *   budget_ns  After so long in its place it is asked again, if others wait. Not for that reason: NSEC_INFINITY.
- *   alarm_ns   It is asked at that time, too. At none: NSEC_INFINITY.
+ *   level      Only entities of the highest level with one that could run do run. A level is a tier of the core.
+ *   budget_ns  After this time in its place tick() is called, if others wait. NSEC_INFINITY: never.
+ *   alarm_ns   tick() is called at that time, too. NSEC_INFINITY: never.
  *
- * Within a level the tree of nodes says who is next, as fair.h divides the time: by the weights that the ordering reads
- * from settings, in turns of the slice that it says of the level. So whoever is many gets no more by that, and who has
- * had too much owes it, also after he has gone and come back (debt.h): what holds for `tree` holds for all.
+ * Within a level the tree of nodes decides which entity is next, as fair.h divides the time: by the weights that the
+ * ordering takes from settings, in turns of the level's slice. So an owner gets no more by having more entities, and
+ * debts stay after an entity has gone and come back (debt.h): these properties of `tree` hold for every ordering.
  *
- * But on levels above 0 of an ordering that is `ranked`, it is the lowest rank that is next, over the whole device:
- * there nodes do not change who is next, but for what their maxima and minima say (rank.h), and equals are first come,
- * first served.
+ * On levels above 0 of a `ranked` ordering, the lowest rank over the whole device is next: nodes matter only by their
+ * maxima and minima (rank.h), and equals are first come, first served.
  *
- * Each of the callbacks below but hint() may be NULL, and none does more than O(1). What an ordering keeps of an entity
- * for itself is in `OrderEntity`, too, so that nothing is allocated.
+ * All callbacks below except hint() may be NULL, and each is O(1). An ordering's own state of an entity is in
+ * `OrderEntity`, too, so that it allocates nothing.
  *
- * Time is that of the call. An entity that is not ready, but whose place is kept (keep.h), counts as ready.
+ * Time is the time of the call. An entity that is not ready, but keeps its place (keep.h), counts as ready.
  */
 
 #include <stdbool.h>
@@ -31,26 +30,27 @@
 
 #include "policy.h"
 
-/* What an ordering knows of a device. */
+/* An ordering's view of a device. */
 typedef struct Order {
         uint64_t now_ns;
         const PolicyConfig *config;
-        size_t n_parties; /* with entities; where the ordering keeps something of parties */
+        size_t n_parties; /* parties with entities; only if OrderOps.parties */
 } Order;
 
 #define ORDER_STEPS 5U
 
-/* What an ordering keeps of all entities together that are of one party (PolicyParty.top and .owner), also for some
- * time after the last of them has gone: parties.h. */
+/* An ordering's state of a party (PolicyParty.top and .owner), shared by all its entities, and kept for some time after
+ * the last one has gone: parties.h. */
 typedef struct OrderParty {
+        size_t n; /* entities; not the ordering's to change */
         uint64_t since_ns;
         uint64_t used_ns[ORDER_STEPS];
 } OrderParty;
 
-/* What it knows of an entity, and says of it. */
+/* An ordering's view of an entity, and the values that it sets. */
 typedef struct OrderEntity {
         const PolicySettings *settings;
-        OrderParty *party; /* NULL: the ordering keeps nothing of parties */
+        OrderParty *party; /* NULL: the ordering keeps no parties */
         bool here;         /* between enqueue() and dequeue() */
 
         int level;          /* POLICY_PRIORITY_MIN..MAX */
@@ -66,28 +66,32 @@ typedef struct OrderEntity {
 typedef struct OrderOps OrderOps;
 
 struct OrderOps {
-        bool ranked;  /* on levels above 0 */
-        bool parties; /* OrderEntity.party is there */
-        bool global; /* of several devices with it only those of the highest level of all run: PolicyOps.outside() */
-        bool by_process; /* an entity is to be a process, with all its queues */
+        bool ranked;  /* levels above 0 are ordered by rank */
+        bool parties; /* OrderEntity.party is set */
+        bool global; /* over all devices with it only entities of the highest level run: PolicyOps.outside() */
+        bool by_process; /* each process has to be an entity, with all its queues */
 
-        /* What an entity, or a node, weighs among those beside it; POLICY_WEIGHT_MIN..MAX. NULL: all weigh the same. */
+        /* Weight of an entity, or node, among its siblings; POLICY_WEIGHT_MIN..MAX. NULL: all weights are equal. */
         uint32_t (*weight)(const PolicySettings *s);
         uint32_t (*node_weight)(const PolicyNodeSettings *s);
 
-        /* How long a turn is on that level. NULL: PolicyConfig.timeslice_ns. */
+        /* Length of a turn on that level, in ns. NULL: PolicyConfig.timeslice_ns. */
         uint64_t (*slice)(const Order *o, int level);
 
-        /* Its settings are new, or others: for an entity that is made this comes first. Mandatory. */
+        /* The entity is new, or its settings have changed. Called first for a new entity. Mandatory. */
         void (*hint)(Order *o, OrderEntity *e);
 
-        /* It has work from now on; it has none. */
+        /* The entity has work from now on; it has none. */
         void (*enqueue)(Order *o, OrderEntity *e);
         void (*dequeue)(Order *o, OrderEntity *e);
 
-        /* The device had its work for so long. */
+        /* The entity ran for `ns`. */
         void (*charge)(Order *o, OrderEntity *e, uint64_t ns);
 
-        /* Its budget is used up, and others wait; or the time of its alarm has come, which is off then. */
+        /* The entity's budget is used up, and others wait; or its alarm has come, and is now off. */
         void (*tick)(Order *o, OrderEntity *e);
+
+        /* What others of its party have left it of its budget; asked of an entity that was chosen. More than 0 after
+         * tick(). */
+        uint64_t (*left)(const Order *o, const OrderEntity *e);
 };

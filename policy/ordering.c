@@ -10,7 +10,9 @@
 #include "node.h"
 #include "ordering.h"
 #include "parties.h"
+#include "place.h"
 #include "rank.h"
+#include "tier.h"
 
 /* --- alarms --- */
 
@@ -58,25 +60,6 @@ static void order_call(PolicyEntity *e, order_call_t call) {
         p->order.now_ns = p->now_ns;
         if (call)
                 call(&p->order, &e->order);
-}
-
-uint64_t tier_slice(const Tier *t) {
-        const Policy *p = t->root.node->policy;
-
-        return p->ordering->slice ? p->ordering->slice(&p->order, core_level_of(p, t))
-                                  : p->config.timeslice_ns;
-}
-
-uint32_t entity_weight(const PolicyEntity *e) {
-        const OrderOps *ops = e->policy->ordering;
-
-        return ops->weight ? ops->weight(&e->settings) : POLICY_WEIGHT_DEFAULT;
-}
-
-uint32_t node_weight(const PolicyNode *n) {
-        const OrderOps *ops = n->policy->ordering;
-
-        return ops->node_weight ? ops->node_weight(&n->settings) : POLICY_WEIGHT_DEFAULT;
 }
 
 void entity_set_party(PolicyEntity *e, Party *party) {
@@ -186,6 +169,18 @@ static bool core_ring(Policy *p) {
         return any;
 }
 
+static bool entity_is_spent(PolicyEntity *e) {
+        Policy *p = e->policy;
+
+        p->order.now_ns = p->now_ns;
+        if (p->ordering->left) {
+                uint64_t left_ns = p->ordering->left(&p->order, &e->order);
+
+                e->left_ns = MIN(e->left_ns, left_ns);
+        }
+        return e->left_ns == 0;
+}
+
 /* Ends: who was asked has a budget again, and an alarm later than now. */
 bool core_tick(Policy *p) {
         PolicyEntity *e, *next;
@@ -195,7 +190,7 @@ bool core_tick(Policy *p) {
                 return false;
         any = core_ring(p);
         DL_FOREACH_SAFE2(p->chosen, e, next, chosen_next)
-                if (e->left_ns == 0 && core_is_wanted(p)) {
+                if (entity_is_spent(e) && core_is_wanted(p)) {
                         entity_end_budget(e);
                         any = true;
                 }
@@ -216,39 +211,4 @@ uint64_t core_next_tick(const Policy *p) {
                 }
         first = alarm_of(avl_first(&p->alarms));
         return first ? MIN(next, first->alarm_ns) : next;
-}
-
-/* --- choosing --- */
-
-static PolicyEntity *entity_of(FairNode *n) {
-        return container_of(n, PolicyEntity, fair);
-}
-
-void core_choose_ranked(Branch *b, uint32_t slots) {
-        FairNode *n = NULL;
-
-        b->fair.used = 0;
-        while (b->fair.used < slots && (n = rank_queue_next(&b->fair, n))) {
-                entity_choose(entity_of(n));
-                b->fair.used++;
-        }
-}
-
-/* --- several devices --- */
-
-bool core_is_outranked(const Policy *p, const Tier *t) {
-        return core_level_of(p, t) < p->outside_level;
-}
-
-int core_level(const Policy *p) {
-        const Tier *top = core_highest(p, &p->with_places);
-
-        if (p->turn && p->turn->tier > top)
-                top = p->turn->tier;
-        return top ? core_level_of(p, top) : POLICY_LEVEL_NONE;
-}
-
-void core_outside(Policy *p, int level, uint64_t now_ns) {
-        core_advance(p, now_ns);
-        p->outside_level = p->ordering->global ? level : POLICY_LEVEL_NONE;
 }

@@ -72,7 +72,7 @@ bool party_get(Policy *p, const PolicyParty *of, Party **ret) {
         if (p->ordering->parties) {
                 parties_look(p);
                 party = party_find(p, of);
-                if (party && party->n_refs == 0)
+                if (party && party->order.n == 0)
                         party_back(p, party);
                 if (!party) {
                         party = calloc(1, sizeof(*party));
@@ -82,14 +82,14 @@ bool party_get(Policy *p, const PolicyParty *of, Party **ret) {
                         party->owner = of->owner;
                         avl_insert(&p->parties, &party->known);
                 }
-                p->order.n_parties += party->n_refs++ == 0;
+                p->order.n_parties += party->order.n++ == 0;
         }
         *ret = party;
         return true;
 }
 
 Party *party_put(Policy *p, Party *party) {
-        if (!party || --party->n_refs > 0)
+        if (!party || --party->order.n > 0)
                 return NULL;
         p->order.n_parties--;
         party->gone_ns = p->now_ns;

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Parties: what an ordering keeps of all entities together that are of one
+ * Parties: an ordering's state that all entities of one owner share
  *
- * What an ordering gives to somebody new (as `mlfq` does, who begins at the top) is not to be had again by starting
- * another process, or the same once more. So it may keep count of it by party: PolicyParty.top and .owner, which nobody
- * makes more of. What they are the caller says.
+ * An ordering may favour new entities (`mlfq` begins them at the top). A user must not get that again by starting
+ * another process, or the same one again. So the ordering may count it by party: PolicyParty.top and .owner, which the
+ * caller defines so that users cannot make more of them.
  *
- * A party is made with its first entity. For PARTY_REMEMBER_NS after its last one has gone it is found again with what
- * was kept of it; then, or where PARTY_GONE_MAX others have gone since, it is forgotten.
+ * A party is made with its first entity. For PARTY_REMEMBER_NS after its last entity has gone it is found again with
+ * its state; then, or when PARTY_GONE_MAX others have gone since, it is forgotten.
  *
  * Cost: O(log n) for an entity that comes; 150 bytes a party. Nothing, for orderings that keep nothing of them.
  */
@@ -22,15 +22,15 @@
 struct Party {
         uint64_t top, owner;
         OrderParty order;
-        size_t n_refs; /* entities */
         AvlNode known;
         uint64_t gone_ns;
         Party *prev, *next; /* gone */
 };
 
-/* Whether there was memory. Where the ordering keeps nothing of parties, *ret is NULL. */
+/* Finds or makes the party, and takes a reference. Returns false: no memory. *ret is NULL when the ordering keeps no
+ * parties. */
 bool party_get(Policy *p, const PolicyParty *of, Party **ret);
-Party *party_put(Policy *p, Party *party); /* NULL: nothing; returns NULL */
+Party *party_put(Policy *p, Party *party); /* `party` may be NULL; returns NULL */
 
 void parties_init(Policy *p);
 void parties_forget(Policy *p);

@@ -87,7 +87,8 @@ static bool is_worth_it(const PreemptionInput *in) {
 
         if (in->drain_ns == 0)
                 return false;
-        return (in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost) || in->held_ns >= cost;
+        return in->eager || (in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost) ||
+                        in->held_ns >= cost;
 }
 
 PreemptionChoice preemption_choose(const PreemptionInput *in) {

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Quotas: how much a node may run in each period
+ * Quota: how long a node may run in each period
  *
- * Periods follow each other without a gap from the first use on. What is run beyond the quota (the last grant could not
- * be taken back in time) is owed to the next periods; what is not used is gone. So nobody runs for more than quota_ns
- * in any period, but for what comes late, and for not more than that share in the long run. Nothing happens when nobody
- * looks: a period that is over is seen by whoever asks next.
+ * Periods follow each other without a gap from the first use on. Run time beyond the quota (the last grant could not be
+ * taken back in time) is charged to the next periods; unused quota is lost. So a node runs for at most quota_ns in any
+ * period, plus that lateness, and for at most that share in the long run. There is no timer: the next call sees that a
+ * period has ended.
  */
 
 #include <stdbool.h>
@@ -20,24 +20,24 @@ typedef struct Quota {
         uint64_t begin_ns;
 } Quota;
 
-/* `percent` of each period, 0: no limit. What was used in this period stays. */
+/* Sets the quota to `percent` of each period, 0: no limit. Use of the present period stays counted. */
 void quota_configure(Quota *q, uint32_t percent, uint64_t period_ns, uint64_t now_ns);
 
 static inline bool quota_is_limited(const Quota *q) {
         return q->quota_ns > 0;
 }
 
-/* Something of the period that goes on, or of later ones, was used. */
+/* Whether any quota of the present period, or of later ones, is used. */
 bool quota_is_in_use(Quota *q, uint64_t now_ns);
 
-/* One place was used from then on, for so long. */
+/* Charges the use of one place for `ns` from `from_ns` on. */
 void quota_charge(Quota *q, uint64_t from_ns, uint64_t ns);
 
-/* Looks at the periods that have ended. */
+/* Whether the quota is used up at `now_ns`; ends periods that are over. */
 bool quota_is_spent(Quota *q, uint64_t now_ns);
 
-/* Not spent: how much is left before it is. */
+/* The rest of a quota that is not used up, in ns. */
 uint64_t quota_left(const Quota *q);
 
-/* Spent: when it is not so any more. */
+/* When a used-up quota has time again. */
 uint64_t quota_refill(const Quota *q);

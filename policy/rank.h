@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Queues by rank: the entities of a tier in one order, whatever nodes they are below
+ * Rank queues: all entities of a tier in one order, whatever their nodes
  *
- * An ordering that is not fair (order.h) says a rank of each entity, and those of the lowest ranks are next. Nodes do
- * not change that, but what a node's maximum stops is out, with all below it, in one step. So there is a queue for
- * each node, as with fair.h, and what stands for a queue in the one above has the rank of its first: then the first of
- * the root's is the first of all.
+ * A `ranked` ordering (order.h) gives each entity a rank, and the lowest rank is next. Nodes do not change that order,
+ * but a node that its maximum stops has to leave with everything below in one step. So each node has a queue, as in
+ * fair.h, and the node that stands for a queue in the one above has the rank of that queue's first entity: then the
+ * first of the root's queue is the first of all.
  *
- * Nothing moves when somebody is chosen: the queues hold whoever could run, and the next in the order after somebody is
- * found by looking. The structures are those of fair.h, of which a queue by rank uses `waiting`, `places` and `n_here`,
- * and a node `vtime`, its rank, and `seq`, its order among equals over the whole device.
+ * Choosing an entity moves nothing: the queues hold all entities that could run, and rank_queue_next() searches for the
+ * one after a given entity. The structures are those of fair.h, of which a queue by rank uses `waiting`, `places` and
+ * `n_here`, and a node `vtime`, its rank, and `seq`, its order among equals over the whole device.
  *
  * Ranks may wrap, and are compared by their difference.
  *
@@ -23,15 +23,17 @@
 
 void rank_queue_init(FairQueue *q);
 
-/* Away -> here. What stands for a queue takes its rank from that; an entity's was set by the caller. */
+/* Away -> here. A node that stands for a queue takes that queue's rank; the caller has set an entity's rank. */
 void rank_queue_join(FairQueue *q, FairNode *n, uint32_t places);
 void rank_queue_leave(FairQueue *q, FairNode *n);
 
-/* Here, and it stands for a queue: after that has changed. Whether it makes a difference for those above. */
+/* Called after the queue that a node stands for has changed, while the node is here. Returns whether the queues above
+ * have to be updated. */
 bool rank_queue_fit(FairQueue *q, FairNode *n, uint32_t places);
 
-/* Here: another rank. */
+/* Changes the rank of a node that is here. */
 void rank_queue_put(FairQueue *q, FairNode *n, uint64_t rank, uint64_t seq);
 
-/* The first entity in the queue and those below it that comes after `last`; NULL there: the first. NULL: none. */
+/* The entity after `last` in the queue and the queues below it; `last` NULL: the first. Returns NULL when there is
+ * none. */
 FairNode *rank_queue_next(const FairQueue *q, const FairNode *last);

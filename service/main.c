@@ -15,11 +15,12 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <systemd/sd-bus.h>
 
-#include "service/base/auth.h"
 #include "service/base/fdstore.h"
 #include "service/base/messages.h"
 #include "service/base/notify.h"
+#include "service/base/state-file.h"
 #include "service/base/strangers.h"
 #include "service/base/subuid-file.h"
 #include "service/bus/bus.h"
@@ -33,8 +34,10 @@
 #include "service/state/keep.h"
 #include "service/state/manager-state.h"
 #include "service/state/state.h"
+#include "service/state/totals-file.h"
 
-/* A page that got the number of a closed stderr would take our messages for verdicts. */
+/* Without open standard fds a client's page could get the number of stderr, and our messages would be written to it as
+ * verdicts. */
 static int open_standard_fds(void) {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
                 if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
@@ -42,8 +45,8 @@ static int open_standard_fds(void) {
         return 0;
 }
 
-/* Long answers grow as they are made. With mappings of their own that moves no bytes; without this line malloc() would
- * take them from the heap from the second one on, and copy them. */
+/* Long answers grow while they are made. In mappings of their own they grow without copying; without this line malloc()
+ * would move them to the heap from the second one on, and copy. */
 static void keep_long_blocks_mapped(void) {
         (void) mallopt(M_MMAP_THRESHOLD, 128 << 10);
 }
@@ -82,7 +85,7 @@ static int block_signals(void) {
         return 0;
 }
 
-/* While the bus is still there: it is closed with the loop. */
+/* Called while the bus is still open; it is closed with the loop. */
 static int on_exit_loop(sd_event_source *source, void *userdata) {
         freeze_thaw_all(userdata);
         return 0;
@@ -145,9 +148,7 @@ static int connect_bus(Manager *m, const Options *o) {
         strangers_watch(sd_bus_get_fd(bus));
         r = sd_bus_set_exit_on_disconnect(bus, true);
         if (r >= 0)
-                r = auth_new(bus, o->bus == BUS_SYSTEM, &m->auth);
-        if (r >= 0)
-                r = bus_attach(m, bus);
+                r = bus_attach(m, bus, o->bus == BUS_SYSTEM);
         return r < 0 ? log_error_errno(r, "Failed to export the objects: %m") : 0;
 }
 
@@ -185,7 +186,7 @@ static int adopt_clients(Manager *m) {
                 log_warning_errno(r, "Settings made at run time will not survive a restart: %m");
         for (size_t i = 0; i < stored.n_clients; i++)
                 n += adopt_one(m, stored.clients + i);
-        /* A client that was lost registers again, and is another one in the journal. */
+        /* A client that could not be taken over registers again, with a new id in the log. */
         m->next_client_id = MAX(m->next_client_id, stored.next_id);
         if (stored.n_clients > 0)
                 log_event(LOG_INFO, MESSAGE_ADOPTED, LOG_FIELDS(.error = 0),
@@ -196,16 +197,14 @@ static int adopt_clients(Manager *m) {
         return 0;
 }
 
-/* A file that could not be read is no reason not to schedule. Who serves on a bus of somebody's own may have inherited
- * that one's directory. */
+/* The service schedules without a file that cannot be read. A service on a bus of its own does not read it: it may have
+ * inherited the directory of the system's service. */
 static void read_stored(Manager *m, const Options *o) {
-        const char *directories = getenv("STATE_DIRECTORY");
-        char why[STORED_WHY_MAX];
+        char directory[PATH_MAX], why[OVERRIDES_WHY_MAX];
 
-        if (isempty(directories) || o->bus == BUS_ADDRESS)
+        if (o->bus == BUS_ADDRESS || !state_directory("STATE_DIRECTORY", directory))
                 return;
-        _cleanup_free_ char *first = strndup(directories, strcspn(directories, ":"));
-        int r = first ? stored_open(first, &m->stored, why) : -ENOMEM;
+        int r = overrides_open(directory, &m->overrides, why);
         if (r < 0)
                 log_warning_errno(r, "Stored settings cannot be read: %m");
         if (r <= 0)
@@ -215,7 +214,8 @@ static void read_stored(Manager *m, const Options *o) {
                 log_oom();
 }
 
-/* Before the name is taken: who hears of the name tries the socket first. Without one the bus is left. */
+/* Opens the socket before the name is requested, because programs that see the name try the socket first. Without a
+ * socket the bus is left. */
 static void open_socket(Manager *m, const Options *o) {
         if (!o->socket)
                 return;
@@ -230,7 +230,7 @@ static int start(Manager *m, const Options *o) {
         if (r < 0)
                 return log_error_errno(r, "Failed to watch for signals: %m");
         read_stored(m, o);
-        totals_open(m, o->bus != BUS_ADDRESS); /* as above */
+        totals_file_open(m, o->bus != BUS_ADDRESS); /* as above */
         r = subuid_file_new(m->event, SUBUID_PATH, PASSWD_PATH, &m->subuids);
         if (r < 0)
                 return log_error_errno(r, "Failed to begin to look at " SUBUID_PATH ": %m");
@@ -291,7 +291,7 @@ static int run(const Options *o) {
                 r = manager_loop(m);
         notify_stopping();
         notify_end();
-        m->client_hook = NULL; /* clients that are let go now come back after a restart */
+        m->client_hook = NULL; /* clients that are freed from here on come back after the restart */
         if (r > 0)             /* sd-bus ended the loop */
                 return log_error_errno(-ECONNRESET, "Lost the connection to the bus");
         if (r == 0)
@@ -309,7 +309,10 @@ int main(int argc, char *argv[]) {
                 return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 
         log_set_max_level(o.log_level >= 0 ? o.log_level : LOG_INFO);
-        log_set_target(o.log_target >= 0 ? (LogTarget) o.log_target : LOG_TARGET_AUTO);
+        /* As in pauser-main.c: journald may look for the unit of this short process's messages after it has ended. */
+        log_set_target(o.log_target >= 0         ? (LogTarget) o.log_target
+                                        : o.thaw ? LOG_TARGET_CONSOLE
+                                                 : LOG_TARGET_AUTO);
         if (o.thaw)
                 return freeze_recover() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         return run(&o) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -21,7 +21,7 @@
 #include "common/macro.h"
 #include "hal/gpu-usage.h"
 
-/* Our own standard output, out of the reach of others. */
+/* Takes our own standard output away from libraries that print. */
 static FILE *take_stdout(void) {
         int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
@@ -30,7 +30,7 @@ static FILE *take_stdout(void) {
         return fdopen(copy, "w");
 }
 
-/* From the maker's library; where it is not known whose the device is, from the one that knows it. */
+/* Measures with the vendor's library; of an unknown vendor, with the library that knows the device. */
 static int read_library(const char *root, const PciAddress *a, GpuMetrics *m, char source[static 96]) {
         GpuVendor vendor = gpu_metrics_vendor(root, a);
         char of_nvml[96];
@@ -66,7 +66,7 @@ static void parse_pids(Question *q) {
         }
 }
 
-/* > 0: a question is there; 0: not yet; < 0: there will be none. */
+/* Returns > 0: a question is complete; 0: not yet; < 0: there will be none. */
 static int read_question(Question *q) {
         ssize_t n = read(STDIN_FILENO, q->text + q->length, sizeof(q->text) - 1 - q->length);
 

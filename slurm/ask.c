@@ -19,7 +19,7 @@
 
 #define TEXT_MAX 1024U
 
-/* The value of "KEY=VALUE\n", and where the next line begins. */
+/* Takes the value of "KEY=VALUE\n". Returns where the next line begins. */
 static const char *take_line(const char *text, const char *key, char buf[static ASK_NAME_MAX]) {
         const char *value = startswith(text, key);
         size_t n = value ? strcspn(value, "\n") : 0;
@@ -43,7 +43,8 @@ int answer_parse(const char *text, Answer *ret) {
         return 0;
 }
 
-/* Its standard output goes to the pipe, and of what slurmstepd has open it gets nothing. Returns its pid. */
+/* Starts the program with its standard output in the pipe, and without slurmstepd's other descriptors. Returns its
+ * pid. */
 static pid_t spawn(const char *program, const char *job, int output) {
         char *const argv[] = {(char *) program, (char *) "job", (char *) job, NULL};
         posix_spawn_file_actions_t files;
@@ -82,7 +83,7 @@ static pid_t spawn(const char *program, const char *job, int output) {
         return r != 0 ? -r : pid;
 }
 
-/* To the end of what it says. */
+/* Reads to the end of its output. */
 static int read_until(int fd, uint64_t deadline, char buf[static TEXT_MAX]) {
         size_t n = 0;
 
@@ -126,7 +127,7 @@ int ask_job(const char *program, uint32_t job, uint64_t timeout_ns, Answer *ret)
         int r = read_until(from, deadline, text);
         if (r < 0)
                 (void) kill(pid, SIGKILL);
-        /* It has closed its end, or is killed. Somebody else in slurmstepd may have been quicker to take its status. */
+        /* The program has closed its end, or is killed. Another thread of slurmstepd may have reaped it first. */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         return r < 0 ? r : answer_parse(text, ret);

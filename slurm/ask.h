@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Asks xsched-slurm, a program of its own, what the controller knows of a job
+ * Ask: asks Slurm's controller for a job's partition and QOS, by the program xsched-slurm
  *
- * The plugin is in slurmstepd, whose job is to start somebody's job: a call of Slurm's library waits for a controller
- * that does not answer as long as the site's timeouts say. A program can be given up.
+ * The plugin runs in slurmstepd, which starts the job: a call of Slurm's library would block it for as long as the
+ * site's timeouts, when the controller does not answer. A separate program can be abandoned.
  */
 
 #include <stddef.h>
@@ -18,8 +18,8 @@ typedef struct Answer {
         char qos[ASK_NAME_MAX]; /* empty: none */
 } Answer;
 
-/* Waits at most for this long; -ETIMEDOUT. -ENODATA when the controller did not tell. */
+/* Waits for `timeout_ns` at most: -ETIMEDOUT. -ENODATA: the controller did not answer the question. */
 int ask_job(const char *program, uint32_t job, uint64_t timeout_ns, Answer *ret);
 
-/* "partition=NAME\nqos=NAME\n", as the program prints it. Pure. */
+/* Parses "partition=NAME\nqos=NAME\n", as the program prints it. Pure. */
 int answer_parse(const char *text, Answer *ret);

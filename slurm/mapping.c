@@ -24,7 +24,7 @@ static bool is_class(const char *s) {
         return n > 0 && n < MAPPING_CLASS_MAX && s[n] == '\0';
 }
 
-/* Of "partition.NAME=CLASS": whether it is of this name, any where that is NULL. */
+/* Returns CLASS of "partition.NAME=CLASS" when the name is this one (NULL: any). */
 static const char *class_of(const char *argument, const char *prefix, const char *name) {
         const char *rest = startswith(argument, prefix), *equals = rest ? strrchr(rest, '=') : NULL;
 

@@ -13,50 +13,22 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
+#include "common/cgroup-text.h"
 #include "common/macro.h"
 #include "place.h"
 
 #define KEY_MAX 64U
-
-/* The line of the unified hierarchy, without what stands before its path; where it ends goes to *ret_n. */
-static const char *unified_path(const char *text, size_t *ret_n) {
-        for (const char *line = text; *line;) {
-                size_t n = strcspn(line, "\n");
-                const char *path = startswith(line, "0::");
-
-                if (path) {
-                        *ret_n = n - strlen("0::");
-                        return path;
-                }
-                line += n + (line[n] != '\0');
-        }
-        return NULL;
-}
-
-/* Names that are no names: who is outside of the cgroup namespace's root has them in his path. */
-static bool is_normal(const char *path) {
-        if (path[0] != '/')
-                return false;
-        for (const char *p = path; *p;) {
-                size_t n = strcspn(++p, "/");
-
-                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-                        return false;
-                p += n;
-        }
-        return true;
-}
 
 int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step) {
         char name[sizeof("/job_/step_") + 10];
         const char *at = NULL;
         size_t n;
 
-        const char *line = unified_path(text, &n);
+        const char *line = cgroup_text_path(text, &n);
         _cleanup_free_ char *path = line ? strndup(line, n) : NULL;
         if (!path)
                 return line ? -ENOMEM : -ENOENT;
-        if (!is_normal(path))
+        if (!cgroup_path_is_normal(path))
                 return -ENOENT;
         (void) snprintf(name, sizeof(name), "/job_%" PRIu32 "/step_", job);
         for (const char *p = path; (p = strstr(p, name)); p++)
@@ -94,7 +66,7 @@ int place_read(uint32_t job, char **ret_job, char **ret_step) {
         return place_find(text, job, ret_job, ret_step);
 }
 
-/* Where the unified hierarchy is mounted: by itself, or beside the old controllers. */
+/* Opens the unified hierarchy, which is mounted by itself or beside the old controllers. */
 static int open_root(void) {
         static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
         struct statfs fs;
@@ -111,7 +83,7 @@ static int open_root(void) {
 int place_open(const char *path) {
         struct stat st;
 
-        if (!is_normal(path))
+        if (!cgroup_path_is_normal(path))
                 return -EINVAL;
         _cleanup_close_ int fd = open_root();
         for (const char *p = path; fd >= 0 && *p;) {

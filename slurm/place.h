@@ -2,25 +2,26 @@
 #pragma once
 
 /*
- * The cgroups of a job and of its step: where they are, and what is written down there
+ * Place: finds the cgroups of a job and of its step, and sets their attributes
  *
- * slurmstepd has made them, .../job_N/step_M/slurm, and is in there itself when the plugin runs. They go with the job,
- * and what is written there goes with them.
+ * slurmstepd has made them, .../job_N/step_M/slurm, and is in there itself when the plugin runs. The cgroups and their
+ * attributes end with the job.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* From the text of /proc/self/cgroup: the paths of the job's cgroup and of its step's below the unified hierarchy.
- * -ENOENT where it has no such cgroup, as where Slurm uses the old hierarchies, or none. Pure. */
+ * -ENOENT: the process is not in such a cgroup, as where Slurm uses cgroup v1, or none. Pure. */
 int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step);
 
 /* The same of this process. */
 int place_read(uint32_t job, char **ret_job, char **ret_step);
 
-/* The directory of a cgroup: one that is root's, without a link on the way. Returns an fd. */
+/* Opens the directory of a cgroup, which must be root's, without following links. Returns an fd, which the caller
+ * closes. */
 int place_open(const char *path);
 
-/* user.xsched.KEY of the directory. */
+/* Set, and look for, the attribute user.xsched.KEY of the directory. */
 int place_set(int fd, const char *key, const char *value);
 bool place_has(int fd, const char *key);

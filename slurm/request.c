@@ -22,7 +22,7 @@ typedef struct RequestRow {
 #define PERCENT_UINT    false
 #define PERCENT_PERCENT true
 
-/* By KEY: those that can be asked for. A new setting is named here, too. */
+/* The settings that jobs can ask for, by KEY. A new setting is named here, too. */
 #define REQUEST_ROW_PRIORITY(...) REQUEST_ROW(REQUEST_PRIORITY, __VA_ARGS__)
 #define REQUEST_ROW_WEIGHT(...)   REQUEST_ROW(REQUEST_WEIGHT, __VA_ARGS__)
 #define REQUEST_ROW_MAX(...)      REQUEST_ROW(REQUEST_MAX, __VA_ARGS__)

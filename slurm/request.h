@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What a user asks for with srun, sbatch and salloc: --gpu-priority=, --gpu-weight=, --gpu-max=, --gpu-min=
+ * Request: settings that a user asks for with srun, sbatch and salloc: --gpu-priority=, --gpu-weight=, --gpu-max=,
+ * --gpu-min=
  *
  * Ranges are those of the settings (setting-rows.h). Pure: no Slurm, no files.
  */
@@ -27,7 +28,7 @@ typedef struct Request {
 /* "priority", ... */
 const char *request_key_to_string(RequestKey k);
 
-/* What a value has to be, for who gave another one: "an integer, -255..255". */
+/* The valid values of a key, for error messages: "an integer, -255..255". */
 const char *request_key_range(RequestKey k);
 
 static inline bool request_has(const Request *r, RequestKey k) {
@@ -37,6 +38,6 @@ static inline bool request_has(const Request *r, RequestKey k) {
 /* -EINVAL, -ERANGE: nothing is changed. No limit is no request. */
 int request_set(Request *r, RequestKey k, const char *text);
 
-/* The value as an attribute has it. Returns buf. */
+/* Formats the value for an attribute. Returns buf. */
 #define REQUEST_VALUE_MAX 24U
 const char *request_format(const Request *r, RequestKey k, char buf[static REQUEST_VALUE_MAX]);

@@ -40,12 +40,12 @@
 SPANK_PLUGIN(xsched, 1)
 #pragma GCC visibility pop
 
-/* Of this process: what its options said, and the most that --gpu-min= may say here. */
+/* This process's options, and the most that --gpu-min= may ask for here. */
 static Request request;
 static int64_t min_ceiling;
 static bool reported;
 
-/* Once: a job that does not find its cgroup has it said in a line, and not for each attribute. */
+/* Reports once: a job that does not find its cgroup gets one line, and not one for each attribute. */
 _printf_(2, 3) static void report(int error, const char *format, ...) {
         char text[512];
         va_list ap;
@@ -126,7 +126,7 @@ static void put_first(spank_t spank, const char *variable, const char *path) {
                 report(r < 0 ? r : -EIO, "%s of the job", variable);
 }
 
-/* As `xschedctl run` does it. */
+/* Sets the environment as `xschedctl run` does. */
 static void set_environment(spank_t spank) {
         put_first(spank, "OPENCL_LAYERS", OPENCL_LAYER);
         if (access(KFD_DEVICE, F_OK) == 0)
@@ -148,7 +148,7 @@ static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
                 r = ask_job(HELPER, job, ASK_TIMEOUT, &a);
         if (r < 0)
                 report(r, "partition and QOS of job %u", (unsigned) job);
-        /* Without an answer what counts is what counts for every job. */
+        /* Without an answer the class for every job counts. */
         const char *class = r < 0 ? mapping_class(ac, argv, NULL, NULL)
                                   : mapping_class(ac, argv, a.partition, a.qos);
         r = class ? place_set(job_fd, "class", class) : 0;
@@ -156,7 +156,7 @@ static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
                 report(r, "class of job %u", (unsigned) job);
 }
 
-/* What is asked of sbatch is the job's; what is asked of srun is the step's. */
+/* Options of sbatch are for the job, options of srun for the step. */
 static void set_lowered(int fd, RequestKey k) {
         char key[32], value[REQUEST_VALUE_MAX];
 
@@ -166,7 +166,7 @@ static void set_lowered(int fd, RequestKey k) {
                 report(r, "--gpu-%s", request_key_to_string(k));
 }
 
-/* A guarantee is never a step's, of which a job may have any number. */
+/* A guarantee is for the job and not for a step, of which a job may have any number. */
 static void set_min(int job_fd) {
         char value[REQUEST_VALUE_MAX];
         Request r = request;

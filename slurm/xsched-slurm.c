@@ -16,12 +16,23 @@
 #include "common/macro.h"
 #include "common/parse-util.h"
 
+/* Since Slurm 26.05 a job is asked for by the identifier of a step. */
+static int load_job(uint32_t id, job_info_msg_t **ret) {
+#ifdef SLURM_STEP_ID_INITIALIZER
+        slurm_step_id_t step = SLURM_STEP_ID_INITIALIZER;
+
+        step.job_id = id;
+        return slurm_load_job(ret, step, SHOW_DETAIL | SHOW_LOCAL);
+#else
+        return slurm_load_job(ret, id, SHOW_DETAIL | SHOW_LOCAL);
+#endif
+}
+
 static int print_job(uint32_t id) {
         job_info_msg_t *found = NULL;
 
-        if (slurm_load_job(&found, id, SHOW_DETAIL | SHOW_LOCAL) != SLURM_SUCCESS) {
-                (void) fprintf(stderr, "xsched-slurm: job %" PRIu32 ": %s\n", id,
-                                slurm_strerror(slurm_get_errno()));
+        if (load_job(id, &found) != SLURM_SUCCESS) {
+                (void) fprintf(stderr, "xsched-slurm: job %" PRIu32 ": %s\n", id, slurm_strerror(errno));
                 return EXIT_FAILURE;
         }
         int status = EXIT_FAILURE;

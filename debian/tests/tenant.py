@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests have in common: a program that is built against the installed libxsched, and what the service says of it."""
+"""What the tests have in common: a program that is built against the installed libxsched, and what the service says of
+it."""
 
 import json
 import os
@@ -26,7 +27,10 @@ def build(directory=None):
 
 def clients():
     """[(command, priority, queues)]"""
-    return [(c["command"], c["priority"], c["queues"]) for c in json.loads(output("xschedctl", "--json=short", "list-clients"))]
+    return [
+        (c["command"], c["priority"], c["queues"])
+        for c in json.loads(output("xschedctl", "--json=short", "list-clients"))
+    ]
 
 
 def equal(found, expected):

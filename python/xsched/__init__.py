@@ -75,8 +75,10 @@ class Counters:
 def counters() -> Counters:
     c = _library.Counters(size=ctypes.sizeof(_library.Counters))
     _library.check(_library.native().xsched_get_counters(ctypes.byref(c)))
-    return Counters(State(c.state), *(int(getattr(c, f)) for f in (
-        "queues", "launches", "tracked", "waited", "waited_ns", "lease_expired")))
+    return Counters(
+        State(c.state),
+        *(int(getattr(c, f)) for f in ("queues", "launches", "tracked", "waited", "waited_ns", "lease_expired")),
+    )
 
 
 # --- hints of the process ---
@@ -229,26 +231,34 @@ class priority:
 
     def __call__(self, function: _F) -> _F:
         if inspect.iscoroutinefunction(function):
+
             @functools.wraps(function)
             async def wrapped(*args: Any, **kwargs: Any) -> Any:
                 with self:
                     return await function(*args, **kwargs)
+
         elif inspect.isasyncgenfunction(function):
+
             @functools.wraps(function)
             async def wrapped(*args: Any, **kwargs: Any) -> Any:
                 with self:
                     async for item in function(*args, **kwargs):
                         yield item
+
         elif inspect.isgeneratorfunction(function):
+
             @functools.wraps(function)
             def wrapped(*args: Any, **kwargs: Any) -> Any:
                 with self:
                     return (yield from function(*args, **kwargs))
+
         else:
+
             @functools.wraps(function)
             def wrapped(*args: Any, **kwargs: Any) -> Any:
                 with self:
                     return function(*args, **kwargs)
+
         return wrapped  # type: ignore[return-value]
 
 
@@ -275,6 +285,7 @@ def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterat
 
 
 # --- queues of a program's own ---
+
 
 class Queue:
     """A queue that no layer sees: the program says itself what it launches. `device` is what all processes call it,
@@ -394,8 +405,14 @@ class XQueue:
         """Of a torch.cuda.Stream of ROCm, or the address of a stream."""
         return cls("HipQueueCreate", getattr(stream, "cuda_stream", stream), **config)
 
-    def hint(self, *, priority: Optional[int] = None, utilization: Optional[int] = None, deadline: Optional[int] = None,
-             laxity: Optional[tuple[int, int, int]] = None) -> None:
+    def hint(
+        self,
+        *,
+        priority: Optional[int] = None,
+        utilization: Optional[int] = None,
+        deadline: Optional[int] = None,
+        laxity: Optional[tuple[int, int, int]] = None,
+    ) -> None:
         """`deadline` in microseconds; `laxity`: (microseconds, priority before, priority after)."""
         if priority is not None:
             _call("XHintPriority", self.handle, priority)

@@ -10,7 +10,7 @@
 
 #include "askers.h"
 
-/* Kept while a question of his is open, and until he may ask the next. */
+/* A user, kept while a question of his is open, and until he may ask the next one. */
 typedef struct Asker {
         uid_t user; /* key */
         unsigned n_open[2];
@@ -35,7 +35,7 @@ static bool asker_is_over(const Asker *k, uint64_t now) {
         return k->n_open[false] == 0 && k->n_open[true] == 0 && k->rests_until <= now;
 }
 
-/* Those who asked in the last second are few. */
+/* Few users have asked in the last second, so a walk over all is cheap. */
 static void forget(Askers *a, uint64_t now) {
         Asker *k, *tmp;
 

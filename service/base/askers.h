@@ -4,15 +4,15 @@
 /*
  * Askers: the users whose questions polkit has, and when each may ask the next
  *
- * polkit answers one question after the other, some milliseconds each: who waits for an answer waits for those that
- * others have asked for before. So of one user one question is open at a time, and after an answer that took so long,
- * the user's next question waits as long: of polkit's time at most half is one user's, however many calls of his wait.
+ * polkit answers one question after the other, some milliseconds each, so that a question waits for all earlier ones.
+ * So each user has one open question at a time, and the user's next question waits for as long as the last answer took:
+ * one user gets at most half of polkit's time, however many calls of the user wait.
  *
  * A dialog is open for as long as a person takes, and may be forgotten in another terminal. Dialogs are counted by
  * themselves, so that no other question waits for one; but what polkit took to say that there will be none counts as
  * any other answer.
  *
- * Pure: times are arguments, in nanoseconds of one clock. No fds, no locks: of one thread.
+ * Pure: times are arguments, in nanoseconds of one clock. No fds, no locks: one thread only.
  */
 
 #include <stdbool.h>
@@ -37,11 +37,11 @@ int askers_new(Askers **ret);
 Askers *askers_free(Askers *a); /* returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Askers *, askers_free);
 
-/* From when on the user may ask; at most `now`: at once. UINT64_MAX: not before a question, of whomever, is over. */
+/* When the user may ask; at most `now`: at once. UINT64_MAX: not before some open question has ended. */
 uint64_t askers_when(const Askers *a, uid_t user, bool dialog, uint64_t now);
 
-/* A question is with polkit, since `now`. -ENOMEM. */
+/* A question was sent to polkit at `now`. -ENOMEM. */
 int askers_begin(Askers *a, uid_t user, bool dialog, uint64_t now);
 
-/* It is not any more. `took`: for how long it was; 0 if polkit had no work with it. */
+/* The question has ended. `took`: how long it took, in ns; 0 if polkit had no work with it. */
 void askers_end(Askers *a, uid_t user, bool dialog, uint64_t now, uint64_t took);

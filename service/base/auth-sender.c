@@ -7,7 +7,8 @@
 #include "auth.h"
 #include "common/process.h"
 
-/* sd-bus has no room for it in a message. Only compared, and set anew for each message. */
+/* The sender of the current message; sd-bus has no field for it. The message is only compared, and set anew for
+ * each. */
 static struct {
         const sd_bus_message *message;
         uid_t uid, user;
@@ -35,7 +36,7 @@ int auth_sender_process(const sd_bus_message *m, AuthProcess *ret) {
         int r = process_stat(p.pid, NULL, &p.start_time);
         if (r < 0)
                 return r;
-        /* It was its own number when that was read. */
+        /* The pidfd says that the pid was still its own when it was read. */
         r = pidfd_is_alive(known_sender.pidfd);
         if (r <= 0)
                 return r < 0 ? r : -ESRCH;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who may do what where polkit is not asked
+ * The rules where polkit is not asked
  */
 
 #include "auth.h"

@@ -19,12 +19,9 @@
 
 #include "askers.h"
 #include "auth.h"
+#include "common/bus-names.h"
 #include "common/time-util.h"
 #include "log.h"
-
-#define POLKIT_NAME      "org.freedesktop.PolicyKit1"
-#define POLKIT_PATH      "/org/freedesktop/PolicyKit1/Authority"
-#define POLKIT_INTERFACE "org.freedesktop.PolicyKit1.Authority"
 
 /* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of
  * its rules, during which it answers nobody: its release 122 takes those 15 s now and then for a script that has long
@@ -60,7 +57,7 @@ typedef struct Check {
 typedef struct Query {
         Auth *auth;
         sd_bus_message *message; /* key */
-        uid_t sender, user;      /* the latter takes the places */
+        uid_t sender, user;      /* `user` is the one whose quota counts */
         AuthProcess process;
         Check checks[CHECKS_MAX];
         size_t n_checks;
@@ -73,10 +70,10 @@ struct Auth {
         bool polkit;
         uid_t service;
         Query *queries;
-        uint64_t n_asked;              /* ever */
-        Askers *askers;                /* whose questions wait here for their turn, and for how long */
-        sd_event_source *turn;         /* when the first of them has it, if time is all that it waits for */
-        const sd_bus_message *granted; /* being dispatched, and allowed to change something; only compared */
+        uint64_t n_asked;      /* ever */
+        Askers *askers;        /* users' questions that wait for their turn, and for how long */
+        sd_event_source *turn; /* fires when the first of them has its turn, if only time is missing */
+        const sd_bus_message *granted; /* is being dispatched, and may change something; only compared */
         AuthGrant grant;
         void (*resumed)(sd_bus *bus, void *userdata); /* auth_on_resumed() */
         void *resumed_userdata;
@@ -87,7 +84,7 @@ static int deny(const AuthRequest *req, sd_bus_error *error) {
                         req->verb ?: "this", auth_action_to_string(req->action));
 }
 
-/* The bus keeps a place for the answer until there is one, whether or not we still want it. */
+/* Until an answer comes the bus keeps a place for it, so polkit is told to give up the question. */
 static void check_cancel(const Check *c) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *call = NULL;
@@ -108,7 +105,8 @@ static void check_cancel(const Check *c) {
                 log_debug_errno(r, "Failed to take a question to polkit back, ignoring: %m");
 }
 
-/* polkit has no more work with it, and has had none that counts where it has left. */
+/* polkit works no longer on the question. `counts`: the time that it took counts against the user; not when polkit has
+ * left. */
 static void check_asked(Check *c, bool counts) {
         const Query *q = c->query;
         uint64_t now = now_ns();
@@ -169,7 +167,7 @@ static int too_many(sd_bus_error *error) {
                         error, SD_BUS_ERROR_LIMITS_EXCEEDED, "Too many calls wait for authorisation");
 }
 
-/* The last call that waits of the user who has most of them, and more than `than`. */
+/* Returns the last waiting call of the user who has the most, and more than `than`. */
 static Query *most_patient(Auth *a, unsigned than) {
         Query *found = NULL;
         uid_t last = AUTH_NO_OWNER, most = AUTH_NO_OWNER;
@@ -217,7 +215,7 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
-/* Once the bus is in a loop. */
+/* Made late, because the bus is not in a loop before. */
 static int make_turn(Auth *a) {
         if (a->turn)
                 return 0;
@@ -276,7 +274,7 @@ static int query_on_done(sd_event_source *source, void *userdata) {
         return 0;
 }
 
-/* The handler has its answer, and is done when the loop is back in our hands. */
+/* Called after the dispatch: the handler has used the answer, and the query can be freed. */
 static void query_taken(Query *q) {
         if (q->done)
                 (void) sd_event_source_set_priority(q->done, SD_EVENT_PRIORITY_IMPORTANT);
@@ -296,7 +294,7 @@ static void query_resume(Query *q) {
                 r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
         if (r >= 0)
                 return;
-        /* A guest that has hung up meanwhile is nothing to tell of. */
+        /* A guest that has hung up meanwhile is not worth a message. */
         if (r != -ENOTCONN)
                 log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
         (void) sd_bus_reply_method_errno(q->message, r, NULL);
@@ -305,11 +303,11 @@ static void query_resume(Query *q) {
 
 static bool polkit_is_absent(const sd_bus_error *e) {
         return sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER,
-                        "org.freedesktop.DBus.Error.Spawn.ServiceNotFound",
-                        "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked");
+                        DRIVER_ERROR("Spawn.ServiceNotFound"), SYSTEMD_NAME ".NoSuchUnit",
+                        SYSTEMD_NAME ".UnitMasked");
 }
 
-/* An upgrade restarts it: the next one may say what this one has left open, in what remains of the time. */
+/* polkit restarts in an upgrade: ask the next one in the rest of the time. */
 static bool polkit_has_left(const Check *c, const sd_bus_error *e) {
         return sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) && !c->again && now_ns() < c->until_ns;
 }
@@ -360,7 +358,7 @@ static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *
                 else
                         deny(&req, &c->error);
         } else {
-                check_cancel(c); /* it may be that we did not want to wait any longer */
+                check_cancel(c); /* the error may be our own time limit */
                 log_warning("polkit could not answer: %s", strempty(e->message));
                 sd_bus_error_setf(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
                                 "Not authorised: polkit could not answer: %s", strempty(e->message));
@@ -416,7 +414,7 @@ static int check_ask(Check *c) {
         return r;
 }
 
-/* Returns whether the call waits still: if not, it goes on, and its query may be gone. */
+/* Returns whether the call still waits. If not, it is dispatched, and its query may be freed. */
 static bool check_try(Check *c, uint64_t now, uint64_t *at) {
         const Query *q = c->query;
 
@@ -436,7 +434,7 @@ static bool check_try(Check *c, uint64_t now, uint64_t *at) {
         return false;
 }
 
-/* Asks what has its turn, in the order in which it came. */
+/* Asks the questions whose turn it is, in the order in which they came. */
 static void ask_waiting(Auth *a) {
         uint64_t now = now_ns(), at = UINT64_MAX;
 
@@ -472,7 +470,7 @@ static int query_ask(Query *q, const AuthRequest *req) {
         return 0;
 }
 
-/* The request as it is asked: what is not the caller's own takes the administrator's right. */
+/* The request as polkit is asked: for things of others it takes the administrator's right. */
 static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
         AuthRequest e = *req;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Closing what a client shares
+ * Closes fds that clients share
  */
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "closer.h"
 #include "common/macro.h"
 
-/* A service manager that does not answer keeps its copies, and is the last. */
+/* After this time a service manager that does not answer is no longer waited for, and its copies are closed last. */
 #define CLOSER_BARRIER_USEC (UINT64_C(5) * 1000 * 1000)
 
 static struct {
@@ -29,7 +29,7 @@ static struct {
                 .done = PTHREAD_COND_INITIALIZER,
 };
 
-/* Entered and left with the lock. */
+/* Called with the lock, and returns with it. */
 static void close_all(void) {
         int *fds = TAKE_PTR(closer.fds);
         size_t n = closer.n_fds;

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Closing what a client shares
+ * Closer: closes fds that clients share
  *
- * Who closes the last copy of a file walks past all that wait for it, and who closes an end of a socket pair past all
- * that wait at the other: a client can make that long, so it is a thread's work, at the ordinary priority. The service
- * manager has copies of these fds, too; they are closed there first, because it has more to do than we.
+ * Closing the last copy of a file makes the kernel walk past all its waiters, and closing an end of a socket pair past
+ * those at the other end. A client can make that long, so a thread does it, at the ordinary priority. The service
+ * manager has copies of these fds, too; these are closed first, so that the last close, the long one, is not the
+ * service manager's.
  */
 
 /* Takes the fd; negative ones are none. Closes it at once where there is no thread to be had. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How deep idle CPUs may sleep
+ * Limits how deeply idle CPUs sleep
  */
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ void cpu_latency_done(CpuLatency *c) {
         c->fd = safe_close(c->fd);
 }
 
-/* The kernel takes whole microseconds, and rounding up would ask for less than was meant. */
+/* The kernel takes whole microseconds; round down, because rounding up would ask for less than was meant. */
 static int cpu_latency_ask(CpuLatency *c, const char *path, uint64_t ns) {
         int32_t usec = (int32_t) MIN(ns / NSEC_PER_USEC, (uint64_t) INT32_MAX);
 

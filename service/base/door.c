@@ -29,13 +29,13 @@
 #endif
 
 #define RELAYS_MAX 4U
-/* Who finds so many before him waits for a moment (DBUS_CONNECT_WAIT_US), and goes to the bus then. */
+/* With so many before it a program waits for a moment (DBUS_CONNECT_WAIT_US), and then goes to the bus. */
 #define BACKLOG 128
 /* The kernel doubles it. */
 #define PAIR_BUFFER     (4 << 10)
 #define NO_ROOM_WAIT_MS 10
 
-/* A user who is in, or who has something to wait for. */
+/* A user who is connected, or who has to wait for something. */
 typedef struct Visitor {
         uid_t user;
         unsigned n;
@@ -46,7 +46,7 @@ typedef struct Visitor {
 
 struct Door {
         pthread_mutex_t lock;
-        unsigned n_refs; /* of the service, of the thread, of each relay */
+        unsigned n_refs; /* references of the service, the thread and each relay */
         bool closed;
         int fd, come[2]; /* pipe: guests */
         door_user_t user;
@@ -88,7 +88,7 @@ static void visitor_gc(Door *d, Visitor *v, uint64_t now) {
         free(v);
 }
 
-/* Those that are only remembered: as many as there may be guests, and then the oldest are looked at. */
+/* Visitors without connections are only remembered: when there are as many as guests may be, the oldest are freed. */
 static void visitors_trim(Door *d, uint64_t now) {
         Visitor *v, *tmp;
         unsigned n = 0;
@@ -115,7 +115,7 @@ static Visitor *visitor_get(Door *d, uid_t user) {
         return v;
 }
 
-/* Whether there is room for one more. Counts it. */
+/* Takes a place for one more. Returns whether there is one. */
 static bool take_place(Door *d, uid_t user) {
         uint64_t now = now_ns();
         bool room = false;
@@ -206,7 +206,7 @@ static uint64_t boot_time_ns(void) {
         return timespec_to_ns(&ts);
 }
 
-/* -ESRCH: it has gone already, or cannot be seen from here. */
+/* Returns -ESRCH when the process has gone already, or cannot be seen from here. */
 static int open_process(int fd, DoorGuest *g) {
         socklen_t size = sizeof(g->pidfd);
 
@@ -233,7 +233,7 @@ static int read_process(int fd, DoorGuest *g) {
         return 0;
 }
 
-/* The pair's ends go one to the relay, and one to the service. */
+/* Makes a socket pair: one end goes to the relay, one to the service. */
 static int announce(Door *d, int fd, uid_t user, DoorGuest *g) {
         const int size = PAIR_BUFFER;
         int pair[2];
@@ -247,7 +247,7 @@ static int announce(Door *d, int fd, uid_t user, DoorGuest *g) {
                 safe_close(pair[0]);
                 return r;
         }
-        /* From here on the relay has the guest: it hears of an end by the pair. */
+        /* From here on the relay owns the guest, and hears of its end by the pair. */
         if (write(d->come[1], g, sizeof(*g)) == sizeof(*g))
                 *g = DOOR_GUEST_NULL;
         return 1;
@@ -267,8 +267,8 @@ static bool is_closed(Door *d) {
         return closed;
 }
 
-/* Most who are hung up on are none that anybody has to wait for. Whose are, is known from then on: his are closed by
- * others. */
+/* Closing a refused socket is mostly quick. A user whose close took long is known from then on, and other threads close
+ * his. */
 static void hang_up(Door *d, int fd, uid_t user) {
         uint64_t start = cpu_time_ns();
         bool strange = false;
@@ -278,7 +278,7 @@ static void hang_up(Door *d, int fd, uid_t user) {
                 if (strange)
                         bar(d, user);
                 end_close(fd, user);
-                while (ends_left(user) > places_each(d) && !is_closed(d))
+                while (ends_left(user) > MAX(places_each(d), ENDS_HERE_MAX) && !is_closed(d))
                         (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
                 return;
         }
@@ -315,7 +315,7 @@ static void *door_main(void *userdata) {
                         let_in(d, fd);
                 else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
                         (void) poll(NULL, 0,
-                                        NO_ROOM_WAIT_MS); /* nothing tells of room, or that the error is over */
+                                        NO_ROOM_WAIT_MS); /* no event tells of room, or of the error's end */
         }
         for (unsigned i = 0; i < RELAYS_MAX; i++)
                 relay_stop(d->relays[i]);
@@ -333,7 +333,7 @@ static int parse_address(const char *path, struct sockaddr_un *ret) {
         return 0;
 }
 
-/* -EADDRINUSE: somebody listens there. */
+/* Returns -EADDRINUSE when another program listens there. */
 static int clear_path(const struct sockaddr_un *a) {
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -359,7 +359,7 @@ int door_listen(const char *path, int *ret) {
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || bind(fd, (const struct sockaddr *) &a, sizeof(a)) < 0)
                 return negative_errno();
-        /* Who may register, the gate says. */
+        /* Everybody may connect; the gate decides who may register. */
         if (chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0) {
                 r = negative_errno();
                 (void) unlink(path);
@@ -405,7 +405,7 @@ int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door
         d->n_refs++; /* of the thread */
         r = thread_start(door_main, d, 0);
         if (r < 0) {
-                d->fd = -EBADF; /* the caller's, still */
+                d->fd = -EBADF; /* still the caller's */
                 for (unsigned i = 0; i < RELAYS_MAX; i++)
                         relay_stop(d->relays[i]);
                 door_unref(d);

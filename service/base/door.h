@@ -15,8 +15,10 @@
  * Of all places a user has an eighth, and may take DOOR_ROOM of them at once, and one more each DOOR_COST_NS. Who
  * comes beyond that is hung up on, and knows another way: the bus. So is for DOOR_BARRED_NS whom a relay has cut off.
  *
- * What is not closed at once is closed by others (ends.h). Nobody is let in while of somebody who comes as many as he
- * has places still wait for that: it takes files that no signal gets the kernel away from, as those of a dead server.
+ * What is not closed at once is closed by others (ends.h), and what cannot be closed is put aside, so that nobody waits
+ * for it to come in: not where a user has files that no signal gets the kernel away from, as those of a dead server,
+ * either. He may have as many there as LimitNOFILE= allows, and as many as he has places here. Only then, or where the
+ * kernel knows no aside, is nobody let in while that user comes.
  */
 
 #include <stdint.h>

@@ -3,43 +3,39 @@
 /*
  * Closing ends of guests
  *
- * Users take turns, one socket each. Each thread has a timer of its own, by which the kernel sends it a signal while it
- * closes: what can be interrupted does not outlast that.
+ * Users take turns, one socket each. Of a user some wait among our descriptors, as long as there is a thread to be had
+ * soon. Whose are more gets a table of his own for them, until they are closed.
  */
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 #include <utlist.h>
 
+#include "aside.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "ends.h"
+#include "waker.h"
 
-#define THREADS_MAX 64U
-#define DRAIN_MAX   4U
-/* Of the service no other part uses it. */
-#define WAKE_SIGNAL  SIGUSR2
-#define WAKE_NS      (20L * 1000 * 1000)
+#define THREADS_MAX  64U
+#define DRAIN_MAX    4U
 #define THREAD_STACK ((size_t) 64 << 10)
+#define ASIDES_MAX   64U
 
-#ifndef sigev_notify_thread_id
-#        define sigev_notify_thread_id _sigev_un._tid
-#endif
-
-/* A user with something to be closed. */
+/* A user with sockets to be closed. */
 typedef struct Leaving {
         uid_t user;
         int *fds;
         size_t n_fds, n_allocated;
-        bool is_closing;             /* a thread has one of them */
-        struct Leaving *prev, *next; /* of those that wait for a thread */
+        bool is_closing; /* a thread is closing one of them */
+        Aside *aside;    /* NULL: nothing is there */
+        size_t n_aside;
+        struct Leaving *prev, *next; /* in the list of those that wait for a thread */
         UT_hash_handle hh;
 } Leaving;
 
@@ -49,7 +45,8 @@ static struct {
         Leaving *users;   /* uthash, by user */
         Leaving *waiting; /* list, the next first */
         unsigned n_threads, n_idle;
-        bool is_prepared;
+        Aside *asides[ASIDES_MAX]; /* that nobody has */
+        unsigned n_asides, n_asides_made;
 } ends = {
                 .lock = PTHREAD_MUTEX_INITIALIZER,
                 .more = PTHREAD_COND_INITIALIZER,
@@ -60,7 +57,7 @@ static struct {
 void end_prepare(int fd) {
         const int on = 1;
 
-        /* What is sent out of band could not be seen otherwise, nor what came with it. */
+        /* Otherwise data that is sent out of band could not be seen, nor descriptors that came with it. */
         (void) setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
@@ -92,35 +89,7 @@ bool end_is_drained(int fd, bool *ret_strange) {
 
 /* --- closing --- */
 
-static void on_signal(int signal) {
-        /* That it comes is all. */
-}
-
-/* Nothing of a thread's own has to be woken: whoever else gets the signal is not disturbed. */
-static void prepare_signal(void) {
-        const struct sigaction a = {.sa_handler = on_signal};
-
-        (void) sigaction(WAKE_SIGNAL, &a, NULL);
-}
-
-static bool prepare_timer(timer_t *ret) {
-        struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WAKE_SIGNAL};
-        sigset_t set;
-
-        e.sigev_notify_thread_id = gettid();
-        (void) sigemptyset(&set);
-        (void) sigaddset(&set, WAKE_SIGNAL);
-        return timer_create(CLOCK_MONOTONIC, &e, ret) == 0 && pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0;
-}
-
-/* Again and again: the first may come before there is anything to be woken from. */
-static void set_timer(timer_t timer, long ns) {
-        const struct itimerspec t = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
-
-        (void) timer_settime(timer, 0, &t, NULL);
-}
-
-/* Entered and left with the lock. */
+/* Called with the lock, and returns with it. */
 static int next_end(Leaving **ret) {
         while (!ends.waiting) {
                 ends.n_idle++;
@@ -135,45 +104,43 @@ static int next_end(Leaving **ret) {
 }
 
 /* As above. */
-static void end_closed(Leaving *u) {
-        u->is_closing = false;
-        if (u->n_fds > 0) {
-                DL_APPEND(ends.waiting, u);
+static void leaving_gc(Leaving *u) {
+        if (u->n_fds > 0 || u->is_closing || u->aside)
                 return;
-        }
         HASH_DEL(ends.users, u);
         free(u->fds);
         free(u);
 }
 
+/* As above. */
+static void end_closed(Leaving *u) {
+        u->is_closing = false;
+        if (u->n_fds > 0)
+                DL_APPEND(ends.waiting, u);
+        leaving_gc(u);
+}
+
 static void *ends_main(void *unused) {
-        timer_t timer;
+        Waker waker;
         Leaving *u;
 
         (void) pthread_setname_np(pthread_self(), "ends");
-        bool wakes = prepare_timer(&timer);
+        waker_init(&waker, false);
         (void) pthread_mutex_lock(&ends.lock);
         for (;;) {
                 int fd = next_end(&u);
                 (void) pthread_mutex_unlock(&ends.lock);
-                if (wakes)
-                        set_timer(timer, WAKE_NS);
-                safe_close(fd);
-                if (wakes)
-                        set_timer(timer, 0);
+                waker_close(&waker, fd);
                 (void) pthread_mutex_lock(&ends.lock);
                 end_closed(u);
         }
         return NULL;
 }
 
-/* One more, if all are at work. */
+/* Starts one more thread if all are busy. */
 static void start_thread(void) {
         if (ends.n_idle > 0 || ends.n_threads >= THREADS_MAX)
                 return;
-        if (!ends.is_prepared)
-                prepare_signal();
-        ends.is_prepared = true;
         ends.n_threads += thread_start(ends_main, NULL, THREAD_STACK) >= 0;
 }
 
@@ -209,25 +176,72 @@ static Leaving *leaving_get(uid_t user) {
         return u;
 }
 
+/* --- aside --- */
+
+static void on_closed_aside(void *userdata) {
+        Leaving *u = userdata;
+
+        (void) pthread_mutex_lock(&ends.lock);
+        if (--u->n_aside == 0) {
+                ends.asides[ends.n_asides++] = u->aside;
+                u->aside = NULL;
+        }
+        leaving_gc(u);
+        (void) pthread_mutex_unlock(&ends.lock);
+}
+
+static bool leaving_get_aside(Leaving *u) {
+        if (u->aside)
+                return true;
+        if (ends.n_asides == 0 && ends.n_asides_made < ASIDES_MAX &&
+                        aside_new(on_closed_aside, ends.asides) >= 0) {
+                ends.n_asides_made++;
+                ends.n_asides = 1;
+        }
+        if (ends.n_asides == 0)
+                return false;
+        u->aside = ends.asides[--ends.n_asides];
+        return true;
+}
+
+/* Counted first, because it may be closed at once. */
+static bool end_aside(Leaving *u, int fd) {
+        if (u->n_fds < ENDS_HERE_MAX || u->n_aside >= aside_room() || !leaving_get_aside(u))
+                return false;
+        u->n_aside++;
+        if (aside_put(u->aside, fd, u) >= 0)
+                return true;
+        if (--u->n_aside == 0) {
+                ends.asides[ends.n_asides++] = u->aside;
+                u->aside = NULL;
+        }
+        return false;
+}
+
+static void end_here(Leaving *u, int fd) {
+        if (!leaving_grow(u))
+                return;
+        u->fds[u->n_fds++] = fd;
+        if (u->n_fds == 1 && !u->is_closing)
+                DL_APPEND(ends.waiting, u);
+        start_thread();
+        (void) pthread_cond_signal(&ends.more);
+}
+
 void end_close(int fd, uid_t user) {
         if (fd < 0)
                 return;
         (void) pthread_mutex_lock(&ends.lock);
         Leaving *u = leaving_get(user);
-        if (u && leaving_grow(u)) {
-                u->fds[u->n_fds++] = fd;
-                if (u->n_fds == 1 && !u->is_closing)
-                        DL_APPEND(ends.waiting, u);
-                start_thread();
-                (void) pthread_cond_signal(&ends.more);
-        }
+        if (u && !end_aside(u, fd))
+                end_here(u, fd);
         (void) pthread_mutex_unlock(&ends.lock);
 }
 
 size_t ends_left(uid_t user) {
         (void) pthread_mutex_lock(&ends.lock);
         const Leaving *u = leaving_find(user);
-        size_t n = u ? u->n_fds + u->is_closing : 0;
+        size_t n = u ? u->n_fds : 0;
         (void) pthread_mutex_unlock(&ends.lock);
         return n;
 }

@@ -17,6 +17,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Of one user: so many wait among our descriptors. What comes beyond goes aside. */
+#define ENDS_HERE_MAX 64U
+
 /* A socket whose other end has come. */
 void end_prepare(int fd);
 
@@ -28,8 +31,10 @@ ssize_t end_peek(int fd, void *data, size_t size);
  * no time; *ret_strange: descriptors came, and are in there. */
 bool end_is_drained(int fd, bool *ret_strange);
 
-/* Has it closed by a thread. `user`: whose it is. Without memory it stays open. */
+/* Has it closed by a thread. `user`: whose it is. Without memory it stays open. However many of his wait, that takes no
+ * time. */
 void end_close(int fd, uid_t user);
 
-/* How many of this user wait to be closed, or are just being closed. */
+/* How many of this user wait among our descriptors for a thread that closes them. Those that are aside (aside.h) are
+ * not counted. */
 size_t ends_left(uid_t user);

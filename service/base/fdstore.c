@@ -88,13 +88,13 @@ int fdstore_remove(uint64_t client_id) {
         for (FdRole role = 0; role < _FD_ROLE_MAX; role++) {
                 make_name(name, sizeof(name), client_id, role);
                 int r = notify_drop_fd(name);
-                if (result >= 0 && r != 0) /* the first error, else whether anybody listens */
+                if (result >= 0 && r != 0) /* the first error, or else whether a manager listens */
                         result = r;
         }
         return result;
 }
 
-/* Systemd keeps several fds of one name: the old ones have to go first. */
+/* systemd keeps several fds of one name, so the old ones have to go first. */
 int fdstore_push_state(int fd) {
         int r = notify_drop_fd(STATE_NAME);
         return r < 0 ? r : notify_store_fd(STATE_NAME, fd);
@@ -151,7 +151,7 @@ static StoredClient *find_or_add(StoredFds *s, uint64_t id) {
         return grown + s->n_clients++;
 }
 
-/* Takes fd, whatever happens. */
+/* Takes ownership of fd, also on failure. */
 static int sort_in(StoredFds *s, const char *name, int fd) {
         _cleanup_close_ int owned = fd;
         uint64_t id;
@@ -174,7 +174,7 @@ static int sort_in(StoredFds *s, const char *name, int fd) {
         s->next_id = MAX(s->next_id, id + 1);
         if (c->fds[role] >= 0 || !kind_is(role, fd)) {
                 s->n_discarded++;
-                return 0; /* of two, neither can be told to be the right one: the first stays, the page's check decides */
+                return 0; /* the first of two stays; the page's check decides whether it is right */
         }
         c->fds[role] = TAKE_FD(owned);
         return 0;

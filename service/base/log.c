@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the service says: composing and sending messages
- *
- * SD_JOURNAL_SUPPRESS_LOCATION: sd-journal would add this file as the place of every message.
+ * Composes and sends messages of the service
  */
 
 #define SD_JOURNAL_SUPPRESS_LOCATION 1
@@ -21,7 +19,7 @@
 #define MESSAGE_SIZE 2048U
 #define FIELDS_MAX   32U
 
-/* Two paths of cgroups, which somebody may have made long, and the rest beside them. */
+/* Room for two paths of cgroups, which users can make long, and for the other fields. */
 #define FIELDS_SIZE (2 * PATH_MAX + 2048U)
 
 static LogTarget target = LOG_TARGET_CONSOLE;
@@ -99,7 +97,7 @@ typedef struct Entry {
         size_t used;
 } Entry;
 
-/* A field that does not fit is left out whole: half a value would be a lie. */
+/* A field that does not fit is left out as a whole, because a part of a value would be wrong. */
 static void _printf_(2, 3) entry_add(Entry *e, const char *format, ...) {
         va_list ap;
         size_t room = sizeof(e->text) - e->used;
@@ -123,7 +121,7 @@ static void entry_add_number(Entry *e, const char *name, uint64_t value) {
                 entry_add(e, "%s=%" PRIu64, name, value);
 }
 
-/* What is short goes first: nobody gets it out of the journal by having a long path. */
+/* Short fields go first, so that a long path cannot push them out. */
 static void entry_add_change(Entry *e, const LogFields *f) {
         if (f->caller) {
                 entry_add(e, "XSCHED_CALLER_UID=%u", (unsigned) f->caller->uid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the service tells its manager
+ * Notifications to the service manager
  */
 
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include "log.h"
 #include "notify.h"
 
-/* How long the end waits for who does not read. */
+/* How long the end of the service waits for a manager that does not read. */
 #define END_NS (5 * NSEC_PER_SEC)
 
-/* What is sent between two looks at everything else. */
+/* Messages that are sent between two looks at everything else. */
 #define TURN_MESSAGES 64U
 
 typedef enum NotificationKind {
@@ -49,7 +49,7 @@ static struct {
 
 /* --- sending --- */
 
-/* Of a path, or of an abstract name. What else there is, libsystemd knows, and waits for. */
+/* Connects to the socket at a path, or with an abstract name. For other kinds libsystemd sends, and waits. */
 static int open_socket(void) {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         const char *path = getenv("NOTIFY_SOCKET");
@@ -68,7 +68,7 @@ static int open_socket(void) {
         return TAKE_FD(fd);
 }
 
-/* -EAGAIN: there is no room. */
+/* Returns -EAGAIN when there is no room. */
 static int transmit(const char *text, int fd) {
         union {
                 struct cmsghdr header;
@@ -88,7 +88,7 @@ static int transmit(const char *text, int fd) {
         return sendmsg(notify.socket, &m, MSG_NOSIGNAL) < 0 ? negative_errno() : 1;
 }
 
-/* The service manager may have been started anew, and then listens on another socket by the same name. */
+/* A service manager that was started anew listens on another socket of the same name. */
 static int transmit_or_reconnect(const char *text, int fd) {
         int r = transmit(text, fd);
         if (r != -ECONNREFUSED && r != -ENOTCONN && r != -ECONNRESET)
@@ -96,7 +96,7 @@ static int transmit_or_reconnect(const char *text, int fd) {
         int again = open_socket();
         if (again < 0)
                 return again;
-        /* The number stays; what watches it has to look at the new one. */
+        /* The fd keeps its number; the event source has to watch the new socket. */
         (void) sd_event_source_set_enabled(notify.writable, SD_EVENT_OFF);
         r = dup3(again, notify.socket, O_CLOEXEC) < 0 ? negative_errno() : 0;
         safe_close(again);
@@ -111,7 +111,7 @@ static int transmit_or_reconnect(const char *text, int fd) {
 
 static void notification_free(Notification *n) {
         DL_DELETE(notify.waiting, n);
-        closer_take(n->fd); /* a client's, which may have made its end long */
+        closer_take(n->fd); /* a client's fd, which may take long to close */
         free(n);
 }
 
@@ -182,7 +182,7 @@ void notify_ready(const char *status) {
         (void) tell(NOTIFICATION_OTHER, text, -EBADF);
 }
 
-/* With the time, systemd can tell the READY=1 that ends this reload from one of before. */
+/* By the time systemd tells the READY=1 that ends this reload from an earlier one. */
 void notify_reloading(void) {
         char text[128];
 
@@ -210,7 +210,7 @@ void notify_status(const char *format, ...) {
         (void) tell(NOTIFICATION_STATUS, text, -EBADF);
 }
 
-/* FDPOLL=0: systemd would drop a lifeline that hung up while nobody looked, and leave us a set that is not whole. */
+/* FDPOLL=0, because systemd would drop a lifeline that hung up while no service ran, and the set would not be whole. */
 static void store_text(const char *name, char *buf, size_t size) {
         (void) snprintf(buf, size, "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
 }
@@ -224,8 +224,8 @@ int notify_store_fd(const char *name, int fd) {
         return tell(NOTIFICATION_STORE, text, fd);
 }
 
-/* What has not been sent needs no dropping: so what waits is never more than what the store holds, and what it is to
- * hold. */
+/* A fd that was not sent yet is taken off the list and needs no message. So there are never more messages waiting than
+ * fds in the store and fds to be stored. */
 int notify_drop_fd(const char *name) {
         char text[128];
 
@@ -241,7 +241,7 @@ int notify_drop_fd(const char *name) {
 
 /* --- the watchdog --- */
 
-/* sd-event's own would wait for room. */
+/* sd-event's own watchdog message would block when there is no room. */
 static int on_watchdog(sd_event_source *s, uint64_t usec, void *userdata) {
         if (!find_waiting(NOTIFICATION_WATCHDOG, NULL))
                 (void) tell(NOTIFICATION_WATCHDOG, "WATCHDOG=1", -EBADF);

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * What the service tells its manager (systemd, or xsched-session): sd_notify(3)
+ * Notify: messages to the service manager (systemd, or xsched-session), by sd_notify(3)
  *
- * None of it can fail in a way that matters: without $NOTIFY_SOCKET nobody listens.
+ * Failures are ignored: without $NOTIFY_SOCKET there is no receiver.
  *
  * The socket has room for few messages, and a service manager that is busy reads none. While the service serves
- * (notify_begin() to notify_end()), nobody waits for that: what finds no room is sent later, in order. Before and
- * after, it is waited for.
+ * (notify_begin() to notify_end()), it does not wait for room: messages that find none are sent later, in order. Before
+ * and after, it waits.
  */
 
 #include <systemd/sd-event.h>
@@ -16,7 +16,7 @@
 #include "common/macro.h"
 
 int notify_begin(sd_event *event);
-/* Waits until what is left has been sent, but not forever. */
+/* Waits until the remaining messages are sent, but not forever. */
 void notify_end(void);
 
 void notify_ready(const char *status);
@@ -24,7 +24,7 @@ void notify_reloading(void);
 void notify_stopping(void);
 void notify_status(const char *format, ...) _printf_(1, 2);
 
-/* To be kept in the file-descriptor store, and not any more. > 0 when it was sent, or will be; 0 when nobody listens. A
- * name is stored at most once. Takes nothing. */
+/* Add an fd to the file-descriptor store, and remove it. Return > 0 when the message was or will be sent; 0 without a
+ * receiver. A name is stored at most once. The fd stays the caller's. */
 int notify_store_fd(const char *name, int fd);
 int notify_drop_fd(const char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The service's own turn on the CPU
+ * The service's own scheduling
  */
 
 #include <sched.h>

@@ -2,18 +2,16 @@
 #pragma once
 
 /*
- * The service's own turn on the CPU
+ * Realtime: the service's real-time priority while it makes decisions
  *
- * What a decision takes is mostly the time until the service wakes up, and on a host whose CPUs are busy the ordinary
- * scheduler lets it wait for milliseconds. A decision itself takes microseconds, so while there is somebody to decide
- * between the service has the lowest real-time priority; the kernel's own limit on real-time work (sched_rt_runtime_us)
- * and the watchdog stand behind it. At all other times it is an ordinary process, which cannot be made to shut others
- * out of their CPU by keeping it busy over the bus; and so it is while it looks on without sleeping (BusyPoll=).
- * Children never inherit it.
+ * The latency of a decision is mostly the service's wake-up, and on a host with busy CPUs the ordinary scheduler delays
+ * that by milliseconds. A decision itself takes microseconds, so the service has the lowest real-time priority while
+ * entities compete; the kernel's own limit on real-time work (sched_rt_runtime_us) and the watchdog stand behind it. At
+ * all other times it is an ordinary process, which cannot be made to shut others out of their CPU by keeping it busy
+ * over the bus; and so it is while it looks on without sleeping (BusyPoll=). Children never inherit it.
  *
- * Whoever keeps it busy all the same, by whatever means, gets no real-time process out of it: one that has used more
- * than one part in REALTIME_BUSY of a window is an ordinary process until it has used less than one in REALTIME_CALM of
- * one.
+ * Clients that keep it busy by other means do not get a real-time hog: a service that has used more than
+ * 1/REALTIME_BUSY of a window is an ordinary process until it has used less than 1/REALTIME_CALM of one.
  */
 
 #include <stdbool.h>
@@ -28,7 +26,7 @@
 typedef enum Realtime {
         REALTIME_OFF,
         REALTIME_ON,
-        REALTIME_REFUSED, /* the kernel did not let us: never tried again */
+        REALTIME_REFUSED, /* the kernel refused: never tried again */
 } Realtime;
 
 /* How much of its CPU this thread has used of late. */
@@ -40,5 +38,5 @@ typedef struct RealtimeLoad {
 /* Looks once a window. Returns whether the thread is too busy for real time. */
 bool realtime_is_busy(RealtimeLoad *l, uint64_t now);
 
-/* Does nothing when it is so already. */
+/* Sets or clears the real-time priority. Does nothing when the state is already `on`. */
 void realtime_set(Realtime *state, bool on);

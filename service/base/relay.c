@@ -20,6 +20,8 @@
 #include <utlist.h>
 
 #include "common/bucket.h"
+#include "common/dbus-prefix.h"
+#include "common/fd-message.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
@@ -28,12 +30,10 @@
 
 #define EVENTS_MAX  64
 #define FDS_OUT_MAX 16U
-/* While so much is on its way to the service, it is not given more. */
+/* While so much is on its way to the service, no more is sent to it. */
 #define UNTAKEN_MAX (4 << 10)
 /* Of one direction, before others have a turn. */
 #define TURN_MAX 16U
-
-#define MESSAGE_PREFIX 16U
 
 typedef enum End {
         END_GUEST,
@@ -43,7 +43,7 @@ typedef enum End {
 
 typedef struct Pair Pair;
 
-/* A user, while he has pairs here or owes anything. */
+/* A user who has pairs here, or a debt. */
 typedef struct Lane {
         uid_t user;
         unsigned n_pairs;
@@ -59,7 +59,7 @@ struct Pair {
         uid_t user;
         Lane *lane;    /* NULL until it has come */
         size_t n_auth; /* bytes of the authentication so far */
-        bool begun;    /* it has sent BEGIN: from here on there are messages */
+        bool begun;    /* it has sent BEGIN: messages follow */
         bool is_ready, hung_up;
         bool ended, barred;
         Pair *prev, *next;
@@ -72,7 +72,7 @@ struct Relay {
         int epoll, add[2]; /* pipe: pairs that are new */
         Pair *pairs, *ended;
         Lane *lanes; /* uthash, by user */
-        Lane *ready; /* list: who has the next turn first */
+        Lane *ready; /* list: the user of the next turn is the first */
         bool stopped;
 };
 
@@ -105,7 +105,7 @@ static Lane *lane_get(Relay *r, uid_t user) {
         return l;
 }
 
-/* Behind his others, and he behind all others. */
+/* Puts the pair behind the user's others, and the user behind the others. */
 static void pair_ready(Relay *r, Pair *p) {
         if (p->is_ready || p->ended)
                 return;
@@ -131,7 +131,7 @@ static void pair_unready(Relay *r, Pair *p) {
 /* --- ends --- */
 
 static void pair_free(const Relay *r, Pair *p) {
-        /* Its descriptor is there for a while. */
+        /* Takes the fds out of epoll at once, because they are closed only later. */
         for (End e = 0; e < _END_MAX; e++)
                 (void) epoll_ctl(r->epoll, EPOLL_CTL_DEL, p->fds[e], NULL);
         (void) shutdown(p->fds[END_GUEST], SHUT_RDWR);
@@ -150,7 +150,7 @@ static void pair_end(Relay *r, Pair *p, bool barred) {
         DL_APPEND(r->ended, p);
 }
 
-/* Between events: one that is ended may still be named by the next. */
+/* Called between events, because a later event of the same turn may name an ended pair. */
 static void free_ended(Relay *r) {
         Pair *p, *tmp;
 
@@ -166,7 +166,8 @@ static void free_ended(Relay *r) {
 
 /* --- from the guest --- */
 
-/* Of the authentication: a zero, then lines that end with "\r\n". How long the next is; 0: it is not whole. */
+/* The authentication is a zero byte, then lines that end with "\r\n". Returns the length of the next piece; 0: it is
+ * not complete. */
 static ssize_t line_size(const Pair *p, const char *data, size_t n) {
         if (p->n_auth == 0)
                 return data[0] == '\0' ? 1 : -EPROTO;
@@ -176,30 +177,23 @@ static ssize_t line_size(const Pair *p, const char *data, size_t n) {
         return p->n_auth + n >= RELAY_AUTH_MAX ? -EPROTO : 0;
 }
 
-static uint32_t read_u32(const uint8_t *p, bool big) {
-        return big ? (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3]
-                   : (uint32_t) p[3] << 24 | (uint32_t) p[2] << 16 | (uint32_t) p[1] << 8 | p[0];
-}
-
-/* Of a message of D-Bus, by its first bytes. */
+/* Returns the length of a D-Bus message, by its first bytes. */
 static ssize_t message_size(const uint8_t *data, size_t n) {
         if (n < 1)
                 return 0;
-        bool big = data[0] == 'B';
-        if (!big && data[0] != 'l')
+        if (!dbus_prefix_has_order(data))
                 return -EPROTO;
-        if (n < MESSAGE_PREFIX)
+        if (n < DBUS_PREFIX_SIZE)
                 return 0;
-        uint64_t body = read_u32(data + 4, big), fields = read_u32(data + 12, big);
-        uint64_t size = MESSAGE_PREFIX + DIV_ROUND_UP(fields, 8) * 8 + body;
+        uint64_t size = dbus_prefix_message_size(data);
         return size > SSIZE_MAX ? -EMSGSIZE : (ssize_t) size;
 }
 
-/* What is next of the guest: how many bytes belong together; 0: they are not all there. */
+/* Returns how many bytes from the guest belong together; 0: they are not all there. */
 static ssize_t guest_size(const Pair *p) {
         char data[RELAY_AUTH_MAX];
         int there = 0;
-        ssize_t n = end_peek(p->fds[END_GUEST], data, p->begun ? MESSAGE_PREFIX : sizeof(data));
+        ssize_t n = end_peek(p->fds[END_GUEST], data, p->begun ? DBUS_PREFIX_SIZE : sizeof(data));
 
         if (n < 0)
                 return n == -EAGAIN || n == -EINTR ? 0 : n;
@@ -222,7 +216,7 @@ static bool has_room(int fd, int most) {
         return ioctl(fd, SIOCOUTQ, &unread) >= 0 && unread <= most;
 }
 
-/* > 0: there may be more. */
+/* Returns > 0 when there may be more. */
 static int take_from_guest(Pair *p) {
         char data[RELAY_MESSAGE_MAX];
 
@@ -231,7 +225,7 @@ static int take_from_guest(Pair *p) {
         ssize_t size = guest_size(p);
         if (size <= 0)
                 return (int) size;
-        /* All of it is looked at before any of it is taken: what has been seen has no descriptors. */
+        /* The whole message is peeked at before it is taken: what was peeked at has no descriptors. */
         ssize_t seen = end_peek(p->fds[END_GUEST], data, (size_t) size);
         if (seen != size || recv(p->fds[END_GUEST], data, (size_t) size, MSG_DONTWAIT) != size)
                 return seen < 0 ? (int) seen : -EPROTO;
@@ -247,8 +241,8 @@ static int take_from_guest(Pair *p) {
 
 /* --- to the guest --- */
 
-/* How much of what the service has sent may go in one: nothing of the next message, whose descriptors the guest would
- * have with this one. */
+/* Returns how much of the service's data may be sent in one piece: nothing of the next message, whose descriptors the
+ * guest would get with this one. */
 static ssize_t service_size(const Pair *p) {
         char data[RELAY_AUTH_MAX];
         ssize_t n = recv(p->fds[END_SERVICE], data, sizeof(data), MSG_PEEK | MSG_DONTWAIT);
@@ -257,51 +251,32 @@ static ssize_t service_size(const Pair *p) {
                 return errno == EAGAIN || errno == EINTR ? 0 : negative_errno();
         if (n == 0)
                 return -ECONNRESET;
-        if (data[0] == 'l' || data[0] == 'B')
+        if (dbus_prefix_has_order((const uint8_t *) data))
                 return message_size((const uint8_t *) data, (size_t) n);
         const char *end = memchr(data, '\n', (size_t) n);
         return end ? end + 1 - data : n;
 }
 
-static int send_with_fds(int fd, void *data, size_t size, struct msghdr *from) {
+static int send_with_fds(int fd, void *data, size_t size, const struct msghdr *from) {
         struct iovec part = {.iov_base = data, .iov_len = size};
-        struct msghdr h = {
-                        .msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = from->msg_control,
-                        .msg_controllen = from->msg_controllen,
-        };
+        struct msghdr h = fd_message(&part, from->msg_control, from->msg_controllen);
 
         return sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t) size ? 1 : -EPIPE;
 }
 
-/* The guest has its own now. If it has gone already, these are the last, and who waits at them is walked past. */
-static void close_sent(struct msghdr *message, uid_t user) {
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+/* The guest has its own copy now. If it has gone already, this is the last copy, and its close walks past all
+ * waiters. */
+static void close_sent(int *fd, void *userdata) {
+        const Pair *p = userdata;
 
-                for (size_t i = 0; c->cmsg_type == SCM_RIGHTS && i < n; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-                        end_close(fd, user);
-                }
-        }
+        end_close(*fd, p->user);
 }
 
 static int give_to_guest(Pair *p) {
-        union {
-                struct cmsghdr align;
-                uint8_t space[CMSG_SPACE(sizeof(int) * FDS_OUT_MAX)];
-        } control;
+        FD_MESSAGE_SPACE(FDS_OUT_MAX) control;
         uint8_t data[RELAY_MESSAGE_MAX];
         struct iovec part = {.iov_base = data};
-        struct msghdr h = {
-                        .msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control),
-        };
+        struct msghdr h = fd_message(&part, &control, sizeof(control));
 
         if (!has_room(p->fds[END_GUEST], RELAY_UNREAD_MAX))
                 return 0;
@@ -315,7 +290,7 @@ static int give_to_guest(Pair *p) {
         if (n <= 0)
                 return n < 0 ? negative_errno() : -ECONNRESET;
         int r = n == size ? send_with_fds(p->fds[END_GUEST], data, (size_t) n, &h) : -EPROTO;
-        close_sent(&h, p->user);
+        fd_message_each(&h, close_sent, p);
         return r;
 }
 
@@ -328,12 +303,12 @@ static uint64_t cpu_time_ns(void) {
         return timespec_to_ns(&ts);
 }
 
-/* > 0: others' turn, and then this one's again. *n counts messages. */
+/* Returns > 0 when others have a turn, and this one again after them. *n counts messages. */
 static int pair_relay(Pair *p, unsigned *n) {
         int in = 1, out = 1;
 
         for (unsigned i = 0; i < TURN_MAX && (in > 0 || out > 0); i++) {
-                /* The last answer of a service that has refused something is not lost. */
+                /* The last answer of a service that refuses a message and hangs up is still delivered. */
                 out = give_to_guest(p);
                 if (out < 0)
                         return out;
@@ -351,7 +326,7 @@ static int watch(Relay *r, Pair *p, End end) {
         return epoll_ctl(r->epoll, EPOLL_CTL_ADD, p->fds[end], &e) < 0 ? negative_errno() : 0;
 }
 
-/* Of all of the same user the next call would be as long. */
+/* Cuts off all pairs of the user: each further call would take as long. */
 static void cut_off(Relay *r, const Lane *l) {
         Pair *p, *tmp;
 
@@ -360,7 +335,7 @@ static void cut_off(Relay *r, const Lane *l) {
                         pair_end(r, p, true);
 }
 
-/* Whether a turn has made the user's turns too slow. */
+/* Returns whether the turn has made the user's turns too slow. */
 static bool lane_is_slow(Lane *l, uint64_t took, unsigned n_messages) {
         uint64_t fair = RELAY_FAIR_NS * (1 + (uint64_t) n_messages), now = now_ns();
 
@@ -370,7 +345,7 @@ static bool lane_is_slow(Lane *l, uint64_t took, unsigned n_messages) {
         return took > RELAY_SLOW_NS || !bucket_has_credit(&l->slow, now, RELAY_SLOW_NS * RELAY_SLOW_COST);
 }
 
-/* Of the user who is next. */
+/* Gives a turn to the next user. */
 static void turn(Relay *r) {
         Lane *l = r->ready;
         Pair *p = l->ready;
@@ -498,7 +473,7 @@ void relay_stop(Relay *r) {
         Pair *none = NULL;
         struct pollfd p = {.fd = r->add[1], .events = POLLOUT};
 
-        /* With that the relay is its thread's, and may be gone. */
+        /* After this write the relay belongs to its thread, and may be freed. */
         while (write(p.fd, &none, sizeof(none)) < 0 && (errno == EAGAIN || errno == EINTR))
                 (void) poll(&p, 1, -1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A file that outlives the host's reboot
+ * Files that outlive a reboot
  */
 
 #include <fcntl.h>
@@ -12,6 +12,17 @@
 
 #include "common/write-all.h"
 #include "state-file.h"
+
+const char *state_directory(const char *variable, char buf[static PATH_MAX]) {
+        const char *all = getenv(variable);
+        size_t n = all ? strcspn(all, ":") : 0;
+
+        if (n == 0 || n >= PATH_MAX)
+                return NULL;
+        memcpy(buf, all, n);
+        buf[n] = '\0';
+        return buf;
+}
 
 static int open_directory(const char *path) {
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -25,7 +36,7 @@ static int read_all(int fd, char *data, size_t size) {
                 if (k < 0 && errno != EINTR)
                         return negative_errno();
                 if (k == 0)
-                        return -EIO; /* somebody makes it shorter while we read */
+                        return -EIO; /* another program has shortened it while we read */
                 if (k > 0)
                         n += (size_t) k;
         }
@@ -60,7 +71,7 @@ int state_file_read(const char *directory, const char *name, char **ret, size_t 
         return 0;
 }
 
-/* One name: what a crash left of it is written over. */
+/* The temporary file always has the same name, so that what a crash has left is replaced. */
 static int write_temporary(int dir, const char *name, const char *data, size_t size) {
         (void) unlinkat(dir, name, 0);
         _cleanup_close_ int fd =
@@ -72,12 +83,9 @@ static int write_temporary(int dir, const char *name, const char *data, size_t s
         return r >= 0 && fsync(fd) < 0 ? negative_errno() : r;
 }
 
-int state_file_write(const char *directory, const char *name, const char *data, size_t size) {
-        _cleanup_close_ int dir = open_directory(directory);
+int state_file_write_at(int dir, const char *name, const char *data, size_t size) {
         char temporary[NAME_MAX + 1];
 
-        if (dir < 0)
-                return dir;
         int n = snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
         if (n < 0 || (size_t) n >= sizeof(temporary))
                 return -ENAMETOOLONG;
@@ -91,16 +99,25 @@ int state_file_write(const char *directory, const char *name, const char *data, 
         return fsync(dir) < 0 ? negative_errno() : 0;
 }
 
-int state_file_set_aside(const char *directory, const char *name) {
+int state_file_write(const char *directory, const char *name, const char *data, size_t size) {
         _cleanup_close_ int dir = open_directory(directory);
+
+        return dir < 0 ? dir : state_file_write_at(dir, name, data, size);
+}
+
+int state_file_set_aside_at(int dir, const char *name) {
         char bad[NAME_MAX + 1];
 
-        if (dir < 0)
-                return dir;
         int n = snprintf(bad, sizeof(bad), "%s.bad", name);
         if (n < 0 || (size_t) n >= sizeof(bad))
                 return -ENAMETOOLONG;
         if (renameat(dir, name, dir, bad) < 0)
                 return negative_errno();
         return fsync(dir) < 0 ? negative_errno() : 0;
+}
+
+int state_file_set_aside(const char *directory, const char *name) {
+        _cleanup_close_ int dir = open_directory(directory);
+
+        return dir < 0 ? dir : state_file_set_aside_at(dir, name);
 }

@@ -2,24 +2,31 @@
 #pragma once
 
 /*
- * A file that outlives the host's reboot
+ * State file: a file that outlives a reboot
  *
- * Written as a whole: beside the former one, down to the disk, then put into its place, and the directory down to the
- * disk, too. Whoever reads it, after whatever crash, finds the former or the new one. When writing fails the former one
- * is still there.
+ * It is written as a whole to a new file, synced, renamed over the former one, and the directory is synced. After any
+ * crash a reader finds either the former or the new file. When writing fails the former one stays.
  *
  * Blocks for as long as the disk takes. It is for what people do by hand: nobody waits for the service longer than a
  * lease holds.
  */
 
+#include <limits.h>
+
 #include "common/macro.h"
 
 #define STATE_FILE_SIZE_MAX ((size_t) 4 * 1024 * 1024)
 
-/* *ret is newly allocated, with a zero byte behind. -ENOENT when there is none; -EBADF when it is no regular file,
- * -EFBIG when it is larger than such a file can be. */
+/* The first directory that the service manager gave in this environment variable, in `buf`. NULL: none, or its path is
+ * too long. */
+const char *state_directory(const char *variable, char buf[static PATH_MAX]);
+
+/* Reads the file. The caller frees *ret, which has a zero byte appended. -ENOENT: no file; -EBADF: not a regular file;
+ * -EFBIG: larger than the limit. */
 int state_file_read(const char *directory, const char *name, char **ret, size_t *ret_size);
 int state_file_write(const char *directory, const char *name, const char *data, size_t size);
+int state_file_write_at(int dir, const char *name, const char *data, size_t size); /* in an open directory */
 
 /* Renames it to NAME.bad, over a former one of that name. */
 int state_file_set_aside(const char *directory, const char *name);
+int state_file_set_aside_at(int dir, const char *name);

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/fd-message.h"
 #include "common/macro.h"
 #include "common/process.h"
 #include "strangers.h"
@@ -33,7 +34,7 @@ static struct {
                 .more = PTHREAD_COND_INITIALIZER,
 };
 
-/* What has not been sent is sent in the background, or is lost: it is not ours. */
+/* Without lingering: unsent data is sent in the background, or lost; it is not ours. */
 static void close_stranger(int fd) {
         const struct linger off = {0};
 
@@ -58,7 +59,7 @@ static void *strangers_main(void *unused) {
         return NULL;
 }
 
-/* One more thread, if all are at work. */
+/* Starts one more thread if all are busy. */
 static void start_thread(void) {
         pthread_attr_t a;
         pthread_t thread;
@@ -83,7 +84,7 @@ static bool grow(void) {
         return true;
 }
 
-/* Without memory it stays open: to close it here may take for ever. */
+/* Without memory the fd stays open, because closing it here may take for ever. */
 static void give_away(int fd) {
         (void) pthread_mutex_lock(&strangers.lock);
         if (grow()) {
@@ -94,34 +95,23 @@ static void give_away(int fd) {
         (void) pthread_mutex_unlock(&strangers.lock);
 }
 
-static void turn_away(const struct cmsghdr *c, unsigned char *data) {
-        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-        for (size_t i = 0; i < n; i++, data += sizeof(int)) {
-                int fd;
-
-                memcpy(&fd, data, sizeof(fd));
-                if (fd_is_pidfd(fd))
-                        continue;
-                give_away(fd);
-                fd = -EBADF;
-                memcpy(data, &fd, sizeof(fd));
-        }
+static void turn_away(int *fd, void *userdata) {
+        if (fd_is_pidfd(*fd))
+                return;
+        give_away(*fd);
+        *fd = -EBADF;
 }
 
 void strangers_watch(int fd) {
         strangers.watched = fd;
 }
 
-/* In the place of the C library's: exported, because libsystemd is linked to this program and calls it. */
+/* Replaces the C library's recvmsg(). It is exported, because libsystemd is linked to this program and calls it. */
 _public_
 ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         ssize_t n = syscall(SYS_recvmsg, fd, message, flags);
 
-        if (n < 0 || fd != strangers.watched)
-                return n;
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
-                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-                        turn_away(c, CMSG_DATA(c));
+        if (n >= 0 && fd == strangers.watched)
+                fd_message_each(message, turn_away, NULL);
         return n;
 }

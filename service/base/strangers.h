@@ -6,9 +6,9 @@
  *
  * Whoever calls may send any descriptor along with any message, and sd-bus closes them with the message: in the thread
  * that decides. To close a descriptor can take as long as its owner likes (SO_LINGER; a file system that is a process).
- * So each descriptor of the bus connection is looked at before sd-bus sees it. A pidfd, which is all that the
- * interface takes, stays. In the place of any other one sd-bus finds -EBADF, and a thread of its own closes the
- * stranger.
+ * No call takes one, and the system bus passes none on (dbus/org.xsched.Scheduler.conf). Other buses may: so each
+ * descriptor of the bus connection is looked at before sd-bus sees it. A pidfd stays: the bus itself tells by one who
+ * has a connection. In the place of any other one sd-bus finds -EBADF, and a thread of its own closes the stranger.
  *
  * A thread that closes a file of FUSE may never come back, and dbus-daemon, which has closed its own copy before, may
  * not either. Guests' sockets are closed by other threads (ends.h).

@@ -28,7 +28,7 @@
 #define PROBLEMS_MAX   16U
 #define PROBLEM_SIZE   128U
 #define ENTRY_SIZE_MAX 65536U
-#define STACK_SIZE     (1U << 20) /* modules of others run there */
+#define STACK_SIZE     (1U << 20) /* NSS modules run on this stack */
 
 #define NOT_KNOWN_YET (-EAGAIN)
 
@@ -41,13 +41,13 @@ typedef struct Name {
 
 typedef struct Reading {
         char *path, *passwd;
-        bool ask; /* whoever knows users, not the local file only */
+        bool ask; /* ask all that know users, and not only the local file */
         Name *names;
         char *buffer; /* ENTRY_SIZE_MAX */
 
         Subuids *subuids;
         int error;
-        bool unknown; /* there are names for somebody else to tell */
+        bool unknown; /* there are names that the local file does not have */
         char problems[PROBLEMS_MAX][PROBLEM_SIZE];
         unsigned n_problems;
 
@@ -59,11 +59,11 @@ typedef struct Reading {
 struct SubuidFile {
         sd_event *event;
         char *path, *passwd;
-        pthread_mutex_t lock; /* of what follows, for who changes it, and for other threads */
+        pthread_mutex_t lock; /* guards the following members */
         Subuids *subuids;
         sd_event_source *changes, *done;
         Reading *reading; /* by a thread */
-        bool again;       /* it has changed meanwhile */
+        bool again;       /* the file has changed meanwhile */
 };
 
 static Reading *reading_free(Reading *r) {
@@ -86,7 +86,7 @@ static Reading *reading_free(Reading *r) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Reading *, reading_free);
 
-/* NULL: no memory, or no fd. */
+/* Returns NULL when there is no memory, or no fd. */
 static Reading *reading_new(const SubuidFile *f, bool ask) {
         _cleanup_(reading_freep)
         Reading *r = calloc(1, sizeof(*r));
@@ -116,7 +116,7 @@ static void name_add(Reading *r, const char *name, uid_t uid, int error) {
         Name *n = name_find(r, name) ? NULL : calloc(1, sizeof(*n) + size);
 
         if (!n)
-                return; /* the first one counts; without memory it is asked for again */
+                return; /* the first answer counts; without memory it is asked for again */
         n->uid = uid;
         n->error = error;
         memcpy(n->name, name, size);
@@ -172,7 +172,7 @@ static void add_problem(unsigned line, const char *what, void *userdata) {
                                 what);
 }
 
-/* What cannot be read has no lines; a fifo of that name makes nobody wait. */
+/* A file that cannot be read has no lines. O_NONBLOCK, so that a fifo of that name blocks nobody. */
 static int read_text(const char *path, char **ret) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat st;
@@ -237,8 +237,7 @@ static void *reading_main(void *userdata) {
 
 static void start_reading(SubuidFile *f);
 
-/* What has no sense is said once all names have been asked for. A file that cannot be read is one that says what it
- * said before. */
+/* Bad lines are logged when all names have been asked for. A file that cannot be read counts as before. */
 static void take_reading(SubuidFile *f, Reading *r) {
         if (r->error < 0) {
                 log_warning_errno(r->error, "%s cannot be read, sub-uids stay as they are: %m", f->path);
@@ -261,7 +260,7 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
         Reading *r = TAKE_PTR(f->reading);
 
         f->done = sd_event_source_disable_unref(f->done);
-        /* The thread has let go of it when it has let go of the lock. */
+        /* The thread has finished when the lock is free. */
         (void) pthread_mutex_lock(&r->lock);
         (void) pthread_mutex_unlock(&r->lock);
         take_reading(f, r);
@@ -321,7 +320,7 @@ static int watch(SubuidFile *f) {
         return r < 0 ? r : sd_event_source_set_priority(f->changes, SD_EVENT_PRIORITY_IDLE);
 }
 
-/* Before anybody can register, as far as this machine knows by itself. */
+/* Reads the file before clients can register, with the users that this machine knows by itself. */
 static int read_first(SubuidFile *f) {
         _cleanup_(reading_freep)
         Reading *reading = reading_new(f, false);
@@ -330,7 +329,7 @@ static int read_first(SubuidFile *f) {
                 return -ENOMEM;
         reading_do(reading);
         if (reading->unknown)
-                reading->n_problems = 0; /* the thread says them all */
+                reading->n_problems = 0; /* the thread reports them all */
         take_reading(f, reading);
         if (reading->unknown)
                 start_reading(f);

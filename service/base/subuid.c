@@ -60,7 +60,7 @@ static int range_add(Subuids *s, uint64_t first, uint64_t end, uid_t owner) {
         return 0;
 }
 
-/* "NAME:FIRST:COUNT" in pieces. NULL, or what is wrong with it. */
+/* Splits "NAME:FIRST:COUNT". Returns NULL, or what is wrong with the line. */
 static const char *split_line(char *line, const char **ret_name, uint64_t *ret_first, uint64_t *ret_end) {
         uint64_t first, count;
         char *first_text = strchr(line, ':'), *count_text = first_text ? strchr(first_text + 1, ':') : NULL;
@@ -125,7 +125,7 @@ static int segment_compare(const void *x, const void *y) {
         return (a->first > b->first) - (a->first < b->first);
 }
 
-/* The segment that begins there, or in which it is; `first` is not before the first segment. */
+/* Returns the segment that begins at `first`, or that it is in; `first` is not before the first segment. */
 static size_t segment_find(const Subuids *s, uint32_t first) {
         size_t from = 0, to = s->n_segments;
 
@@ -139,7 +139,7 @@ static size_t segment_find(const Subuids *s, uint32_t first) {
         return from;
 }
 
-/* A segment between any two ends of ranges. */
+/* Makes a segment between any two neighbouring ends of ranges. */
 static void cut(Subuids *s) {
         size_t n = 0;
 
@@ -154,7 +154,7 @@ static void cut(Subuids *s) {
                         s->segments[s->n_segments++] = s->segments[i];
 }
 
-/* The next segment that nobody has yet. What is walked past once is skipped the next time. */
+/* Returns the next segment without an owner. Segments that were passed once are skipped the next time. */
 static size_t next_free(size_t *next, size_t i) {
         size_t found = i;
 
@@ -168,7 +168,7 @@ static size_t next_free(size_t *next, size_t i) {
         return found;
 }
 
-/* The first line that names a uid has it. */
+/* The first line that has a uid owns it. */
 static int segments_make(Subuids *s) {
         if (s->n_ranges == 0)
                 return 0;
@@ -186,7 +186,7 @@ static int segments_make(Subuids *s) {
                 size_t k = segment_find(s, r->first);
                 while (s->segments[k = next_free(next, k)].first < r->end) {
                         s->segments[k].range = (uint32_t) i;
-                        next[k] = k + 1; /* there is one: that which begins where the range ends */
+                        next[k] = k + 1; /* there is one: the segment that begins where the range ends */
                 }
         }
         return 0;

@@ -2,6 +2,8 @@
 
 #include "announce.h"
 #include "device-metrics.h"
+#include "paths.h"
+#include "service/base/notify.h"
 #include "service/core/client.h"
 #include "service/core/device.h"
 #include "service/core/entity.h"
@@ -14,7 +16,7 @@
 #define PREEMPTED_INTERVAL_NS (100 * NSEC_PER_MSEC)
 #define PROPERTIES_MAX        32U
 
-/* The properties that a change is one of. */
+/* A change, and the properties that it announces. */
 typedef struct Changed {
         unsigned change;
         const char *const *properties; /* NULL-terminated */
@@ -52,8 +54,8 @@ static const Changed device_changes[] = {
                 CHANGED(DEVICE_TUNING, "Preemption", "AllowMESPreemption", "Accounting"),
 };
 
-static void emit_changed(Manager *m, const char *path, const char *interface, const Changed *table, size_t n,
-                unsigned changes) {
+static void emit_changed(WalkTable objects, const void *object, Manager *m, const char *interface,
+                const Changed *table, size_t n, unsigned changes) {
         const char *names[PROPERTIES_MAX + 1];
         size_t n_names = 0;
 
@@ -62,18 +64,21 @@ static void emit_changed(Manager *m, const char *path, const char *interface, co
                                 changes & table[i].change && *p && n_names < PROPERTIES_MAX; p++)
                         names[n_names++] = *p;
         names[n_names] = NULL;
-        if (n_names > 0)
-                (void) sd_bus_emit_properties_changed_strv(m->bus, path, interface, (char **) names);
+        if (n_names == 0)
+                return;
+        _cleanup_free_ char *path = object_path(objects, object);
+        (void) sd_bus_emit_properties_changed_strv(m->bus, path, interface, (char **) names);
 }
 
 /* --- clients --- */
 
 static void on_client_added(Client *c, void *userdata) {
+        _cleanup_free_ char *path = client_path(c);
         Manager *m = userdata;
 
         c->announced = true;
-        (void) sd_bus_emit_object_added(m->bus, c->path);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, c->path);
+        (void) sd_bus_emit_object_added(m->bus, path);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, path);
 }
 
 static void on_client_removed(Client *c, void *userdata) {
@@ -81,25 +86,27 @@ static void on_client_removed(Client *c, void *userdata) {
 
         if (!c->announced)
                 return;
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, c->path);
-        (void) sd_bus_emit_object_removed(m->bus, c->path);
+        _cleanup_free_ char *path = client_path(c);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, path);
+        (void) sd_bus_emit_object_removed(m->bus, path);
 }
 
 static void on_client_changed(Client *c, unsigned changes, void *userdata) {
         if (c->announced)
-                emit_changed(userdata, c->path, BUS_INTERFACE ".Client", client_changes,
+                emit_changed(WALK_CLIENTS, c, userdata, BUS_INTERFACE ".Client", client_changes,
                                 ELEMENTSOF(client_changes), changes);
 }
 
 /* --- queues --- */
 
 static void on_queue_added(Queue *q, void *userdata) {
+        _cleanup_free_ char *path = queue_path(q);
         Manager *m = userdata;
 
         q->announced = true;
-        (void) sd_bus_emit_object_added(m->bus, q->path);
+        (void) sd_bus_emit_object_added(m->bus, path);
         turn_look(m);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, q->path);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, path);
 }
 
 static void on_queue_removed(Queue *q, void *userdata) {
@@ -108,57 +115,62 @@ static void on_queue_removed(Queue *q, void *userdata) {
         tell_forget(q);
         if (!q->announced || m->stopping)
                 return;
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, q->path);
-        (void) sd_bus_emit_object_removed(m->bus, q->path);
+        _cleanup_free_ char *path = queue_path(q);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, path);
+        (void) sd_bus_emit_object_removed(m->bus, path);
 }
 
 static void on_queue_changed(Queue *q, unsigned changes, void *userdata) {
         if (changes & QUEUE_SETTINGS)
                 tell_settings(q);
-        emit_changed(userdata, q->path, BUS_INTERFACE ".Queue", queue_changes, ELEMENTSOF(queue_changes),
-                        changes);
+        emit_changed(WALK_QUEUES, q, userdata, BUS_INTERFACE ".Queue", queue_changes,
+                        ELEMENTSOF(queue_changes), changes);
 }
 
 /* --- groups --- */
 
 static void on_group_added(Group *g, void *userdata) {
+        _cleanup_free_ char *path = group_path(g);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_object_added(m->bus, g->path);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, g->path);
+        (void) sd_bus_emit_object_added(m->bus, path);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, path);
 }
 
 static void on_group_removed(Group *g, void *userdata) {
+        _cleanup_free_ char *path = group_path(g);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, g->path);
-        (void) sd_bus_emit_object_removed(m->bus, g->path);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, path);
+        (void) sd_bus_emit_object_removed(m->bus, path);
 }
 
 static void on_group_changed(Group *g, unsigned changes, void *userdata) {
-        emit_changed(userdata, g->path, BUS_INTERFACE ".Group", group_changes, ELEMENTSOF(group_changes),
-                        changes);
+        emit_changed(WALK_GROUPS, g, userdata, BUS_INTERFACE ".Group", group_changes,
+                        ELEMENTSOF(group_changes), changes);
 }
 
 /* --- devices --- */
 
 static void on_device_added(Device *d, void *userdata) {
+        _cleanup_free_ char *path = device_path(d);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_object_added(m->bus, d->path);
+        (void) sd_bus_emit_object_added(m->bus, path);
 }
 
 static void on_device_removed(Device *d, void *userdata) {
         Manager *m = userdata;
 
-        if (!m->stopping)
-                (void) sd_bus_emit_object_removed(m->bus, d->path);
+        _cleanup_free_ char *path = m->stopping ? NULL : device_path(d);
+        if (path)
+                (void) sd_bus_emit_object_removed(m->bus, path);
         d->metrics = device_metrics_free(d->metrics);
 }
 
 static void on_device_changed(Device *d, unsigned changes, void *userdata) {
-        emit_changed(userdata, d->path, BUS_INTERFACE ".Device", device_changes, ELEMENTSOF(device_changes),
-                        changes);
+        emit_changed(WALK_DEVICES, d, userdata, BUS_INTERFACE ".Device", device_changes,
+                        ELEMENTSOF(device_changes), changes);
 }
 
 static void on_device_preempted(Device *d, const Entity *e, const Entity *by, void *userdata) {
@@ -169,18 +181,22 @@ static void on_device_preempted(Device *d, const Entity *e, const Entity *by, vo
         if (ns_sub(now, d->preempted_signal_at) < PREEMPTED_INTERVAL_NS)
                 return;
         d->preempted_signal_at = now;
-        /* The winner's own grant may be an old one, given in advance. */
+        /* The winner may have been granted the device earlier, in advance. */
         for (const Entity *o = by ? NULL : d->entities; o && !by; o = o->device_next)
                 if (o != e && o->told_ready && o->grant.verdict == VERDICT_RUN)
                         by = o;
         if (by)
                 (void) entity_name(by, by_name, sizeof(by_name));
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "Preempted", "oss", d->path,
+        _cleanup_free_ char *path = device_path(d);
+        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "Preempted", "oss", path,
                         entity_name(e, name, sizeof(name)), by_name);
 }
 
 static void on_degraded_changed(Manager *m, void *userdata) {
+        char status[512];
+
         (void) userdata;
+        notify_status("%s", manager_status(m, status, sizeof(status)));
         (void) sd_bus_emit_properties_changed(m->bus, BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
 }
 

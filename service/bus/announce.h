@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Announcements: what the observers are told, as signals on the bus
+ * Announce: signals on the bus, from what observers are told
  *
- * Added and removed objects, and PropertiesChanged. Changed settings of queues are told when nothing else is to
- * be done (tell.h).
+ * Sends signals for added and removed objects, and PropertiesChanged. Changed settings of queues are told when the loop
+ * has nothing else to do (tell.h).
  */
 
 #include "service/core/manager.h"
 
-/* From now on; the manager has a bus. */
+/* Begins to send signals. The manager must have a bus. */
 int announce_attach(Manager *m);

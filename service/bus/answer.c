@@ -11,11 +11,11 @@
 #include "answer.h"
 #include "service/core/turn.h"
 
-/* A piece has a mapping of its own, whose pages come and go with it. Less than that is copied in one go. */
+/* A text piece has a mapping of its own, whose pages come and go with it. A shorter text is copied as a whole. */
 #define PIECE_SIZE (256U << 10)
 #define COPY_SIZE  (32U << 10)
 
-/* A step: objects, and time beyond which no further one is begun. Edges wait for its end. */
+/* One step: at most so many objects, and no further one after this time. Edges wait for its end. */
 #define STEP_OBJECTS 8U
 #define STEP_NS      (30 * NSEC_PER_USEC)
 
@@ -36,7 +36,7 @@ static void text_drop(AnswerText *t) {
         (void) munmap(piece, PIECE_SIZE);
 }
 
-/* With room, at the end. */
+/* Returns the last piece if it has room, or a new one. */
 static TextPiece *text_piece(AnswerText *t) {
         if (t->pieces && t->pieces->prev->n < PIECE_ROOM)
                 return t->pieces->prev;

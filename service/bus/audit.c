@@ -24,7 +24,7 @@ void audit_begin(Manager *m, sd_bus_message *message, Audit *ret) {
                         .caller = {.uid = grant->uid},
                         .administrators = grant->administrators,
         };
-        /* Who has not waited for the end is known by his uid. */
+        /* A caller that has ended already is known by its uid only. */
         if (peer_from_sender(m->connections, message, &ret->peer) >= 0) {
                 ret->caller.pid = ret->peer.pid;
                 ret->caller.unit = ret->peer.unit;
@@ -154,4 +154,14 @@ void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *se
         if (set->has_accounting || forget & DEVICE_FORGET_ACCOUNTING)
                 audit_value(a, o, "Accounting", accounting_to_string(before->accounting),
                                 accounting_to_string(after->accounting));
+}
+
+void audit_own(Manager *m, sd_bus_message *message, const AuditObject *o, const Settings *s, bool lowers) {
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+
+        if (lowers)
+                return;
+        audit_begin(m, message, &a);
+        audit_settings(&a, o, NULL, NULL, s);
 }

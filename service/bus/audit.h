@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * Who changed what: the line in the journal of every change that came over the bus
+ * Audit: logs every change that came over the bus, with its caller
  *
- * It is written after the change was made, one line for each key, with the caller as the bus and the kernel know him.
- * What an administrator does is always written down; what users may do to their own things only so often
- * (user_may_log()).
+ * A line is written after the change, one for each key, with the caller's data from the bus and the kernel. Changes by
+ * an administrator are always logged; users' changes of their own objects only within their budget (user_may_log()).
  *
  *         _cleanup_(audit_done)
  *         Audit a = AUDIT_NULL;
@@ -15,9 +14,11 @@
  *         ...the change...
  *         audit_settings(&a, &object, &before, &after, &settings);
  *
- * Old and new. What is set replaces what was in force, which may not be what was set before; a reset leaves what is in
- * force then.
+ * Old and new. The old value is the one that was in force, which may differ from the one set before. The new value of a
+ * reset is the one then in force.
  */
+
+#include <systemd/sd-bus.h>
 
 #include "cgroup/peer.h"
 #include "service/base/auth.h"
@@ -28,40 +29,40 @@
 
 typedef struct Audit {
         Manager *manager;
-        Peer peer; /* whatever could be known of the caller */
+        Peer peer; /* as far as the caller could be looked up */
         LogCaller caller;
-        bool administrators; /* not users' own */
+        bool administrators; /* the change is not of a user's own object */
         char by[128];        /* "busctl (pid 88, uid 0, session-1.scope)" */
 } Audit;
 
 #define AUDIT_NULL ((Audit){.peer = PEER_NULL})
 
-/* What was changed: its number or name as a field, and as words. */
+/* The changed object: its fields for the journal, and its name in the text. */
 typedef struct AuditObject {
         LogFields fields;
         const char *name; /* "client 5", "/system.slice/a.service" */
-        const char *how;  /* " until...": said behind the new value; may be NULL */
+        const char *how;  /* " until...": appended to the new value; may be NULL */
 } AuditObject;
 
 void audit_begin(Manager *m, sd_bus_message *message, Audit *ret);
 void audit_done(Audit *a);
 
-/* One key. `old` may be "": it had none. */
+/* Logs one key. `old` may be "": no value. */
 void audit_value(const Audit *a, const AuditObject *o, const char *key, const char *old, const char *new);
 
-/* Everything that `set` names or takes away. `before`, `after`: what was and is in force; NULL: there is nothing of
+/* Logs every key that `set` sets or unsets. `before`, `after`: settings in force before and after; NULL: no object has
  * that name. */
 void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after, const Settings *set);
 
-/* Settings were taken away: what is in force by that. NULL: nothing is there that they were in force for. */
+/* Logs a reset, with the settings in force after it. NULL: no object has that name. */
 void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before,
                 const SettingsResolved *after);
 
-/* Likewise, of what was only stored: what that was. */
+/* Logs a reset of settings that were only stored, with their values. */
 void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former);
 
-/* Of a device: what is in force. */
+/* The settings in force of a device. */
 typedef struct AuditDevice {
         const PolicyOps *ops;
         PolicyConfig config;
@@ -69,11 +70,14 @@ typedef struct AuditDevice {
         Accounting accounting;
 } AuditDevice;
 
-/* What `set` names and what was forgotten, as it was before and as it is now. */
+/* Logs the keys that `set` sets, and those in `forget`, with the values before and after. */
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
                 const AuditDevice *before, const AuditDevice *after);
 
 void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, bool suspended);
 
-/* Anything else: "WHAT, by WHOM". */
+/* Logs any other event: "WHAT, by WHOM". */
 void audit_event(const Audit *a, const char *message_id, const AuditObject *o, const char *what);
+
+/* Settings for the caller's own: those that only lower are no news, they come and go with processes. */
+void audit_own(Manager *m, sd_bus_message *message, const AuditObject *o, const Settings *s, bool lowers);

@@ -53,6 +53,16 @@ int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error) {
         return 0;
 }
 
+int bus_read_process(sd_bus_message *message, ProcessName *ret) {
+        ProcessName p = {};
+
+        int r = sd_bus_message_read(message, "ut", &p.pid, &p.start_time);
+        if (r < 0)
+                return r;
+        *ret = p;
+        return 0;
+}
+
 int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error) {
         int r = sd_bus_message_enter_container(message, 'a', "{sv}");
         if (r < 0)
@@ -127,7 +137,7 @@ static int take_unset_key(void *userdata, const char *key) {
         return settings_unset(userdata, key);
 }
 
-/* Of a Set, which can also take settings away. */
+/* Takes one setting of a Set call, which can also remove settings. */
 static int take_change(sd_bus_message *message, const char *key, const char *signature, void *userdata,
                 sd_bus_error *error) {
         if (streq(key, "Unset"))
@@ -208,7 +218,7 @@ AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsReso
         };
 }
 
-/* What an owner may take away is what he has set himself. */
+/* An owner may remove what he has set himself. */
 static AuthRequest set_request(Manager *m, const SettingsLayer *layers, size_t n, const Settings *s,
                 const Settings *lowering, uid_t owner, const char *target) {
         SettingsResolved there_is;
@@ -318,4 +328,20 @@ int bus_append_container(sd_bus_message *reply, const char *property, const char
                                         : streq(property, "Pod")    ? n.pod
                                         : streq(property, "PodQOS") ? n.pod_qos
                                                                     : n.slurm_job);
+}
+
+AuthRequest bus_own_request(Manager *m, const Settings *s, uid_t uid, const char *target) {
+        const SettingsLayer layers[] = {
+                        {SETTINGS_FROM_JOB, NULL, s},
+                        {SETTINGS_FROM_DEFAULT, NULL, &m->default_layer},
+        };
+        SettingsResolved wanted, usual;
+
+        settings_resolve(layers, 2, manager_lookup_class, m, &wanted);
+        settings_resolve(layers + 1, 1, manager_lookup_class, m, &usual);
+        return bus_settings_request(&usual, &wanted, uid, target);
+}
+
+bool bus_only_lowers(const AuthRequest *request, uid_t sender) {
+        return sender != 0 && request->action == AUTH_MANAGE_OWN && request->owner == sender;
 }

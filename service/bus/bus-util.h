@@ -2,8 +2,10 @@
 #pragma once
 
 /*
- * What the -dbus.c files share: arguments, errors, getters
+ * Bus util: arguments, errors and getters that the -dbus.c files share
  */
+
+#include <systemd/sd-bus.h>
 
 #include "gate.h"
 #include "service/base/auth.h"
@@ -11,69 +13,75 @@
 #include "service/core/manager.h"
 #include "settings-message.h"
 
-/* Strings that a caller gives us to keep. */
+/* Limits of strings that a caller gives the service to keep. */
 #define BUS_STRING_MAX 256U
 
-/* Refuses bits that nobody has defined. */
+/* Refuses undefined flags. */
 int bus_check_flags(uint64_t flags, sd_bus_error *error);
 int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error);
 int bus_check_string(const char *name, const char *s, sd_bus_error *error);
 
-/* What is said when the caller's process could not be looked at. */
+/* Sets the error for a caller whose process could not be read. */
 int bus_peer_error(int r, sd_bus_error *error);
 
-/* Reads the last argument of many a method, and checks it. */
+/* Reads and checks the flags, the last argument of many methods. */
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 
-/* The arguments of Set(): flags, of which those in `known` may be given, and settings. */
-/* "Unset" (as) of a call that sets: the names of what it takes away, given to `take`, which returns < 0 for one that is
- * none. */
+/* A caller names a process by "ut", not by a descriptor: to close a stranger's descriptor can block (strangers.h). */
+typedef struct ProcessName {
+        uint32_t pid;        /* 0: the caller */
+        uint64_t start_time; /* as in Peer; 0: the process that has the pid now */
+} ProcessName;
+
+int bus_read_process(sd_bus_message *message, ProcessName *ret);
+
+/* Reads "Unset" (as) of a call that sets: calls `take` with each key to unset; it returns < 0 for an unknown key. */
 int bus_read_unset(sd_bus_message *message, const char *signature,
                 int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error);
 
+/* Reads the arguments of Set(): flags, of which only `known` ones are allowed, and settings. */
 int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
                 sd_bus_error *error);
 
-/* An a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass when it names one that is not
- * there. */
+/* Reads an a{sv} of settings. Refuses with InvalidSetting, naming the key; with NoSuchClass for an unknown class. */
 int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
 
 int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error);
 
-/* The value of one setting, inside its variant. */
+/* Reads the value of one setting, inside its variant. */
 int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error);
 
-/* The same, of a client or a queue: refuses what only groups have. */
+/* bus_read_settings() for a client or a queue: refuses settings that only groups have. */
 int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
 
-/* Walks an a{sv}: calls `take` with the key and the message inside the variant; it has to read all of it. */
+/* Walks an a{sv}: calls `take` with the key and the message inside the variant, which it has to read completely. */
 typedef int (*bus_property_t)(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error);
 int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error);
 
-/* Container, Pod, PodQOS and SlurmJob: what the path of a cgroup says. */
+/* Appends Container, Pod, PodQOS or SlurmJob, parsed from the path of a cgroup. */
 int bus_append_container(sd_bus_message *reply, const char *property, const char *cgroup);
 
-/* Turns a negative errno of the x.c files into an error of ours where there is one. */
+/* Turns a negative errno of core into an error of the service's interface, if there is one. */
 int bus_error_from_errno(int r, sd_bus_error *error);
 
-/* `changed` asks for no more than `now`: then the owner may do it himself. */
+/* The authorisation that a change needs: the owner may make it if `changed` asks for no more than `now`. */
 AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
                 const char *target);
 
-/* What Set() takes. Who asks for no more than there is without anything that only lowers may do so with what is his
- * own. */
+/* The authorisation that Set() needs. An owner may set settings that ask for no more than the object has without its
+ * lowering layers. */
 AuthRequest group_set_request(const Group *g, const Settings *s);
 AuthRequest client_set_request(const Client *c, const Settings *s, const char *target);
 AuthRequest queue_set_request(const Queue *q, const Settings *s, const char *target);
 
-/* Where settings go that were allowed by the request: what an owner has set stands below everything else and only
- * lowers, so that nothing is above what it would be without, whatever ends or is taken back later. Everybody else
- * decides, and has what the owner says of the same keys forgotten. */
+/* Takes allowed settings. An owner's settings (`lowers`) are applied last and only lower, so that they never raise
+ * anything, whatever other settings end later. Those of others go into the override, and remove the owner's settings of
+ * the same keys. */
 void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *override, Settings *lowering);
 
-/* What Reset() takes: an owner takes back what he has set himself, and all that is set is for the administrator to take
- * back. */
+/* The authorisation that Reset() needs: an owner may reset what the owner has set; only the administrator may reset all
+ * settings. */
 AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char *target);
 
 /* Getters by offset, as SD_BUS_PROPERTY takes them. */
@@ -88,8 +96,8 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
                         sd_bus_message *reply, void *userdata, sd_bus_error *error)
 #define BUS_METHOD(name) static int name(sd_bus_message *message, void *userdata, sd_bus_error *error)
 
-/* Functions that change something. What is written after them runs only with an authorisation of this very message, see
- * gate.h. `object` declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
+/* Defines a function that makes a change. Its body runs only with an authorisation of this very message, see gate.h.
+ * `object` declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
 #define BUS_CHANGE(name, object, manager)                                                                   \
         static int name##_granted(sd_bus_message *message, object, sd_bus_error *error);                    \
         static int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                     \
@@ -99,7 +107,7 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
         }                                                                                                   \
         static int name##_granted(sd_bus_message *message, object, sd_bus_error *error)
 
-/* The same, of the manager, for vtables in other files. */
+/* BUS_CHANGE() of the manager, for vtables in other files. */
 #define BUS_MANAGER_CHANGE(name)                                                                            \
         static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error);                \
         int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                            \
@@ -150,10 +158,38 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
 
 /* --- objects --- */
 
-/* PREFIX/NUMBER: > 0 and the number, or 0 when the path is something else. */
+/* Parses PREFIX/NUMBER. Returns > 0 and the number, or 0 for any other path. */
 int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret);
 
-/* The whole authorisation of Reset(), Suspend() and Resume(); as auth_check(). */
+/* The whole authorisation check of Reset(), Suspend() and Resume(). Return as auth_check() does. */
 int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *request, sd_bus_error *error);
 int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
                 sd_bus_error *error);
+
+/* The request for settings of something of the caller's own that does not exist yet: they may not exceed the default
+ * class. */
+AuthRequest bus_own_request(Manager *m, const Settings *s, uid_t uid, const char *target);
+
+/* Whether the sender needed no more than the right to manage his own: then the settings only lower, also below what
+ * systemd has still to tell of a unit. */
+bool bus_only_lowers(const AuthRequest *request, uid_t sender);
+
+/* Of objects that have settings and can be suspended (groups, clients, queues): their methods' rows in the vtable, and
+ * the rules of these and of the settings' setters. The functions are the file's own. */
+#define BUS_SETTABLE_METHODS                                                                                \
+        SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,        \
+                        method_set, BUS_ANY_USER),                                                          \
+                        SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT,         \
+                                        method_reset, BUS_ANY_USER),                                        \
+                        SD_BUS_METHOD_WITH_ARGS("Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT,                \
+                                        method_suspend, BUS_ANY_USER),                                      \
+                        SD_BUS_METHOD_WITH_ARGS("Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume,  \
+                                        BUS_ANY_USER)
+/* clang-format off */
+#define BUS_SETTABLE_RULES                                                                                  \
+        {.setter = set_setting, .check = check_setting},                                                    \
+        {.method = method_set, .check = check_set},                                                         \
+        {.method = method_reset, .check = check_reset},                                                     \
+        {.method = method_suspend, .check = check_suspend},                                                 \
+        {.method = method_resume, .check = check_suspend}
+/* clang-format on */

@@ -7,24 +7,23 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "common/bus-names.h"
 #include "service/base/log.h"
 #include "service/core/user.h"
 
-#define DRIVER "org.freedesktop.DBus"
-
-/* Callers whose user is not known yet, and what one of them may have waiting: no more than one call may be long. For
- * all of them there is as much as a user has, and in any case so much for each: nobody fills what another's first call
- * needs. */
+/* Limits for callers whose user is not known yet, and for the waiting calls of one of them, of which one may be long.
+ * All of them together may have as much waiting as a user, and each has this much in any case, so that nobody can use
+ * up what another's first call needs. */
 #define UNKNOWN_MAX        4096U
 #define UNKNOWN_QUEUED_MAX 64U
 #define UNKNOWN_SIZE_MAX   CALL_SIZE_MAX
 #define UNKNOWN_SURE_SIZE  (4U << 10)
 
-/* All that waits of a user. */
+/* Limit of a user's waiting calls in bytes. */
 #define USER_SIZE_MAX (8U << 20)
 
-/* What a user may have used of its budget for changes, and goes before others: 2 ms of CPU at once, or as much of a
- * CPU as the budget is. */
+/* A user who has used less of the budget for changes goes before others: 2 ms of CPU at once, or as much of a CPU as
+ * the budget is. */
 #define USER_LIGHT_NS (UINT64_C(2) * USER_CPU_COST * NSEC_PER_MSEC)
 
 /* --- users --- */
@@ -60,7 +59,7 @@ bool call_user_is_light(const Calls *c, const CallUser *u) {
         return !of || bucket_has_credit(of->budgets + USER_CHANGES, now_ns(), USER_LIGHT_NS);
 }
 
-/* One that was not here, and has used little, goes first: a registration is a few calls, one after the other, and would
+/* A user who is new in the list and has used little goes first: a registration is a few calls in sequence, and would
  * wait for the others' quantum at each. */
 static void user_list(Calls *c, CallUser *u, CallLane lane) {
         CallUserLane *l = u->lanes + lane;
@@ -86,7 +85,7 @@ static void user_unlist(Calls *c, CallUser *u, CallLane lane) {
 
 /* --- those who are not known yet --- */
 
-/* What a caller has waiting beyond what each may have. */
+/* Bytes that a caller has waiting beyond what each may have. */
 static size_t unknown_excess(size_t size) {
         return size > UNKNOWN_SURE_SIZE ? size - UNKNOWN_SURE_SIZE : 0;
 }
@@ -188,7 +187,7 @@ static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *r
         k->asking = sd_bus_slot_unref(k->asking);
         if (credentials_read(reply, &k->credentials) >= 0)
                 u = call_user_get(k->calls, user_of(k->calls->manager, k->credentials.uid));
-        /* It has gone, or there is no memory: there is nobody to answer, or nothing to do it with. */
+        /* NULL: the caller has gone, or there is no memory; then its call is not answered. */
         if (u)
                 caller_know(k, u);
         else
@@ -213,7 +212,7 @@ int caller_get(Calls *c, const char *name, Caller **ret) {
         k->calls = c;
         k->credentials = CREDENTIALS_NULL;
         memcpy(k->name, name, n);
-        int r = sd_bus_call_method_async(c->bus, &k->asking, DRIVER, "/org/freedesktop/DBus", DRIVER,
+        int r = sd_bus_call_method_async(c->bus, &k->asking, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE,
                         "GetConnectionCredentials", on_credentials, k, "s", name);
         if (r < 0) {
                 free(k);

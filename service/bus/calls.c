@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "common/bus-names.h"
 #include "gate.h"
 #include "service/base/auth.h"
 #include "service/base/log.h"
@@ -22,36 +23,39 @@
 #include "service/core/turn.h"
 #include "service/core/user.h"
 
-/* What a turn may take before the loop looks at everything else again; what a user may before the next one's turn. */
+/* Time of one turn, after which the loop looks at everything else again; and time of one user, after which the next
+ * user comes. */
 #define TURN_NS    (50 * NSEC_PER_USEC)
 #define QUANTUM_NS (200 * NSEC_PER_USEC)
 
-/* Reads get a turn after so much time spent on changes, if there are always some. */
+/* Reads get a turn after so much time of changes, if changes never end. */
 #define CHANGES_AT_ONCE_NS (1 * NSEC_PER_MSEC)
 
-/* Also before guests that have used little, so that many of these keep nobody from reading. */
+/* Reads come before guests that have used little after this time, so that many such guests cannot keep reads
+ * waiting. */
 #define READS_LATEST_NS (4 * NSEC_PER_MSEC)
 
-/* On top of its share of a CPU a user may take half a second at once. */
+/* A user may take half a second of CPU at once, on top of the share. */
 #define CALLS_ROOM_NS (USER_CPU_COST * NSEC_PER_SEC / 2)
 
-/* A long answer also costs the time until the bus has taken it, in which nobody is answered. Where others call, or have
- * clients, a user's may be 4 MB a second together, on top of 1 MB at once: the bus then has time for others for all but
- * some hundredths. */
+/* A long answer also costs the time in which the bus takes it and nobody is answered. While others call or have
+ * clients, a user's long answers may be 4 MB per second together, and 1 MB at once: this leaves the bus nearly all of
+ * its time for others. */
 #define LONG_ANSWER_SIZE (64U << 10)
 #define ANSWER_BYTE_NS   250U
 #define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
-#define OTHERS_NS        NSEC_PER_SEC /* how long ago somebody else may have called last */
+#define OTHERS_NS        NSEC_PER_SEC /* how recent another user's last call has to be */
 
-/* What the bus has not taken yet stands before every answer: of what sd-bus has written there is so much at most, and
- * while there is more (messages), nothing is answered. With more than the last, not even that there is no room. */
+/* All that the bus has not taken yet comes before a new answer. Of what sd-bus has written there is so much at most.
+ * While sd-bus has messages left to write, no call is answered; with more than UNWRITTEN_MAX of them not even with an
+ * error. */
 #define UNREAD_SIZE_MAX (64 << 10)
 #define UNWRITTEN_MAX   8192U
 
 /* --- what is in a call --- */
 
 typedef struct Member {
-        const char *interface, *member; /* member NULL: all of them; ending in '*': those that begin so */
+        const char *interface, *member; /* member NULL: all members; ending in '*': all that begin so */
 } Member;
 
 static const Member reads[] = {
@@ -61,10 +65,10 @@ static const Member reads[] = {
                 {BUS_INTERFACE, "Describe"},
                 {BUS_INTERFACE, "Dump"},
                 {BUS_INTERFACE ".Device", "Measure"},
-                {"org.freedesktop.DBus.Properties", "Get*"},
-                {"org.freedesktop.DBus.Introspectable", NULL},
-                {"org.freedesktop.DBus.ObjectManager", NULL},
-                {"org.freedesktop.DBus.Peer", NULL},
+                {BUS_PROPERTIES, "Get*"},
+                {BUS_INTROSPECT, NULL},
+                {BUS_OBJECTS, NULL},
+                {BUS_PEER, NULL},
 };
 
 static bool member_matches(const Member *m, const char *interface, const char *member) {
@@ -76,7 +80,7 @@ static bool member_matches(const Member *m, const char *interface, const char *m
         return m->member[n - 1] == '*' ? strncmp(m->member, member, n - 1) == 0 : streq(m->member, member);
 }
 
-/* What is unknown may change something. */
+/* An unknown call counts as a change. */
 static CallLane message_lane(sd_bus_message *message) {
         const char *interface = strempty(sd_bus_message_get_interface(message)),
                    *member = strempty(sd_bus_message_get_member(message));
@@ -87,7 +91,7 @@ static CallLane message_lane(sd_bus_message *message) {
         return LANE_CHANGES;
 }
 
-/* Adds what the rest of the container takes, or stops beyond the limit. */
+/* Adds the size of the rest of the container; stops beyond the limit. */
 static int add_size(sd_bus_message *message, size_t *size) {
         const char *contents, *s;
         char type;
@@ -117,7 +121,7 @@ static int add_size(sd_bus_message *message, size_t *size) {
         return 0;
 }
 
-/* About what it takes in memory. */
+/* The approximate size in memory. */
 static int message_size(sd_bus_message *message, size_t *ret) {
         size_t size = 1024 + strlen(strempty(sd_bus_message_get_path(message)));
 
@@ -183,7 +187,7 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
                 bucket_take(b, now, took_ns * USER_CPU_COST);
 }
 
-/* Until when the user has to wait. */
+/* Returns when the user has credit again. */
 static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint64_t now) {
         const Bucket *b = user_budget(c->manager, u->uid, lane_budgets[lane]),
                      *answers = user_budget(c->manager, u->uid, USER_ANSWERS);
@@ -204,7 +208,7 @@ static uint64_t n_unwritten(const Calls *c) {
         return sd_bus_get_n_queued_write(c->bus, &n) < 0 ? 0 : n;
 }
 
-/* The next user of the lane that has credit; *at is when the first of the others has it again. */
+/* Returns the next user of the lane that has credit; *at: when the first of the others has credit again. */
 static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t *at) {
         CallUser *u, *tmp;
 
@@ -217,7 +221,7 @@ static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t 
         return NULL;
 }
 
-/* Whom to serve; NULL and *at: nobody before that time, or before the bus has taken what is written. */
+/* Returns the user to serve. NULL: nobody before *at, or before the bus has taken what is written. */
 static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t *at) {
         CallUser *users[_CALL_LANE_MAX];
 
@@ -247,7 +251,7 @@ static void call_dispatch(Call *call) {
                 call_free(call);
                 return;
         }
-        /* What is before it in sd-bus's queue is taken in on the way. */
+        /* Messages before it in sd-bus's queue are queued as calls on the way. */
         while (c->released && sd_bus_process(c->bus, NULL) > 0)
                 ;
         if (c->current && !c->current->work.step)
@@ -268,7 +272,7 @@ static void call_step(Call *call) {
         call_free(call);
 }
 
-/* One message of a guest at most. */
+/* Reads one message of the guest at most. */
 static void guest_turn(Caller *k) {
         Calls *c = k->calls;
         Call *released = TAKE_PTR(c->released);
@@ -286,7 +290,8 @@ static void guest_turn(Caller *k) {
                 caller_is_ready(k);
 }
 
-/* One call, or one step of it. The caller goes behind the others of its user, but for steps: who has begun goes on. */
+/* Does one call, or one step of it. The caller then goes behind the others of its user, unless the call has more
+ * steps. */
 static void user_serve(CallUser *u, CallLane lane) {
         Caller *k = u->lanes[lane].callers;
         Call *call = k->queue;
@@ -306,7 +311,7 @@ static void lane_rotate(Calls *c, CallUser *u, CallLane lane) {
         DL_APPEND2(c->lanes[lane], u, lanes[lane].prev, lanes[lane].next);
 }
 
-/* Answers to one user, for its quantum or until the turn is over. Returns the time. */
+/* Answers calls of one user until its quantum or the turn is over. Returns the time that it took. */
 static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t until) {
         CallUserLane *l = u->lanes + lane;
 
@@ -328,7 +333,7 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
         return now;
 }
 
-/* Behind the bus; before it when what was taken in since the last turn took as long as that. */
+/* The turn comes behind the bus; before it when reading messages has taken as long since the last turn. */
 static void set_urgent(Calls *c, bool urgent) {
         (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
 }
@@ -353,7 +358,7 @@ static int on_turn(sd_event_source *s, void *userdata) {
                 }
                 now = serve(c, u, lane, now, began + TURN_NS);
         }
-        if (c->released) /* sd-bus has it, and comes to it */
+        if (c->released) /* sd-bus has the message, and dispatches it next */
                 (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
         c->turn_ended_at = now;
         c->turn_took_ns = now - began;
@@ -366,7 +371,7 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         return 0;
 }
 
-/* sd-bus writes on between two turns of the loop, and tells nobody when all is written. */
+/* sd-bus goes on writing between two turns of the loop, and does not tell when all is written. */
 static int before_sleep(sd_event_source *s, void *userdata) {
         Calls *c = userdata;
 
@@ -400,7 +405,7 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
         return r < 0 ? r : 1;
 }
 
-/* Whose the message is need not be asked again, on its way through the handlers. NULL: of nobody. */
+/* Notes the message's sender, so that handlers need not ask again. NULL: none. */
 static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
         auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER, k ? k->user->uid : AUTH_NO_OWNER);
         if (k && k->guest.turn)
@@ -409,7 +414,7 @@ static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k)
                 connections_lend(c->manager->connections, message, k ? &k->credentials : NULL);
 }
 
-/* In the order in which it is taken in: it is the caller's only call. */
+/* Calls are answered in the order of their arrival: this is the caller's only call. */
 int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error) {
         Calls *c = k->calls;
 
@@ -423,7 +428,7 @@ int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error) {
         return gate_call(c->manager->gate, message, error);
 }
 
-/* sd-bus has come to the call that it was given. */
+/* sd-bus dispatches the call that was handed back to it. */
 static int dispatched(Calls *c, sd_bus_message *message) {
         c->current = TAKE_PTR(c->released);
         calls_wake(c);
@@ -468,8 +473,7 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work) {
         return r < 0 ? r : 1;
 }
 
-/* sd-bus makes the socket's buffer as large as it can. The bus would work off what is in there before it came to an
- * answer. */
+/* sd-bus makes the socket's buffer as large as it can; the bus would handle all that is in it before an answer. */
 static void limit_unread(Calls *c) {
         const int size = UNREAD_SIZE_MAX;
         int fd = sd_bus_get_fd(c->bus);

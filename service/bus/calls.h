@@ -2,29 +2,31 @@
 #pragma once
 
 /*
- * Calls: in which order they are answered, and how much of the service's time they may take
+ * Calls: the order in which calls are answered, and their limits of time and memory
  *
- * sd-bus dispatches messages as they arrive, each to its end. Here a call is only taken in (a filter in front of
- * everything), put behind the others of its connection, and dispatched when it is its turn:
+ * sd-bus dispatches messages as they arrive, each to its end. Here a filter in front of all others takes each call,
+ * queues it behind the others of its connection, and dispatches it when it is its turn:
  *
- *   - Verdicts first: what hears of edges, ends and due times has a higher priority in the loop than the bus and all
- *     calls. Edges are heard between any two calls and steps, and within those that take long.
- *   - What changes something (registrations, settings) comes before what only asks.
+ *   - Verdicts first: sources of edges, ends and due times have a higher priority in the loop than the bus and all
+ *     calls. Edges are heard between any two calls and steps, and within long ones.
+ *   - Calls that change something (registrations, settings) come before calls that only read.
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one
- *     connection keep their order. Who has used little lately goes first: so a registration, which is a few calls one
- *     after the other, does not wait for everybody's turn at each.
+ *     connection keep their order. A user who used little lately goes first: so a registration, a few calls one
+ *     after the other, does not wait for all other users at each.
  *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when
  *     the user's answers were longer than a share of what the bus can take, and others call. Root and the service's own
  *     user do not.
- *   - No answer is made at once that grows with what there is: its handler makes it in steps (call_go_on()).
+ *   - An answer that grows with the number of objects is made in steps (call_go_on()).
  *
- * What waits costs memory: calls beyond CALLS_READS_MAX and CALLS_CHANGES_MAX of a user, or with arguments beyond
- * CALL_SIZE_MAX, are refused. What is answered costs memory until the bus takes it: while it does not, nothing is
- * answered. (Whether the caller reads is the bus's to see to: it keeps what it has taken, by its own limits.)
+ * Waiting calls cost memory: calls beyond CALLS_READS_MAX and CALLS_CHANGES_MAX of a user, or with arguments beyond
+ * CALL_SIZE_MAX, are refused. Answers cost memory until the bus takes them: while it does not, no call is answered.
+ * (The bus, by its own limits, deals with callers that do not read.)
  *
- * Who calls is asked of the bus once for each connection, without waiting for the answer: it comes behind all that
- * waits there to be read. A unique name is never given to another.
+ * The bus is asked once per connection who calls, asynchronously, because the answer comes behind all messages that
+ * wait to be read. A unique name is never used again.
  */
+
+#include <systemd/sd-bus.h>
 
 #include "service/core/manager.h"
 
@@ -34,7 +36,7 @@ typedef struct Calls Calls;
 #define CALLS_READS_MAX   256U
 #define CALLS_CHANGES_MAX 8192U
 
-/* Of a call whose turn it is: what a handler returns, or 0 where sd-bus is to find who answers. */
+/* Answers a call whose turn it is: returns as a handler does, or 0 to let sd-bus find the handler. */
 typedef int (*call_answer_t)(Manager *m, sd_bus_message *message);
 
 /* `answer` is asked before the bus's objects. Has to be the last that adds a filter to the bus: the last one sees a
@@ -42,16 +44,16 @@ typedef int (*call_answer_t)(Manager *m, sd_bus_message *message);
 int calls_new(Manager *m, sd_bus *bus, call_answer_t answer, Calls **ret);
 Calls *calls_free(Calls *c);
 
-/* What is left to do for a call, in steps of some 10 µs. */
+/* The work of a call that is made in steps of some 10 µs. */
 typedef struct CallWork {
-        int (*step)(void *userdata); /* > 0: there is more. 0: the answer is sent. < 0: it is to be this error */
+        int (*step)(void *userdata); /* > 0: there is more. 0: the answer is sent. < 0: answer with this error */
         void (*free)(void *userdata);
         void *userdata;
 } CallWork;
 
-/* For a method's handler, as its last act: the call goes on with this work. Takes it; without an order of calls all of
- * it is done at once. Returns what the handler returns. */
+/* Called last in a method's handler: makes the answer by this work, which it takes over. Without Manager.calls all
+ * steps are done at once. Returns the handler's result. */
 int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work);
 
-/* For a step: sends an answer of that length. */
+/* Called by a step that sends an answer of `size` bytes. */
 void call_sends(Manager *m, size_t size);

@@ -9,13 +9,12 @@
 #include "audit.h"
 #include "client-dbus.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "service/core/arbiter.h"
 #include "service/core/ladder.h"
-#include "service/core/waits.h"
 #include "service/enforce/privileged.h"
 #include "spread.h"
-
-#define CLIENT_PREFIX BUS_PATH "/client"
+#include "waits-dbus.h"
 
 static const char *client_target(const Client *c, char buf[static 64]) {
         (void) snprintf(buf, 64, "client %" PRIu64, c->id);
@@ -104,7 +103,7 @@ static int check_settings(sd_bus_message *message, Client *c, const Settings *s,
         return auth_check(c->manager->auth, message, &request, error);
 }
 
-/* `set` NULL: they were reset. Answers. */
+/* `set` NULL: settings were reset. Answers the call. */
 static int client_apply(Client *c, sd_bus_message *message, const Settings *set) {
         const SettingsResolved before = c->resolved;
         _cleanup_(audit_done)
@@ -210,11 +209,7 @@ BUS_CHANGE(method_resume, Client *c, c->manager) {
 }
 
 static const GateRule client_rules[] = {
-                {.setter = set_setting, .check = check_setting},
-                {.method = method_set, .check = check_set},
-                {.method = method_reset, .check = check_reset},
-                {.method = method_suspend, .check = check_suspend},
-                {.method = method_resume, .check = check_suspend},
+                BUS_SETTABLE_RULES,
                 {},
 };
 
@@ -252,14 +247,7 @@ static const sd_bus_vtable client_vtable[] = {
                 SD_BUS_PROPERTY("DrainUSec", "t", get_drain, 0, 0),
                 SD_BUS_PROPERTY("NEdges", "t", NULL, offsetof(Client, n_edges), 0),
 
-                SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
-                                method_set, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,
-                                BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER),
+                BUS_SETTABLE_METHODS,
 
                 SD_BUS_VTABLE_END,
 };

@@ -5,12 +5,14 @@
  * Clients on the bus
  */
 
+#include <systemd/sd-bus.h>
+
 #include "service/core/client.h"
 
 /* With the manager's gate. */
 int client_dbus_attach(Manager *m);
 
-/* By its object. > 0 and *ret when it is there, else 0. */
+/* Finds the client of an object path. Returns > 0 and *ret, or 0. */
 int client_from_path(Manager *m, const char *path, Client **ret);
 
 /* For tree-dbus.h. */

@@ -37,7 +37,7 @@ static int add_counters(json_object *o, const ClientCounters *n) {
         return json_add_u64(o, "lease_expired", n->lease_expired);
 }
 
-/* As on the bus: of each bound how many took no longer. */
+/* As on the bus: for each bound the number of values up to it. */
 static int add_histogram(json_object *o, const char *key, const Histogram *h) {
         json_object *all = json_object_new_object(), *counts;
         uint64_t n = 0;

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Everything that the service knows, for people and for machines
+ * Describe: the whole state of the service, as JSON and as text
  */
 
 #include <systemd/sd-bus.h>
 
 #include "service/core/manager.h"
 
-/* What a method's handler returns, for an answer that is made in steps (answer.h). One JSON object: "version",
- * "devices", "groups", "clients", "queues", "degraded", "statistics". */
+/* Begin an answer in steps (answer.h); a method's handler returns their result. One JSON object: "version", "devices",
+ * "groups", "clients", "queues", "degraded", "statistics". */
 int describe_json(Manager *m, sd_bus_message *message);
 
 /* The internal state as text, in a memfd: every entity with its grant, every queue with its words. */

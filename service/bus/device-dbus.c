@@ -10,10 +10,9 @@
 #include "device-dbus.h"
 #include "device-metrics.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "service/core/arbiter.h"
 #include "service/core/observer.h"
-
-#define DEVICE_PREFIX BUS_PATH "/device"
 
 BUS_GETTER(get_policy) {
         const Device *d = userdata;
@@ -45,7 +44,7 @@ BUS_GETTER(get_accounting) {
         return sd_bus_message_append(reply, "s", accounting_to_string(d->tuning.accounting));
 }
 
-/* Of those whose values have names. */
+/* Takes a setting whose values have names. */
 static int take_name(sd_bus_message *message, SettingsKey key, const char *signature, DeviceSettings *s,
                 sd_bus_error *error) {
         const char *name;
@@ -93,7 +92,7 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
         return 0;
 }
 
-/* What one SetPolicy asks for. */
+/* The request of one SetPolicy call. */
 typedef struct PolicyChange {
         DeviceSettings set;
         unsigned forget;
@@ -187,20 +186,20 @@ BUS_CHECK(check_property) {
 }
 
 BUS_SETTER(set_property, Device *d, d->manager) {
-        PolicyChange wanted = {.set = DEVICE_SETTINGS_NULL};
+        PolicyChange policy_change = {.set = DEVICE_SETTINGS_NULL};
 
-        int r = read_property(value, property, &wanted.set, error);
+        int r = read_property(value, property, &policy_change.set, error);
         if (r < 0)
                 return r;
-        r = change_one(d, value, &wanted);
+        r = change_one(d, value, &policy_change);
         if (r < 0)
                 return device_error(r, error);
         arbiter_flush(d->manager);
         return 0;
 }
 
-/* Whether the policy takes the parameters, as they would be after the change, for a device that has `runtime`
- * already. */
+/* Whether the policy accepts the parameters as they would be after the change, for a device with the settings
+ * `runtime`. */
 static bool change_fits(
                 Manager *m, const char *id, const DeviceSettings *runtime, const PolicyChange *change) {
         DeviceSettings left = *runtime;
@@ -214,7 +213,7 @@ static bool change_fits(
         return device_policy_accepts(ops, &config);
 }
 
-/* One that nobody has named yet. */
+/* The audit fields of a device that does not exist yet. */
 static AuditDevice device_to_come(Manager *m) {
         AuditDevice d;
         DeviceTuning tuning;
@@ -242,7 +241,7 @@ static int change_each(Manager *m, const Audit *a, const PolicyChange *change) {
         return r;
 }
 
-/* All of them and those to come, or none. */
+/* Changes all devices and those to come, or none. */
 static int change_all(Manager *m, sd_bus_message *message, const PolicyChange *change) {
         const AuditObject every = {.fields = {.device = "*"}, .name = "every device"};
         const DeviceSettings none = DEVICE_SETTINGS_NULL, former = m->every_device;
@@ -270,7 +269,7 @@ static int change_all(Manager *m, sd_bus_message *message, const PolicyChange *c
         return r;
 }
 
-/* The device (NULL: every one), and what is to be changed of it. */
+/* Reads the device (NULL: every one), and the change. */
 static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, PolicyChange *ret_change,
                 sd_bus_error *error) {
         PolicyChange change = {.set = DEVICE_SETTINGS_NULL};

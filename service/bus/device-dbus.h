@@ -5,12 +5,14 @@
  * Devices on the bus
  */
 
+#include <systemd/sd-bus.h>
+
 #include "service/core/device.h"
 
 /* With the manager's gate. */
 int device_dbus_attach(Manager *m);
 
-/* By its object. > 0 and *ret when it is there, else 0. */
+/* Finds the device of an object path. Returns > 0 and *ret, or 0. */
 int device_from_path(Manager *m, const char *path, Device **ret);
 
 /* For tree-dbus.h. */

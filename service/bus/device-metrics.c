@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What devices do just now, measured by a child
+ * Current metrics of devices, measured by a child
  */
 
 #include <fcntl.h>
@@ -87,7 +87,7 @@ static void answer_waiting(DeviceMetrics *m, int error) {
 
 /* --- the child --- */
 
-/* Freeing the child's source ends and reaps a child that is still there. */
+/* Freeing the source of a living child kills and reaps it. */
 static void stop(DeviceMetrics *m) {
         m->child = sd_event_source_disable_unref(m->child);
         m->timeout = sd_event_source_disable_unref(m->timeout);
@@ -98,7 +98,7 @@ static int take_output(DeviceMetrics *m) {
         char text[OUTPUT_MAX];
         const char *source;
 
-        /* It has ended, and says less than a pipe holds. */
+        /* The child has ended, and its answer fits into the pipe. */
         ssize_t n = read(m->output, text, sizeof(text) - 1);
         if (n < 0)
                 return negative_errno();

@@ -12,7 +12,7 @@
 #include "describe.h"
 #include "group-dbus.h"
 #include "manager-dbus.h"
-#include "service/core/hold.h"
+#include "service/core/claim.h"
 #include "service/core/job.h"
 
 /* --- Explain --- */
@@ -48,7 +48,7 @@ static const char *layer_why(SettingsSource source) {
                         [SETTINGS_FROM_ATTRIBUTE] = "by user.xsched.* of",
                         [SETTINGS_FROM_CLASS] = "by [Match] in",
                         [SETTINGS_FROM_JOB] = "set with",
-                        [SETTINGS_FROM_HOLD] = "held for the process",
+                        [SETTINGS_FROM_CLAIM] = "held for the process",
                         [SETTINGS_FROM_OVERRIDE] = "set for",
                         [SETTINGS_FROM_WISH] = "wished by the process",
                         [SETTINGS_FROM_OWNER] = "set by the owner for",
@@ -65,7 +65,7 @@ static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer 
         return append_line(reply, l->source, k, "by class", l->settings->class, class);
 }
 
-/* What one layer says of one key: by itself, or through the class that it names. */
+/* Lines for a key that a layer sets: by itself, or through the class that it names. */
 static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer *l, SettingsKey k) {
         int r = 0;
 
@@ -76,11 +76,10 @@ static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer 
         return r < 0 ? r : explain_class(reply, m, l, k);
 }
 
-/* What is set for a group until the next boot hides what is stored for it, key by key, and what both say stands above
- * their classes. */
+/* Settings of a group until the next boot hide stored ones, key by key, and both come before their classes. */
 static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k) {
         const char *name = group_stored_name(g) ?: g->name;
-        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        const Settings *stored = overrides_find(&g->manager->overrides, group_stored_name(g));
         const SettingsLayer runtime = {SETTINGS_FROM_OVERRIDE, name, &g->override},
                             lasting = {SETTINGS_FROM_OVERRIDE, name, stored};
         int r = 0;
@@ -97,7 +96,7 @@ static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k
         return r;
 }
 
-/* A client, or a group: what decides, and what only lowers, each strongest first. */
+/* The layers of a client or a group: those that decide, and those that only lower, each strongest first. */
 typedef struct Explained {
         Manager *manager;
         const Group *group;
@@ -106,7 +105,7 @@ typedef struct Explained {
         size_t n_layers, n_lowering;
 } Explained;
 
-/* Whether what the layer says of the key, by itself or by its class, is what holds. */
+/* Whether the layer's value of the key, its own or its class's, is the one in force. */
 static bool layer_holds(const Explained *x, const SettingsLayer *l, SettingsKey k) {
         const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
                         ? manager_lookup_class(l->settings->class, x->manager)
@@ -117,7 +116,8 @@ static bool layer_holds(const Explained *x, const SettingsLayer *l, SettingsKey 
                                         (class && settings_holds(x->resolved, class, k)));
 }
 
-/* Of what only lowers: that which did, or that which had nothing to lower. The last that did has the last word. */
+/* Lines for layers that only lower: those that did (`did`), or those that had nothing to lower. The last one that did
+ * comes last. */
 static int explain_lowering(sd_bus_message *reply, const Explained *x, SettingsKey k, bool did) {
         int r = 0;
 
@@ -184,14 +184,9 @@ static int explain_group(sd_bus_message *message, const Group *g) {
 }
 
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        Manager *m = userdata;
         Client *c;
-        int fd;
 
-        int r = sd_bus_message_read(message, "h", &fd);
-        if (r < 0)
-                return r;
-        r = client_from_pidfd(m, fd, &c, error);
+        int r = client_from_process(userdata, message, &c, error);
         return r < 0 ? r : explain_client(message, c);
 }
 
@@ -228,7 +223,7 @@ int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_b
         return auth_check(m->auth, message, &request, error);
 }
 
-/* Changes nothing, and is not for everybody either. */
+/* Dump changes nothing, but is not for everybody. */
 BUS_MANAGER_CHANGE(method_dump) {
         return describe_text(m, message);
 }

@@ -8,10 +8,9 @@
  */
 
 #include "gate.h"
+#include "common/bus-names.h"
 
 #define GATE_INTERFACES_MAX 16U
-
-#define PROPERTIES "org.freedesktop.DBus.Properties"
 
 struct Gate {
         sd_bus *bus;
@@ -59,7 +58,7 @@ static bool path_is_below(const char *path, const char *prefix) {
         return rest && (*rest == '\0' || *rest == '/');
 }
 
-/* The interface of the object, and the object; a message to anything else has no business here. */
+/* Finds the object of the path and its interface. Messages to anything else are refused. */
 static int find_object(Gate *g, const char *path, const char *name, const GateInterface **ret,
                 void **ret_object, sd_bus_error *error) {
         bool known = false;
@@ -111,7 +110,7 @@ static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, voi
         return r < 0 ? r : 1;
 }
 
-/* What sd-bus would do, which answers as soon as the setter returns. */
+/* Does what sd-bus would do, which answers as soon as the setter returns. */
 static int set_property(Gate *g, const GateInterface *i, const sd_bus_vtable *v, sd_bus_message *message,
                 void *object, sd_bus_error *error) {
         const char *name, *property;
@@ -127,7 +126,7 @@ static int set_property(Gate *g, const GateInterface *i, const sd_bus_vtable *v,
         return MIN(r, 0);
 }
 
-/* 0: the call was answered, will be, or waits. */
+/* Returns 0: the call was answered, will be, or waits. */
 static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         const char *name, *property, *contents, *path = sd_bus_message_get_path(message);
         const GateInterface *i = NULL;
@@ -166,7 +165,7 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         return r <= 0 ? r : set_property(g, i, v, message, object, error);
 }
 
-/* What was found of a method: only for the service's own socket. */
+/* The found method; only for the service's own socket. */
 typedef struct Found {
         const sd_bus_vtable *method;
         void *object;
@@ -198,21 +197,21 @@ static int pass_method(
         return rule->check ? run_check(g, rule, message, object, member, error) : 1;
 }
 
-/* What sd-bus answers by itself, of any object. */
+/* Members that sd-bus answers by itself, for any object. */
 static bool is_of_every_object(const char *name, const char *member) {
         static const char *const interfaces[] = {
-                        "org.freedesktop.DBus.Peer",
-                        "org.freedesktop.DBus.Introspectable",
-                        "org.freedesktop.DBus.ObjectManager",
+                        BUS_PEER,
+                        BUS_INTROSPECT,
+                        BUS_OBJECTS,
         };
 
         for (size_t i = 0; i < ELEMENTSOF(interfaces); i++)
                 if (streq(name, interfaces[i]))
                         return true;
-        return streq(name, PROPERTIES) && !streq(member, "Set");
+        return streq(name, BUS_PROPERTIES) && !streq(member, "Set");
 }
 
-/* > 0: goes on. 0: waits. */
+/* Returns > 0: the call goes on; 0: it waits. */
 static int pass_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         const char *name = sd_bus_message_get_interface(message),
                    *member = sd_bus_message_get_member(message);
@@ -222,7 +221,7 @@ static int pass_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
                                 error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
         if (is_of_every_object(name, member))
                 return 1;
-        if (streq(name, PROPERTIES))
+        if (streq(name, BUS_PROPERTIES))
                 return pass_set(g, message, error);
         return pass_method(g, message, name, NULL, error);
 }
@@ -243,11 +242,11 @@ int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         return r < 0 ? r : 1;
 }
 
-/* Of the bus driver itself, which has no other way. */
+/* Signals of the bus driver itself pass. */
 static bool is_foreign_signal(sd_bus_message *message) {
         return sd_bus_message_is_signal(message, NULL, NULL) > 0 &&
                         sd_bus_message_get_destination(message) &&
-                        !streq_ptr(sd_bus_message_get_sender(message), "org.freedesktop.DBus");
+                        !streq_ptr(sd_bus_message_get_sender(message), DRIVER_NAME);
 }
 
 static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *error) {

@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * The gate: what every call over the bus passes before it reaches an object
+ * Gate: every call over the bus passes it before it reaches an object
  *
- * Nothing passes that no rule lets pass. A rule belongs to the function that does the work: a method's handler, or a
- * property's setter; which calls lead to it, and with which arguments, the gate reads from the vtable that was
- * exported. A method or a writable property whose function has no rule is refused, whoever calls, and so is every call
- * that no vtable names.
+ * A call passes only by a rule. A rule belongs to the function that does the work: a method's handler, or a property's
+ * setter. The gate reads from the exported vtable which calls lead to it, and with which arguments. A method or
+ * writable property whose function has no rule is refused for every caller, and so is a call that no vtable names.
  *
  *         static const GateRule rules[] = {
  *                         {.method = method_list},                         // changes nothing: for everybody
@@ -17,17 +16,17 @@
  *                         {},
  *         };
  *
- * The check reads the arguments (of a property: the value), refuses what is wrong with them, and says whether this call
- * may change what it wants to: it ends with auth_check(), or with auth_grant() where it has found out by itself. It
- * changes nothing, because it runs again when polkit has answered. What it was granted is for this message and this
- * dispatch of it: the function that makes the change takes it (auth_take()), and without it refuses. BUS_CHANGE() and
- * BUS_SETTER() in bus-util.h do.
+ * The check reads the arguments (of a property: the value), refuses invalid ones, and decides whether this call is
+ * allowed: it ends with auth_check(), or with auth_grant() if it decides by itself. It changes nothing, because it runs
+ * again when polkit has answered. The grant is for this message and this dispatch only: the function that makes the
+ * change takes the grant (auth_take()), and refuses without it. BUS_CHANGE() and BUS_SETTER() in bus-util.h do that.
  *
- * Signals that are sent to the service alone are dropped: those that it listens to are for everybody, and the bus
- * itself does not say that a signal to one comes from the owner of the name that it was asked for.
+ * Unicast signals are dropped: the service only listens to broadcasts, and the bus does not check that a unicast signal
+ * comes from the owner of the name in the match.
  */
 
 #include <limits.h>
+#include <systemd/sd-bus.h>
 
 #include "service/base/auth.h"
 
@@ -41,7 +40,7 @@ typedef int (*gate_check_t)(sd_bus_message *message, void *object, const char *m
 typedef struct GateRule {
         sd_bus_message_handler_t method;
         sd_bus_property_set_t setter;
-        gate_check_t check; /* NULL: nothing is changed */
+        gate_check_t check; /* NULL: changes nothing, allowed for all */
         bool guests;        /* a method: may be called on the service's own socket, too (guests.h) */
 } GateRule;
 
@@ -64,6 +63,6 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Gate *, gate_free);
 /* The only way to export objects on this bus. */
 int gate_add(Gate *g, const GateInterface *i);
 
-/* Of a call that came by the service's own socket, where no objects are exported: what a filter of sd-bus returns. The
+/* Handles a call from the service's own socket, where no objects are exported. Returns as a filter of sd-bus does. The
  * call is answered, waits, or is refused with *error. */
 int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error);

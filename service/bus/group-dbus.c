@@ -7,18 +7,17 @@
 #include "group-dbus.h"
 #include "audit.h"
 #include "cgroup/unit-alias.h"
-#include "common/bus-flags.h"
+#include "common/bus-names.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "service/core/account.h"
 #include "service/core/client.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
 #include "service/core/observer.h"
-#include "service/core/waits.h"
 #include "service/enforce/freeze.h"
 #include "spread.h"
-
-#define GROUP_PREFIX BUS_PATH "/group"
+#include "waits-dbus.h"
 
 BUS_GETTER(get_waits) {
         return waits_append_group(reply, userdata);
@@ -29,7 +28,7 @@ BUS_GETTER(get_kind) {
         return sd_bus_message_append(reply, "s", group_kind_to_string(g->kind));
 }
 
-/* A job's name tells of no cgroup. */
+/* The name of a job names no cgroup. */
 BUS_GETTER(get_container) {
         const Group *g = userdata;
         return bus_append_container(reply, property, g->name);
@@ -103,7 +102,7 @@ static AuditObject group_object(const char *name, bool stored) {
         };
 }
 
-/* `set` NULL: they were reset. Frees a group that was made for settings which are gone again. Answers. */
+/* `set` NULL: settings were reset. Frees a group that was made only for settings that have gone. Answers the call. */
 static int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
         const SettingsResolved before = g->resolved;
         const AuditObject o = group_object(g->name, stored);
@@ -126,8 +125,8 @@ static int group_apply(Group *g, sd_bus_message *message, const Settings *set, b
         return spread_group(m, name, message);
 }
 
-/* What is only stored changed: there need not be a group. */
-/* `former`: what is forgotten where nothing is set. Answers. */
+/* Applies a change of settings that are only stored: there need not be a group. */
+/* `former`: settings that are removed when nothing is set. Answers the call. */
 static int name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set,
                 const Settings *former) {
         const AuditObject o = group_object(name, true);
@@ -146,27 +145,28 @@ BUS_SETTINGS_GETTER(Group)
 
 /* --- what is stored --- */
 
-/* Scopes and jobs are made anew each time, under names that may be others' the next time. */
+/* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */
 static bool is_storable(const Manager *m, const char *name) {
-        return stored_is_open(&m->stored) && name && !startswith(name, "job:") && !strstr(name, ".scope");
+        return overrides_is_open(&m->overrides) && name && !startswith(name, "job:") &&
+                        !strstr(name, ".scope");
 }
 
 static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *error) {
-        int r = stored_set(&m->stored, name, s);
+        int r = overrides_set(&m->overrides, name, s);
 
         if (r == -E2BIG)
                 return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
-                                "More than %u groups with stored settings", STORED_MAX);
+                                "More than %u groups with stored settings", OVERRIDES_MAX);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_IO_ERROR,
                                 "The settings of %s could not be stored in %s, nothing was changed: %s",
-                                name, m->stored.directory, strerror(-r));
+                                name, m->overrides.directory, strerror(-r));
         gone_watch(m, name);
         return 0;
 }
 
 static int store_more(Manager *m, const char *name, const Settings *add, sd_bus_error *error) {
-        const Settings *former = stored_find(&m->stored, name);
+        const Settings *former = overrides_find(&m->overrides, name);
         Settings s = former ? *former : SETTINGS_NULL;
 
         settings_merge(&s, add);
@@ -184,7 +184,7 @@ static int check_settings(
         AuthRequest request = group_set_request(g, s);
 
         if (is_kept(g, flags))
-                request.action = AUTH_MANAGE; /* it outlives whoever may do it now */
+                request.action = AUTH_MANAGE; /* a stored setting outlives its owner's right to make it */
         return auth_check(g->manager->auth, message, &request, error);
 }
 
@@ -196,7 +196,7 @@ BUS_CHECK(check_setting) {
         return r < 0 ? r : check_settings(message, g, 0, &s, error);
 }
 
-/* Until the next boot. */
+/* Sets them until the next boot. */
 static void take_settings(sd_bus_message *message, Group *g, const Settings *s) {
         AuthRequest request = group_set_request(g, s);
         bool lowers = auth_is_for_owner(g->manager->auth, message, &request);
@@ -225,8 +225,8 @@ static int set_override(
                 int r = store_more(g->manager, group_stored_name(g), s, error);
                 if (r < 0)
                         return r;
-                g->override.mask &= ~(
-                                s->mask | s->unset); /* what was set until the next boot is over for these */
+                g->override.mask &= ~(s->mask |
+                                s->unset); /* the stored ones replace settings until the next boot */
                 settings_give_way(&g->lowering, s, manager_lookup_class, g->manager);
                 g->lowering.mask &= ~s->unset;
         } else
@@ -244,24 +244,24 @@ BUS_CHECK(check_set) {
 }
 
 BUS_CHANGE(method_set, Group *g, g->manager) {
-        uint64_t flags;
+        uint64_t set_flags;
         Settings s;
 
-        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
-        return r < 0 ? r : set_override(message, g, flags, &s, error);
+        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &set_flags, &s, error);
+        return r < 0 ? r : set_override(message, g, set_flags, &s, error);
 }
 
 static AuthRequest reset_request(const Group *g) {
         return bus_reset_request(&g->lowering, g->lowering_uid, g->name);
 }
 
-/* Of a group, or of a name that only has something stored. */
+/* Resets a group, or a name that only has stored settings. */
 static int reset_override(
                 sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
         const AuthRequest request = g ? reset_request(g) : (AuthRequest){.action = AUTH_MANAGE};
         const Settings none = SETTINGS_NULL;
         bool own = auth_is_for_owner(m->auth, message, &request);
-        const Settings *stored = name ? stored_find(&m->stored, name) : NULL,
+        const Settings *stored = name ? overrides_find(&m->overrides, name) : NULL,
                        former = stored ? *stored : none;
 
         if (!own && stored) {
@@ -303,11 +303,7 @@ BUS_CHANGE(method_resume, Group *g, g->manager) {
 }
 
 static const GateRule group_rules[] = {
-                {.setter = set_setting, .check = check_setting},
-                {.method = method_set, .check = check_set},
-                {.method = method_reset, .check = check_reset},
-                {.method = method_suspend, .check = check_suspend},
-                {.method = method_resume, .check = check_suspend},
+                BUS_SETTABLE_RULES,
                 {},
 };
 
@@ -317,13 +313,13 @@ static int no_such_group(const char *name, sd_bus_error *error) {
         return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%s'", name);
 }
 
-/* For a group that is not there yet: stored by name, or with a group that waits for its first client. */
+/* Sets a group that does not exist yet: stored by name, or with a group that waits for its first client. */
 static int set_in_advance(sd_bus_message *message, Manager *m, const char *name, uint64_t flags,
                 const Settings *s, sd_bus_error *error) {
         _cleanup_free_ char *key = NULL;
         Group *g;
 
-        int r = stored_name(name, &key);
+        int r = overrides_name(name, &key);
         if (r < 0)
                 return r;
         if (flags & SET_FLAG_PERSISTENT && is_storable(m, key)) {
@@ -339,7 +335,7 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
         return group_apply(g, message, s, false);
 }
 
-/* A unit by its own name, also where an alias is given: settings are kept by that, whether it runs or not. */
+/* Reads a unit's name, and replaces an alias by the unit's own name: settings are kept under that one. */
 static int read_name(sd_bus_message *message, char **ret) {
         const char *name;
         char *own = NULL;
@@ -380,7 +376,7 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
         Group *g = group_find(m, name);
         if (g)
                 return check_settings(message, g, flags, &s, error);
-        if (!stored_name_is_valid(name))
+        if (!overrides_name_is_valid(name))
                 return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
                                 "'%s' is neither a cgroup's path nor the name of a service, scope or slice",
                                 name);
@@ -404,7 +400,7 @@ BUS_MANAGER_CHANGE(method_set_group) {
         return set_in_advance(message, m, name, flags, &s, error);
 }
 
-/* The group, or (NULL) the name of one that only has something stored. */
+/* Reads the group, or (NULL) the name that only has stored settings. */
 static int read_reset_group(
                 Manager *m, sd_bus_message *message, Group **ret, char **ret_key, sd_bus_error *error) {
         _cleanup_free_ char *key = NULL, *name = NULL;
@@ -415,10 +411,10 @@ static int read_reset_group(
         *ret = group_find(m, name);
         if (*ret)
                 return 0;
-        r = stored_name(name, &key);
+        r = overrides_name(name, &key);
         if (r < 0)
                 return r;
-        if (!stored_find(&m->stored, key))
+        if (!overrides_find(&m->overrides, key))
                 return no_such_group(name, error);
         *ret_key = TAKE_PTR(key);
         return 0;
@@ -475,14 +471,7 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("ServiceWaitUSec", "t", get_service_wait, 0, 0),
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),
 
-                SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
-                                method_set, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,
-                                BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER),
+                BUS_SETTABLE_METHODS,
 
                 SD_BUS_VTABLE_END,
 };

@@ -5,6 +5,8 @@
  * Groups on the bus
  */
 
+#include <systemd/sd-bus.h>
+
 #include "service/core/group.h"
 
 /* With the manager's gate. */

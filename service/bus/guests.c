@@ -22,9 +22,9 @@
 #include "service/base/subuid-file.h"
 #include "service/core/user.h"
 
-/* Of all that may be open, a fourth is for guests. */
+/* A fourth of all descriptors is for guests. */
 #define FD_SHARE 4U
-/* That come in before the loop looks at everything else again. */
+/* Guests that come in before the loop looks at everything else again. */
 #define COME_MAX 16U
 /* The kernel doubles it. */
 #define UNREAD_SIZE_MAX (4 << 10)
@@ -35,7 +35,7 @@ typedef struct Guest {
         sd_bus *bus;
         Caller *caller;
         sd_event_source *source;
-        uint64_t until; /* 0: nothing is waited for */
+        uint64_t until; /* 0: no timeout */
         bool resumed;   /* a call of it has polkit's answer: is in Guests.resumed */
         char name[24];
         struct Guest *prev, *next;
@@ -135,7 +135,7 @@ static uint64_t n_unwritten(const Guest *g) {
         return sd_bus_get_n_queued_write(g->bus, &n) < 0 ? 0 : n;
 }
 
-/* Who does not take what was answered is not read from. */
+/* A guest that does not read its answers is not read from. */
 static int guest_await(Guest *g) {
         bool unwritten = g->bus && n_unwritten(g) > 0;
 
@@ -150,8 +150,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
 
         if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0)
                 return 0;
-        /* No bus stands between us that would have put down who it is: a guest that says it wants to be somebody else,
-         * and handlers would take it for him. */
+        /* No bus has set the sender: a guest that names one wants to pass for somebody else. */
         if (sd_bus_message_get_sender(message))
                 return sd_bus_error_set(
                                 error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
@@ -160,7 +159,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
         return caller_answer(g->caller, message, error);
 }
 
-/* Whoever is at the other end the kernel has said: what is said in the authentication does not matter. */
+/* The kernel has told who the guest is; what the authentication says is ignored. */
 static int guest_connect(Guest *g) {
         _cleanup_(sd_bus_close_unrefp)
         sd_bus *bus = NULL;
@@ -193,7 +192,7 @@ static int guest_connect(Guest *g) {
         return 0;
 }
 
-/* One message at most. */
+/* Processes one message at most. */
 static int guest_turn(void *userdata) {
         Guest *g = userdata;
 
@@ -227,7 +226,7 @@ static void on_resumed(sd_bus *bus, void *userdata) {
         (void) sd_event_source_set_enabled(gs->resume, SD_EVENT_ONESHOT);
 }
 
-/* What polkit was asked about is dispatched before anything else of that guest. */
+/* Calls that polkit has decided are dispatched before other calls of their guests. */
 static int on_resume(sd_event_source *s, void *userdata) {
         Guests *gs = userdata;
         Guest *g = gs->resumed;
@@ -357,7 +356,7 @@ int guests_open(Manager *m, const char *path, Guests **ret) {
         return 0;
 }
 
-/* Another service may have put its own there. */
+/* Another service may have put its own socket there. */
 static void remove_socket(const Guests *gs) {
         struct stat st;
 

@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * Guests: who speaks to the service on its own socket, without a bus
+ * Guests: callers on the service's own socket, without a bus
  *
- * A program that registers needs four members of the interface, and nobody else's help. On a bus it waits for the bus,
- * which others can keep busy. So there is a socket, too (service/base/door.h), that speaks D-Bus from peer to peer and
- * on which nothing but those members is answered: whose rule says `guests` (gate.h). Objects, properties and signals
- * are on the bus.
+ * A program needs only four members of the interface to register. On a bus it waits for the bus, which others can keep
+ * busy. So the service also has a socket (service/base/door.h) that speaks peer-to-peer D-Bus and answers only these
+ * members: their rules have `guests` (gate.h). Objects, properties and signals are on the bus only.
  *
- * A guest is a caller like those of the bus (callers.h): its calls take turns with all others by user, and are paid for
- * from the same budgets. But no call of a guest is taken in before its turn: it waits in the kernel, and who sends more
- * waits, too. While the bus takes nothing, guests are answered still, until too much waits for the bus.
+ * A guest is a caller like those of the bus (callers.h): its calls take turns with all others by user, and are charged
+ * to the same budgets. But a guest's call is not read before its turn: it waits in the kernel, and a guest that sends
+ * more has to wait, too. While the bus is full, guests are still answered, until too much waits for the bus.
  *
- * A guest that has not authenticated itself, or has not taken an answer, for GUEST_WAIT_NS is hung up on. Of all places
- * a user has an eighth. A guest's end is nothing but that: its client's is told by lifeline and pidfd, as any client's.
+ * A guest that has not authenticated itself, or has not taken an answer, for GUEST_WAIT_NS is disconnected. A user may
+ * have an eighth of all places. The end of a guest does not end its client, which ends by its lifeline and pidfd like
+ * any other.
  */
 
 #include "service/core/manager.h"

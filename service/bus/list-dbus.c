@@ -6,7 +6,8 @@
 
 #include "answer.h"
 #include "manager-dbus.h"
-#include "service/settings/config.h"
+#include "paths.h"
+#include "service/settings/xsched-conf.h"
 
 int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bus_append_t append) {
         _cleanup_(sd_bus_message_unrefp)
@@ -22,42 +23,54 @@ int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bu
         return r < 0 ? r : sd_bus_message_send(reply);
 }
 
-/* What the numbers and the framing of an element take, about. */
+/* Approximate size of an element without its strings. */
 #define ELEMENT_SIZE 64
 
 static int append_device(Answer *a, WalkTable table, void *object) {
         const Device *d = object;
+        _cleanup_free_ char *path = device_path(d);
 
-        int r = sd_bus_message_append(a->reply, "(ssssuo)", d->id, d->name, d->backend, d->ops->name,
-                        d->n_entities, d->path);
-        return r < 0 ? r : ELEMENT_SIZE + (int) (4 * strlen(d->path) + strlen(d->name));
+        if (!path)
+                return -ENOMEM;
+        int r = sd_bus_message_append(
+                        a->reply, "(ssssuo)", d->id, d->name, d->backend, d->ops->name, d->n_entities, path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (4 * strlen(path) + strlen(d->name));
 }
 
 static int append_client(Answer *a, WalkTable table, void *object) {
         const Client *c = object;
+        _cleanup_free_ char *path = client_path(c);
 
+        if (!path)
+                return -ENOMEM;
         int r = sd_bus_message_append(a->reply, "(tuusso)", c->id, (uint32_t) c->peer.pid,
-                        (uint32_t) c->peer.uid, c->peer.command, c->group->name, c->path);
+                        (uint32_t) c->peer.uid, c->peer.command, c->group->name, path);
         return r < 0 ? r
                      : ELEMENT_SIZE +
                                         (int) (strlen(c->peer.command) + strlen(c->group->name) +
-                                                        strlen(c->path));
+                                                        strlen(path));
 }
 
 static int append_queue(Answer *a, WalkTable table, void *object) {
         const Queue *q = object;
+        _cleanup_free_ char *path = queue_path(q);
 
+        if (!path)
+                return -ENOMEM;
         int r = sd_bus_message_append(
-                        a->reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, q->path);
-        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(q->device->id) + strlen(q->label) + strlen(q->path));
+                        a->reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(q->device->id) + strlen(q->label) + strlen(path));
 }
 
 static int append_group(Answer *a, WalkTable table, void *object) {
         const Group *g = object;
+        _cleanup_free_ char *path = group_path(g);
 
+        if (!path)
+                return -ENOMEM;
         int r = sd_bus_message_append(a->reply, "(ssiuo)", g->name, g->resolved.class,
-                        g->resolved.policy.priority, g->resolved.policy.weight, g->path);
-        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(g->name) + strlen(g->path));
+                        g->resolved.policy.priority, g->resolved.policy.weight, path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(g->name) + strlen(path));
 }
 
 static int append_policies(Manager *m, sd_bus_message *reply) {
@@ -133,44 +146,38 @@ int method_list_classes(sd_bus_message *message, void *userdata, sd_bus_error *e
         return bus_reply_list(message, userdata, "(ssa{sv})", append_classes);
 }
 
-int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error) {
-        uint64_t start_time = 0;
-        pid_t pid = 0;
+int client_from_process(Manager *m, sd_bus_message *message, Client **ret, sd_bus_error *error) {
+        _cleanup_(peer_done)
+        Peer caller = PEER_NULL;
+        ProcessName p;
 
-        int r = pidfd_get_pid(fd, &pid);
-        if (r == -EBADF) {
-                (void) sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "That is not a pidfd");
-                return r;
-        }
-        if (r >= 0)
-                r = process_stat(pid, NULL, &start_time);
-        /* Alive after the reading: then the start time was its own. */
-        if (r >= 0 && pidfd_is_alive(fd) <= 0)
-                r = -ESRCH;
-        if (r < 0) {
-                (void) sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The process has ended");
-                return r;
-        }
-
-        Client *c = client_find_by_pid(m, pid, start_time);
-        if (!c) {
-                (void) sd_bus_error_setf(
-                                error, BUS_ERROR("NoSuchClient"), "Process %d is no client", (int) pid);
-                return -ENXIO;
-        }
-        *ret = c;
-        return 0;
-}
-
-int method_get_client_by_pidfd(sd_bus_message *message, void *userdata, sd_bus_error *error) {
-        Client *c;
-        int fd;
-
-        int r = sd_bus_message_read(message, "h", &fd);
+        int r = bus_read_process(message, &p);
         if (r < 0)
                 return r;
-        r = client_from_pidfd(userdata, fd, &c, error);
-        return r < 0 ? r : sd_bus_reply_method_return(message, "o", c->path);
+        if (p.pid == 0) {
+                r = peer_from_sender(m->connections, message, &caller);
+                if (r < 0) {
+                        (void) bus_peer_error(r, error);
+                        return r;
+                }
+                if (p.start_time == 0 || p.start_time == caller.start_time)
+                        p = (ProcessName){.pid = (uint32_t) caller.pid, .start_time = caller.start_time};
+        }
+        *ret = client_find_by_pid(m, (pid_t) p.pid, p.start_time);
+        if (*ret)
+                return 0;
+        (void) sd_bus_error_setf(error, BUS_ERROR("NoSuchClient"), "Process %u is no client", p.pid);
+        return -ENXIO;
+}
+
+int method_get_client_by_process(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        Client *c = NULL;
+
+        int r = client_from_process(userdata, message, &c, error);
+        if (r < 0 || !c)
+                return r;
+        _cleanup_free_ char *path = client_path(c);
+        return sd_bus_reply_method_return(message, "o", path);
 }
 
 int method_get_client_by_pid(sd_bus_message *message, void *userdata, sd_bus_error *error) {
@@ -182,7 +189,8 @@ int method_get_client_by_pid(sd_bus_message *message, void *userdata, sd_bus_err
         const Client *c = client_find_by_pid(userdata, (pid_t) pid, 0);
         if (!c)
                 return sd_bus_error_setf(error, BUS_ERROR("NoSuchClient"), "Process %u is no client", pid);
-        return sd_bus_reply_method_return(message, "o", c->path);
+        _cleanup_free_ char *path = client_path(c);
+        return sd_bus_reply_method_return(message, "o", path);
 }
 
 int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *error) {
@@ -194,5 +202,6 @@ int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
         const Group *g = group_find(userdata, name);
         if (!g)
                 return sd_bus_error_setf(error, BUS_ERROR("NoSuchGroup"), "There is no group '%s'", name);
-        return sd_bus_reply_method_return(message, "o", g->path);
+        _cleanup_free_ char *path = group_path(g);
+        return sd_bus_reply_method_return(message, "o", path);
 }

@@ -90,7 +90,7 @@ BUS_CHANGE(method_reload, Manager *m, m) {
         return sd_bus_reply_method_return(message, NULL);
 }
 
-/* Who is named without a check changes nothing. */
+/* Methods without a check change nothing. */
 static const GateRule manager_rules[] = {
                 {.method = method_register_client, .check = check_register_client, .guests = true},
                 {.method = method_register_queue, .check = check_register_queue, .guests = true},
@@ -105,6 +105,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_hold_priority, .check = check_hold_priority},
                 {.method = method_dump, .check = check_dump},
                 {.method = method_reload, .check = check_reload},
+                {.method = method_start_recording, .check = check_start_recording},
                 {.method = method_list_devices},
                 {.method = method_list_clients},
                 {.method = method_list_queues},
@@ -114,7 +115,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_list_holds},
                 {.method = method_list_settings},
                 {.method = method_list_statistics},
-                {.method = method_get_client_by_pidfd},
+                {.method = method_get_client_by_process},
                 {.method = method_get_client_by_pid},
                 {.method = method_get_group},
                 {.method = method_explain},
@@ -155,8 +156,8 @@ static const sd_bus_vtable manager_vtable[] = {
                                 SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics,
                                 BUS_ANY_USER),
 
-                SD_BUS_METHOD_WITH_ARGS("GetClientByPIDFD", SD_BUS_ARGS("h", pidfd),
-                                SD_BUS_RESULT("o", client), method_get_client_by_pidfd, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("GetClientByProcess", SD_BUS_ARGS("u", pid, "t", start_time),
+                                SD_BUS_RESULT("o", client), method_get_client_by_process, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("GetClientByPID", SD_BUS_ARGS("u", pid), SD_BUS_RESULT("o", client),
                                 method_get_client_by_pid, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("GetGroup", SD_BUS_ARGS("s", group), SD_BUS_RESULT("o", object),
@@ -175,21 +176,24 @@ static const sd_bus_vtable manager_vtable[] = {
                                 SD_BUS_NO_RESULT, method_set_policy, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("CreateJob",
-                                SD_BUS_ARGS("s", name, "a{sv}", settings, "h", pidfd, "t", flags),
+                                SD_BUS_ARGS("s", name, "a{sv}", settings, "u", pid, "t", start_time, "t",
+                                                flags),
                                 SD_BUS_RESULT("s", token, "o", group), method_create_job, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("HoldPriority", SD_BUS_ARGS("s", class, "s", reason, "t", flags),
                                 SD_BUS_RESULT("h", hold), method_hold_priority, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListHolds", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(uusssb)", holds),
                                 method_list_holds, BUS_ANY_USER),
 
-                SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("h", pidfd), SD_BUS_RESULT("a(ssv)", chain),
-                                method_explain, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("u", pid, "t", start_time),
+                                SD_BUS_RESULT("a(ssv)", chain), method_explain, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ExplainObject", SD_BUS_ARGS("o", object),
                                 SD_BUS_RESULT("a(ssv)", chain), method_explain_object, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("GetRecord", SD_BUS_ARGS("t", since_usec, "t", flags),
                                 SD_BUS_RESULT("t", until_usec, "a(tta(sttta(uttttt)))", frames, "as",
                                                 groups),
                                 method_get_record, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("StartRecording", SD_BUS_ARGS("as", devices, "t", flags),
+                                SD_BUS_RESULT("h", recording), method_start_recording, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json),
                                 method_describe, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump,

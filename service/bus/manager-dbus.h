@@ -5,6 +5,8 @@
  * The manager on the bus. The vtable stands in manager-dbus.c; its methods are in one file per subject.
  */
 
+#include <systemd/sd-bus.h>
+
 #include "bus-util.h"
 
 /* Exports the objects, behind the manager's gate. */
@@ -23,6 +25,8 @@ int method_hint(sd_bus_message *message, void *userdata, sd_bus_error *error);
 /* job-dbus.c */
 int check_create_job(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_create_job(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* claim-dbus.c */
 int check_hold_priority(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_hold_priority(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_holds(sd_bus_message *message, void *userdata, sd_bus_error *error);
@@ -38,11 +42,12 @@ int method_list_queues(sd_bus_message *message, void *userdata, sd_bus_error *er
 int method_list_groups(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_policies(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_list_classes(sd_bus_message *message, void *userdata, sd_bus_error *error);
-int method_get_client_by_pidfd(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int method_get_client_by_process(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_get_client_by_pid(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
-int client_from_pidfd(Manager *m, int fd, Client **ret, sd_bus_error *error);
+/* Of the process that the next arguments name (bus_read_process()). */
+int client_from_process(Manager *m, sd_bus_message *message, Client **ret, sd_bus_error *error);
 
 /* statistics-dbus.c. A histogram is (a(tt)tt): of each bound, in microseconds, how many took no longer; their sum, and
  * their number. */
@@ -57,6 +62,8 @@ int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error 
 int method_explain(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_get_record(sd_bus_message *message, void *userdata, sd_bus_error *error); /* record-dbus.c */
 int method_describe(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_start_recording(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
+int method_start_recording(sd_bus_message *message, void *userdata, sd_bus_error *error); /* taping-dbus.c */
 int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_dump(sd_bus_message *message, void *userdata, sd_bus_error *error);
 

@@ -8,13 +8,12 @@
 
 #include "audit.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "queue-dbus.h"
 #include "service/core/arbiter.h"
 #include "service/core/ladder.h"
-#include "service/core/waits.h"
 #include "service/state/client-state.h"
-
-#define QUEUE_PREFIX BUS_PATH "/queue"
+#include "waits-dbus.h"
 
 static const char *queue_target(const Queue *q, char buf[static 64]) {
         (void) snprintf(buf, 64, "queue %" PRIu64, q->id);
@@ -41,7 +40,9 @@ BUS_GETTER(get_waits) {
 
 BUS_GETTER(get_client) {
         const Queue *q = userdata;
-        return sd_bus_message_append(reply, "o", q->client->path);
+        _cleanup_free_ char *of_client = client_path(q->client);
+
+        return sd_bus_message_append(reply, "o", of_client);
 }
 
 BUS_GETTER(get_device) {
@@ -111,7 +112,7 @@ BUS_GETTER(get_held) {
         return sd_bus_message_append(reply, "t", n.held_ns / NSEC_PER_USEC);
 }
 
-/* `set` NULL: they were reset. */
+/* `set` NULL: settings were reset. */
 static int queue_apply(Queue *q, sd_bus_message *message, const Settings *set) {
         const SettingsResolved before = q->resolved;
         _cleanup_(audit_done)
@@ -235,11 +236,7 @@ BUS_CHANGE(method_resume, Queue *q, q->manager) {
 }
 
 static const GateRule queue_rules[] = {
-                {.setter = set_setting, .check = check_setting},
-                {.method = method_set, .check = check_set},
-                {.method = method_reset, .check = check_reset},
-                {.method = method_suspend, .check = check_suspend},
-                {.method = method_resume, .check = check_suspend},
+                BUS_SETTABLE_RULES,
                 {},
 };
 
@@ -275,14 +272,7 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Level", "u", get_level, 0, 0),
                 SD_BUS_PROPERTY("MaxLevel", "u", get_max_level, 0, 0),
 
-                SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
-                                method_set, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,
-                                BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS(
-                                "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER),
+                BUS_SETTABLE_METHODS,
 
                 SD_BUS_VTABLE_END,
 };

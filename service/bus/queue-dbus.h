@@ -5,6 +5,8 @@
  * Queues on the bus
  */
 
+#include <systemd/sd-bus.h>
+
 #include "service/core/queue.h"
 
 /* With the manager's gate. */

@@ -45,7 +45,7 @@ static void record_answer_free(void *userdata) {
         free(a);
 }
 
-/* The others are the first. */
+/* The name of "the others" has place 0. */
 static int name_place(RecordAnswer *a, const RecordName *name, uint32_t *ret) {
         AnswerName *n = NULL;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU process calls: registering itself and its queues, and its wishes
+ * Methods that GPU processes call: to register themselves and their queues, and for their wishes
  */
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 
 #include "client-dbus.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/core/arbiter.h"
@@ -16,7 +17,7 @@
 #include "service/core/job.h"
 #include "service/core/ladder.h"
 #include "service/core/user.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "service/state/client-state.h"
 #include "spread.h"
 
@@ -45,15 +46,15 @@ static int wrong_type(const char *key, const char *type, const char *signature, 
                         type, signature);
 }
 
-/* An argument by name that is only read, and where it goes. Its signature is the type of the field: "s" a const char *,
- * "u" a uint32_t. */
+/* A named argument, and the field that it goes to. Its signature is the field's type: "s" a const char *, "u" a
+ * uint32_t. */
 typedef struct Argument {
         const char *key;
         const char *signature;
         size_t offset;
 } Argument;
 
-/* Ended by a NULL key. Returns 0 when it is none of the table's. */
+/* Takes an argument of the table, which a NULL key ends. Returns 0 when the table does not have it. */
 static int take_argument(sd_bus_message *message, const Argument *table, const char *key,
                 const char *signature, void *fields, sd_bus_error *error) {
         const Argument *a = table;
@@ -79,7 +80,7 @@ static const Argument client_arguments[] = {
                 {},
 };
 
-/* All that is said of one unit beside each other; what is too much is not even looked at. */
+/* Reads the settings of units, unit by unit; skips those beyond the limit unread. */
 static int take_units(
                 sd_bus_message *message, const char *signature, UserUnits *units, sd_bus_error *error) {
         const char *unit, *assignment;
@@ -96,7 +97,7 @@ static int take_units(
         return r < 0 ? r : sd_bus_message_exit_container(message);
 }
 
-/* A newer shim may say more than we know: what is unknown is passed over. */
+/* A newer shim may have more to say: unknown properties are skipped. */
 static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
                 void *userdata, sd_bus_error *error) {
         RegisterArguments *a = userdata;
@@ -112,7 +113,9 @@ static int take_client_property(sd_bus_message *message, const char *key, const 
 }
 
 static int reply_client(sd_bus_message *message, const Client *c, const ClientFds *f) {
-        return sd_bus_reply_method_return(message, "ohhh", c->path, f->page, f->lifeline, f->wake);
+        _cleanup_free_ char *path = client_path(c);
+
+        return sd_bus_reply_method_return(message, "ohhh", path, f->page, f->lifeline, f->wake);
 }
 
 int check_register_client(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
@@ -187,8 +190,8 @@ BUS_MANAGER_CHANGE(method_register_client) {
 
 /* --- queues --- */
 
-/* Whether the message comes from the process that the client is. Its own connection is known by name; another one of
- * the same process (after the first was lost) by its credentials. */
+/* Refuses the call unless it comes from the client's process: by the connection's name, or (another connection of the
+ * same process, after the first was lost) by its credentials. */
 static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_error *error) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
@@ -253,7 +256,7 @@ static int take_queue_property(sd_bus_message *message, const char *key, const c
         return sd_bus_message_skip(message, signature);
 }
 
-/* Whoever the client is may. */
+/* The client's own process may, whatever its user. */
 static int grant_to_client(Manager *m, sd_bus_message *message, const Client *c, sd_bus_error *error) {
         int r = check_is_client(message, c, error);
         return r < 0 ? r : auth_grant(m->auth, message);
@@ -355,7 +358,8 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
                      : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
 }
 
-/* Of a queue, its client may say it; of all that the caller has (0), anybody: there may be none. */
+/* A hint about one queue is for its client; a hint about all queues of the caller (0) is for everybody, who may have
+ * none. */
 int check_hint(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
         uint64_t id;

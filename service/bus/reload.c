@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Reading the configuration, at the start and again
+ * Reads the configuration at the start and on a reload
  */
 
 #include <stdio.h>

@@ -2,20 +2,23 @@
 #pragma once
 
 /*
- * Reading the configuration, at the start and again: SIGHUP and org.xsched.Scheduler.Reload
+ * Reload: reads the configuration, at the start, on SIGHUP and on org.xsched.Scheduler.Reload
  */
 
-#include "service/core/manager.h"
-#include "service/settings/config.h"
-#include "service/settings/options.h"
+#include <systemd/sd-bus.h>
 
-/* What the options and the installed files say. `last_good` NULL: the start. Problems are logged. */
+#include "service/core/manager.h"
+#include "service/settings/options.h"
+#include "service/settings/xsched-conf.h"
+
+/* Reads the configuration from the options and the installed files. `last_good` NULL: at the start. Problems are
+ * logged. */
 int reload_read(const Options *o, const Config *last_good, Config **ret);
 
-/* Log level and target: an option stands above the configuration. */
+/* Applies log level and target: options override the configuration. */
 void reload_apply_log(const Options *o, const Config *c);
 
-/* Whether all of it could be applied, as one of the Degraded reasons. `error`: nothing was. */
+/* Sets or clears the Degraded reason for problems of the configuration. `error`: it was not applied at all. */
 void reload_report(Manager *m, unsigned n_problems, int error);
 
 /* Reads again and applies. `by`: the call that asked for it; NULL: a signal. On failure everything stays as it was; the

@@ -12,7 +12,7 @@
 #include "manager-dbus.h"
 #include "service/settings/device-settings.h"
 
-/* What an entry takes, about. */
+/* Approximate size of an entry. */
 #define ENTRY_SIZE 256
 
 static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s) {
@@ -71,19 +71,19 @@ static int append_device(sd_bus_message *reply, const char *id, const DeviceSett
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* What no object stands for: every device, and groups that need not exist. */
+/* Settings without an object: those for every device, and those of groups that need not exist. */
 static int append_others(Answer *a, WalkTable table) {
-        const StoredEntry *e, *next;
+        const OverridesEntry *e, *next;
 
         if (table != WALK_DEVICES)
                 return 0;
         int r = append_device(a->reply, "all", &a->manager->every_device);
-        HASH_ITER(hh, a->manager->stored.entries, e, next) {
+        HASH_ITER(hh, a->manager->overrides.entries, e, next) {
                 if (r < 0)
                         break;
                 r = append_entry(a->reply, e->name, "stored", &e->settings);
         }
-        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(a->manager->stored.entries));
+        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(a->manager->overrides.entries));
 }
 
 static int append_object(Answer *a, WalkTable table, void *object) {

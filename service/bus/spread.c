@@ -9,7 +9,7 @@
 #include "service/core/arbiter.h"
 #include "service/core/walk.h"
 
-/* A step: beyond this no further object is begun. */
+/* Limit of one step: after this time it begins no further object. */
 #define STEP_NS (30 * NSEC_PER_USEC)
 
 typedef enum SpreadStage {
@@ -53,7 +53,7 @@ static void spread_begin(Spread *s, SpreadStage stage) {
                 walk_begin(&s->walk, s->manager, stage == SPREAD_CLIENTS ? WALK_CLIENTS : WALK_GROUPS);
 }
 
-/* The next queue of the client. */
+/* Resolves the client's next queue. */
 static void spread_queue(Spread *s) {
         const Client *c = client_find(s->manager, s->client);
 
@@ -88,7 +88,7 @@ static void spread_to_group(const Spread *s, Group *g) {
                 group_settings_settled(g);
 }
 
-/* One object. Returns whether there may be more. */
+/* Does one object. Returns whether there may be more. */
 static bool spread_one(Spread *s) {
         if (s->client != 0) {
                 spread_queue(s);

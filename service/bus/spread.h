@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * Spreading: what was set for one goes to all that it is for, in steps
+ * Spread: applies changed settings to all clients and queues that they are for, in steps
  *
- * A setting of a group is one of all groups below it, of their clients, and of their queues: thousands, of one user.
- * Where it was set it counts at once; the others follow in steps of the call that has set it (call_go_on()), which is
- * answered when all have followed: who then reads finds what was set. In between other calls are answered, and the
- * later one wins: each step takes what is set by then.
+ * A setting of a group counts for all groups below it, their clients, and their queues: thousands, for one user. It
+ * counts at once for the object where it was set; the others follow in steps of the call that has set it
+ * (call_go_on()). The call is answered after the last step, so that its caller then reads the new settings. Other calls
+ * are answered in between, and a later one wins: each step takes the settings of that moment.
  *
- * A spread knows its client by its number, and groups by name: all of them may go meanwhile. Who comes meanwhile takes
- * what is set by itself.
+ * A spread refers to its client by id, and to groups by name, because all of them may be freed meanwhile. New objects
+ * take the settings when they are made.
  */
+
+#include <systemd/sd-bus.h>
 
 #include "service/core/client.h"
 

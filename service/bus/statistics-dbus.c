@@ -14,6 +14,7 @@
 #include "cgroup/container.h"
 #include "device-metrics.h"
 #include "manager-dbus.h"
+#include "paths.h"
 #include "service/core/tally.h"
 
 /* --- histograms --- */
@@ -127,10 +128,13 @@ static int append_hooked(const Device *d, sd_bus_message *reply) {
 }
 
 static int append_device(Device *d, sd_bus_message *reply) {
+        _cleanup_free_ char *path = device_path(d);
         PolicyDeviceUsage u;
 
+        if (!path)
+                return -ENOMEM;
         device_usage(d, now_ns(), &u);
-        int r = begin_element(reply, "device", d->path, d->id);
+        int r = begin_element(reply, "device", path, d->id);
         if (r >= 0)
                 r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Name", "s", d->name,
                                 "Backend", "s", d->backend, "Policy", "s", d->ops->name, "NEntities", "u",
@@ -148,7 +152,7 @@ static int append_device(Device *d, sd_bus_message *reply) {
                 r = append_measured(d, reply);
         if (r >= 0)
                 r = end_element(reply);
-        return r < 0 ? r : (int) (ELEMENT_SIZE + ELEMENT_SIZE + strlen(d->path) + strlen(d->name));
+        return r < 0 ? r : (int) (ELEMENT_SIZE + ELEMENT_SIZE + strlen(path) + strlen(d->name));
 }
 
 static int append_container(sd_bus_message *reply, const char *cgroup) {
@@ -207,8 +211,8 @@ static int append_group(const Group *g, sd_bus_message *reply) {
         return sum;
 }
 
-/* Of queues nothing is told but their sum. Those that are gone come first: one that goes meanwhile is left out, this
- * once, and not counted twice. */
+/* Queues appear only as their sum. The freed ones come first: a queue that is freed meanwhile is left out, this once,
+ * and not counted twice. */
 static int begin_table(Answer *a, WalkTable table) {
         if (table == WALK_QUEUES)
                 a->sum = a->manager->n_lease_expired;

@@ -38,7 +38,7 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
         return sd_bus_reply_method_return(message, NULL);
 }
 
-/* The cgroup that a name stands for where there is no group: a slice's follows from its name. */
+/* Finds the cgroup that a name without a group stands for: a slice's follows from its name. */
 static int find_cgroup(const char *name, char **ret, sd_bus_error *error) {
         _cleanup_free_ char *path = NULL;
         uint64_t id;
@@ -79,7 +79,7 @@ static int suspend_cgroup(sd_bus_message *message, Manager *m, const char *name,
 static Group *find_group(Manager *m, const char *name) {
         Group *g = group_find(m, name);
 
-        /* Made for settings in advance: not what runs. */
+        /* A group that was made for settings in advance does not run. */
         return g && g->kind == GROUP_CGROUP && g->name[0] != '/' ? NULL : g;
 }
 
@@ -119,7 +119,7 @@ BUS_MANAGER_CHANGE(method_resume_group) {
         Group *g = find_group(m, name);
         if (g)
                 return group_suspend(message, g, false, error);
-        /* Of what is there and has no group, nothing is suspended. */
+        /* A cgroup without a group has no suspension to end. */
         r = find_cgroup(name, &cgroup, error);
         return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
 }

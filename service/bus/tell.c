@@ -6,11 +6,12 @@
 
 #include <utlist.h>
 
+#include "paths.h"
 #include "service/base/log.h"
 #include "service/core/turn.h"
 #include "tell.h"
 
-/* So much at a time. */
+/* Time of one turn. */
 #define TURN_NS (50 * NSEC_PER_USEC)
 
 static int on_turn(sd_event_source *s, void *userdata) {
@@ -22,7 +23,8 @@ static int on_turn(sd_event_source *s, void *userdata) {
                 if (!q)
                         break;
                 tell_forget(q);
-                (void) sd_bus_emit_properties_changed(m->bus, q->path, BUS_INTERFACE ".Queue", "Priority",
+                _cleanup_free_ char *path = queue_path(q);
+                (void) sd_bus_emit_properties_changed(m->bus, path, BUS_INTERFACE ".Queue", "Priority",
                                 "Weight", "Threshold", "Preemption", "PolicySource", NULL);
                 turn_look(m);
         } while (now_ns() < until);

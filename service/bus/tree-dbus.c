@@ -8,39 +8,28 @@
 #include "answer.h"
 #include "bus-util.h"
 #include "client-dbus.h"
+#include "common/bus-names.h"
 #include "device-dbus.h"
 #include "group-dbus.h"
+#include "paths.h"
 #include "queue-dbus.h"
 
 typedef struct Branch {
-        const char *name;      /* below BUS_PATH */
+        const char *path;      /* prefix of its objects' paths */
         const char *interface; /* of its objects */
         const sd_bus_vtable *(*vtable)(void);
 } Branch;
 
 static const Branch branches[_WALK_ON_BUS_MAX] = {
-                [WALK_DEVICES] = {"device", BUS_INTERFACE ".Device", device_vtable_get},
-                [WALK_GROUPS] = {"group", BUS_INTERFACE ".Group", group_vtable_get},
-                [WALK_CLIENTS] = {"client", BUS_INTERFACE ".Client", client_vtable_get},
-                [WALK_QUEUES] = {"queue", BUS_INTERFACE ".Queue", queue_vtable_get},
+                [WALK_DEVICES] = {DEVICE_PREFIX, BUS_INTERFACE ".Device", device_vtable_get},
+                [WALK_GROUPS] = {GROUP_PREFIX, BUS_INTERFACE ".Group", group_vtable_get},
+                [WALK_CLIENTS] = {CLIENT_PREFIX, BUS_INTERFACE ".Client", client_vtable_get},
+                [WALK_QUEUES] = {QUEUE_PREFIX, BUS_INTERFACE ".Queue", queue_vtable_get},
 };
-
-static const char *object_path(WalkTable table, const void *object) {
-        switch (table) {
-        case WALK_DEVICES:
-                return ((const Device *) object)->path;
-        case WALK_GROUPS:
-                return ((const Group *) object)->path;
-        case WALK_CLIENTS:
-                return ((const Client *) object)->path;
-        default:
-                return ((const Queue *) object)->path;
-        }
-}
 
 /* --- GetManagedObjects --- */
 
-/* What a property without a getter is: the field itself. */
+/* Appends a property without a getter: the field itself. */
 static int append_field(sd_bus_message *reply, const char *signature, const void *field) {
         char type = signature[0];
 
@@ -80,12 +69,12 @@ static int append_properties(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* As sd-bus has them of every object. */
+/* The interfaces that sd-bus adds to every object. */
 static int append_standard(sd_bus_message *reply) {
         static const char *const interfaces[] = {
-                        "org.freedesktop.DBus.Peer",
-                        "org.freedesktop.DBus.Introspectable",
-                        "org.freedesktop.DBus.Properties",
+                        BUS_PEER,
+                        BUS_INTROSPECT,
+                        BUS_PROPERTIES,
         };
         int r = 0;
 
@@ -94,9 +83,9 @@ static int append_standard(sd_bus_message *reply) {
         return r;
 }
 
-/* Its names are there up to five times: path, group, unit, slice, what a container's name is. */
-static int object_size(WalkTable table, const void *object) {
-        size_t n = 1024 + strlen(object_path(table, object));
+/* Approximate size of an object. Its names appear up to five times: in the path, group, unit, slice and container. */
+static int object_size(WalkTable table, const void *object, const char *path) {
+        size_t n = 1024 + strlen(path);
 
         if (table == WALK_GROUPS)
                 n += 6 * strlen(((const Group *) object)->name);
@@ -110,9 +99,11 @@ static int object_size(WalkTable table, const void *object) {
 
 static int append_object(Answer *a, WalkTable table, void *object) {
         const Branch *b = branches + table;
-        const char *path = object_path(table, object);
+        _cleanup_free_ char *path = object_path(table, object);
         sd_bus_message *m = a->reply;
 
+        if (!path)
+                return -ENOMEM;
         int r = sd_bus_message_open_container(m, SD_BUS_TYPE_DICT_ENTRY, "oa{sa{sv}}");
         if (r >= 0)
                 r = sd_bus_message_append_basic(m, SD_BUS_TYPE_OBJECT_PATH, path);
@@ -128,7 +119,7 @@ static int append_object(Answer *a, WalkTable table, void *object) {
                 r = append_properties(a->manager->bus, path, b, m, object);
         for (unsigned i = 0; r >= 0 && i < 3; i++)
                 r = sd_bus_message_close_container(m);
-        return r < 0 ? r : object_size(table, object);
+        return r < 0 ? r : object_size(table, object, path);
 }
 
 static int answer_objects(Manager *m, sd_bus_message *message) {
@@ -165,8 +156,11 @@ static int print_begin(Answer *a, WalkTable table) {
 
 /* The path is made of letters, digits and '_'. */
 static int print_node(Answer *a, WalkTable table, void *object) {
-        return fprintf(a->file, " <node name=\"%s\"/>\n",
-                        object_path(table, object) + strlen(a->prefix) + 1);
+        _cleanup_free_ char *path = object_path(table, object);
+
+        if (!path)
+                return -ENOMEM;
+        return fprintf(a->file, " <node name=\"%s\"/>\n", path + strlen(a->prefix) + 1);
 }
 
 static int print_end(Answer *a) {
@@ -185,13 +179,7 @@ static int answer_nodes(Manager *m, sd_bus_message *message, WalkTable table) {
                         [WALK_QUEUES] = NODES(WALK_QUEUES),
         };
 #undef NODES
-        static const char *const prefixes[_WALK_ON_BUS_MAX] = {
-                        [WALK_DEVICES] = BUS_PATH "/device",
-                        [WALK_GROUPS] = BUS_PATH "/group",
-                        [WALK_CLIENTS] = BUS_PATH "/client",
-                        [WALK_QUEUES] = BUS_PATH "/queue",
-        };
-        return answer_text(m, message, ops + table, prefixes[table]);
+        return answer_text(m, message, ops + table, branches[table].path);
 }
 
 int tree_answer(Manager *m, sd_bus_message *message) {
@@ -199,14 +187,12 @@ int tree_answer(Manager *m, sd_bus_message *message) {
 
         if (!path || !sd_bus_message_is_empty(message))
                 return 0;
-        if (sd_bus_message_is_method_call(
-                            message, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"))
+        if (sd_bus_message_is_method_call(message, BUS_OBJECTS, "GetManagedObjects"))
                 return streq(path, BUS_PATH) ? answer_objects(m, message) : 0;
-        if (!sd_bus_message_is_method_call(message, "org.freedesktop.DBus.Introspectable", "Introspect"))
+        if (!sd_bus_message_is_method_call(message, BUS_INTROSPECT, "Introspect"))
                 return 0;
-        const char *below = startswith(path, BUS_PATH "/");
-        for (WalkTable t = 0; below && t < _WALK_ON_BUS_MAX; t++)
-                if (streq(below, branches[t].name))
+        for (WalkTable t = 0; t < _WALK_ON_BUS_MAX; t++)
+                if (streq(path, branches[t].path))
                         return answer_nodes(m, message, t);
         return 0;
 }

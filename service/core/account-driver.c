@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the GPU's driver counts of who is alone
+ * Run time of an entity that is alone, as the GPU's driver counts it
  */
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct AccountDriver {
         size_t n_answer;
         Entity *asked_about; /* NULL: no question is open */
         uint64_t asked_at;
-        bool begins; /* what it tells then is from before */
+        bool begins; /* an answer in the meantime is about the time before */
         bool counts;
         bool sees_nothing; /* by the last answer */
         uint64_t failed_until;
@@ -51,7 +51,7 @@ static void fail(AccountDriver *a, const char *why) {
         a->failed_until = now_ns() + ACCOUNT_DRIVER_RETRY_NS;
 }
 
-/* Nobody asks it any more; or it should have answered. */
+/* The question is closed: nobody needs the answer any more, or it is overdue. */
 static void ended(AccountDriver *a) {
         if (a->asked_about)
                 fail(a, "its process has ended");
@@ -61,7 +61,7 @@ static void ended(AccountDriver *a) {
 
 /* --- answers --- */
 
-/* "ran SPAN RAN" in microseconds, "source TEXT", or "none TEXT". */
+/* Lines of the child: "ran SPAN RAN" in microseconds, "source TEXT", or "none TEXT". */
 static void take_line(AccountDriver *a, const char *line) {
         uint64_t span_us, ran_us;
 
@@ -150,7 +150,7 @@ static int start(AccountDriver *a) {
         return r;
 }
 
-/* Nobody but an administrator puts a GPU there, or another program in the place of ours. */
+/* A GPU that only an administrator can have put at that address. */
 static bool may_be_known(const Device *d) {
         PciAddress address;
 
@@ -166,7 +166,7 @@ static AccountDriver *driver_get(Device *d) {
         return d->account_driver;
 }
 
-/* 0: there are more than can be asked about. */
+/* Prints the pids of the entity's clients. 0: there are more than one question can have. */
 static size_t print_pids(const Entity *e, char *buf, size_t size) {
         pid_t pids[GPU_USAGE_PIDS_MAX];
         size_t n_pids = 0, n = 0;

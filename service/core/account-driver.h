@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What the GPU's driver counts of who is alone (hal/gpu-usage.h)
+ * Driver accounts: run time of an entity that is alone, as the GPU's driver counts it (hal/gpu-usage.h)
  *
  * A child (xsched-metrics --usage) asks the driver, because that may block, print and crash. It is told the pids of the
- * entity's processes about once a second, and ends when it is not asked for a while. A child that ends, says that it
- * knows nothing, or does not answer in ACCOUNT_DRIVER_ANSWER_NS, is not started again for ACCOUNT_DRIVER_RETRY_NS, and
- * what it was asked about is sampled. A driver that does not see what is seen to run here is treated the same way.
+ * entity's processes about once a second, and ends when it is not asked for a while. A child that ends, knows nothing,
+ * or does not answer in ACCOUNT_DRIVER_ANSWER_NS, is not started again for ACCOUNT_DRIVER_RETRY_NS; the entity is
+ * sampled meanwhile. So is an entity that the service sees run and the driver does not.
  */
 
 #include "account.h"
@@ -18,14 +18,13 @@
 
 typedef struct AccountDriver AccountDriver;
 
-/* Asks how long the entity ran since it was last asked: account_driver_answered() is called some time later, or
- * never. */
+/* Asks how long the entity ran since the last question. account_driver_answered() is called later, or never. */
 void account_driver_ask(Device *d, Entity *e, uint64_t now);
 
-/* The last question was answered, and the entity had run. */
+/* Whether the last question was answered, and the entity had run. */
 bool account_driver_counts(const Device *d);
 
-/* It was seen to run just now: a driver that says otherwise is of no use. */
+/* Called when the service saw the entity run: a driver that denies that is not asked again. */
 void account_driver_seen(Device *d, uint64_t now);
 
 AccountDriver *account_driver_free(AccountDriver *a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How the time of those is counted whom nobody has to watch
+ * How run time is counted while nobody contends: the entity is watched for a small part of the time only
  */
 
 #include <utlist.h>
@@ -10,7 +10,7 @@
 #include "account.h"
 #include "turn.h"
 
-/* Who was seen to run for so much of a window has run. */
+/* An entity that ran for this part of a window counts as running. */
 #define SEEN_PART 0.1
 
 static uint64_t random_next(uint64_t *state) {
@@ -21,11 +21,11 @@ static uint64_t random_next(uint64_t *state) {
         return z ^ (z >> 31);
 }
 
-/* A hundred times as long as it was watched, which is longer than it should have been where the service is late; half
- * to one and a half of that. */
+/* How long not to watch: ACCOUNT_REST times the watched span (which is longer than planned where the service is late),
+ * times a random factor between one half and one and a half, so that no client can foresee the next window. */
 static uint64_t away_time(DeviceAccount *a, uint64_t now) {
-        uint64_t watched = ns_sub(now, a->watched_since);
-        uint64_t mean = CLAMP(watched * ACCOUNT_COST_SHARE, ACCOUNT_AWAY_NS, ACCOUNT_AWAY_MAX_NS);
+        uint64_t rest = ns_sub(now, a->watched_since) * ACCOUNT_COST_SHARE;
+        uint64_t mean = CLAMP(rest + rest / 7, ACCOUNT_AWAY_NS, ACCOUNT_AWAY_MAX_NS);
 
         if (a->random == 0)
                 a->random = now;
@@ -71,7 +71,7 @@ static uint64_t entity_launches(const Entity *e) {
 
 /* --- phases --- */
 
-/* What is told of it beyond what the policy has counted. */
+/* Run time that is estimated beyond what the policy has counted. */
 static int64_t estimated(const Entity *e, uint64_t now) {
         return estimate_beyond(&e->estimate, now, entity_counted(e, now));
 }
@@ -104,7 +104,7 @@ static void begin_counts(DeviceAccount *a, const Entity *e, uint64_t now) {
         a->edges_seen = a->edges;
 }
 
-/* By what was heard and said since begin_counts(). */
+/* By the launches and looks since begin_counts(). */
 static bool is_cheap(const DeviceAccount *a, uint64_t n_launches, uint64_t now) {
         uint64_t cost = n_launches * ACCOUNT_LAUNCH_NS + (a->edges - a->edges_seen) * ACCOUNT_EDGE_NS;
 
@@ -127,11 +127,12 @@ static void go_away(Device *d, Entity *e, uint64_t now) {
         }
 }
 
-/* The end of a window, or of a while under watch. */
+/* Ends a window, or one look of a longer watch. */
 static void look(Device *d, Entity *e, uint64_t now) {
         DeviceAccount *a = &d->account;
         uint64_t launches = entity_launches(e), n = launches - a->launches;
-        /* A client that counts down has launched nothing, and one that counts as it likes is away. */
+        /* The count comes from the client. If it has gone down, take it as no launch; a client that lies loses only its
+         * own watch. */
         bool launched = launches > a->launches;
 
         int64_t before = estimated(e, now);
@@ -170,7 +171,7 @@ static void turn_watched(Device *d, Entity *e, uint64_t now) {
         begin_counts(a, e, now);
 }
 
-/* Whether that takes the place of a window. */
+/* Asks the driver. Returns whether its answer takes the place of a window. */
 static bool turn_driver(Device *d, Entity *e, uint64_t now) {
         DeviceAccount *a = &d->account;
 
@@ -192,7 +193,7 @@ void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ra
                 estimate_driver(&e->estimate, now, entity_counted(e, now), span_ns, ran_ns);
                 a->source = ACCOUNT_DRIVER;
         }
-        /* It stands still: is there anything to do at all? */
+        /* No edges and no answer: look at once whether there is anything to do at all. */
         if (!account_driver_counts(d))
                 a->at = now;
         device_touch(d);
@@ -233,7 +234,7 @@ void account_turn(Device *d, uint64_t now) {
 void account_state_changed(Device *d, uint64_t now) {
         const Entity *e = lone_entity(d);
 
-        /* Through REST: what was seen in another state tells nothing of this one. */
+        /* Through REST, so that counts of another state are not used in this one. */
         set_phase(d, ACCOUNT_REST, now);
         if (e && entity_accounting(e) != ACCOUNTING_OFF) {
                 set_phase(d, ACCOUNT_WATCHED, now);
@@ -254,7 +255,7 @@ void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u) {
         if (e)
                 ns += (int64_t) estimate_ahead(&e->estimate, now, entity_counted(e, now));
 
-        /* From idle to busy, or back; and no further than there is. */
+        /* Moves time from idle to busy, or back, and no more than there is. */
         ns = CLAMP(ns, -(int64_t) u->busy_ns, (int64_t) u->idle_ns);
 
         uint64_t busy_ns = u->busy_ns + (uint64_t) ns, handover_ns = MIN(d->handover_ns, busy_ns);

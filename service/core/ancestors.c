@@ -13,7 +13,7 @@ void ancestors_done(Ancestors *a) {
         *a = (Ancestors){};
 }
 
-/* There is room for so many where n is a power of two, or less than the first of them. */
+/* The array is full where n is a power of two, at least ROOM_AT_FIRST; it is doubled then. */
 static int make_room(Ancestors *a) {
         bool is_full = a->n >= ROOM_AT_FIRST && (a->n & (a->n - 1)) == 0;
 
@@ -34,7 +34,7 @@ static int read_next(Ancestors *a, const Peer *peer) {
         int r = process_parent(pid, &parent, &start_time);
         if (r < 0)
                 return r;
-        /* Nobody is older than his parent: the number is another's by now. */
+        /* A child that is older than its parent means that the parent's pid is another process's by now. */
         if (child ? start_time > child->start_time : start_time != peer->start_time)
                 return -ESRCH;
         r = make_room(a);

@@ -4,7 +4,8 @@
 /*
  * Ancestors: the processes that a process comes from, itself first
  *
- * They are read once, one at a time, and kept. Whoever has lost his parent by then is nobody's descendant.
+ * They are read once, one at a time, and kept. A process whose parent has died before that counts as nobody's
+ * descendant: its later parent is a reaper.
  */
 
 #include "cgroup/peer.h"

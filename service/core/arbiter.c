@@ -17,6 +17,7 @@
 #include "nice.h"
 #include "observer.h"
 #include "quick.h"
+#include "rota.h"
 #include "tail.h"
 
 /* Minimum delay to the next dispatch, so that a policy asking for 'now' cannot spin the loop. */
@@ -31,11 +32,17 @@ static bool entity_is_scheduled(const Entity *e) {
         return e->policy && ladder_setting(e) != PREEMPTION_OFF;
 }
 
-bool arbiter_holds(const Entity *e) {
-        return entity_is_scheduled(e) && gang_entity_verdict(e) == VERDICT_HOLD;
+static Verdict entity_verdict(const Entity *e) {
+        if (e->yields && e->gang == GANG_NONE && device_grants_in_force(e->device))
+                return VERDICT_HOLD;
+        return gang_entity_verdict(e);
 }
 
-/* A gang runs where its grant says hold: bounded by what holds for all there. */
+bool arbiter_holds(const Entity *e) {
+        return entity_is_scheduled(e) && entity_verdict(e) == VERDICT_HOLD;
+}
+
+/* A gang's member runs although its own device says hold: with the smallest threshold there. */
 static uint32_t entity_threshold(const Entity *e) {
         if (!device_grants_in_force(e->device))
                 return 0;
@@ -43,7 +50,7 @@ static uint32_t entity_threshold(const Entity *e) {
                                                                        : e->grant.threshold;
 }
 
-/* What can be taken off need not drain, so it need not be short either, unless somebody has said so. */
+/* Launches that can be taken off the device need not drain, so they may be many, unless a setting says otherwise. */
 static uint32_t queue_threshold(const Queue *q) {
         const Entity *e = q->entity;
         uint32_t threshold = entity_threshold(e);
@@ -62,10 +69,10 @@ static SlotWords wanted_words(const Queue *q) {
         if (queue_is_suspended(q))
                 w.verdict = VERDICT_HOLD;
         else if (e && entity_is_scheduled(e)) {
-                w.verdict = gang_entity_verdict(e);
+                w.verdict = q->sits_out ? VERDICT_HOLD : entity_verdict(e);
                 w.threshold = queue_threshold(q);
         } else if (e && e->policy && e->limited)
-                w.threshold = queue_threshold(q); /* what it launches before it is heard of stays small */
+                w.threshold = queue_threshold(q); /* until the service hears of it, it launches little */
         if (w.threshold != 0) {
                 w.budget_us = e->device->tuning.budget_us;
                 w.lead_us = e->device->tuning.lead_us;
@@ -77,7 +84,8 @@ static SlotWords wanted_words(const Queue *q) {
 void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         q->device->account.edges += ready != q->ready;
         if (ready && !q->ready && q->entity) {
-                ladder_ready_while_held(q->entity);
+                q->entity->n_wakes++;
+                ladder_ready_while_held(q);
                 if (q->entity->held_since > 0)
                         observers_entity_ready(q->entity);
         }
@@ -87,6 +95,7 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         if (!ready)
                 tail_end(q, at);
         entity_update_queue_at(q, at);
+        rota_heard(q);
 }
 
 static void entity_note_held(Entity *e) {
@@ -122,14 +131,14 @@ static void write_verdict(Queue *q, Verdict v) {
         edge_verdict(q, v == VERDICT_RUN, now_ns());
         if (queue_holds(q))
                 tail_begin(q);
-        else if (q->counted_ready || !q->ready) /* it may be stopped for another reason */
+        else if (q->counted_ready || !q->ready) /* it may still be held for another reason */
                 tail_end(q, now_ns());
         queue_note_wait(q);
         q->manager->n_verdicts++;
         q->manager->verdict_at = now_ns();
 }
 
-/* The level before the word, and the driver is told after it. */
+/* The level goes before the verdict, and the driver's order after it. */
 static void sync_verdict(Queue *q, const SlotWords *w) {
         bool hold = w->verdict == VERDICT_HOLD, turns = queue_holds(q) != hold;
         bool privileged = hold && ladder_is_privileged(q);
@@ -143,12 +152,14 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         bool is_order = w->level >= LEVEL_DEQUEUE ||
                         (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE);
         ladder_before_order(q);
-        /* The lease before the word: a hold that is born expired would let one launch pass. */
+        /* The lease goes before the verdict: a hold whose lease has expired would let one launch pass. */
         if (turns && hold)
                 lease_begin(q->client);
         write_level(q, w->level, is_order);
         if (turns)
                 write_verdict(q, w->verdict);
+        if (is_order && hold && q->flies)
+                rota_note_stop(q, q->ordered_ns);
         ladder_after_order(q, is_order);
         if (turns && !hold)
                 lease_end(q->client);
@@ -174,8 +185,8 @@ static void sync_words(Queue *q, const SlotWords *w) {
         sync_verdict(q, w);
 }
 
-/* An entity that a queue has just joined may have a grant that its policy has not decided yet. So while the device is
- * to be dispatched, a held queue is let go by that dispatch only. */
+/* A queue may have joined an entity whose grant its policy has not decided yet. So while the device is due for a
+ * dispatch, only that dispatch lets a held queue go. */
 void arbiter_sync_queue(Queue *q) {
         edge_sync_watch(q);
         if (q->entity)
@@ -195,7 +206,8 @@ void arbiter_release_queue(Queue *q) {
         sync_words(q, &open);
 }
 
-/* Holds first, then runs: two of different tiers never have the device at once by our own doing. */
+/* Writes one kind of verdict at a time, holds before runs: so two entities of different tiers are never on the device
+ * at once by our own doing. */
 static void write_entity(Entity *e, Verdict only) {
         Queue *q;
 
@@ -236,7 +248,7 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         entity_words_changed(e);
 }
 
-/* It goes on now: since it could have, it has waited for us. */
+/* The entity may run now. The time since it could have run was spent waiting for the service. */
 static void note_service_wait(Entity *e, uint64_t cause, uint64_t now) {
         if (e->held_since == 0 || !e->told_ready || e->grant.verdict == VERDICT_HOLD)
                 return;
@@ -248,7 +260,7 @@ static void write_changed(Device *d, uint64_t cause) {
 
         LL_FOREACH2(d->changed, e, changed_next)
         write_entity(e, VERDICT_HOLD);
-        ladder_flush(d->manager); /* they have the longest way */
+        ladder_flush(d->manager); /* first, because orders to drivers take longest */
         LL_FOREACH2(d->changed, e, changed_next)
         tail_settle(e, now_ns());
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
@@ -275,7 +287,7 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
         account_state_changed(d, now);
 }
 
-/* What is not watched is neither counted nor known to other devices. */
+/* Limits and levels need counts of all queues, so a device that has them never watches a single entity only. */
 static bool device_is_never_sole(const Device *d) {
         return d->n_limited > 0 || levels_concern(d);
 }
@@ -310,8 +322,8 @@ static bool device_holds_anybody(const Device *d) {
         return false;
 }
 
-/* Moves on to the state that the counts ask for, and sets the watch flags for it. What the flags bring to light can
- * change the counts, and with them the state, but not for ever: a flag is set once per state. */
+/* Moves on to the state that the counts ask for, and sets its watch flags. A look at newly watched queues can change
+ * the counts, and with them the state; each state sets its flags once, so this ends. */
 static void device_settle(Device *d, uint64_t now) {
         for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
                 if (d->state == DEVICE_CONTENDED) {
@@ -320,7 +332,7 @@ static void device_settle(Device *d, uint64_t now) {
                         else if (d->settle_at == NSEC_INFINITY)
                                 d->settle_at = now + ARBITER_SETTLE_NS;
                 }
-                /* Nobody is held for the sake of the sole one: it need not be looked at until somebody comes. */
+                /* DEVICE_SOLE, and nobody held: no look is due until another queue comes. */
                 if (d->state == DEVICE_SOLE && now >= d->probe_at && !device_holds_anybody(d))
                         d->probe_at = NSEC_INFINITY;
 
@@ -370,17 +382,46 @@ static void queue_check_stall(Queue *q) {
                 queue_set_stalled(q, client_is_stopped(q->client));
 }
 
-static void device_check_stalls(Device *d, uint64_t now) {
-        /* One that goes on with work in flight sends no edge: it is looked at in any state. */
-        bool wanted = d->n_ready > 0 &&
-                        (d->n_stalled > 0 || (d->state == DEVICE_CONTENDED && d->n_ready > 1));
+/* A few at a time: each costs two system calls. Those that wait, too: their turn is to come at their new place. */
+static void device_read_priorities(Device *d) {
+        unsigned n = MIN(d->n_entities, ARBITER_NICE_LOOKS);
+        Entity *e = d->nice_next;
 
-        if (!wanted) {
-                d->stall_at = NSEC_INFINITY;
-                return;
+        for (; n > 0 && d->entities; n--) {
+                e = e ?: d->entities;
+                if (e->policy && e->client && nice_look(e->client))
+                        entity_party_changed(e);
+                e = e->device_next;
         }
-        if (d->stall_at == NSEC_INFINITY)
+        d->nice_next = e;
+}
+
+/* Somebody on another device is held for the sake of one here, or would be. */
+static bool device_concerns_others(const Device *d) {
+        return levels_concern(d) && d->outside_level != POLICY_LEVEL_NONE;
+}
+
+/* A queue that launches without a pause sends no edge, so stalled queues are looked at in every state. */
+static bool device_looks_for_stopped(const Device *d) {
+        if (d->n_ready == 0)
+                return d->n_stalled > 0 && device_concerns_others(d);
+        return d->n_stalled > 0 ||
+                        (d->state == DEVICE_CONTENDED &&
+                                        (d->n_ready > 1 ||
+                                                        (device_concerns_others(d) &&
+                                                                        d->level > d->outside_level)));
+}
+
+/* Called again when the levels of the turn are known. */
+static void device_time_stalls(Device *d, uint64_t now) {
+        if (!device_looks_for_stopped(d))
+                d->stall_at = NSEC_INFINITY;
+        else if (d->stall_at == NSEC_INFINITY)
                 d->stall_at = now + ARBITER_STALL_NS;
+}
+
+static void device_check_stalls(Device *d, uint64_t now) {
+        device_time_stalls(d, now);
         if (now < d->stall_at)
                 return;
         d->stall_at = now + ARBITER_STALL_NS;
@@ -392,9 +433,9 @@ static void device_check_stalls(Device *d, uint64_t now) {
                         continue;
                 DL_FOREACH2(e->queues, q, entity_next)
                         queue_check_stall(q);
-                if (policy_is_by_process(d->ops) && e->client && nice_look(e->client))
-                        entity_party_changed(e);
         }
+        if (policy_is_by_process(d->ops))
+                device_read_priorities(d);
 }
 
 /* --- how far holds reach --- */
@@ -419,14 +460,16 @@ static void device_review(Device *d, uint64_t now) {
 
 /* --- turns --- */
 
-/* The timer is only ever brought forward: one that goes off too early finds nothing to do and is set anew then, which
- * is cheaper than moving it with every event. */
+/* The timer is only ever brought forward. When it fires too early, it is set again; that is cheaper than moving it with
+ * every event. */
 static void device_arm(Device *d) {
         uint64_t at = MIN(d->dispatch_at, d->settle_at);
         at = MIN(at, d->probe_at);
         at = MIN(at, d->stall_at);
         at = MIN(at, d->review_at);
         at = MIN(at, d->account.at);
+        at = MIN(at, d->rota_at);
+        at = MIN(at, d->forecast_at);
 
         if (at >= d->timer_at)
                 return;
@@ -479,9 +522,12 @@ static void device_turn(Device *d) {
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
         arbiter_tell_others(d, false, now);
+        device_time_stalls(d, now);
         account_turn(d, now);
         device_save_totals(d, now);
         gang_update_device(d, now);
+        d->rota_at = rota_turn(d, now);
+        d->forecast_at = forecast_turn(d, now);
         device_review(d, now);
         if (d->sync) {
                 d->sync = false;
@@ -492,7 +538,7 @@ static void device_turn(Device *d) {
         device_arm(d);
 }
 
-/* On the bus, when nobody waits for us any more. */
+/* Tells observers of preemptions at the end of the turn, when all verdicts are written. */
 static void tell_preempted(Manager *m) {
         while (m->preempted) {
                 Device *d = m->preempted;

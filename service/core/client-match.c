@@ -7,7 +7,7 @@
 #include "cgroup/cgroup-path.h"
 #include "client.h"
 #include "named.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
 static void take_class(const Class *class, const MatchFacts *facts, Settings *ret, char **ret_detail) {
         *ret = SETTINGS_NULL;
@@ -25,25 +25,27 @@ static size_t believed(const Client *c) {
         return o && streq(o->path, c->peer.cgroup) ? named_by_root(o) : cgroup_path_trusted(c->peer.cgroup);
 }
 
-/* By what the process itself can choose, its executable and the names of cgroups that it makes: such a class only
+/* Matches by facts that a process can choose itself, its executable and cgroups that it makes. Such a class only
  * lowers. */
 static void match_advised(Client *c, const Classes *classes) {
         const Class *class = NULL;
         MatchFacts all, trusted;
 
-        /* Whose executable is not known, it matches no Executable=. */
+        /* Without its executable a client matches no Executable=. */
         if (classes->any_executable)
                 (void) peer_read_executable(&c->peer);
         if (classes->any_match) {
                 match_facts_all(c->peer.cgroup, c->peer.uid, c->peer.executable, &all);
                 match_facts_trusted(c->peer.cgroup, believed(c), c->peer.uid, &trusted);
+                origin_add_labels(c->group->origin, &all);
+                origin_add_trusted_labels(c->group->origin, believed(c), &trusted);
                 class = classes_match(classes, &all, &trusted);
         }
         take_class(class, &all, &c->advised, &c->advised_detail);
 }
 
-/* By the user, whose class his group has as long as all in it are his. Nobody gets out of it by bringing somebody else
- * along. */
+/* Matches by the user, whose class the group has while all its processes are his. So nobody loses his limits by
+ * bringing another user's process into the group. */
 static void match_bound(Client *c, const Classes *classes) {
         const Group *g = c->group;
         const Class *class = NULL;
@@ -51,6 +53,7 @@ static void match_bound(Client *c, const Classes *classes) {
 
         if (classes->any_match && g->origin) {
                 match_facts_trusted(g->origin->path, named_by_root(g->origin), c->peer.uid, &facts);
+                origin_add_trusted_labels(g->origin, named_by_root(g->origin), &facts);
                 class = classes_match(classes, &facts, NULL);
                 if (class && settings_has(&g->match, SETTINGS_CLASS) && streq(class->name, g->match.class))
                         class = NULL;

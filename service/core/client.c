@@ -13,10 +13,10 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
+#include "claim.h"
 #include "crowd.h"
 #include "follow.h"
 #include "gone.h"
-#include "hold.h"
 #include "job.h"
 #include "ladder.h"
 #include "observer.h"
@@ -25,7 +25,7 @@
 #include "service/base/closer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "turn.h"
 #include "user.h"
 #include "wakes.h"
@@ -63,8 +63,8 @@ static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
         return sd_event_source_set_priority(*ret, PRIORITY_EDGES);
 }
 
-/* Nothing can be sent to us there: that half is shut, and the other's end is the hang-up. A client of an earlier
- * version has both. */
+/* Our lifeline's receiving half is shut, and the other end's close is the hang-up. A client of an earlier version has
+ * both halves open. */
 static uint32_t lifeline_events(const Client *c) {
         struct pollfd p = {.fd = c->lifeline, .events = POLLRDHUP};
 
@@ -99,34 +99,29 @@ static int client_join(Client *c, Group *g) {
         group_set_owner(g, party_join(g->owner, g->n_clients, c->user->uid));
         DL_APPEND2(g->clients, c, group_prev, group_next);
         if (g->n_clients == 0 && !settings_is_empty(&g->override))
-                gone_note(g); /* it may have been made in advance */
+                gone_note(g); /* its group may have been made before its cgroup */
         if (++g->n_clients == 1 && g->origin)
                 origin_revisit(g->origin);
-        if (g->n_clients == 1 && g->n_children > 0)
-                group_settings_changed(g);
-        else
-                group_members_changed(g);
+        group_members_changed(g, g->n_clients == 1 && g->n_children > 0);
         groups_note_owners(g);
         observers_group_changed(g, GROUP_JOINED);
         return 0;
 }
 
-/* The group ends when that was all that kept it. */
+/* Frees the group if this client was all that kept it. */
 static void client_leave(Client *c) {
         Group *g = TAKE_PTR(c->group);
 
         DL_DELETE2(g->clients, c, group_prev, group_next);
         g->n_clients--;
-        if (!c->manager->stopping && g->n_clients > 0)
-                group_members_changed(g);
-        else if (!c->manager->stopping && g->n_children > 0)
-                group_settings_changed(g);
+        if (!c->manager->stopping && (g->n_clients > 0 || g->n_children > 0))
+                group_members_changed(g, g->n_clients == 0);
         groups_note_owners(g);
         observers_group_changed(g, GROUP_LEFT);
         group_left(g);
 }
 
-/* Undoes as much as has been done. */
+/* Also frees a client whose making failed halfway. */
 Client *client_free(Client *c) {
         if (!c)
                 return NULL;
@@ -134,7 +129,7 @@ Client *client_free(Client *c) {
         Manager *m = c->manager;
         if (c->hh.tbl && m->client_hook)
                 m->client_hook(c, CLIENT_REMOVED, m->client_hook_userdata);
-        journal_done(&c->meta);
+        ledger_done(&c->meta);
         for (uint32_t i = 0; i < c->n_slots; i++)
                 if (c->slots[i].queue) {
                         queue_free(c->slots[i].queue);
@@ -142,7 +137,7 @@ Client *client_free(Client *c) {
                 }
         if (c->hh.tbl)
                 observers_client_removed(c);
-        holds_leave(c);
+        claims_leave(c);
         ladder_forget(c);
         crowd_forget(c);
         wakes_forget(c);
@@ -153,7 +148,7 @@ Client *client_free(Client *c) {
                 follow_clients_changed(m);
         }
         if (c->user) {
-                uid_t user = c->user->uid; /* which goes with the last that it has */
+                uid_t user = c->user->uid; /* the User is freed with the last object that counts in it */
 
                 (void) user_resize(m, user, USER_PLACES, &c->place_cost, 0, 0);
                 user_give(m, user, USER_CLIENTS);
@@ -174,7 +169,6 @@ Client *client_free(Client *c) {
         }
         turn_look(m);
         peer_done(&c->peer);
-        free(c->path);
         free(c->sender);
         free(c->shim_version);
         free(c->backend);
@@ -201,7 +195,7 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
                         .page = PAGE_NULL,
                         .lifeline = -EBADF,
                         .wake = -EBADF,
-                        .meta = JOURNAL_NULL,
+                        .meta = LEDGER_NULL,
         };
         uid_t user = user_of(m, c->peer.uid);
         int r = user_take(m, user, USER_CLIENTS, limit);
@@ -212,10 +206,6 @@ static int client_alloc(Manager *m, uint64_t id, Peer *peer, unsigned limit, Cli
                         limit == UINT_MAX ? limit : CLIENT_PLACES_MAX);
         if (r < 0)
                 return r;
-        if (asprintf(&c->path, BUS_PATH "/client/%" PRIu64, id) < 0) {
-                c->path = NULL;
-                return -ENOMEM;
-        }
         *ret = TAKE_PTR(c);
         return 0;
 }
@@ -254,7 +244,7 @@ static int client_make_fds(Client *c, ClientFds *ret) {
         return 0;
 }
 
-/* From here on everybody sees it. */
+/* From here on the client is in the manager's tables. */
 static int client_link(Client *c) {
         Manager *m = c->manager;
 
@@ -274,8 +264,8 @@ static bool lifeline_is_dead(const Client *c) {
         return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
-/* A process that registers again has often just let go of its former client, and the loop may see that hang-up later
- * only. The new one comes first: a job that has outlived its maker lives on in it. */
+/* A process that registers again has often just closed its former client, whose hang-up the loop may see only later.
+ * The new client is in its group before the former one is freed, so that a job with no other member lives on. */
 static void clients_reap(Manager *m, const Client *except) {
         Client *c, *tmp;
 
@@ -316,7 +306,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
                 c->units = TAKE_GENERIC(*p->units, (UserUnits){});
         user_units_apply(&c->units, c->peer.uid, g->origin);
         (void) client_forget_wish(c, origin_environment(g->origin));
-        holds_join(c);
+        claims_join(c);
         client_resolve(c);
         turn_look(m);
         r = observers_client_made(c);
@@ -339,7 +329,7 @@ int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, 
 
 void client_kept_done(ClientKept *k) {
         page_done(&k->page);
-        journal_done(&k->meta);
+        ledger_done(&k->meta);
         k->lifeline = safe_close(k->lifeline);
         k->wake = safe_close(k->wake);
         user_units_done(&k->units);
@@ -353,14 +343,14 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
         if (r < 0)
                 return r;
         c->page = TAKE_GENERIC(k->page, PAGE_NULL);
-        c->meta = TAKE_GENERIC(k->meta, JOURNAL_NULL);
+        c->meta = TAKE_GENERIC(k->meta, LEDGER_NULL);
         c->lifeline = TAKE_FD(k->lifeline);
         c->wake = TAKE_FD(k->wake);
         page_set_lease(c->page.header, 0);
         r = client_set_strings(c, k->sender, k->shim_version, k->backend);
         if (r < 0)
                 return r;
-        /* Before it joins: that may write it down anew. */
+        /* Before it joins its group, because joining may write the client's record again. */
         c->override = k->override;
         c->lowering = k->lowering;
         c->wish = k->wish;
@@ -403,8 +393,8 @@ int client_moved(Client *c) {
                         if (c->slots[i].queue)
                                 entity_take_queue(NULL, c->slots[i].queue);
                 remnants_forget_client(c);
-                g->awaited = true;    /* it may be there only as what the former one is below */
-                m->wakes.busy = true; /* it is in none meanwhile */
+                g->awaited = true; /* the group may exist only as a parent of the former service's groups */
+                m->wakes.busy = true; /* the client is in no group meanwhile */
                 client_leave(c);
                 g->awaited = false;
                 (void) client_join(c, g);

@@ -34,7 +34,7 @@ static uint64_t age_of(uint64_t at, uint64_t now) {
 
 /* --- votes --- */
 
-/* How many are less than it. */
+/* Returns how many samples are less than `value`. */
 static size_t poll_find(const CostPoll *p, uint64_t value) {
         size_t lo = 0, hi = p->n;
 
@@ -115,8 +115,8 @@ CostVote *costs_vote_put(CostVotes *v, CostVote *vote) {
         return NULL;
 }
 
-/* What a doubt has found to be right after all is what it was: it is not learned anew step by step, each of them a
- * trial. */
+/* A trial has confirmed the estimate that was in doubt: take it as it was, in place of learning it again in steps, each
+ * of which would be another trial. */
 static void learn_after_doubt(
                 uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t age_ns) {
         uint64_t doubted = costs_doubt(*estimate_ns, age_ns), believed = MIN(sample_ns, elapsed_ns);

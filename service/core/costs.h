@@ -2,23 +2,24 @@
 #pragma once
 
 /*
- * Costs: what draining, taking off and putting back take, as far as anybody can tell
+ * Costs: estimated times of draining a queue, taking it off the device and putting it back
  *
- * Everything here comes out of pages, so out of the hands of clients. What one says about its own work (how much, how
- * long) is believed as far as it concerns that client, within bounds. What one says about the device (how long its
- * driver took) becomes part of a vote, and a sample is no longer than the service has seen go by itself, and moves that
- * by a factor of COSTS_SPREAD at most.
+ * All samples come from pages, which clients can write. A client's word about its own work (how much, how long) is used
+ * for that client only, within bounds. Its word about the device (how long its driver took) becomes part of a vote: a
+ * sample is at most the time that the service itself has measured, and moves the vote by a factor of COSTS_SPREAD at
+ * most.
  *
- * Each owner (party.h) has one vote, however many queues and processes he has; it goes with the last of his queues
- * there. The device's estimate is the median of the votes, of two the lower one. Nobody is held by more than that, nor
- * by more than his own vote; and who has none yet counts as not measured, so that he is taken off once and known then.
- * So others, whatever they invent, cannot keep anybody on the device. What they can do is to say too little, which at
- * worst takes somebody off for longer than it would have taken to wait. And who lies about himself, with nobody to
- * compare him with, is held by what the service itself has seen.
+ * Each owner (party.h) has one vote, however many queues and processes it has; the vote ends with the owner's last
+ * queue there. The device's estimate is the median of the votes, the lower one of two. An owner's queues are held by
+ * the lesser of that and of the owner's vote. An owner without a vote counts as not measured, so that its queue is
+ * taken off once and measured then. So no invented vote keeps another owner on the device. A vote that is too low at
+ * worst takes queues off where waiting would have been shorter. An owner that lies, with no other to compare it with,
+ * is bounded by what the service itself has measured.
  *
- * An estimate that is too high keeps itself: who is never taken off is never measured again, and the first sample may
- * come from a moment at which the driver had other things to do. So it counts for half after each COSTS_DOUBT_NS
- * without a sample, until somebody is taken off again: a few times a minute for nothing where it was right.
+ * An estimate that is too high would stay: a queue that is never taken off is never measured again, and the first
+ * sample may come from a moment at which the driver was busy. So an estimate is halved after each COSTS_DOUBT_NS
+ * without a sample, until a queue is taken off again. Where the estimate was right, this takes a queue off in vain a
+ * few times a minute.
  *
  * Pure.
  */
@@ -37,7 +38,7 @@
 
 /* Running estimates; 0: not measured yet. */
 typedef struct Costs {
-        uint64_t hold_ns, release_ns; /* from the word to the driver's end, so with the client's wake-up */
+        uint64_t hold_ns, release_ns; /* from the word until the driver is done, with the wake-up */
 } Costs;
 
 typedef struct CostVote CostVote;
@@ -45,12 +46,12 @@ typedef struct CostVote CostVote;
 struct CostVote {
         PolicyParty party;
         Costs costs;
-        uint64_t hold_at, release_at; /* when the newest sample of each came; 0: nobody has said */
+        uint64_t hold_at, release_at; /* when the newest sample of each came; 0: none yet */
         unsigned n_refs;
         CostVote *prev, *next;
 };
 
-/* Measured votes in their order; room for all. */
+/* Measured votes, sorted; has room for all votes. */
 typedef struct CostPoll {
         uint64_t *values;
         size_t n;
@@ -62,33 +63,33 @@ typedef struct CostVotes {
         CostPoll hold, release;
 } CostVotes;
 
-/* Finds the owner's vote or makes it. -ENOMEM. */
+/* Finds or makes the owner's vote, and takes a reference. -ENOMEM. */
 int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret);
 
-/* The last one of its owner's forgets it. Returns NULL. */
+/* Gives a reference back; the last one frees the vote. Returns NULL. */
 CostVote *costs_vote_put(CostVotes *v, CostVote *vote);
 
-/* One more sample for it, of holding or of releasing, that came at `now`. */
+/* Adds a sample of holding, or of releasing, to the vote. `elapsed_ns`: upper bound, as measured by the service. */
 void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns,
                 uint64_t now);
 
-/* What all votes come to. */
+/* The device's estimate: the medians of all votes. */
 Costs costs_votes(const CostVotes *v);
 
-/* By what the one who has this vote (NULL: none) is held. */
+/* The costs that an owner with this vote (NULL: none) is held by. */
 Costs costs_for(const CostVote *vote, const Costs *device, uint64_t now);
 
-/* An estimate for which there was no sample for so long. */
+/* The estimate after `age_ns` without a sample. */
 uint64_t costs_doubt(uint64_t estimate_ns, uint64_t age_ns);
 
-/* One more sample for an estimate. `elapsed_ns`: the longest that it can have been. */
+/* Adds a sample to an estimate. `elapsed_ns`: upper bound, as measured by the service. */
 void costs_learn(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns);
 
-/* Until `n` launches of `mean_ns` each have ended. 0 for none, PREEMPTION_UNKNOWN where the mean is (0). */
+/* Time until `n` launches of `mean_ns` each have ended. 0 for none, PREEMPTION_UNKNOWN where mean_ns is 0. */
 uint64_t costs_drain(uint64_t n, uint64_t mean_ns);
 
-/* The same of launches that take `flying_ns` in all, and have run for so long. Never 0: they are in flight. */
+/* The rest of launches that take `flying_ns` in all, after `elapsed_ns`. Never 0: they are still in flight. */
 uint64_t costs_rest(uint64_t flying_ns, uint64_t elapsed_ns);
 
-/* One after the other, as the queues of a process share a device. */
+/* Sum of two such times: queues of a process run one after the other. */
 uint64_t costs_drain_add(uint64_t a, uint64_t b);

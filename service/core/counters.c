@@ -17,7 +17,7 @@ void client_counters_add(ClientCounters *sum, const ClientCounters *add) {
 void queue_counters(const Queue *q, ClientCounters *ret) {
         const PageSlot *s = q->page_slot;
         uint64_t waiting = q->waits_since_ns > 0 ? ns_sub(now_ns(), q->waits_since_ns) : 0;
-        /* What the client counts when the wait is over. */
+        /* The client adds to held_ns when a wait is over. */
         uint64_t held_ns = atomic_load_explicit(&s->held_ns, memory_order_relaxed);
 
         *ret = (ClientCounters){
@@ -41,7 +41,7 @@ void client_counters(const Client *c, ClientCounters *ret) {
 
 void queue_note_wait(Queue *q) {
         bool waits = queue_holds(q) && q->ready;
-        uint64_t edge_ns = TAKE_GENERIC(q->edge_ns, 0);
+        uint64_t edge_at_ns = TAKE_GENERIC(q->edge_at_ns, 0);
         ClientCounters n;
 
         if (waits == (q->waits_since_ns > 0))
@@ -50,10 +50,11 @@ void queue_note_wait(Queue *q) {
                 queue_counters(q, &n);
                 q->waited_ns = n.held_ns;
                 if (q->ready && q->wait_counts)
-                        decision_note_run(q, ns_sub(now_ns(), q->waits_since_ns) + q->wait_edge_ns);
-        } else {
-                q->wait_edge_ns = edge_ns;
-                q->wait_counts = !queue_is_suspended(q);
+                        decision_note_run(q, ns_sub(now_ns(), q->wait_edge_ns));
+                q->waits_since_ns = 0;
+                return;
         }
-        q->waits_since_ns = waits ? now_ns() : 0;
+        q->waits_since_ns = now_ns();
+        q->wait_edge_ns = edge_at_ns > 0 ? edge_at_ns : q->waits_since_ns;
+        q->wait_counts = !queue_is_suspended(q);
 }

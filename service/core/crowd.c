@@ -11,15 +11,15 @@
 #include "crowd.h"
 #include "user.h"
 
-/* Ten times what such a call takes. A call that seems to have been as long may have lost the CPU in between: the user's
- * next ones are measured by CPU time. An interrupt may have come in between of that, too, so one is no proof: the mean
- * is, of two. */
+/* CROWD_LONG_NS is ten times what such a call takes. A call may also seem long because the service lost the CPU: after
+ * one long call the user's next calls are measured by CPU time. An interrupt counts there, too, so one long call proves
+ * nothing, and the mean of two decides. */
 #define CROWD_LONG_NS     (50 * NSEC_PER_USEC)
 #define CROWD_LONG_MAX_NS (160 * NSEC_PER_USEC)
 #define CROWD_MEAN_WEIGHT 4
 #define CROWD_SUSPECTED   32U
 
-/* A hundredth of a CPU, and at once 5 ms of it. */
+/* A user may use a hundredth of a CPU in long calls, and 5 ms at once. */
 #define CROWD_COST     UINT64_C(100)
 #define CROWD_ROOM_NS  (500 * NSEC_PER_MSEC)
 #define CROWD_DEBT_MAX (600 * NSEC_PER_SEC)
@@ -44,7 +44,7 @@ bool crowd_begin(Crowd *t, Client *c) {
         return true;
 }
 
-/* Whether somebody makes the calls long, and how much is due for that. */
+/* Returns how long the user's calls are to wait, if they are long. */
 static uint64_t user_owes(User *u, uint64_t took) {
         u->call_ns += MIN(took, CROWD_LONG_MAX_NS) / CROWD_MEAN_WEIGHT;
         u->call_ns -= MIN(u->call_ns / CROWD_MEAN_WEIGHT, u->call_ns);

@@ -2,31 +2,32 @@
 #pragma once
 
 /*
- * Crowds: system calls that a client can make long
+ * Crowds: bounds the system calls that a client can make long
  *
- * To tell a client something is to walk, in the kernel, past everybody who waits where it waits: at its end of the
- * lifeline, or in the bucket of its futex. A client can have a million wait there. So each such call is timed, by the
- * CPU that it took, and counted by user: who makes them long has a hundredth of a CPU for them. Whoever's calls made
- * the user go beyond that is condemned, and manager_turn() disconnects it. The user's clients are told nothing, and no
- * new ones are taken, until the debt is paid. They then see a verdict when they look, and a hold ends with its lease.
+ * A notification of a client makes the kernel walk past all threads that wait in the same place: at the client's end of
+ * the lifeline, or in the bucket of its futex. A client can have a million of them wait there. So the CPU time of each
+ * of these calls is measured and charged to the client's user, whose long calls have a budget of a hundredth of a CPU.
+ * The client whose call exceeds the budget is condemned, and manager_turn() disconnects it. Until the debt is paid, the
+ * user's clients get no notifications, and no new ones are taken. They then see a verdict only when they look, and a
+ * hold ends with its lease.
  *
- * Calls of the usual length cost nobody anything, however many they are.
+ * Calls of the usual length are free, however many they are.
  */
 
 #include "client.h"
 
-/* One call for a client:  Crowd t; if (crowd_begin(&t, c)) { ...; crowd_end(&t); } */
+/* Around one call for a client: Crowd t; if (crowd_begin(&t, c)) { ...; crowd_end(&t); } */
 typedef struct Crowd {
         Client *client;
-        uint64_t start, cpu_start; /* the latter only where there is suspicion: it costs a system call */
+        uint64_t start, cpu_start; /* cpu_start only for suspected users: it costs a system call */
 } Crowd;
 
-/* False: its user has spent what there is, and the call is not to be made. */
+/* Returns false when the user's budget is spent: then the call must not be made. */
 bool crowd_begin(Crowd *t, Client *c);
 void crowd_end(Crowd *t);
 
-/* The user has made calls so long that no new client is taken for now. */
+/* Whether the user is in debt, so that it gets no new client for now. */
 bool crowd_is_in_debt(Manager *m, uid_t uid);
 
-/* It is about to be freed. */
+/* Called before the client is freed. */
 void crowd_forget(Client *c);

@@ -17,16 +17,16 @@ void decision_note_edge(Queue *q) {
 
         if (!queue_holds(q))
                 decision_note_run(q, 0);
-        q->edge_ns = 0;
-        /* The client's word, where it can be true. */
+        q->edge_at_ns = 0;
+        /* The client writes the stamp: take it only where it can be true. */
         if (since > now || now - since > EDGE_MAX_NS)
                 return;
-        q->edge_ns = now - since;
+        q->edge_at_ns = since;
         if (m->n_ready_since < MANAGER_READY_SINCE_MAX)
                 m->ready_since[m->n_ready_since++] = since;
 }
 
-/* A decision ends with the last verdict that it wrote, or where none had to be, here. */
+/* A decision ends when its last verdict is written, or here if there was none to write. */
 void decision_end(Manager *m) {
         if (m->n_ready_since == 0)
                 return;

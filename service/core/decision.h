@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * Decisions: how long they take
+ * Decisions: statistics of how long they take
  *
- * A decision goes from a client's ready edge, by the client's stamp, to the last verdict that follows from it. From
- * ready to run is what a launch sees: from the edge, or from losing the device while there was work, to the word that
- * says run; 0 where it said so all the time. Only what is watched counts: who is alone on a device has no edges.
+ * A decision lasts from a client's ready edge, by the client's stamp, to the last verdict that results from it.
+ * Ready-to-run is the wait of a launch: from the edge, or from losing the device with work, to the run verdict; 0 where
+ * the verdict was run already. Only watched queues count: an entity that is alone on its device has no edges.
  */
 
 #include "queue.h"
 
-/* A queue has become ready, as is known from its slot: before queue_note_wait() hears of it. */
+/* Called when a queue has become ready by its slot, before queue_note_wait(). */
 void decision_note_edge(Queue *q);
 
-/* Verdicts are written, or none had to be. */
+/* Called when all verdicts of a turn are written. */
 void decision_end(Manager *m);
 
-/* A ready queue may run, after so long. */
+/* Called when a ready queue was let run, after `waited_ns`. */
 void decision_note_run(Queue *q, uint64_t waited_ns);

@@ -15,6 +15,7 @@
 #include "observer.h"
 #include "share.h"
 #include "tally.h"
+#include "tape/feed.h"
 #include "user.h"
 #include "walk.h"
 
@@ -64,7 +65,6 @@ Device *device_free(Device *d) {
         free(d->id);
         free(d->name);
         free(d->backend);
-        free(d->path);
         free(d);
         return NULL;
 }
@@ -74,8 +74,8 @@ static PolicyCallbacks device_callbacks(Device *d) {
         return (PolicyCallbacks){.grant = arbiter_grant, .userdata = d};
 }
 
-/* A display controller or a processing accelerator at the address that the id names. What a process invents is none, or
- * is one. */
+/* Whether there is a display controller or a processing accelerator at the PCI address that the id names. A client may
+ * have made the id up. */
 static bool is_gpu(const char *id) {
         const char *address = startswith(id, "pci:");
         char path[64], class[16] = "";
@@ -143,7 +143,7 @@ void devices_trim(Manager *m) {
         }
 }
 
-/* One more for its owner, in the place of an idle one if there is no other. */
+/* Counts the device for its owner, in the place of an idle one when the quota is used up. */
 static int device_count(Device *d, unsigned limit) {
         Manager *m = d->manager;
 
@@ -186,6 +186,9 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .probe_at = NSEC_INFINITY,
                         .stall_at = NSEC_INFINITY,
                         .review_at = NSEC_INFINITY,
+                        .rota_at = NSEC_INFINITY,
+                        .forecast_at = NSEC_INFINITY,
+                        .yields_below = POLICY_LEVEL_NONE,
                         .account = DEVICE_ACCOUNT_NULL,
                         .used_at = now_ns(),
                         .uid = owner.uid,
@@ -199,10 +202,6 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         int r = device_count(d, owner.limit);
         if (r < 0)
                 return r;
-        r = sd_bus_path_encode(BUS_PATH "/device", id, &d->path);
-        if (r < 0)
-                return r;
-
         d->ops = manager_device_config(m, id, &d->config, &d->tuning);
         PolicyCallbacks callbacks = device_callbacks(d);
         r = d->ops->new (&d->config, &callbacks, &d->policy);
@@ -234,7 +233,21 @@ void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret) {
         account_device_usage(d, now, ret);
 }
 
-/* The new instance with all entities of the old, before anything of the old is touched. */
+/* A recording goes on with the new policy instance. */
+static void device_tape(Device *d, Policy *p, const PolicyOps *ops, const PolicyConfig *config) {
+        if (!d->feed)
+                return;
+        policy_tap(d->policy, NULL);
+        tape_feed_begin(d->feed, p, ops, config, now_ns());
+}
+
+/* Making the new policy instance failed: the recording goes on with the former one. */
+static void device_tape_again(Device *d) {
+        if (d->feed)
+                tape_feed_break(d->feed, d->policy);
+}
+
+/* Makes the new policy instance with all entities, before anything of the former one is changed. */
 static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config,
                 Policy **ret, PolicyEntity ***ret_entities) {
         PolicyCallbacks callbacks = device_callbacks(d);
@@ -247,6 +260,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
         if (r < 0)
                 return r;
 
+        device_tape(d, p, ops, config);
         PolicyEntity **entities = calloc(d->n_entities + 1, sizeof(void *));
         r = entities ? shares_copy(d, ops, p) : -ENOMEM;
         if (r >= 0)
@@ -265,6 +279,7 @@ static int policy_new_with_entities(Device *d, const PolicyOps *ops, const Polic
                 free(entities);
                 shares_drop(d, ops);
                 ops->free(p);
+                device_tape_again(d);
                 return r;
         }
         *ret = p;
@@ -294,8 +309,8 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
                 e->policy = entities[n++];
                 if (e->told_ready)
                         ops->entity_ready(e->policy, now);
-                /* A new entity begins with run. What is written is compared with what stands in the slot, after the
-                 * new policy has decided, so that nobody is let go in between. */
+                /* A new entity begins with run. Words of slots are written only after the new policy has decided, so
+                 * that no held queue is let go in between. */
                 arbiter_grant(e, &(PolicyGrant){.verdict = VERDICT_RUN}, d);
         }
         shares_switch(d, d->ops);
@@ -308,7 +323,15 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
         return 0;
 }
 
-/* What one policy decides for groups another decides for processes. Without memory they stay what they are. */
+int device_begin_anew(Device *d) {
+        int r = device_switch(d, d->ops, &d->config);
+        if (r >= 0)
+                device_touch(d);
+        return r;
+}
+
+/* One policy decides for groups, another for processes: queues move to the entities of the new kind. Without memory
+ * they stay where they are. */
 static void device_regroup(Device *d) {
         _cleanup_free_ Queue **queues = calloc(d->n_queues + 1, sizeof(*queues));
         size_t n = 0;
@@ -353,8 +376,8 @@ static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
         return a->threshold_by_level == b->threshold_by_level && a->budget_us == b->budget_us &&
                         a->lead_us == b->lead_us && a->busy_poll_ns == b->busy_poll_ns &&
                         a->cpu_latency_ns == b->cpu_latency_ns && a->preemption == b->preemption &&
-                        a->allow_mes == b->allow_mes && a->privileged == b->privileged &&
-                        a->accounting == b->accounting;
+                        a->adaptive == b->adaptive && a->allow_mes == b->allow_mes &&
+                        a->privileged == b->privileged && a->accounting == b->accounting;
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
@@ -390,6 +413,7 @@ int device_load_config(Device *d) {
                 tuning.accounting = d->runtime.accounting;
         if (device_settings_has_threshold(&d->runtime))
                 tuning.threshold_by_level = false;
+        device_touch(d); /* whether the administrator has named it: levels.h */
         int r = device_set_policy(d, ops, &config);
         if (r < 0)
                 return r;

@@ -23,7 +23,7 @@ static Stamps read_stamps(const Queue *q) {
         };
 }
 
-/* How long it has had something in flight, ever, by its own count. */
+/* The queue's total time with launches in flight, by the client's own count. */
 static uint64_t flight_until(const Queue *q, uint64_t launched, uint64_t now) {
         uint64_t total = atomic_load_explicit(&q->page_slot->busy_ns, memory_order_relaxed);
 
@@ -32,7 +32,7 @@ static uint64_t flight_until(const Queue *q, uint64_t launched, uint64_t now) {
         return total;
 }
 
-/* The same since the mark; the rest of that time at most. And there is a new mark. */
+/* Time with launches in flight since the mark, at most the time since then. Sets a new mark. */
 static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
         uint64_t total = flight_until(q, launched, now), ns = ns_sub(total, q->flight_ns),
                  most = ns_sub(now, q->mark_ns);
@@ -47,18 +47,21 @@ void edge_mark(Queue *q, uint64_t now) {
         (void) take_flight(q, read_stamps(q).launched, now);
 }
 
-/* What the policy has counted since the verdict while nothing of it was in flight. */
+/* Notes time that the policy has counted since the verdict run while the queue had nothing in flight: the hand-over. */
 static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         Entity *e = q->entity;
         uint64_t given = q->given_ns;
 
         if (given == 0 || (s->launched <= given && ready))
-                return; /* it may still launch */
+                return; /* it may still launch in this hand-over */
         q->given_ns = 0;
-        if (!e || e->n_queues != 1 || s->launched <= given || s->launched > now || s->ready > given)
+        /* The counted time includes other queues of the entity, and this queue's flight does not: leave out hand-overs
+         * in which another queue woke. */
+        if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now ||
+                        s->ready > given)
                 return;
 
-        /* What comes after the end of an idle one's last launch is told to the policy as idle. */
+        /* The policy hears of idle time after the last launch from another place. */
         uint64_t until = ready ? now : edge_time(q, s->drained, now);
         uint64_t flight = ns_sub(flight_until(q, s->launched, now), q->given_flight_ns);
         uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns), late = now - until;
@@ -67,7 +70,7 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
 
         gaps = MIN(gaps, most);
         e->handover_ns += gaps;
-        /* With several places somebody may have run beside it. */
+        /* With a concurrency above 1 another entity may have run at the same time. */
         if (e->device->config.concurrency == 1)
                 e->device->handover_ns += gaps;
 }
@@ -81,6 +84,7 @@ void edge_verdict(Queue *q, bool run, uint64_t now) {
         if (!run || !q->ready || !q->entity || page_slot_read_in_flight(q->page_slot) > 0)
                 return;
         q->given_ns = now;
+        q->given_wakes = q->entity->n_ready == (unsigned) q->counted_ready ? q->entity->n_wakes : UINT64_MAX;
         q->given_counted_ns = entity_counted(q->entity, now);
         q->given_flight_ns = q->flight_ns;
 }
@@ -115,8 +119,8 @@ static bool is_by_itself(const Queue *q) {
                         (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
 }
 
-/* It was idle, and ready again, between the mark and what is told next: of that it has run for so long in all, wherever
- * that was. What comes last stays where it was, so that its pauses are learned, if only as sums. */
+/* The queue was idle and ready again between the mark and the state that is told next. Tells the policy how long it ran
+ * in all in between. The last stretch keeps its place, so that pauses are learned, if only as sums. */
 static void look_between(
                 Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
         const Entity *e = q->entity;
@@ -144,7 +148,7 @@ static void look_between(
         device_touch(q->device);
 }
 
-/* It became ready, and that was neither told nor stamped: it was taken to be ready. */
+/* Stamps of a queue that became ready without an edge or a stamp. */
 static Stamps stamps_between(const Queue *q, const Stamps *s) {
         Stamps between = *s;
 
@@ -185,7 +189,7 @@ static void find(Queue *q) {
 
 void edge_look(Queue *q) {
         if (is_unwatched(q))
-                return; /* it is looked at when the watch begins */
+                return; /* begin_to_watch() looks at it */
         if (q->own || q->boosted)
                 queue_look_boost(q,
                                 atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst) != 0);
@@ -197,7 +201,7 @@ void edge_look(Queue *q) {
 static uint32_t wanted_watch(const Queue *q) {
         const Entity *e = q->entity;
 
-        /* What waits while it is suspended is counted as well. */
+        /* Waits of a suspended queue count as well. */
         if (queue_is_suspended(q))
                 return PAGE_WATCH_ALL;
         if (!e || !e->policy || !q->counted_active)
@@ -206,12 +210,12 @@ static uint32_t wanted_watch(const Queue *q) {
         case DEVICE_ALONE:
                 return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
         case DEVICE_SOLE:
-                if (e->told_ready && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
-                                !account_watches(&e->device->account))
+                if (e->told_ready && !arbiter_holds(e) && e->grant.verdict == VERDICT_RUN &&
+                                e->grant.threshold == 0 && !account_watches(&e->device->account))
                         return 0;
                 return PAGE_WATCH_ALL;
         case DEVICE_CONTENDED:
-                /* Of who has just been let go the first launch is waited for (edges.h). */
+                /* A queue that has just been let go is watched for its first launch (edges.h). */
                 if (!q->quick.is || queue_holds(q) || q->given_ns != 0 || arbiter_holds(e) ||
                                 !quick_takes(q))
                         return PAGE_WATCH_ALL;
@@ -232,7 +236,7 @@ static void write_watch(Queue *q, uint32_t watch) {
                 client_notify(q->client);
 }
 
-/* It was not watched, so nothing is known of it. */
+/* The queue was not watched so far, so its state is not known. */
 static void begin_to_watch(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
 
@@ -244,11 +248,11 @@ static void begin_to_watch(Queue *q) {
 void edge_sync_watch(Queue *q) {
         uint32_t watch = wanted_watch(q);
 
-        /* Alone, nobody asks; sole, it counts as ready until it is looked at again. */
+        /* In DEVICE_ALONE no count is needed, and in DEVICE_SOLE the queue counts as ready until the next look. */
         if (q->device->state == DEVICE_ALONE && watch == 0)
                 arbiter_queue_ready(q, false, now_ns());
-        /* What a look brings to light may ask for other flags: of a quick queue, when it became idle, or ready. It ends
-         * with one that is looked at by time, or at the third. */
+        /* A look can change which flags are needed: of a quick queue, when it became idle or ready. The loop ends when
+         * they are set, after three looks at most. */
         for (unsigned i = 0; i < 3 && watch != queue_slot(q)->watch; i++) {
                 uint32_t before = queue_slot(q)->watch;
 

@@ -2,49 +2,50 @@
 #pragma once
 
 /*
- * Edges: what clients say through their pages, and what the policy is told of it
+ * Edges: reads readiness from clients' pages, and tells the policy
  *
- * An edge is heard of some time after it happened, and time is charged by when it happened: by the client's stamp. A
- * stamp counts between what was known before and now, and for EDGE_LATE_MAX at most: so a client that stamps its ends
- * too early is charged less by that for each of its edges, and nobody else is charged differently.
+ * The service hears an edge some time after it happened, but charges time by when it happened: by the client's stamp. A
+ * stamp is clamped between the last known event and now, and to EDGE_LATE_MAX before now. So a client that stamps its
+ * ends too early saves at most that per edge, and no other client is charged differently.
  *
- * Of a client that is quicker than we are, edges are missed: it is ready as it was before, and has been idle in
- * between, or the other way round. What it counts itself, the time that it has had something in flight, says for how
- * long it ran between two looks; as long as there is between them at most. The policy is told so much, where an entity
- * is one queue. Who counts too little is charged as one that stamps its ends too early.
+ * The service misses edges of a client that is quicker than it: the client is ready at both looks, and was idle in
+ * between, or the other way round. The page counts the time in which launches were in flight, which says how long the
+ * queue ran between two looks, at most the time between them. The policy is told that time, where an entity is one
+ * queue. A client that counts too little gains no more than one that stamps its ends too early.
  *
- * Hand-over. From the verdict to the launch that waited for it the policy counts run time, and the device had nothing
- * to do; and so it is between the end of a launch and the start of the next that waited for room. Both together are 3
- * to 5 % of what short turns come to. What the client counts itself, from the verdict until the queue is held, is idle,
- * or is looked at after its first launch, says how much it was, where the entity is one queue and has not been idle
- * before that; EDGE_GAP_MAX of it at most is told as kept and not as run. It remains a part of the share and of what
- * Max= counts: it was the device's time. What was told as run time meanwhile stays that.
+ * Hand-over. From a run verdict to the launch that waited for it the policy counts run time, though the device is idle;
+ * a GPU then switches from one process to the other, which a client reports when it knows (xsched_queue_started()). The
+ * same holds between the end of a launch and the start of the next one that waited for room. Together this is 3 to 8 %
+ * of short turns. The page's count of time in flight says how much it was, from the verdict until the queue is held, is
+ * idle, or is looked at after its first launch; only where no other queue of the entity had work since, and the queue
+ * was not idle in between. Of that, at most EDGE_GAP_MAX is reported as kept instead of run. It still counts for the
+ * share and for Max=, because the device was taken. Time that was already reported as run is not changed.
  */
 
 #include "client.h"
 
-/* Older than this is a client's fancy, or the fault of a service that was absent. */
+/* Stamps are clamped to this age: a client writes older ones by mistake, or the service was absent. */
 #define EDGE_LATE_MAX (2 * NSEC_PER_MSEC)
 
-/* Of what a turn had nothing in flight for more than that is not believed. */
+/* Longest hand-over per turn that is believed. */
 #define EDGE_GAP_MAX (1 * NSEC_PER_MSEC)
 
-/* When something happened, by the client's stamp (0: none), as far as it is believed. */
+/* The clamped time of an event with the client's stamp (0: none). */
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now);
 
-/* What it has had in flight counts from now on: it is watched from now on, or may launch, or may not. */
+/* Restarts the count of time in flight: the queue begins to be watched, or its verdict changes. */
 void edge_mark(Queue *q, uint64_t now);
 
-/* Its word says run, or hold, from now on. */
+/* Called when the queue's verdict changes to run or hold. */
 void edge_verdict(Queue *q, bool run, uint64_t now);
 
-/* Looks at the slot, which was named as dirty. */
+/* Looks at the queue's slot, which its client marked as dirty. */
 void edge_look(Queue *q);
 
-/* Writes which edges the slot tells, where that is to be another: it follows from the state of the device (arbiter.h),
- * from whether the queue is quick (quick.h), and from whether it is to be held. What begins to be watched is looked at
- * then: the hand-shakes of common/page.h. */
+/* Writes the slot's watch flags where they change. They depend on the state of the device (arbiter.h), on whether the
+ * queue is quick (quick.h), and on whether it is to be held. A slot that begins to be watched is looked at then: the
+ * hand-shakes of common/page.h. */
 void edge_sync_watch(Queue *q);
 
-/* The slot is about to be given back: it tells none. */
+/* Called before the slot is given back: clears its watch flags. */
 void edge_end_watch(Queue *q);

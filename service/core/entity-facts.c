@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Entities: what is said of them, to people and to policies
+ * Facts about entities, for people and for policies
  */
 
 #include <inttypes.h>

@@ -10,10 +10,35 @@
 #include "ladder.h"
 #include "nice.h"
 #include "observer.h"
+#include "rota.h"
 #include "share.h"
 #include "tail.h"
 #include "tally.h"
 #include "turn.h"
+
+/* A gang's members find each other by that. */
+static void entity_join_alike(Entity *e) {
+        Entity *m, *head = NULL;
+
+        if (e->kind != ENTITY_QUEUE)
+                DL_FOREACH2(e->group->entities, m, group_next)
+                        if (m->kind == e->kind && m->client == e->client) {
+                                head = m;
+                                break;
+                        }
+        CDL_PREPEND2(head, e, alike_prev, alike_next);
+}
+
+static void entity_leave_alike(Entity *e) {
+        Entity *head = e;
+
+        CDL_DELETE2(head, e, alike_prev, alike_next);
+}
+
+static void count_gangs(Device *d, unsigned more) {
+        d->n_gangs += more;
+        d->manager->n_gangs += more;
+}
 
 int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
                 Entity **ret) {
@@ -38,14 +63,15 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         if (c)
                 (void) nice_look(c);
         DL_APPEND2(d->entities, e, device_prev, device_next);
+        entity_join_alike(e);
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
-        d->manager->n_gangs += settings->gang;
+        count_gangs(d, settings->gang);
         *ret = TAKE_PTR(e);
         return 0;
 }
 
-/* Those on the other devices have one member less to go by. */
+/* The gang's members on other devices are to be decided again with one member less. */
 static void touch_gang(const Entity *e) {
         Entity *m;
 
@@ -143,8 +169,10 @@ Entity *entity_free(Entity *e) {
         Device *d = e->device;
         AccountSource source = account_entity_source(e);
         entity_leave_policy(e);
-        d->manager->n_gangs -= e->settings.gang;
+        count_gangs(d, -(unsigned) e->settings.gang);
         forget_changed(e);
+        rota_forget(e);
+        forecast_forget(e);
         entity_usage(e, now_ns(), &e->usage);
         e->estimate = (Estimate){0};
         e->handover_ns = 0; /* is in `usage` */
@@ -153,14 +181,17 @@ Entity *entity_free(Entity *e) {
         e->group->service_wait_ns += e->service_wait_ns;
         tally_leave(e);
         observers_entity_removed(e);
+        if (d->nice_next == e)
+                d->nice_next = e->device_next;
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
+        entity_leave_alike(e);
         d->n_entities--;
         free(e);
         return NULL;
 }
 
-/* Brings the policy's view of the entity in line with its counts. */
+/* Tells the policy when the entity's counts make it ready or idle. */
 static void entity_update(Entity *e, uint64_t at) {
         Device *d = e->device;
 
@@ -185,6 +216,7 @@ static void entity_update(Entity *e, uint64_t at) {
                         d->settle_at = NSEC_INFINITY;
                 }
                 e->ready_at = at;
+                forecast_came(e, at);
                 d->ops->entity_ready(e->policy, at);
         } else {
                 d->n_ready--;
@@ -239,6 +271,8 @@ void entity_take_queue(Entity *e, Queue *q) {
         q->given_ns = 0;
         if (old) {
                 tail_leave(q);
+                rota_heard(q);
+                q->sits_out = false;
                 entity_count(old, q, false, false, false);
                 DL_DELETE2(old->queues, q, entity_prev, entity_next);
                 old->n_queues--;
@@ -263,10 +297,10 @@ Entity *entity_gc(Entity *e) {
 
 void entity_configure(Entity *e, const PolicySettings *settings) {
         bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
-        e->device->manager->n_gangs += (unsigned) settings->gang - (unsigned) e->settings.gang;
+        count_gangs(e->device, (unsigned) settings->gang - (unsigned) e->settings.gang);
         e->settings = *settings;
         if (reach) {
-                e->gang = GANG_NONE; /* until the device's next turn */
+                e->gang = GANG_NONE; /* until the device's next turn decides */
                 ladder_reconsider(e);
                 device_sync(e->device);
         }

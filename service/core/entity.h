@@ -2,22 +2,23 @@
 #pragma once
 
 /*
- * Entities: what gets one verdict on one device
+ * Entity: a group, client or queue that gets one verdict on one device
  *
- * A group on a device; or a client that has an override of its own; or a queue that has. An entity is made with its
- * first queue, and goes with its last and with what those have left in flight (tail.h). Only queues that are not
- * suspended count: while none is left, the entity is taken out of the policy, so that nobody waits for it, and its
- * queues are held.
+ * An entity is a group on a device, or a client or queue with an override of its own. It is made with its first queue,
+ * and freed after its last one, when no launches of them are in flight (tail.h). Suspended queues do not count: an
+ * entity with no others is taken out of the policy, so that no entity waits for it, and its queues are held.
  *
  * Invariants, restored by entity_update() after every change of a queue:
- *   n_queues >= n_active >= n_ready;  policy != NULL iff n_active > 0 or something of it runs on still, by tail.h (or
- *   memory ran out: then its queues run);
+ *   n_queues >= n_active >= n_ready; policy != NULL iff n_active > 0 or it has tails (tail.h),
+ *   unless memory ran out: then its queues run;
  *   the policy was told ready iff n_ready > 0.
  */
 
 #include "device.h"
 #include "estimate.h"
+#include "forecast.h"
 #include "policy/policy.h"
+#include "rota.h"
 
 typedef enum EntityKind {
         ENTITY_GROUP,
@@ -39,60 +40,67 @@ typedef enum GangVerdict {
 struct Entity {
         Device *device;
         EntityKind kind;
-        Group *group;   /* always */
-        Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE; NULL: it is gone, and something of it runs on */
+        Group *group;   /* never NULL */
+        Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE; NULL: freed, with launches still in flight */
 
         Queue *queues; /* list, by entity_prev/entity_next */
         unsigned n_queues, n_active, n_ready;
-        unsigned n_stopped; /* would be ready, but their processes are stopped, or frozen */
+        uint64_t n_wakes;   /* how often one of its queues became ready */
+        unsigned n_stopped; /* queues with work whose processes are stopped or frozen */
 
         PolicySettings settings;
         PolicyEntity *policy;
         Share *share; /* with `policy` */
-        bool counted; /* in the device's n_active: while its own is not 0 */
-        bool limited; /* a Max= counts for it; counted in the device */
+        bool counted; /* in Device.n_active, while its own n_active > 0 */
+        bool limited; /* a Max= counts for it; counted in Device.n_limited */
         bool told_ready;
-        uint64_t ready_at; /* since then */
-        PolicyGrant grant; /* the policy's last word */
-        bool changed;      /* on the device's list of changed grants */
+        uint64_t ready_at; /* when it became ready */
+        PolicyGrant grant; /* the policy's last grant */
+        bool changed;      /* on Device.changed */
         GangVerdict gang;
         uint64_t gang_since;
-        PreemptionChoice choice; /* while it is held: how far that reaches */
-        uint64_t held_since;     /* 0: it is not */
-        uint64_t review_at;      /* when the choice is made anew */
+        PreemptionChoice choice; /* while it is held: how far the hold reaches */
+        uint64_t held_since;     /* 0: it is not held */
+        bool looks_at_flights;   /* the review only looks for launches in flight */
+        uint64_t review_at;      /* when to choose again */
         Entity *changed_next;
+        Rota rota;
+        Forecast forecast;
+        bool yields; /* held, because an entity of higher priority is due: forecast.h */
 
         /* tail.h */
         unsigned n_tails;         /* of its queues, and its remnants */
         struct Remnant *remnants; /* list */
-        bool tail_awaited;        /* the policy is to be told when there are none */
+        bool tail_awaited;        /* tell the policy when n_tails becomes 0 */
         uint64_t tail_look_at;    /* NSEC_INFINITY: not */
         uint64_t tail_look_ns;
-        uint64_t tail_until; /* of an entity that was stopped: then there are none in any case; NSEC_INFINITY */
+        uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */
 
         struct {
                 bool held, is;
                 uint64_t look_at; /* NSEC_INFINITY: not */
-                bool looked;      /* the rest is what the last look saw */
+                bool looked;      /* there was a look; `busy` and `launches` are of the last one */
                 bool busy;
                 uint64_t launches;
         } overdue; /* overdue.h */
 
-        Estimate estimate; /* of what was not watched */
-        PolicyUsage usage; /* of policy entities that are gone */
-        PolicyUsage saved; /* what its group's entry has of it: group-totals.h */
+        Estimate estimate; /* of unwatched time */
+        PolicyUsage usage; /* of freed policy entities */
+        PolicyUsage saved; /* the part that is in its group's entry: group-totals.h */
         uint64_t saved_service_wait_ns;
-        uint64_t handover_ns; /* of what the policy counted: edges.h */
+        uint64_t handover_ns; /* kept, not run, of the policy's run time: edges.h */
         uint64_t told_kept_ns;
-        uint64_t service_wait_ns; /* it was let go, and had waited for us to say so */
+        uint64_t service_wait_ns; /* time that it waited for the service to write its run verdict */
         struct {
                 PolicyUsage usage;
                 uint64_t service_wait_ns;
                 uint64_t pass; /* when it was last looked at */
-        } recorded;            /* what is in the record: recorder.h */
+        } recorded;            /* the part that is in the record: recorder.h */
 
         Entity *device_prev, *device_next;
         Entity *group_prev, *group_next;
+        Entity *alike_prev,
+                        *alike_next; /* ring: the same group or client, on all its devices; a queue's is its own */
         Tally *tally;
         Entity *tally_prev, *tally_next;
 };
@@ -102,43 +110,42 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                 Entity **ret);
 Entity *entity_free(Entity *e);
 
-/* Moves a queue into this entity (out of the one it is in), or out of any (e NULL). An entity that is left empty is
- * freed. */
+/* Moves a queue from its entity into `e`, or into none (e NULL). Frees the former entity when it is empty. */
 void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* entity-facts.c: what the policy is told: weight, utilisation and `nice` count among those of its group, where what
- * stands for the group as a whole has the usual ones. */
+/* entity-facts.c: the settings that the policy is told. Weight, utilisation and `nice` count within the group; the
+ * entity of the group as a whole has the defaults there. */
 PolicySettings entity_settings(const Entity *e);
 
-/* Whose it is; and that has changed. */
+/* The party that owns the entity; and tells the policy that it changed. */
 PolicyParty entity_party(const Entity *e);
 void entity_party_changed(Entity *e);
 
-/* What of a device's shares is limited has changed. */
+/* Called after limits of the device's shares changed: counts limited entities again. */
 void entities_note_limits(Device *d);
 
 /* Counts a queue anew after its `suspended` or `ready` changed, and tells the policy. */
 void entity_update_queue(Queue *q);
 void entity_update_queue_at(Queue *q, uint64_t at);
 
-/* Nothing of it runs on: it leaves the policy, unless it is active. */
+/* Called when its last tail ended: it leaves the policy unless it is active. */
 void entity_tails_ended(Entity *e);
 
-/* Frees it when nothing is left of it. Returns NULL then, else e. */
+/* Frees the entity when it has no queue and no tail. Returns NULL then, else e. */
 Entity *entity_gc(Entity *e);
 
-/* usage.c: run time by what was watched, since the entity was made. */
+/* usage.c: run time, in ns, that was counted by watching since the entity was made. */
 uint64_t entity_counted(const Entity *e, uint64_t now);
 
-/* Everything since the entity was made, to be told: it never goes back, nor does the next service. */
+/* Usage since the entity was made, for display: no counter ever goes back, not even in the next service. */
 void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret);
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add);
 
-/* The group entity, or the client's, on a device; NULL when there is none. */
+/* The entity of a group or client on a device; NULL when there is none. */
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c);
 
-/* For people: the group's name, "client 3" or "queue 7". Into buf, which is returned. */
+/* The entity's name for display: the group's, "client 3" or "queue 7". Written to buf, which is returned. */
 const char *entity_name(const Entity *e, char *buf, size_t size);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How long an entity ran while nobody watched
+ * Estimates how long an entity ran while it was not watched
  */
 
 #include "estimate.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 
-/* What was watched for less than this tells nothing of what comes. */
+/* A shorter watch tells nothing of the time after it. */
 #define WATCHED_MIN_NS NSEC_PER_MSEC
 
 static uint64_t part_of(uint64_t span, double part) {
@@ -40,7 +40,8 @@ void estimate_mark(Estimate *e, uint64_t now, uint64_t counted) {
         e->mark_counted = counted;
 }
 
-/* The span away was entered with the part before it; it gets the mean of that and the one after it. */
+/* The span without a watch was counted at the rate of the watch before it; correct it to the mean of the watches before
+ * and after. */
 static void correct(Estimate *e, uint64_t now, uint64_t counted) {
         e->floor_ns = estimate_run(e, now, counted);
         e->estimated_ns -= part_of(e->unsettled, e->unsettled_part);

@@ -21,7 +21,7 @@ struct Follow {
         bool active;
 };
 
-/* Processes whose clients are to be looked at. */
+/* Processes whose clients may have moved to another cgroup. */
 typedef struct Pids {
         pid_t *pids; /* sorted; NULL: all there are */
         size_t n;
@@ -36,7 +36,7 @@ static bool pids_have(const Pids *p, pid_t pid) {
         return !p->pids || bsearch(&pid, p->pids, p->n, sizeof(pid_t), compare_pids);
 }
 
-/* The end of a process is not seen here: that is its pidfd's business. */
+/* Ends of processes are reported by their pidfds, not here. */
 static void look(Client *c) {
         if (peer_refresh_cgroup(&c->peer) <= 0)
                 return;
@@ -100,7 +100,7 @@ Follow *follow_free(Follow *f) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Follow *, follow_free);
 
-/* Attributes of groups, and what stops them, are watched, too. */
+/* Leave watches for attributes of groups and for frozen cgroups. */
 static size_t watches_max(void) {
         unsigned long max = CGROUP_WATCH_MAX;
         FILE *f = fopen("/proc/sys/fs/inotify/max_user_watches", "re");

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Following clients from cgroup to cgroup
+ * Follow: moves clients to the group of their cgroup
  *
- * While there are clients, the hierarchy is watched for processes that are put elsewhere (cgroup/cgroup-watch.h says
- * how that is seen), and a client whose process was goes to the group of its new cgroup at once. Without clients
+ * While there are clients, the hierarchy is watched for processes that change their cgroup (how:
+ * cgroup/cgroup-watch.h). A client whose process changed its cgroup goes to the new group at once. Without clients
  * nothing is watched. Where there is no hierarchy to watch (a container without cgroupfs), a client stays in the group
  * that it registered in; where the kernel's limit on watches is reached, Degraded says so.
  *
- * Restarts need nothing of this: a client is adopted into the group of the cgroup in which it is then.
+ * A restart needs none of this: a client is adopted into the group of its cgroup at that time.
  */
 
 #include "manager.h"
 
-/* After a client came or went. */
+/* Called after a client came or went. */
 void follow_clients_changed(Manager *m);
-Follow *follow_free(Follow *f); /* the last: see cgroup-watch.h */
+Follow *follow_free(Follow *f); /* freed last: see cgroup-watch.h */

@@ -14,11 +14,7 @@ static bool is_member(const Entity *e) {
         return e->settings.gang && e->kind != ENTITY_QUEUE && e->policy;
 }
 
-static bool is_of_same_gang(const Entity *a, const Entity *b) {
-        return a->group == b->group && a->kind == b->kind && a->client == b->client && is_member(b);
-}
-
-/* Whether its policy's word about it is one about work. */
+/* Whether the policy of the entity's device decides about it: it has work there, and grants are in force. */
 static bool counts(const Entity *e) {
         return e->told_ready && device_grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
 }
@@ -26,23 +22,14 @@ static bool counts(const Entity *e) {
 static const Entity *gang_lead(const Entity *e) {
         const Entity *m, *lead = NULL;
 
-        DL_FOREACH2(e->group->entities, m, group_next)
-                if (is_of_same_gang(e, m) && counts(m) &&
-                                (!lead || strcmp(m->device->id, lead->device->id) < 0))
-                        lead = m;
+        CDL_FOREACH2((Entity *) e, m, alike_next)
+        if (is_member(m) && counts(m) && (!lead || strcmp(m->device->id, lead->device->id) < 0))
+                lead = m;
         return lead;
 }
 
 static bool is_outranked(const Entity *e) {
-        const Entity *o;
-
-        if (!counts(e) || e->grant.verdict == VERDICT_RUN)
-                return false;
-        DL_FOREACH2(e->device->entities, o, device_next)
-                if (o->told_ready && o->grant.verdict == VERDICT_RUN &&
-                                o->settings.priority > e->settings.priority)
-                        return true;
-        return false;
+        return counts(e) && e->grant.verdict != VERDICT_RUN && e->device->highest_run > e->settings.priority;
 }
 
 static GangVerdict gang_decide(const Entity *e, uint64_t now) {
@@ -54,9 +41,9 @@ static GangVerdict gang_decide(const Entity *e, uint64_t now) {
                 return GANG_HOLD;
         if (lead->gang == GANG_HOLD && ns_sub(now, lead->gang_since) >= lead->device->config.starve_ns)
                 return GANG_RUN;
-        DL_FOREACH2(e->group->entities, m, group_next)
-                if (m != lead && is_of_same_gang(e, m) && is_outranked(m))
-                        return GANG_HOLD;
+        CDL_FOREACH2((Entity *) e, m, alike_next)
+        if (m != lead && is_member(m) && is_outranked(m))
+                return GANG_HOLD;
         return GANG_RUN;
 }
 
@@ -69,18 +56,31 @@ static void gang_set(Entity *e, GangVerdict v, uint64_t now) {
         device_touch(e->device);
 }
 
+/* Of the entities that run there, for is_outranked(): each device that it asks has had a turn since that changed, or
+ * will have one, and asks then itself. */
+static int device_highest_run(const Device *d) {
+        int highest = POLICY_LEVEL_NONE;
+        const Entity *e;
+
+        DL_FOREACH2(d->entities, e, device_next)
+                if (e->told_ready && e->grant.verdict == VERDICT_RUN)
+                        highest = MAX(highest, e->settings.priority);
+        return highest;
+}
+
 void gang_update_device(Device *d, uint64_t now) {
         Entity *e, *m;
 
-        if (d->manager->n_gangs == 0)
+        if (d->n_gangs == 0)
                 return;
+        d->highest_run = device_highest_run(d);
         DL_FOREACH2(d->entities, e, device_next) {
                 if (!is_member(e))
                         continue;
                 GangVerdict v = gang_decide(e, now);
-                DL_FOREACH2(e->group->entities, m, group_next)
-                        if (is_of_same_gang(e, m))
-                                gang_set(m, v, now);
+                CDL_FOREACH2(e, m, alike_next)
+                if (is_member(m))
+                        gang_set(m, v, now);
         }
 }
 

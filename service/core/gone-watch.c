@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What ends with a cgroup, carried out
+ * Watches cgroups for their end, and removes what ends with them
  */
 
 #include <uthash.h>
@@ -11,7 +11,7 @@
 #include "observer.h"
 #include "service/base/log.h"
 
-/* An origin that is watched for what is stored for its path: there need not be a group. */
+/* Watches the origin of a path that has overrides. There need not be a group. */
 struct Gone {
         Origin *origin;
         UT_hash_handle hh;
@@ -38,11 +38,11 @@ static void group_gone(Group *g) {
         }
 }
 
-/* What cannot be taken off the disk comes again with the next start, and goes then. */
+/* An override that cannot be removed from the disk is read again at the next start, and removed then. */
 static void forget_stored(Manager *m, const char *name) {
         const Settings none = SETTINGS_NULL;
 
-        int r = stored_set(&m->stored, name, &none);
+        int r = overrides_set(&m->overrides, name, &none);
         if (r < 0)
                 log_event(LOG_WARNING, NULL, LOG_FIELDS(.group = name, .error = r),
                                 "Stored settings of %s, which is gone, could not be removed, ignoring: %m",
@@ -58,10 +58,10 @@ void gone_cgroup(Origin *o) {
         if (m->stopping)
                 return;
         HASH_FIND_STR(m->groups, o->path, g);
-        /* There is another by this name already, and what was said was said of that one. */
+        /* The settings were made for an earlier cgroup of this name, unless the ids are the same. */
         if (g && g->cgroup_id != 0 && !gone_since(g->name, g->cgroup_id))
                 return;
-        if (gone_forgets(o->path) && stored_find(&m->stored, o->path)) {
+        if (gone_forgets(o->path) && overrides_find(&m->overrides, o->path)) {
                 forget_stored(m, o->path);
                 groups_below_changed(m, o->path);
                 if (g)
@@ -85,10 +85,10 @@ static void unwatch(Manager *m, Gone *x) {
         free(x);
 }
 
-/* Without memory it is looked at with the next start. */
+/* Without memory nothing is watched: the next start looks at it. */
 void gone_watch(Manager *m, const char *name) {
         Gone *x = find(m, name);
-        bool wanted = gone_forgets(name) && stored_find(&m->stored, name);
+        bool wanted = gone_forgets(name) && overrides_find(&m->overrides, name);
 
         if (x && !wanted)
                 unwatch(m, x);
@@ -103,10 +103,10 @@ void gone_watch(Manager *m, const char *name) {
 
 void gone_start(Manager *m) {
         char boot[BOOT_ID_SIZE] = "";
-        StoredEntry *e, *tmp;
+        OverridesEntry *e, *tmp;
 
         (void) boot_id_read(boot);
-        HASH_ITER(hh, m->stored.entries, e, tmp) {
+        HASH_ITER(hh, m->overrides.entries, e, tmp) {
                 if (gone_forgets(e->name) && streq(e->boot, boot) && gone_since(e->name, e->cgroup_id)) {
                         _cleanup_free_ char *name = strdup(e->name);
 

@@ -2,38 +2,38 @@
 #pragma once
 
 /*
- * What ends with a cgroup
+ * Gone: suspensions and settings that end with their cgroup
  *
- * A suspension does: of a unit with the unit, of a slice with the slice, and not with the last process in it. Settings
- * do where nobody comes back to find them: of a cgroup that is no unit, whose name (a job's number, a container's) is
- * not given again, and of all in a scope. Settings of services and slices are the unit's, and wait for it.
+ * A suspension ends with its unit or slice, and not with the last process in it. Settings end with a cgroup whose name
+ * is not used again: a scope and everything in it, and a cgroup that is no unit (a job's number, a container's).
+ * Settings of services and slices belong to the unit, and wait until it is started again.
  *
- * The kernel tells of a cgroup's end (origin.h watches its directory); what went while the service was away is found at
- * the start, by the number that the cgroup had. A cgroup that has never been seen is none that is gone: what was made
- * for it in advance stays.
+ * The kernel reports the end of a cgroup (origin.h watches its directory). Cgroups that ended while the service was
+ * away are found at the start, by their ids. A cgroup that was never seen does not count as gone: settings that were
+ * made for it in advance stay.
  */
 
 #include "group.h"
 
 typedef struct Gone Gone;
 
-/* The group was suspended, or given settings: notes which cgroup that was for. */
+/* Called when the group was suspended or given settings: notes the cgroup's id. */
 void gone_note(Group *g);
 
-/* gone-watch.c: the directory of the origin was removed. */
+/* gone-watch.c: called when the directory of the origin was removed. */
 void gone_cgroup(Origin *o);
 
-/* Something was stored for this name, or forgotten: its cgroup is watched while there is something. */
+/* Called when settings were stored for `name`, or forgotten: watches its cgroup while there are some. */
 void gone_watch(Manager *m, const char *name);
 
-/* Forgets what is stored for cgroups that went while nobody looked, and watches the others. */
+/* Forgets stored settings of cgroups that ended while the service was away, and watches the others. */
 void gone_start(Manager *m);
 void gone_free(Manager *m);
 
-/* Whether the cgroup that had this number (0: unknown) is gone. */
+/* Whether the cgroup with this id (0: unknown) is gone. */
 bool gone_since(const char *cgroup, uint64_t id);
 
-/* Whether settings that were made for the cgroup end with it. */
+/* Whether settings of the cgroup end with it. */
 bool gone_forgets(const char *cgroup);
 
 void gone_log_resumed(const char *cgroup);

@@ -6,11 +6,12 @@
 
 #include <utlist.h>
 
+#include "cgroup/cgroup-path.h"
 #include "client.h"
 #include "job.h"
 #include "named.h"
 #include "service/base/auth.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
 uid_t group_owner(const Group *g) {
         const Client *c;
@@ -25,8 +26,8 @@ uid_t group_owner(const Group *g) {
         return g->clients->peer.uid;
 }
 
-/* Whether all clients are *uid's, who is the first one's where that is AUTH_NO_OWNER. As deep as the groups are
- * nested. */
+/* Returns whether all clients are *uid's; AUTH_NO_OWNER: sets *uid to the first client's. Recurses as deep as the
+ * groups are nested. */
 static bool group_tree_is_of(const Group *g, uid_t *uid) {
         const Group *below;
         const Client *c;
@@ -51,15 +52,29 @@ uid_t group_tree_owner(const Group *g) {
         return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
 }
 
-/* What [Match] can fit: what has processes, and a service or scope that has them all in cgroups below. */
+/* Whether the group can match a class: it has processes itself, or is a service or scope with all its processes in
+ * cgroups below. */
 static bool group_can_match(const Group *g) {
         if (!g->origin || !g->manager->config->classes.any_match)
                 return false;
         return !group_is_inner(g) || (g->origin->unit && !endswith(g->origin->unit, ".slice"));
 }
 
-/* Whether it has become another class. */
+/* Whether the group is a cgroup below a service or scope, and its class is the one that matches that unit. */
+static bool group_has_class_of_unit(const Group *g) {
+        size_t n = cgroup_path_trusted(g->name);
+
+        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
+                return false;
+        for (const Group *above = g->parent; above; above = above->parent)
+                if (strlen(above->name) == n)
+                        return !settings_is_empty(&above->match) &&
+                                        settings_is_equal(&above->match, &g->match);
+        return false;
+}
+
 bool group_match(Group *g) {
+        const bool former_of_unit = g->match_of_unit;
         const Settings former = g->match;
         const Class *c = NULL;
         MatchFacts facts;
@@ -67,6 +82,7 @@ bool group_match(Group *g) {
         if (group_can_match(g)) {
                 match_facts_trusted(g->origin->path, named_by_root(g->origin),
                                 group_is_inner(g) ? group_tree_owner(g) : group_owner(g), &facts);
+                origin_add_trusted_labels(g->origin, named_by_root(g->origin), &facts);
                 c = classes_match(&g->manager->config->classes, &facts, NULL);
         }
         g->match = SETTINGS_NULL;
@@ -76,10 +92,11 @@ bool group_match(Group *g) {
                 (void) settings_set_class(&g->match, c->name);
                 (void) match_explain(&c->match, &facts, &g->match_detail);
         }
-        return !settings_is_equal(&former, &g->match);
+        g->match_of_unit = group_has_class_of_unit(g);
+        return g->match_of_unit != former_of_unit || !settings_is_equal(&former, &g->match);
 }
 
-/* Nobody lowers what others have a part in. Whether that is another answer than before. */
+/* A user's lowering counts only while the group's processes are all his. Returns whether that has changed. */
 bool group_note_lowering(Group *g) {
         bool counts = !settings_is_empty(&g->lowering) && group_tree_owner(g) == g->lowering_uid;
 

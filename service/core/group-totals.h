@@ -2,25 +2,26 @@
 #pragma once
 
 /*
- * What a group has used, over its end and the service's
+ * Group totals: usage of a group that outlives it and the service
  *
  * A group finds the counters of its entry in the table (totals.h) when it is made, and keeps the entry up to date.
- * Units of the system's manager go by their names: their counters go on when the unit is started again, after a reboot,
- * too (systemd begins CPUUsageNSec anew then). Everything else ends with the group, and outlives only the service. What
- * a group used in its life is one record in the journal.
+ * Units of the system's manager are found by name: their counters go on when the unit is started again, even after a
+ * reboot (systemd resets CPUUsageNSec then). All other entries end with their group, and outlive only the service. The
+ * journal gets one record of what a group used in its life.
  */
 
 #include "group.h"
 
-/* At the start, before there are groups; when the former service's clients are there, or not; and at the end. */
-void totals_open(Manager *m, bool has_directories);
+/* Called when the former service's clients were adopted: forgets groups that are no longer there. */
 void totals_settle(Manager *m);
-void totals_close(Manager *m);
+
+/* Saves usage of all entities, for the end of the service. */
+void totals_save(Manager *m);
 
 void group_totals_join(Group *g);
 void group_totals_leave(Group *g);
 
-/* Of a device's entities, now and then; and what is told of one, before it is told: that does not go back however the
- * service ends. */
+/* Save usage of a device's entities, now and then; and of one entity before it is displayed, so that a later service
+ * never shows less. Observers hear of the former (totals_saved). */
 void device_save_totals(Device *d, uint64_t now);
 void entity_save_totals(Entity *e, const PolicyUsage *u);

@@ -15,7 +15,7 @@
 #include "job.h"
 #include "observer.h"
 #include "service/base/auth.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "share.h"
 #include "tally.h"
 #include "turn.h"
@@ -32,9 +32,9 @@ static Group *group_done(Group *g) {
                 return NULL;
         origin_unref(g->origin);
         free(g->name);
-        free(g->path);
         free(g->unit);
         free(g->match_detail);
+        free(g->kept.lowering);
         free(g);
         return NULL;
 }
@@ -50,9 +50,27 @@ void group_set_owner(Group *g, uint64_t owner) {
                 entity_party_changed(e);
 }
 
-void group_members_changed(Group *g) {
-        if (group_match(g))
+/* Recurses as deep as the groups are nested. */
+static void group_match_below(Group *g) {
+        Group *below;
+
+        DL_FOREACH2(g->children, below, children_next) {
+                if (group_match(below))
+                        group_settings_changed(below);
+                group_match_below(below);
+                turn_look(g->manager);
+        }
+}
+
+void group_members_changed(Group *g, bool resolve) {
+        bool lowering = group_note_lowering(g);
+
+        if (group_match(g) || resolve || lowering) {
                 group_settings_changed(g);
+                group_match_below(g);
+        }
+        if (lowering)
+                groups_below_changed(g->manager, g->name);
 }
 
 void groups_note_owners(Group *g) {
@@ -61,7 +79,7 @@ void groups_note_owners(Group *g) {
                         group_settings_changed(g);
                         groups_below_changed(g->manager, g->name);
                 }
-                if (!settings_is_empty(&g->lowering) && group_note_lowering(g)) {
+                if (group_note_lowering(g)) {
                         group_settings_changed(g);
                         groups_below_changed(g->manager, g->name);
                 }
@@ -74,7 +92,7 @@ void group_lowering_of(Group *g, uid_t uid) {
         g->lowering_uid = uid;
 }
 
-/* `cgroup`: where its settings begin, when there is one. */
+/* `cgroup`: the path at which its settings begin; NULL: none. */
 int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
                 Group **ret) {
         _cleanup_(group_donep)
@@ -89,11 +107,8 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         g->unit = strdup(strempty(unit));
         if (!g->name || !g->unit)
                 return -ENOMEM;
-        int r = sd_bus_path_encode(BUS_PATH "/group", name, &g->path);
-        if (r < 0)
-                return r;
         if (cgroup) {
-                r = origin_get(m, cgroup, &g->origin);
+                int r = origin_get(m, cgroup, &g->origin);
                 if (r < 0)
                         return r;
         }
@@ -101,14 +116,14 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
         group_totals_join(g);
 
         HASH_ADD_KEYPTR(hh, m->groups, g->name, strlen(g->name), g);
-        turn_look(m); /* there is one for each level of a path */
+        turn_look(m); /* this function runs once for each level of a path */
         observers_group_added(g);
         *ret = TAKE_PTR(g);
         return 0;
 }
 
-/* The own cgroup of a unit of the system's manager. Users, and containers, call what is below theirs as they like, also
- * by the names of others' units. */
+/* Whether the group is the unit's own cgroup, placed by the system's manager. Below that, users and containers choose
+ * names as they like, also names of others' units. */
 static bool group_is_unit(const Group *g, const char *unit) {
         const char *slash = strrchr(g->name, '/');
 
@@ -116,7 +131,7 @@ static bool group_is_unit(const Group *g, const char *unit) {
                         cgroup_path_trusted(g->name) == strlen(g->name);
 }
 
-/* Settings that were made for the unit before its cgroup was known. */
+/* Takes settings that were made for the unit before its cgroup was known. */
 static void group_inherit_unit(Group *g) {
         Group *unit;
 
@@ -140,7 +155,8 @@ static unsigned path_depth(const char *path) {
         return n;
 }
 
-/* The name, the unit and the origin's path; the object's path takes three bytes for what is no letter. */
+/* An upper bound: the name, the unit, the origin's path, and a path on the bus while it is sent, in which a character
+ * that is no letter takes three bytes. */
 unsigned group_cost(const char *cgroup) {
         return path_depth(cgroup) * (unsigned) (sizeof(Group) + sizeof(struct Origin) + 6 * strlen(cgroup));
 }
@@ -154,7 +170,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
                 return 0;
         }
 
-        /* Whoever asks, and wherever the path is from: no group stands for what is outside of the tree. */
+        /* A group stands for a cgroup inside of the tree, whoever asks for it. */
         if (cgroup[0] == '/' && !cgroup_path_is_normal(cgroup))
                 return -EINVAL;
         if (path_depth(cgroup) > GROUP_DEPTH_MAX)
@@ -175,7 +191,7 @@ static Group *find_by_name(Manager *m, const char *name) {
         Group *g, *tmp;
 
         if (streq(name, "-.slice"))
-                name = "/"; /* the only unit that its cgroup's path does not name */
+                name = "/"; /* "-.slice" is the only unit that the path of its cgroup does not name */
         HASH_FIND_STR(m->groups, name, g);
         if (g)
                 return g;
@@ -210,7 +226,7 @@ Group *group_free(Group *g) {
 
 /* --- the tree --- */
 
-/* Of a job, the cgroup that it was made in; NULL when it is below nothing. */
+/* The path of the group above. Of a job: the cgroup that it was made in. NULL: nothing is above. */
 static const char *group_parent_path(const Group *g, char *buf, size_t size) {
         const char *path = g->origin ? g->origin->path : g->name;
 
@@ -225,7 +241,7 @@ static const char *group_parent_path(const Group *g, char *buf, size_t size) {
         return buf;
 }
 
-/* A suspension of the new parent, or of the former one, is the group's. */
+/* A suspension of the new or the former parent counts for the group. */
 static void parent_changed(Group *g) {
         if (!g->manager->stopping)
                 observers_group_changed(g,
@@ -233,7 +249,7 @@ static void parent_changed(Group *g) {
                                                             : GROUP_PARENT);
 }
 
-/* As deep as the path. */
+/* Recurses as deep as the path. */
 int group_attach(Group *g) {
         char path[PATH_MAX];
         Group *parent;
@@ -255,11 +271,12 @@ int group_attach(Group *g) {
         parent->n_jobs += g->kind == GROUP_JOB;
         if (group_is_inner(parent) != inner)
                 group_settings_changed(parent);
+        group_members_changed(g, false);
         parent_changed(g);
         return 0;
 }
 
-/* What ran below is not forgotten above, nor told twice. Returns the group that it was below. */
+/* Leaves the parent, which keeps the run time of the group and counts no part twice. Returns the former parent. */
 static Group *group_detach(Group *g) {
         Group *parent = g->parent;
 
@@ -276,6 +293,8 @@ static Group *group_detach(Group *g) {
         parent_changed(g);
         if (parent->n_children > 0 && group_is_inner(parent) != inner && !g->manager->stopping)
                 group_settings_changed(parent);
+        if (!g->manager->stopping)
+                group_members_changed(g, false);
         return parent;
 }
 
@@ -303,8 +322,8 @@ static bool group_is_lasting(const Group *g) {
 Group *group_gc(Group *g) {
         if (g->n_clients > 0 || g->job || g->n_children > 0 || g->awaited || g->entities)
                 return g;
-        /* A cgroup can come again and finds its settings then, a job cannot. What a user has set waits for units only,
-         * of which he can make none. */
+        /* A cgroup can come again and finds its settings then; a job cannot. Settings of users wait for units only,
+         * because users cannot make units. */
         if (g->kind == GROUP_CGROUP && (g->suspended || !settings_is_empty(&g->override)))
                 return g;
         if (g->kind == GROUP_CGROUP && !settings_is_empty(&g->lowering) && group_is_lasting(g))

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Groups: the processes of a cgroup, or of a job, and everything below
+ * Group: the processes of a cgroup, or of a job, and everything below
  *
  * A group is made by its first client, by the first below it, by settings given to it in advance, or with its job. It
- * goes when nothing is left to remember: no client, nobody below, no override, no suspension, no job, and nothing of it
- * runs on (tail.h).
+ * is freed when it has no client, no group below, no override, no suspension, no job, and no launches in flight
+ * (tail.h).
  *
- * A group with clients, its own or below, is below the group of the cgroup above, up to "/"; a job is below the cgroup
- * that it was made in. That is the hierarchy in which weights, maxima and minima count (share.h). Without clients a
- * group stands for itself.
+ * A group with clients, its own or below, has as parent the group of the cgroup above, up to "/"; the parent of a job's
+ * group is the group of the cgroup that the job was made in. Weights, maxima and minima count in this hierarchy
+ * (share.h). A group without clients has no parent.
  */
 
 #include "entity.h"
@@ -27,54 +27,68 @@ typedef enum GroupKind {
 const char *group_kind_to_string(GroupKind v);
 int group_kind_from_string(const char *s);
 
+/* The group's resolved settings, kept because its clients and queues stack theirs on top. It depends on the group's
+ * layers alone; group_resolve() has to be called after every change of one of these. */
+typedef struct GroupKept {
+        SettingsBase base;
+        SettingsResolved lowered; /* `base` after all layers that lower the group */
+        struct GroupLowering {
+                SettingsSource source;
+                Settings settings;
+        } * lowering; /* these layers, in order; NULL: no memory, group_lower() collects them again */
+        size_t n_lowering;
+} GroupKept;
+
 struct Group {
         Manager *manager;
         GroupKind kind;
-        char *name, *path; /* path: on the bus */
+        char *name;
         char *unit;
-        Job *job;              /* while there is one: of a GROUP_JOB always */
-        struct Origin *origin; /* of the cgroup; of a job, of the cgroup that it was made in; NULL when there is none */
+        Job *job;              /* NULL: none; a GROUP_JOB always has one */
+        struct Origin *origin; /* of the cgroup, or of the cgroup that the job was made in; may be NULL */
 
         Settings override;  /* SetGroup, Group.Set: until the next boot */
-        bool written;       /* that, or what else was set for it, for the next service: manager-state.h */
-        Settings effective; /* with what is stored for it */
+        bool written;       /* its settings are saved for the next service: manager-state.h */
+        Settings effective; /* `override` on top of its stored settings */
         Settings lowering;  /* SetGroup, Group.Set by the user whose processes are all in it: only lowers */
-        uid_t lowering_uid; /* by whom: it counts while that is so */
+        uid_t lowering_uid; /* who set `lowering`: it counts while all processes are this user's */
         bool lowering_counts;
         Settings match;     /* names the class whose [Match] fits, if one does */
         char *match_detail; /* why */
+        bool match_of_unit; /* an ancestor is the unit that `match` is for, and has its Weight, Max and Min */
         SettingsResolved resolved;
-        bool suspended;     /* itself: ends with its cgroup */
-        uint64_t cgroup_id; /* of its cgroup when it was suspended, or given settings; 0: unknown */
+        GroupKept kept;
+        bool suspended;     /* the group itself; ends with its cgroup */
+        uint64_t cgroup_id; /* of its cgroup when it was suspended or got settings; 0: unknown */
 
-        Group *parent;   /* while there are clients, or groups below; NULL for "/" */
+        Group *parent;   /* NULL without clients and groups below, and for "/" */
         Group *children; /* list, by children_prev/children_next */
         Group *children_prev, *children_next;
-        unsigned n_children, n_jobs; /* of which are jobs */
-        bool awaited;                /* a client is about to join: it stays, whoever leaves */
+        unsigned n_children, n_jobs; /* n_jobs: children that are jobs */
+        bool awaited;                /* a client is about to join: do not free it */
         Share *shares;               /* list, by group_prev/group_next */
 
         Client *clients; /* list, by group_prev/group_next */
         unsigned n_clients;
-        uint64_t owner;   /* of all clients since the first came: party.h */
+        uint64_t owner;   /* owner of all clients since the first one: party.h */
         Entity *entities; /* list, by group_prev/group_next: of the group and of its clients and queues */
 
-        PolicyUsage usage;         /* of entities that are gone */
-        PolicyUsage born;          /* what it began with */
+        PolicyUsage usage;         /* of freed entities */
+        PolicyUsage born;          /* its usage at its start, from `totals` */
         TotalsSlot *totals;        /* its entry; group-totals.h */
-        Tally *tallies;            /* the same by device: list, by group_prev/group_next; tally.h */
-        uint64_t service_wait_ns;  /* likewise */
-        AccountSource gone_source; /* how the last of them was counted */
-        uint64_t gone_run_ns;      /* of groups below that are gone */
-        uint64_t told_run_ns;      /* what of its time a group above has among those */
+        Tally *tallies;            /* usage by device: list, by group_prev/group_next; tally.h */
+        uint64_t service_wait_ns;  /* of freed entities */
+        AccountSource gone_source; /* how the last freed entity was counted */
+        uint64_t gone_run_ns;      /* of freed groups below */
+        uint64_t told_run_ns;      /* part of its run time that the parent has counted in gone_run_ns */
 
         UT_hash_handle hh;
 };
 
-/* A path may be as deep as somebody likes to nest directories; a group is made for each level of it. */
+/* Deepest path that gets a group: each level costs a group, and users can nest directories without limit. */
 #define GROUP_DEPTH_MAX 64U
 
-/* What the groups of a cgroup's path may cost in memory, in bytes, if nobody else is in any of them. */
+/* Memory, in bytes, of the groups of all levels of a cgroup's path, if none of them is shared. */
 unsigned group_cost(const char *cgroup);
 
 /* Finds or makes the group of a cgroup, or makes a job's. -EDQUOT: deeper than GROUP_DEPTH_MAX. */
@@ -89,83 +103,82 @@ Group *group_find(Manager *m, const char *name);
 /* Frees the group when nothing is left to remember. Returns NULL then, else g. */
 Group *group_gc(Group *g);
 
-/* All of those, after a restart: not every client came back. */
+/* group_gc() for all groups, after a restart from which not every client came back. */
 void groups_gc(Manager *m);
 
-/* resolve.c: after a change of anything that its settings come from. Resolves them, and those of its clients and
+/* resolve.c: called after one of its layers changed. Resolves the group's settings, and those of its clients and
  * queues. */
 void group_settings_changed(Group *g);
 
-/* Only resolves them, for a group that is being made. */
+/* Resolves only the group's own settings, while group_new() makes it. */
 void group_resolve(Group *g);
 
-/* Of these what comes before its clients are looked at, which follow (spread.h), and what comes after. */
+/* The parts of group_settings_changed() before and after its clients' settings, which spread.h resolves in steps. */
 void group_own_settings_changed(Group *g);
 void group_settings_settled(Group *g);
 
-/* After a client came or went: [Match] may see something else now. */
-void group_members_changed(Group *g);
+/* Called after a client came or went: matches classes again, and resolves when the class changed, or always
+ * (`resolve`). */
+void group_members_changed(Group *g, bool resolve);
 
-/* One joins: of whom all are from now on, for party.h. */
+/* Called when a client joins: sets the common owner of all clients, for party.h. */
 void group_set_owner(Group *g, uint64_t owner);
 
-/* The same for what is above, too: who lowered a group is alone in it no longer, or again. */
+/* Called when owners of clients changed: checks here and above whether `lowering` still counts. */
 void groups_note_owners(Group *g);
 
-/* group-match.c: finds `match` anew, and whether `lowering` counts. Return whether it is another than before. */
+/* group-match.c: updates `match`, after that of the groups above; and `lowering_counts`. Return whether it changed. */
 bool group_match(Group *g);
 bool group_note_lowering(Group *g);
 
 /* The uid that all clients of a group have, or AUTH_NO_OWNER. */
 uid_t group_owner(const Group *g);
 
-/* The same, of those of the groups below, too: who may lower it. */
+/* The uid that all clients of the group and of groups below have, who may lower it; or AUTH_NO_OWNER. */
 uid_t group_tree_owner(const Group *g);
 
-/* What lowers it is that user's from now on, who has all that is there; nothing is left of another's. */
+/* Makes `uid`, who owns all clients here, the owner of `lowering`; drops another user's. */
 void group_lowering_of(Group *g, uid_t uid);
 
-/* After a change of what is set for the cgroup, or the unit, of this name: those below inherit it. */
+/* Called after settings of the cgroup or unit `name` changed: resolves all groups below, which inherit them. */
 void groups_below_changed(Manager *m, const char *name);
 
-/* Whether it is one of those. */
+/* Whether `g` is below the cgroup or unit `name`. */
 bool group_inherits_from(const Group *g, const char *name);
 
-/* A client is about to join: it is below the groups above from now on. */
+/* Called before a client joins: links the group to its parents. */
 int group_attach(Group *g);
 
-/* A client has left, or nobody came: the group goes when nothing is left of it, and so do those above. */
+/* Called after a client has left, or has not come: frees the group, and those above, when nothing is left of them. */
 void group_left(Group *g);
 
-/* suspension.c: holds everything below as well, and whoever comes there. */
+/* suspension.c: suspends or resumes the group and everything below, clients to come included. */
 void group_set_suspended(Group *g, bool suspended);
 
-/* suspended.c: the group by which it is suspended: itself, or the nearest above. NULL when it is not. */
+/* suspended.c: the group that suspends it: itself, or the nearest above. NULL: it is not suspended. */
 const Group *group_suspended_by(const Group *g);
 
 /* usage.c */
 void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
 
-/* What of its waits was for us: from what let it go to the verdict that said so. */
+/* Part of its wait time that the service caused: from the event that let it run to the written verdict. In ns. */
 uint64_t group_service_wait(const Group *g);
 
-/* Run time of the group and of everything that is or was below it. */
+/* Run time, in ns, of the group and of everything that is or was below it. */
 uint64_t group_gpu_time(const Group *g, uint64_t now);
 
-/* Whether it is a slice. What a class says of who is in no other, or by [Match], is said of processes, and not of all
- * of them together. Processes that are in jobs are the cgroup's still: nobody takes its limits off by making jobs of
- * all that is there. */
+/* Whether it is a slice. The default class and classes by [Match] are for processes, not for a slice as a whole.
+ * Processes in jobs count as in their cgroup: else a user could shed its limits by putting everything into jobs. */
 bool group_is_inner(const Group *g);
 
-/* layers.c: the layers that decide, strongest first. At most GROUP_LAYERS_MAX. */
-#define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, what stands with the cgroup, default */
+/* layers.c: the group's layers of settings, strongest first. Returns their number. */
+#define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, origin, default */
 size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
 
-/* What applies last, and only ever lowers: by owners of cgroups, by jobs, and by who owns it. Returns how many layers
- * there are. */
+/* Layers that are applied last and only lower: by owners of cgroups, by jobs, and by the group's owner. */
 #define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 2U)
 size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
-size_t group_lower(const Group *g, SettingsResolved *r);
+void group_lower(const Group *g, SettingsResolved *r);
 
-/* What its settings are stored by; NULL for a job's, whose are not. */
+/* The name under which its settings are stored; NULL for a job's group, whose settings are not stored. */
 const char *group_stored_name(const Group *g);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How launches of a queue are seen, and whether a hold stops them
+ * How the launches of a queue are intercepted, and whether a hold stops them
  */
 
 #include "client.h"
 #include "ladder.h"
 #include "user.h"
 
-/* From "create" it comes to be one of the others, and perhaps yet another. Who says more often that it has changed is
- * not believed, for everybody hears of it. */
+/* A queue begins with "create" and changes to another way of interception, perhaps twice. Further changes are ignored,
+ * because every change is announced. */
 #define HOOKED_CHANGES_MAX 8U
 
 #define UNHELD_KEY "unheld queues"
@@ -17,8 +17,8 @@
 #define UNHELD_TEXT                                                                                         \
         "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
 
-/* Said once for all of them: who makes many says no more. And who makes and ends them in a loop says it as often as he
- * may write to the journal. */
+/* The warning is logged once for all such queues, so that many queues make no more records; a client that makes and
+ * ends them in a loop is limited by its user's budget for the log. */
 void queue_count_unheld(Queue *q, bool unheld) {
         Manager *m = q->manager;
 

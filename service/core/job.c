@@ -15,7 +15,7 @@
 #include "common/time-util.h"
 #include "job.h"
 #include "observer.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "user.h"
 #include "walk.h"
 
@@ -53,7 +53,7 @@ static void job_leave(Group *g) {
         (void) group_gc(g);
 }
 
-/* It is a change like its beginning, which was a call. */
+/* The end of a job is a change of settings like its begin, which was a call: it is charged to the user's budget. */
 static void pay_end(const Job *j, uint64_t began) {
         uint64_t now = now_ns();
 
@@ -151,7 +151,7 @@ static int job_join(Job *j, Group *group, const char *name, const char *cgroup, 
         return 0;
 }
 
-/* The process that it is for. */
+/* Watches the process that the job is for. */
 static int job_begin(Job *j, int fd) {
         _cleanup_close_ int pidfd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
@@ -234,7 +234,7 @@ int job_or_cgroup(Client *c, Group **ret) {
         return r;
 }
 
-/* The group of a cgroup; NULL for a job's own. */
+/* Finds the group of a cgroup; NULL: the job has a group of its own. */
 static int find_cgroup(Manager *m, const char *group, Group **ret) {
         *ret = NULL;
         if (startswith(group, "job:"))

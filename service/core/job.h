@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * Jobs: settings that somebody made for what he starts, for as long as it is there
+ * Job: settings that a user made for processes to come
  *
- * A job of one kind is a group of its own: who knows the token, and has the uid that made the job, may join it. One of
- * the other kind belongs to the group of a cgroup, and joins whoever is in that. A job lives as long as the process
- * that it was made for, or any client of its group, or what those have left in flight: the group is then left to
- * group_gc().
+ * A job either has a group of its own, which processes join that know the token and have the uid that made the job; or
+ * it belongs to the group of a cgroup, and covers all processes in there. A job ends when the process that it was made
+ * for, all clients of its group, and their launches in flight have ended; group_gc() then frees the group.
  */
 
 #include "cgroup/peer.h"
@@ -21,13 +20,13 @@ struct Job {
         uint64_t id;
         char token[JOB_TOKEN_SIZE];
         uid_t uid;
-        uid_t user;     /* whose quota it is in, */
-        bool counted;   /* when it is */
-        bool announced; /* observers know of it */
+        uid_t user;     /* in whose quota it counts, */
+        bool counted;   /* if it does */
+        bool announced; /* observers were told of it */
         Group *group;
         Settings settings;
-        bool lowers; /* the settings only lower what the group would have without them */
-        int pidfd;   /* -EBADF when the process is gone */
+        bool lowers; /* its settings only lower what the group has without them */
+        int pidfd;   /* -EBADF: the process has ended */
         pid_t pid;
         uint64_t start_time;
         sd_event_source *pidfd_source;
@@ -39,33 +38,32 @@ bool job_name_is_valid(const char *name);
 
 typedef struct JobParameters {
         Group *group;       /* of a cgroup; NULL: a group of its own */
-        const char *name;   /* of that */
-        const char *cgroup; /* and where it is made: that cgroup's settings are below the job's */
+        const char *name;   /* of its own group */
+        const char *cgroup; /* where it is made: that cgroup's settings are below the job's */
         Settings settings;
         bool lowers;
         uid_t uid;
 } JobParameters;
 
-/* Copies pidfd. -EDQUOT: the user's quota. */
+/* Duplicates `pidfd`. -EDQUOT: the user's quota is used up. */
 int job_new(Manager *m, const JobParameters *p, int pidfd, Job **ret);
 Job *job_free(Job *j);
 
-/* NULL when there is none, or it is somebody else's. */
+/* The job with this token; NULL when there is none, or another uid made it. */
 Job *job_find(Manager *m, const char *token, uid_t uid);
 
-/* Whether the process is where the job was made. A job is below its cgroup, and a user has processes in many: with a
- * job of one of them he would carry what that one has into the others. The administrator may. */
+/* Whether the process may join: it is in the cgroup where the job was made, or is root's, or the job has no group of
+ * its own. A user could otherwise carry one cgroup's settings into another by joining a job of the first one there. */
 bool job_takes(const Job *j, const Peer *peer);
 
-/* Of a process that is somewhere else: what the job would have lowered it to is its own wish, below what it wishes
- * itself. */
+/* For a process in another cgroup: adds what the job lowers to the process's own wishes; those come first. */
 void job_become_wish(const Job *j, Settings *wish);
 
-/* The group that a client belongs to where its process is now: still its job's, or its cgroup's. */
+/* The group that the client belongs to by its process's present cgroup: still its job's, or the cgroup's. */
 int job_or_cgroup(Client *c, Group **ret);
 
-/* The job again, after a restart. `pidfd` is opened by number and start time; a process that ended meanwhile leaves a
- * job that lives by its clients. */
+/* Makes a job again after a restart. Opens the pidfd by pid and start time; if the process has ended, the job lives as
+ * long as its clients. */
 typedef struct JobKept {
         uint64_t id;
         const char *token, *group, *cgroup;
@@ -78,5 +76,5 @@ typedef struct JobKept {
 
 int job_restore(Manager *m, const JobKept *k, Job **ret);
 
-/* Ends the job when its process is gone, its group has no clients, and nothing of those runs on. */
+/* Ends the job when its process has ended, and its group has neither clients nor launches in flight. */
 void job_gc(Job *j);

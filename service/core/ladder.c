@@ -19,7 +19,7 @@ bool ladder_name_has_mes(const char *backend, const char *name) {
         if (!streq_ptr(backend, "kfd"))
                 return false;
 
-        /* "gfx90a", "gfx1100": the last two are minor version and stepping. */
+        /* Names are "gfx90a" or "gfx1100": the last two characters are the minor version and the stepping. */
         const char *version = startswith(strempty(name), "gfx");
         size_t n = version ? strlen(version) : 0;
         if (n < 3 || n > 6 || strspn(version, "0123456789") < n - 2)
@@ -51,8 +51,8 @@ bool ladder_can_take_off(const Queue *q) {
 
 /* --- estimates --- */
 
-/* What is in flight knows how long it takes; but since when it has run, that is since the driver let it go at the
- * earliest. What takes longer than that is about to end, or it is not what it was thought to be: waiting tells. */
+/* The rest of the launches in flight: their usual length, less the time since the driver let them go at the earliest. A
+ * launch that has taken longer is about to end, or is not as long as usual; the next look tells. */
 static uint64_t rest_of_flight(const Queue *q, uint64_t flying_ns) {
         uint64_t since = atomic_load_explicit(&q->page_slot->flying_since_ns, memory_order_relaxed);
 
@@ -68,10 +68,18 @@ uint64_t ladder_queue_drain(const Queue *q) {
 
         if (outstanding & PAGE_OUTSTANDING_UNTRACKED)
                 return PREEMPTION_UNKNOWN;
-        /* A launch that waits at the gate is outstanding, and not in flight. */
+        /* Launches that wait at the gate are outstanding, but not in flight. */
         uint32_t n = outstanding > waiters ? outstanding - waiters : 0;
         uint64_t flying_ns = atomic_load_explicit(&q->page_slot->flying_ns, memory_order_relaxed);
         return n > 0 && flying_ns > 0 ? rest_of_flight(q, flying_ns) : costs_drain(n, mean_ns);
+}
+
+static bool queue_is_obedient(const Queue *q) {
+        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) == queue_slot(q)->word;
+}
+
+bool ladder_queue_is_off(const Queue *q) {
+        return queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE && queue_is_obedient(q);
 }
 
 uint64_t ladder_entity_drain(const Entity *e) {
@@ -79,7 +87,8 @@ uint64_t ladder_entity_drain(const Entity *e) {
         const Queue *q;
 
         DL_FOREACH2(e->queues, q, entity_next)
-                sum = costs_drain_add(sum, ladder_queue_drain(q));
+                if (!q->sits_out || !ladder_queue_is_off(q))
+                        sum = costs_drain_add(sum, ladder_queue_drain(q));
         return sum;
 }
 
@@ -90,14 +99,6 @@ uint64_t ladder_client_drain(const Client *c) {
                 if (c->slots[i].queue)
                         sum = costs_drain_add(sum, ladder_queue_drain(c->slots[i].queue));
         return sum;
-}
-
-static bool queue_is_obedient(const Queue *q) {
-        return atomic_load_explicit(&q->page_slot->applied, memory_order_relaxed) == queue_slot(q)->word;
-}
-
-bool ladder_queue_is_off(const Queue *q) {
-        return queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE && queue_is_obedient(q);
 }
 
 /* --- choosing --- */
@@ -125,7 +126,8 @@ static bool ignores_orders(const Entity *e, uint64_t now) {
         return false;
 }
 
-/* Where the process can do nothing, taking off costs what it costs the service: the dearest of its clients. */
+/* Where a process cannot stop its queues, the costs are those of a privileged hold: the highest of the entity's
+ * clients. */
 static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
         const PrivilegeOps *ops = e->device->manager->privilege;
         const Queue *q;
@@ -139,7 +141,7 @@ static void take_privileged_costs(const Entity *e, PreemptionInput *in) {
                 }
 }
 
-/* Its queues are all one owner's, or it is a group of several owners, whose vote is one, too. */
+/* The queues of an entity have one owner, or the entity is a group of several owners, who have one vote together. */
 static Costs entity_costs(const Entity *e, uint64_t now) {
         const Queue *q;
 
@@ -154,6 +156,7 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         PreemptionInput in = {
                         .setting = ladder_setting(e),
                         .mes_allowed = e->device->tuning.allow_mes,
+                        .eager = !e->device->tuning.adaptive,
                         .ignored = ignores_orders(e, now),
                         .drain_ns = ladder_entity_drain(e),
                         .held_ns = ns_sub(now, e->held_since),
@@ -172,7 +175,47 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         return in;
 }
 
-static void entity_choose(Entity *e, uint64_t now) {
+/* --- who flies --- */
+
+/* A process with more queues is not looked at queue by queue. */
+#define FLIGHT_QUEUES_MAX 64U
+
+/* Whether launches of the queue may be on the device: it has some in flight, or launches need not pass the gate. */
+static bool queue_may_fly(const Queue *q) {
+        return q->hooked != HOOKED_CALLS || page_slot_read_in_flight(q->page_slot) > 0;
+}
+
+/* Looks at all queues of the client, because a driver may be able to stop only the whole process. */
+static bool client_may_fly(const Client *c, const Device *d) {
+        if (c->n_queues > FLIGHT_QUEUES_MAX)
+                return true;
+        for (uint32_t i = 0; i < c->n_slots; i++)
+                if (c->slots[i].queue && c->slots[i].queue->device == d && queue_may_fly(c->slots[i].queue))
+                        return true;
+        return false;
+}
+
+/* Returns whether that has changed for a client. */
+static bool look_who_flies(Entity *e) {
+        bool changed = false;
+        Queue *q;
+
+        e->looks_at_flights = false;
+        DL_FOREACH2(e->queues, q, entity_next)
+                q->client->flights_looked = false;
+        DL_FOREACH2(e->queues, q, entity_next) {
+                Client *c = q->client;
+                if (!c->flights_looked)
+                        c->flies = client_may_fly(c, e->device);
+                c->flights_looked = true;
+                changed |= q->flies != c->flies;
+                q->flies = c->flies;
+        }
+        return changed;
+}
+
+/* Returns whether that has changed for a client of the entity. */
+static bool entity_choose(Entity *e, uint64_t now) {
         PreemptionInput in = entity_input(e, now);
         uint64_t patience = preemption_patience(&in);
 
@@ -183,6 +226,7 @@ static void entity_choose(Entity *e, uint64_t now) {
         else if (in.privileged && !e->choice.privileged && e->choice.level >= LEVEL_DEQUEUE)
                 e->review_at = now + LADDER_IGNORED_NS;
         e->device->review_at = MIN(e->device->review_at, e->review_at);
+        return look_who_flies(e);
 }
 
 bool ladder_set_held(Entity *e, bool held, uint64_t now) {
@@ -190,7 +234,7 @@ bool ladder_set_held(Entity *e, bool held, uint64_t now) {
 
         if (held && !was_held) {
                 e->held_since = now;
-                entity_choose(e, now);
+                (void) entity_choose(e, now);
         } else if (!held) {
                 e->held_since = 0;
                 e->review_at = NSEC_INFINITY;
@@ -198,13 +242,18 @@ bool ladder_set_held(Entity *e, bool held, uint64_t now) {
         return held != was_held;
 }
 
-void ladder_ready_while_held(Entity *e) {
-        if (e->held_since == 0 || e->choice.level >= LEVEL_DEQUEUE || e->review_at != NSEC_INFINITY)
-                return; /* not held, or taken off already, or its time will come: edges do not put that off */
-        /* A launch that arrives at the gate is counted before it waits there: it is looked at when it has had time
-         * to. */
-        e->held_since = now_ns();
-        e->review_at = e->held_since + LADDER_REVIEW_MIN_NS;
+void ladder_ready_while_held(Queue *q) {
+        Entity *e = q->entity;
+        bool others_are_off = e->choice.level >= LEVEL_DEQUEUE;
+
+        if (e->held_since == 0 || (others_are_off && q->flies) || e->review_at != NSEC_INFINITY)
+                return; /* not held, taken off already, or due later: an edge does not put that off */
+        /* The gate counts a launch before it waits there. So look again when it has had time to arrive. */
+        uint64_t now = now_ns();
+        if (!others_are_off)
+                e->held_since = now;
+        e->looks_at_flights = others_are_off;
+        e->review_at = now + LADDER_REVIEW_MIN_NS;
         e->device->review_at = MIN(e->device->review_at, e->review_at);
 }
 
@@ -212,6 +261,7 @@ void ladder_reconsider(Entity *e) {
         if (e->held_since == 0)
                 return;
         e->review_at = 0;
+        e->looks_at_flights = false;
         e->device->review_at = 0;
         device_touch(e->device);
 }
@@ -219,12 +269,16 @@ void ladder_reconsider(Entity *e) {
 bool ladder_review(Entity *e, uint64_t now) {
         if (e->held_since == 0 || now < e->review_at)
                 return false;
+        if (e->looks_at_flights) {
+                e->review_at = NSEC_INFINITY;
+                return look_who_flies(e);
+        }
         PreemptionChoice before = e->choice;
-        entity_choose(e, now);
-        return before.level != e->choice.level || before.privileged != e->choice.privileged;
+        return entity_choose(e, now) || before.level != e->choice.level ||
+                        before.privileged != e->choice.privileged;
 }
 
-/* Who is suspended stays so for long: it is taken off as far as it can be. */
+/* A suspension is long, so the queue is taken off the device as far as its driver can. */
 static PreemptionChoice suspended_choice(const Queue *q) {
         const PreemptionInput in = {
                         .setting = q->entity ? ladder_setting(q->entity) : PREEMPTION_AUTO,
@@ -253,7 +307,10 @@ PreemptLevel ladder_level(const Queue *q, Verdict v) {
                 return queue_slot(q)->level;
         if (queue_is_suspended(q))
                 return suspended_level(q);
-        if (!q->entity || q->entity->choice.level < LEVEL_DEQUEUE)
+        /* A queue that is taken off stays so when its turn ends: letting it drain would let it go. */
+        if (q->sits_out && queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE)
+                return queue_slot(q)->level;
+        if (!q->entity || q->entity->held_since == 0 || q->entity->choice.level < LEVEL_DEQUEUE || !q->flies)
                 return LEVEL_GATE;
         PreemptLevel most = ladder_queue_max_level(q);
         return MIN(q->entity->choice.level, most);
@@ -273,7 +330,7 @@ void ladder_note_order(Queue *q, uint64_t now) {
         q->ordered_ns = now;
 }
 
-/* Of an order that left the word as it was nothing can be seen. */
+/* An order that did not change the word leaves nothing to be seen. */
 static void look_for_order(Queue *q) {
         if (q->ordered_ns == 0 || q->looked_for || queue_is_obedient(q))
                 return;
@@ -300,7 +357,7 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         uint64_t sum = (uint64_t) wake_ns + call_ns,
                  elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
 
-        /* It was taken back before the client looked, and none was carried out before it. */
+        /* The order was taken back before the client looked at it, and the client has carried out none before. */
         if (sum == 0)
                 return;
         elapsed = MIN(elapsed, (uint64_t) LADDER_IGNORED_NS);

@@ -2,96 +2,99 @@
 #pragma once
 
 /*
- * The ladder: how far the hold of an entity reaches, and what came of it
+ * Ladder: how far the hold of an entity reaches, and whether drivers obey
  *
- * When an entity begins to be held, and whenever preemption_patience() says so, preemption_choose() is asked; what it
- * says stands in the slots until the next hold. Between two holds the level stays as it was, so that letting go is
- * ordered the same way as holding.
+ * preemption_choose() chooses a level when an entity begins to be held, and again whenever preemption_patience() says
+ * so. The level stays in the slots until the next hold, so that the release is ordered the same way as the hold.
  *
  * An order to a driver is a changed verdict, or a changed level of a held slot, with a level above the gate on either
- * side; the slot's `ordered_ns` is written before it, and a datagram tells the client's control thread, which sleeps.
- * All queues of a client that an event changes are one datagram. What the client says its driver took is read when the
- * next order of that slot is given: nobody waits for it. How long it can have been at most is known from when the slot
- * was first seen to be obedient, which is looked at whenever verdicts have been written, and at a few slots at a time:
- * who does not obey keeps nobody from being looked at.
+ * side. The slot's `ordered_ns` is written before it, and a datagram wakes the client's control thread. A process with
+ * nothing in flight on the device, whose launches all pass the gate, is held at the gate whatever the choice is: its
+ * driver gets no order, and later need not release it. When launches turn out to be in flight after all, the driver
+ * gets the order then.
  *
- * Whoever ignores an order is gated all the same, and keeps its queues on the device; the service can only do without
- * it where it is privileged.
+ * One datagram tells a client of all its queues that an event changed. The service never waits for a driver: it reads
+ * the time that the driver took, as the client says, when it gives that slot's next order. The upper bound of that time
+ * is the moment at which the slot was first seen to obey. Slots are looked at whenever verdicts have been written,
+ * LADDER_LOOKS at a time and in turn, so that a client that does not obey delays no other.
+ *
+ * A client that ignores an order is still held at the gate, but its queues stay on the device. Only a privileged
+ * service can take them off without the client.
  */
 
 #include "client.h"
 
 #define LADDER_REVIEW_MIN_NS (50 * NSEC_PER_USEC)
 
-/* How many slots are looked at at a time. */
+/* Slots that one ladder_look() looks at. */
 #define LADDER_LOOKS 8U
 
-/* An order that was not carried out after this time is ignored; so nothing that was carried out can have taken
- * longer. */
+/* An order that is not carried out within this time counts as ignored; so no measured time is longer. */
 #define LADDER_IGNORED_NS (50 * NSEC_PER_MSEC)
 
-/* The setting that counts for an entity on its device, and for its suspended queues. */
+/* The Preemption= in force for an entity on its device, and for its suspended queues. */
 Preemption ladder_setting(const Entity *e);
 
-/* The rung of those whom the process itself cannot hold, by whoever has it to offer (Manager.privilege). */
+/* The privileged rung, for clients that their own process cannot hold. Set as Manager.privilege by service/enforce. */
 typedef struct PrivilegeOps {
-        bool (*is_possible)(const Client *c);          /* a hold of this client can be tried now */
+        bool (*is_possible)(const Client *c); /* a privileged hold of this client can be tried now */
         bool (*costs)(const Client *c, HalCosts *ret); /* false: not measured */
 } PrivilegeOps;
 
-/* Chooses when the entity begins to be held, forgets when it ends. Cheap when nothing changed. Returns whether
- * something did. */
+/* Chooses a level when the hold begins, and forgets it when the hold ends. Cheap when nothing changed. Returns whether
+ * anything changed. */
 bool ladder_set_held(Entity *e, bool held, uint64_t now);
 
-/* A held entity has something in flight that it had not before. */
-void ladder_ready_while_held(Entity *e);
+/* Called when a queue of a held entity has launches in flight that it did not have before. */
+void ladder_ready_while_held(Queue *q);
 
-/* What it depends on beside time has changed. */
+/* Called when anything but time that the choice depends on has changed. */
 void ladder_reconsider(Entity *e);
 
-/* The time has come to choose anew: returns whether the choice is another one. */
+/* Called at Entity.review_at: chooses again. Returns whether the choice changed. */
 bool ladder_review(Entity *e, uint64_t now);
 
-/* The level that is to stand in a queue's slot with this verdict. */
+/* The level to write into a queue's slot with this verdict. */
 PreemptLevel ladder_level(const Queue *q, Verdict v);
 
-/* Whether a queue that is held wants the service's own hold, too. */
+/* Whether a held queue needs the service's privileged hold, too. */
 bool ladder_is_privileged(const Queue *q);
 
-/* Whether its driver was told to take it off, and has. */
+/* Whether the queue's driver was ordered to take it off the device, and has done so. */
 bool ladder_queue_is_off(const Queue *q);
 
-/* Around the store of a verdict or a level. The first before: learns what came of the last order. The second after. */
+/* Called before the store of a verdict or level, to learn from the last order's outcome; and after it. */
 void ladder_before_order(Queue *q);
 void ladder_after_order(Queue *q, bool driver);
 
-/* Its driver is about to be told something. */
+/* Called before an order to the queue's driver: notes when it was given. */
 void ladder_note_order(Queue *q, uint64_t now);
 
-/* Looks at who has obeyed. */
+/* Looks which slots have obeyed their orders, LADDER_LOOKS of them. */
 void ladder_look(Manager *m);
 
-/* The queue ends: so does its part in its owner's vote. */
+/* Called when the queue ends: gives back its reference to its owner's vote. */
 void ladder_queue_gone(Queue *q);
 
-/* Tells the clients whose queues had an order. */
+/* Sends the datagrams of all orders since the last call. */
 void ladder_flush(Manager *m);
 
-/* A client that ends has nothing more to be told. */
+/* Called when a client ends: drops the datagram that it was to get. */
 void ladder_forget(Client *c);
 
-/* What the queue, the entity, the client has in flight, in time. */
+/* Estimated time, in ns, until all launches in flight have ended. */
 uint64_t ladder_queue_drain(const Queue *q);
-uint64_t ladder_entity_drain(const Entity *e);
+uint64_t ladder_entity_drain(
+                const Entity *e); /* without queues that sit out (rota.h) and are off the device */
 uint64_t ladder_client_drain(const Client *c);
 
-/* What a queue's driver can do, the administrator's word on MES taken in; and whether MES schedules a device of this
- * name ("gfx1100"): who cannot be read counts as such. */
+/* The highest level that a queue's driver can do, under the administrator's setting for MES; and whether MES schedules
+ * a device of this name ("gfx1100"): true when the name cannot be parsed. */
 PreemptLevel ladder_queue_max_level(const Queue *q);
 bool ladder_name_has_mes(const char *backend, const char *name);
 
-/* Whether a hold of it, which has an entity, can reach beyond the gate by the process's own means. */
+/* Whether its own process can take the queue off the device. The queue must have an entity. */
 bool ladder_can_take_off(const Queue *q);
 
-/* The same, or by the service's own. */
+/* Whether the process or the privileged service can take the queue off the device. */
 bool ladder_can_stop(const Queue *q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Layers of settings: of a group, a client, a queue
+ * The layers of settings of a group, a client and a queue
  */
 
 #include "cgroup/cgroup-path.h"
@@ -29,8 +29,7 @@ static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, 
         return n + 1;
 }
 
-/* Settings of a slice are made on the bus by its unit's name, or by its cgroup's path, and there need not be a
- * group. */
+/* A slice's settings are made over the bus by its unit's name or its cgroup's path; there need not be a group. */
 static const Settings *origin_override(const Origin *o) {
         static const Settings none = SETTINGS_NULL;
         Group *g = NULL;
@@ -38,11 +37,11 @@ static const Settings *origin_override(const Origin *o) {
         HASH_FIND_STR(o->manager->groups, o->path, g);
         if (!g && o->unit)
                 HASH_FIND_STR(o->manager->groups, o->unit, g);
-        return g ? &g->effective : stored_find(&o->manager->stored, o->unit ?: o->path) ?: &none;
+        return g ? &g->effective : overrides_find(&o->manager->overrides, o->unit ?: o->path) ?: &none;
 }
 
-/* The settings of the job of the cgroup's own group. What is below the cgroup inherits them, and so does a job that was
- * made there: neither gets out of them. */
+/* The settings of the job of the cgroup's own group. Cgroups below inherit them, and so do jobs that were made below,
+ * so that a process cannot leave them. */
 static const Settings *origin_job(const Origin *o, bool lowers) {
         static const Settings none = SETTINGS_NULL;
         Group *g;
@@ -51,8 +50,8 @@ static const Settings *origin_job(const Origin *o, bool lowers) {
         return g && g->job && g->job->lowers == lowers ? &g->job->settings : &none;
 }
 
-/* Levels without settings do not count towards ORIGIN_DEPTH: the owner of a cgroup can nest any number of them below a
- * slice, and would get rid of the slice's settings by that. */
+/* Levels without settings do not count towards ORIGIN_DEPTH: otherwise the owner of a cgroup could nest any number of
+ * them below a slice, and leave the slice's settings. */
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]) {
         size_t n = 0, levels = 0;
@@ -116,19 +115,6 @@ bool group_is_inner(const Group *g) {
         return g->n_clients == 0 && g->n_children > g->n_jobs;
 }
 
-/* A cgroup that a service or scope has made below itself, and whose class is the one that fits this unit. */
-static bool group_has_class_of_unit(const Group *g) {
-        size_t n = cgroup_path_trusted(g->name);
-
-        if (g->kind != GROUP_CGROUP || g->name[n] == '\0')
-                return false;
-        for (const Group *above = g->parent; above; above = above->parent)
-                if (strlen(above->name) == n)
-                        return !settings_is_empty(&above->match) &&
-                                        settings_is_equal(&above->match, &g->match);
-        return false;
-}
-
 const char *group_stored_name(const Group *g) {
         if (g->kind == GROUP_JOB)
                 return NULL;
@@ -143,7 +129,7 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
         if (g->origin) {
                 const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
-                                .is_of_unit = group_has_class_of_unit(g)};
+                                .is_of_unit = g->match_of_unit};
                 n += origin_layers(g->origin, g->kind == GROUP_JOB,
                                 settings_is_empty(&g->match) ? NULL : &match, layers + n);
         }
@@ -162,28 +148,31 @@ size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_L
         return n;
 }
 
-size_t group_lower(const Group *g, SettingsResolved *r) {
+void group_lower(const Group *g, SettingsResolved *r) {
         SettingsLayer layers[GROUP_LOWERING_MAX];
 
         size_t n = group_lowering_layers(g, layers);
         (void) settings_lower_by_layers(r, layers, n, manager_lookup_class, g->manager);
-        return n;
 }
 
 /* --- clients and queues --- */
 
-size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]) {
-        size_t n = 0;
+size_t client_own_layers(const Client *c, SettingsLayer layers[static CLIENT_OWN_LAYERS]) {
+        layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
+        layers[1] = (SettingsLayer){SETTINGS_FROM_CLAIM, NULL, &c->claim};
+        return 2;
+}
 
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &c->override};
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold};
+size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]) {
+        size_t n = client_own_layers(c, layers);
+
         return n + group_layers(c->group, layers + n);
 }
 
-size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
-        size_t n = group_lowering_layers(c->group, layers);
+size_t client_own_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_OWN_LOWERING]) {
+        size_t n = 0;
 
-        layers[n++] = (SettingsLayer){SETTINGS_FROM_HOLD, NULL, &c->hold_lowers};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_CLAIM, NULL, &c->claim_lowers};
         if (!settings_is_empty(&c->advised))
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_CLASS, c->advised_detail, &c->advised};
         if (!settings_is_empty(&c->bound))
@@ -193,27 +182,13 @@ size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIEN
         return n;
 }
 
-bool client_lower(const Client *c, SettingsResolved *r) {
-        SettingsLayer layers[CLIENT_LOWERING_MAX];
+size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]) {
+        size_t n = group_lowering_layers(c->group, layers);
 
-        size_t n = client_lowering_layers(c, layers), of_group = group_lower(c->group, r);
-        return settings_lower_by_layers(
-                        r, layers + of_group, n - of_group, manager_lookup_class, c->manager);
+        return n + client_own_lowering_layers(c, layers + n);
 }
 
 size_t queue_layers(const Queue *q, SettingsLayer *layers) {
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         return 1 + client_layers(q->client, layers + 1);
-}
-
-void queue_lower(const Queue *q, SettingsResolved *r) {
-        (void) client_lower(q->client, r);
-        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
-                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
-                Settings hint = SETTINGS_NULL;
-                (void) settings_set_priority(&hint, lowered);
-                (void) settings_lower(r, &hint, NULL, NULL);
-        }
-        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
-        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
 }

@@ -32,7 +32,7 @@ static int on_lease_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         uint64_t now = now_ns();
         Client *c;
 
-        /* Leases of the last renewal ran for PAGE_LEASE_NS, and this one was due PAGE_LEASE_RENEW_NS into that. */
+        /* Leases run for PAGE_LEASE_NS from the last renewal, and this renewal was due PAGE_LEASE_RENEW_NS after it. */
         uint64_t late = ns_sub(now, usec * NSEC_PER_USEC);
         if (late > PAGE_LEASE_NS - PAGE_LEASE_RENEW_NS)
                 log_event(LOG_WARNING, MESSAGE_LEASE_EXPIRED, LOG_FIELDS(.error = 0),
@@ -50,7 +50,7 @@ int lease_init(Manager *m) {
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(m->lease_source, "lease");
-        /* Before everything else that is due: a busy loop must not cost anybody the lease. */
+        /* The timer comes before all other events: a busy loop must not let a lease expire. */
         r = sd_event_source_set_priority(m->lease_source, PRIORITY_LEASES);
         if (r < 0)
                 return r;

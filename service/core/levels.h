@@ -2,23 +2,27 @@
 #pragma once
 
 /*
- * Levels over devices: for policies that go over several (policy_is_global())
+ * Levels: for policies that go over several devices (policy_is_global())
  *
- * Of all devices that have such a policy only those of the highest level of all run. So each is told the highest of the
- * others, whenever that changes, and is watched while others have clients: it is neither ALONE nor SOLE then
- * (arbiter.h), since nobody would hear of what is not watched.
+ * On all devices with such a policy, only entities of the highest level of all run. So each device is told the highest
+ * level of the others, whenever that changes. While others have clients it is neither ALONE nor SOLE (arbiter.h),
+ * because levels of unwatched entities are not known.
  *
- * Cost: nothing where no device has such a policy; else, when the level of one, or whether it has clients, changes, a
- * look at all devices.
+ * A device counts for others only if it is a GPU that the kernel knows, or if the administrator has named it: by
+ * settings at run time, or by a section of the configuration with just its id. Any other may be made up by whoever
+ * wants to be in everybody's way.
+ *
+ * Cost: nothing where no device has a global policy; else a look at all devices when the level of one changes, or
+ * whether it has clients.
  */
 
 #include "device.h"
 
-/* After the policy was asked; or before it gets another one (`gone`). Whether devices were told something: their
- * `level_told` is set, which the caller takes back, and they are to be asked. */
+/* Called after the device's policy was dispatched, or before it gets another policy (`gone`). Returns whether other
+ * devices were told: these have `level_told` set; the caller clears that and dispatches them. */
 bool levels_update(Device *d, bool gone, uint64_t now);
 
-/* Others with the same policy have clients, and that goes over all of them. */
+/* Whether the device's policy is global, and others with it have clients. */
 static inline bool levels_concern(const Device *d) {
         return d->others_active && policy_is_global(d->ops);
 }

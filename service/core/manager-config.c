@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the configuration says of classes and devices
+ * The configuration of classes and devices
  */
 
 #include "device.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
 /* A policy without entities grants nothing. */
 static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
@@ -33,7 +33,7 @@ const PolicyOps *manager_device_config(
         PolicyConfig params = c.params;
         device_settings_apply(&m->every_device, &ops, &params);
 
-        /* What was set for every device may not fit what the file says of this one. */
+        /* Parameters that were set for every device may not fit the policy that the file names for this one. */
         bool fits = device_policy_accepts(ops, &params);
         *ret = fits ? params : c.params;
         *ret_tuning = c.tuning;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the service says of itself when something is missing
+ * The Degraded property: what is missing, and why
  */
 
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "observer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/base/notify.h"
 
 /* Reasons are kept as "KEY: TEXT". */
 static size_t degraded_find(Manager *m, const char *key, size_t *ret_n) {
@@ -65,11 +64,6 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                                         line);
                 free(m->degraded[i]);
                 m->degraded[i] = TAKE_PTR(line);
-        }
-        if (m->bus) {
-                char status[512];
-
-                notify_status("%s", manager_status(m, status, sizeof(status)));
         }
         observers_degraded_changed(m);
         return 0;

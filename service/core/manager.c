@@ -9,21 +9,20 @@
 #include <poll.h>
 
 #include "arbiter.h"
+#include "claim.h"
 #include "crowd.h"
 #include "edges.h"
 #include "follow.h"
 #include "gone.h"
 #include "group-totals.h"
-#include "hold.h"
 #include "job.h"
 #include "observer.h"
 #include "recorder.h"
 #include "remnant.h"
-#include "service/base/auth.h"
 #include "service/base/closer.h"
 #include "service/base/messages.h"
 #include "service/base/subuid-file.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "user.h"
 #include "wakes.h"
 
@@ -38,7 +37,7 @@ int manager_new(Config *config, Manager **ret) {
                 return -ENOMEM;
         }
         m->config = config;
-        m->state = JOURNAL_NULL;
+        m->state = LEDGER_NULL;
         m->cpu_latency = CPU_LATENCY_NULL;
         m->wakes = WAKES_NULL;
         m->next_client_id = m->next_queue_id = m->next_job_id = 1;
@@ -72,7 +71,7 @@ static void manager_free_objects(Manager *m) {
         Group *g, *gtmp;
         Device *d, *dtmp;
 
-        holds_free(m);
+        claims_free(m);
         HASH_ITER(hh, m->clients, c, ctmp)
                 client_free(c);
         remnants_free(m);
@@ -90,15 +89,12 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
 
+        totals_save(m);
         observers_manager_closing(m);
         m->stopping = true;
-        totals_close(m);
         manager_free_objects(m);
         observers_manager_closed(m);
         m->recorder = recorder_free(m->recorder);
-        auth_free(m->auth);
-        connections_free(m->connections);
-        sd_bus_flush_close_unref(m->bus);
         closer_finish();
         wakes_done(m);
         quick_done(m);
@@ -110,8 +106,8 @@ Manager *manager_free(Manager *m) {
         subuid_file_free(m->subuids);
         sd_event_unref(m->event);
         config_free(m->config);
-        journal_done(&m->state);
-        stored_done(&m->stored);
+        ledger_done(&m->state);
+        overrides_done(&m->overrides);
         totals_done(&m->totals);
         strv_free(m->degraded);
         free(m);
@@ -126,7 +122,7 @@ void manager_settle(Manager *m) {
         arbiter_flush(m);
 }
 
-/* How awake to be: a sleeping CPU takes its time to wake, and somebody may be waiting for a decision. */
+/* How fast the service has to wake: a sleeping CPU takes time to wake, in which a client may wait for a decision. */
 typedef struct Alertness {
         bool contended;          /* there is somebody to decide between */
         uint64_t busy_poll_ns;   /* how long to look on before the next sleep */
@@ -159,7 +155,7 @@ static void disconnect_condemned(Manager *m) {
         }
 }
 
-/* Writing verdicts may condemn somebody, and disconnecting is followed by verdicts. */
+/* Writing verdicts may condemn a client, and disconnecting one changes verdicts: repeat until neither is due. */
 void manager_end_turn(Manager *m) {
         do {
                 disconnect_condemned(m);
@@ -170,8 +166,7 @@ void manager_end_turn(Manager *m) {
                 devices_trim(m);
 }
 
-/* Between two events of the loop's there is always a look at the wakes, so that nobody is kept from hearing of them by
- * being busy. */
+/* Looks at the wakes between any two events of the loop, so that other events never keep edges waiting. */
 int manager_turn(Manager *m, uint64_t timeout_ns) {
         const struct timespec timeout = ns_to_timespec(timeout_ns);
         unsigned n_woke = 0;
@@ -229,6 +224,8 @@ void manager_settings_changed(Manager *m) {
 
         HASH_ITER(hh, m->devices, d, dtmp)
                 device_load_config(d);
+        HASH_ITER(hh, m->groups, g, gtmp)
+                (void) group_match(g); /* groups below call group_match(), too */
         HASH_ITER(hh, m->groups, g, gtmp)
                 group_settings_changed(g);
         arbiter_flush(m);

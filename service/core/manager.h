@@ -4,79 +4,76 @@
 /*
  * xschedd: the service
  *
- * The service turns what happens (a process registers, a queue becomes ready, an administrator changes a weight) into
- * calls of a pure policy, and what the policy grants into words of shared pages. One thread and one loop decide,
- * without a blocking call towards a client; other threads close what others share (closer, strangers).
+ * The service turns events (a process registers, a queue becomes ready, an administrator changes a weight) into calls
+ * of a pure policy, and the policy's grants into words of shared pages. One thread and one loop decide, without a
+ * blocking call towards a client; other threads close fds that clients share, because closing them can block (closer,
+ * strangers).
  *
  * Its rooms are folders, and rooms.conf says which may use which. One noun a file: x.[ch] is the object and its rules,
- * bus/x-dbus.[ch] its interface on the bus, state/x-state.[ch] what is kept of it over a restart. The objects say what
- * happens to them (observer), and the rooms above them do something about it.
+ * bus/x-dbus.[ch] its interface on the bus, state/x-state.[ch] its state that survives a restart. The objects tell what
+ * happens to them (observer), and the rooms above subscribe to that.
  *
- * The objects and what decides, which is this room:
+ * This room, core, holds the objects and the decisions:
  *
- *   manager   everything there is, the lists, start and end
+ *   manager   owns all objects and lists; start and end of the service
  *   client    one registered process: page, lifeline, eventfd, pidfd, quotas; client-match: its class
  *   queue     one slot of a client's page; hooked: how its launches are seen; numbers: of queues and clients
  *   group     the processes of a cgroup, or of a job; slices are groups of groups; group-match: whose they are
- *   origin    what stands with a cgroup, and settles how its processes are scheduled; user-units: what a user's
- *             manager says
- *   layers    what decides about settings, strongest first; resolve: what follows when that changes
- *   suspended by whom something is; suspension: that changes
- *   gone      what ends with a cgroup, and gone-watch does it; follow: who is moved from one to another
- *   job       settings that somebody made for what he starts; hold: a class for a process, while an fd is open
- *   user      what a uid has and costs; wakes, crowd and state/keep bound it; party: among whom turns and votes are
- *             divided
+ *   origin    the settings that a cgroup's directory and unit carry; user-units: the settings that a user's
+ *             manager has
+ *   layers    the layers of settings of an object, strongest first; resolve: applies a change of them
+ *   suspended which object suspends another; suspension: suspends and resumes
+ *   gone      what ends with a cgroup; gone-watch: ends it; follow: processes that move to another cgroup
+ *   job       settings that a user made for processes to come; claim: a class for a process, while an fd is open
+ *   user      quotas and budgets of a uid; wakes, crowd and state/keep enforce them; party: the owners among whom turns
+ *             and votes are divided
  *   device    one policy instance and its entities
- *   entity    what gets one verdict on one device
+ *   entity    a group, client or queue that gets one verdict on one device
  *   share     a group's node in the policy of a device
  *   gang      one verdict for a group on all its devices
- *   wakes     the eventfds of all clients; edges: what their pages say then
- *   turn      what is left for the end of a turn of the loop
- *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: how long that took
- *   ladder    how far a hold reaches, orders to drivers, what they cost (costs); tail: what is in flight behind a hold;
- *             remnant: what queues that are gone have in flight
- *   account   the time of who is alone (account-driver, estimate); tally: what a group has used of one device
- *   usage     what entities and groups have used; counters: what clients count
- *   totals    what groups have used, over their ends and the service's (group-totals)
+ *   wakes     the eventfds of all clients; edges: reads their pages after a wake-up
+ *   turn      work that is left for the end of a turn of the loop
+ *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: latency of decisions
+ *   ladder    how far a hold reaches, orders to drivers, their costs (costs); tail: launches in flight behind a hold;
+ *             remnant: launches in flight of freed queues
+ *   account   run time of an entity that is alone (account-driver, estimate); tally: a group's usage of one device
+ *   usage     usage of entities and groups; counters: the counters in clients' pages
+ *   totals    usage of groups that outlives them and the service (group-totals)
  *   recorder  counters over time, for the record of the last minutes
- *   waits     why something does not run; walk: over all objects of a kind, with pauses
+ *   taping    records the calls and decisions of policies
+ *   waits     why an entity does not run; walk: over all objects of a kind, with pauses
  *
  * Around it:
  *
- *   base      log, auth, notify, fdstore, journals and files
- *   settings  layers of settings and what comes of them, classes, the configuration, stored settings
- *   enforce   freeze, halt, overdue, privileged and its holder
- *   state     what survives a restart of the service, and who is kept over it (keep)
- *   bus       calls, in which order they are answered, and of whom (callers); guests: those that come without a bus;
- *             answer: one that is made in steps; spread: settings on their way to all that they are for; announce:
+ *   base      log, auth, notify, fdstore, ledgers and files
+ *   settings  layers of settings and how they resolve, classes, the configuration (xsched-conf), overrides
+ *   enforce   freeze, halt, overdue, privileged and its pauser
+ *   state     makes objects survive a restart of the service; keep: which clients have room in the fd store
+ *   bus       calls, the order of their answers, and their callers (callers); guests: callers without a bus;
+ *             answer: a reply that is made in steps; spread: applies settings to clients and queues in steps; announce:
  *             signals
  *
  * Ownership: the manager owns devices, groups and clients; a client owns its queues; a device owns its entities. An
  * object is in the manager's tables from x_new() to x_free(), and x_free() tells the observers of its end.
  */
 
-#include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 #include <uthash.h>
 
 #include "cgroup/attr-watch.h"
+#include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "policy/policy.h"
 #include "service/base/cpu-latency.h"
-#include "service/base/journal.h"
 #include "service/base/latency.h"
+#include "service/base/ledger.h"
 #include "service/base/realtime.h"
 #include "service/settings/device-settings.h"
 #include "service/settings/device-tuning.h"
+#include "service/settings/overrides.h"
 #include "service/settings/settings.h"
-#include "service/settings/stored.h"
 #include "totals.h"
-
-#define BUS_NAME      "org.xsched.Scheduler"
-#define BUS_PATH      "/org/xsched/Scheduler"
-#define BUS_INTERFACE "org.xsched.Scheduler"
-#define BUS_ERROR(e)  "org.xsched.Scheduler.Error." e
 
 typedef struct Auth Auth;
 typedef struct Client Client;
@@ -84,7 +81,7 @@ typedef struct Config Config;
 typedef struct Device Device;
 typedef struct Follow Follow;
 typedef struct Group Group;
-typedef struct Hold Hold;
+typedef struct Claim Claim;
 typedef struct Job Job;
 typedef struct Manager Manager;
 typedef struct Privileged Privileged;
@@ -92,56 +89,56 @@ typedef struct PrivilegedClient PrivilegedClient;
 typedef struct Queue Queue;
 typedef struct Share Share;
 typedef struct Tally Tally;
+typedef struct TotalsFile TotalsFile;
 typedef struct User User;
 
 #define MANAGER_READY_SINCE_MAX 64U
 
-/* Who comes first in the loop. Verdicts wait for nobody's calls; leases are renewed before everything else. */
-#define PRIORITY_LEASES SD_EVENT_PRIORITY_IMPORTANT
-#define PRIORITY_EDGES                                                                                      \
-        (SD_EVENT_PRIORITY_NORMAL - 10) /* what verdicts follow from: wakes, ends, due times */
+/* Priorities of event sources. Verdicts never wait for calls; leases are renewed before everything else. */
+#define PRIORITY_LEASES    SD_EVENT_PRIORITY_IMPORTANT
+#define PRIORITY_EDGES     (SD_EVENT_PRIORITY_NORMAL - 10) /* causes of verdicts: wakes, ends, due times */
 #define PRIORITY_CALLS_DUE (SD_EVENT_PRIORITY_NORMAL - 5)
 #define PRIORITY_BUS       SD_EVENT_PRIORITY_NORMAL
 #define PRIORITY_CALLS     (SD_EVENT_PRIORITY_NORMAL + 10) /* see calls.h */
 
 typedef enum ClientEvent {
         CLIENT_ADDED,   /* its five fds exist */
-        CLIENT_REMOVED, /* its fds are about to be closed */
+        CLIENT_REMOVED, /* its fds are still open, and closed next */
 } ClientEvent;
 
 /* keep.h */
 typedef struct Keep {
-        unsigned max_fds; /* that the service manager keeps */
+        unsigned max_fds; /* limit of the fd store */
         unsigned n_clients;
-        size_t n_bytes; /* of the names of their fds */
+        size_t n_bytes; /* total length of their fds' names */
 } Keep;
 
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
         unsigned (*hear)(Manager *m); /* wakes_turn() */
-        uint64_t looked_at;           /* by the last of those; 0: not yet, not all clients are there */
-        bool busy;                    /* verdicts are being made */
-        sd_event_source *timer;       /* ticks while `flooded` is not empty */
-        User *flooded;                /* list */
+        uint64_t looked_at; /* CLOCK_MONOTONIC ns of the last hear(); 0: not yet, not all clients are there */
+        bool busy;          /* verdicts are being made */
+        sd_event_source *timer; /* ticks while `flooded` is not empty */
+        User *flooded;          /* list */
         unsigned n_flooded;
 } Wakes;
 
-/* hold.h */
-typedef struct Holds {
-        Hold *all, *ended;             /* lists: those that are held, and those whose ends are not through */
-        struct HeldProcess *processes; /* uthash, by process */
+/* claim.h */
+typedef struct Claims {
+        Claim *all, *ended; /* lists: open claims, and closed ones whose clients still follow */
+        struct ClaimedProcess *processes; /* uthash, by process */
         unsigned n_for_descendants;
         uint64_t next_id;
-        sd_event_source *source; /* on while `ended` is not empty; once there was one */
-} Holds;
+        sd_event_source *source; /* on while `ended` is not empty; NULL until a hold has ended */
+} Claims;
 
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})
 
 /* quick.h */
 typedef struct Quick {
         const struct QuickOps *ops;
-        Queue *queues; /* list: those that are looked at */
+        Queue *queues; /* list: queues that the timer looks at */
         unsigned n;
         uint64_t looked_at;
         uint64_t timer_at; /* NSEC_INFINITY: off */
@@ -150,18 +147,19 @@ typedef struct Quick {
 
 struct Manager {
         sd_event *event;
-        sd_bus *bus;
-        Config *config; /* config.h; owned; replaced as a whole by manager_set_config() */
+        struct sd_bus *bus; /* owned by the room bus; NULL without a bus */
+        Config *config;     /* xsched-conf.h; owned; replaced as a whole by manager_set_config() */
         const struct Options *
                         options; /* options.h; the command line; read again by manager_reload() in reload.c */
-        struct Connections *connections; /* cgroup/connections.h; owned; NULL without a bus */
-        struct Calls *calls;             /* calls.h; owned; NULL without a bus */
+        struct Connections *connections; /* cgroup/connections.h; likewise */
+        struct Calls *calls;             /* calls.h; likewise */
         struct Walk *walks;              /* list; walk.h */
         struct Recorder *recorder;       /* recorder.h; owned */
+        struct Taping *taping;           /* taping.h; NULL: nothing is being recorded */
         struct Observer *observers;      /* list; observer.h; owned */
-        struct Auth *auth;               /* auth.h; owned; NULL without a bus */
+        struct Auth *auth;               /* auth.h; likewise */
         struct Gate *gate;               /* gate.h; likewise */
-        struct Guests *guests;           /* guests.h; owned; NULL without a socket of its own */
+        struct Guests *guests;           /* guests.h; likewise; NULL without a socket of its own */
         Settings default_layer;          /* names the class "default", below everything else */
 
         Device *devices;            /* uthash, by id */
@@ -172,118 +170,118 @@ struct Manager {
         struct Origin *origins;     /* uthash, by path; kept alive by the groups */
         User *users;                /* uthash, by uid */
         struct SubuidFile *subuids; /* subuid-file.h; NULL: every uid is a user */
-        Holds holds;
+        Claims claims;
         struct Freezer *freezers; /* uthash, by unit; freeze.h */
 
         uint64_t next_client_id;
         uint64_t next_queue_id;
         uint64_t next_job_id;
         uint64_t client_ids_end,
-                        queue_ids_end; /* of those that are written down as given out: manager_reserve_ids() */
+                        queue_ids_end; /* ids below these are reserved on disk: manager_reserve_ids() */
 
-        AttrWatch *attr_watch; /* of origins; once there was one */
+        AttrWatch *attr_watch; /* of origins; NULL until there is one */
         Follow *follow;        /* follow.h; while there are clients */
 
         Device *pending;                      /* list: to be dispatched by arbiter_flush() */
         bool turn_due;                        /* turn.h */
-        const struct PrivilegeOps *privilege; /* ladder.h; NULL: nobody has it to offer */
-        Privileged *privileged;               /* privileged.h; NULL: cannot be */
+        const struct PrivilegeOps *privilege; /* ladder.h; NULL: no room offers privileged holds */
+        Privileged *privileged;               /* privileged.h; NULL: no privileged holds */
         Client *holding;                      /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
         Quick quick;
         Keep keep;
         Client *condemned;  /* list: manager_turn() disconnects them */
         Client *to_be_told; /* list: ladder_flush() notifies them */
-        Queue *ordered;     /* list: not seen to have obeyed yet */
+        Queue *ordered;     /* list: queues whose driver was not yet seen to obey */
         Queue *untold;      /* list: tell.h */
         sd_event_source *tell_source;
-        Device *preempted;             /* list: of what happened there the bus is told last */
+        Device *preempted;             /* list: devices whose preemptions are told at the end of the turn */
         sd_event_source *lease_source; /* off while `holding` is empty */
 
-        /* What is told of clients that come and go; for the fd store. */
+        /* Called when a client comes or goes; moves its fds into and out of the fd store. */
         void (*client_hook)(Client *c, ClientEvent event, void *userdata);
         void *client_hook_userdata;
 
-        bool devices_left; /* by their last queues: manager_turn() looks */
+        bool devices_left; /* a device lost its last queue: manager_turn() trims devices */
 
         struct Gone *gone;    /* uthash, by path; gone.h */
-        struct Halts *halts;  /* halt.h; once there was a client */
-        unsigned n_suspended; /* groups that are, themselves */
+        struct Halts *halts;  /* halt.h; NULL until there is a client */
+        unsigned n_suspended; /* groups with `suspended` set */
         unsigned n_gangs;     /* entities that are members of gangs */
 
         uint64_t n_edges;
         uint64_t n_looks; /* at quick queues */
         uint64_t n_verdicts;
         uint64_t n_wakeups;
-        unsigned n_unheld;   /* queues that a hold does not stop */
-        bool unheld_is_said; /* Degraded has it */
-        uint64_t n_lease_expired; /* of queues that are gone: launches that passed a hold whose lease had run out */
+        unsigned n_unheld;        /* queues with Queue.unheld */
+        bool unheld_is_said;      /* the Degraded property names them */
+        uint64_t n_lease_expired; /* launches of freed queues that passed a hold whose lease had run out */
         Realtime realtime;
         RealtimeLoad load;
         CpuLatency cpu_latency;
         LatencyRing latency;
-        Histogram decisions, ready_to_run;             /* decision.h */
-        LatencyRing wake_latency, driver_latency;      /* of orders to drivers, as clients tell */
+        Histogram decisions, ready_to_run; /* decision.h */
+        LatencyRing wake_latency,
+                        driver_latency; /* the latter: latency of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;
         uint64_t verdict_at; /* when the last verdict of this turn was written; 0: none yet */
 
         char **degraded;             /* NULL-terminated, see manager_set_degraded() */
-        DeviceSettings every_device; /* SetPolicy for every device, those to come included */
+        DeviceSettings every_device; /* SetPolicy for every device, also for devices to come */
 
-        Totals totals; /* group-totals.h */
-        bool totals_are_stored;
-        uint64_t totals_store_at;
-        struct TotalsCopy *totals_copy; /* on its way to the disk */
+        Totals totals;           /* group-totals.h */
+        TotalsFile *totals_file; /* totals-file.h; owned by the room state; NULL: the totals are in no file */
 
-        Stored stored; /* settings that outlive a reboot */
-        Journal state; /* manager-state.h */
-        struct StateCleaning
-                        *state_cleaning; /* manager-state.h; owned; while what is outdated is gone through */
-        bool restoring;                  /* from the former service's state */
-        bool stopping;                   /* nothing is announced or written down any more */
+        Overrides overrides; /* stored settings: they outlive a reboot */
+        Ledger state;        /* manager-state.h */
+        struct StateCleaning *
+                        state_cleaning; /* manager-state.h; owned; NULL unless outdated records are being removed */
+        bool restoring;                 /* the former service's state is being read */
+        bool taping_observed;           /* taping.h */
+        bool stopping;                  /* no more signals, and no more writes of state */
 };
 
-/* Takes the configuration. The loop is made here. What stands above the objects is attached next, in this order, by who
- * makes the manager: enforce_attach(), state_attach(), and bus_attach() with a bus. */
+/* Takes ownership of the configuration, and makes the event loop. The caller then attaches the rooms above core, in
+ * this order: enforce_attach(), state_attach(), and bus_attach() where there is a bus. */
 int manager_new(Config *config, Manager **ret);
 Manager *manager_free(Manager *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
 
-/* All that was kept over a restart has been adopted: jobs that ended while nobody looked are let go. */
+/* Called when all kept objects are adopted: frees jobs whose process ended while no service ran. */
 void manager_settle(Manager *m);
 
-/* Before a client or a queue has its number: it is nobody else's later, however this service ends. */
+/* Called before a client or queue gets its id: reserves ids on disk, so that no later service gives one out again. */
 void manager_reserve_ids(Manager *m); /* numbers.c */
 
-/* Waits for something to happen, at most so long, and handles it; > 0 when something did. */
+/* Waits for an event, `timeout_ns` at most, and handles it. Returns > 0 when there was one. */
 int manager_turn(Manager *m, uint64_t timeout_ns);
 
-/* The end of a turn, which manager_turn() comes to: verdicts that are due, clients to be disconnected, devices to be
- * forgotten. */
+/* The end of a turn, called by manager_turn(): writes due verdicts, disconnects condemned clients, trims devices. */
 void manager_end_turn(Manager *m);
 
 /* Runs until sd_event_exit(). */
 int manager_loop(Manager *m);
 
-/* Replaces the configuration and applies it to everything that exists; nobody's state is lost. Takes config. */
+/* Replaces the configuration and applies it to all objects, which keep their state. Takes ownership of `config`. */
 void manager_set_config(Manager *m, Config *config);
 
-/* manager-config.c: what the configuration says about a device. */
+/* manager-config.c: the configured policy, its parameters and the tuning of a device. */
 const PolicyOps *manager_device_config(
                 Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
 
-/* Settings of the configuration's classes; for settings_resolve(), userdata is the Manager. */
+/* Looks up a configured class for settings_resolve(). `userdata` is the Manager. */
 const Settings *manager_lookup_class(const char *name, void *userdata);
 
-/* After the configuration changed: every client's settings anew. */
+/* Called after the configuration changed: resolves every client's settings again. */
 void manager_settings_changed(Manager *m);
 
-/* manager-degraded.c: what the service says of itself, for its manager: that it is degraded, and why. */
+/* manager-degraded.c: the status text for systemd: whether the service is degraded, and why. Into buf, or a
+ * constant. */
 const char *manager_status(const Manager *m, char *buf, size_t size);
 
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
 int manager_set_degraded(Manager *m, const char *key, const char *text);
 
-/* Adoption after a restart (fdstore.h moves the fds, client-state.h knows what they mean). Everything is by fd: the
- * meta memfd of each client says what its page, lifeline, eventfd and pidfd belong to. */
+/* Adoption after a restart: fdstore.h moves the fds, and client-state.h reads their meaning from each client's meta
+ * memfd. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who has named a cgroup
+ * Who has chosen the name of a cgroup
  */
 
 #include "named.h"
 #include "cgroup/cgroup-path.h"
 
-/* Of slices, and of units themselves, the path is enough where the directory is not to be seen: systemd has made them.
- */
+/* systemd makes slices and units, so their paths are enough where their directories cannot be seen. */
 size_t named_by_root(const Origin *o) {
         size_t unit = cgroup_path_trusted(o->path), n = strlen(o->path);
 

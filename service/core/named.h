@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Who has named a cgroup: where others than root can make cgroups, they call them what they like
+ * Named: which part of a cgroup's path root has named. Users who can make cgroups give them any name
  */
 
 #include "origin.h"
 
-/* How much of the path root has named. */
+/* Length of the path's part that root has named. */
 size_t named_by_root(const Origin *o);

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What the kernel's scheduler thinks of a process: PolicySettings.cpu_priority
+ * Nice: the kernel's CPU priority of a process, for PolicySettings.cpu_priority
  *
- * Nobody tells when it changes. So it is read when a process becomes an entity, and again with the look for stopped
- * processes (ARBITER_STALL_NS) while somebody waits on a device whose policy goes by processes. It is that of the
- * process's first thread: `renice` and `chrt` mean that one unless they are told otherwise.
+ * The kernel does not tell when it changes. So it is read when a process becomes an entity, and again with the look for
+ * stopped processes (ARBITER_STALL_NS, ARBITER_NICE_LOOKS at a time) while an entity waits on a device whose policy
+ * goes by processes. It is that of the process's first thread, which `renice` and `chrt` change by default.
  */
 
 #include "client.h"
 
-/* Reads it. Whether it is another than before; what cannot be read is as it was. */
+/* Reads the priority. Returns whether it changed; one that cannot be read stays as it was. */
 bool nice_look(Client *c);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Numbers of clients and queues: which are given out, and whose they are
+ * Ids of clients and queues: reserves them, and finds what they belong to
  */
 
 #include "client.h"
 #include "observer.h"
 
-/* Numbers that are written down as given out at once, so that few writes are for the sake of them. */
+/* So many ids are reserved with one write. */
 #define IDS_AHEAD 256U
 
 void manager_reserve_ids(Manager *m) {

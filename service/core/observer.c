@@ -7,6 +7,7 @@
 #include "group.h"
 #include "job.h"
 #include "observer.h"
+#include "origin.h"
 #include "queue.h"
 
 struct Observer {
@@ -108,6 +109,18 @@ void observers_entity_reviewed(Entity *e, uint64_t now_ns) {
 
 void observers_entity_removed(Entity *e) {
         TELL(e->device->manager, entity_removed, e);
+}
+
+void observers_totals_saved(Manager *m, uint64_t now_ns) {
+        TELL(m, totals_saved, m, now_ns);
+}
+
+void observers_origin_asks(Origin *origin) {
+        TELL(origin->manager, origin_asks, origin);
+}
+
+void observers_origin_gone(Origin *origin) {
+        TELL(origin->manager, origin_gone, origin);
 }
 
 void observers_group_added(Group *g) {

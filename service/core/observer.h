@@ -2,29 +2,29 @@
 #pragma once
 
 /*
- * Observers: what has happened to objects, told to those who want to know
+ * Observers: told what has happened to objects
  *
- * The objects say what happened, once, and name nobody. An Observer is a const table of functions, of which any
- * may be NULL, on the manager's list. Observers are told in the order in which they were added, inside of the
+ * Objects report each event once, and do not know the observers. An Observer is a const table of functions on the
+ * manager's list; any function may be NULL. Observers are told in the order in which they were added, inside of the
  * event. They must not make or free objects. The recorder is one, and each room above the objects has one: enforce,
  * state and bus, in this order.
  *
- * An object that is said to be added is complete. One that is said to be removed is still complete, and in the
- * manager's tables. An observer is not told of what was there before it was added.
+ * At x_added() the object is complete. At x_removed() it is still complete, and in the manager's tables. An observer is
+ * not told of objects that are older than itself.
  *
  * Thread safety: none; the event loop's thread only.
  */
 
 #include "device.h"
 
-/* What of an object has changed: any of them, at once. */
+/* Which part of an object has changed: one or more flags. */
 typedef enum ClientChange {
         CLIENT_SETTINGS = 1 << 0,   /* its resolved settings, or where they come from */
         CLIENT_GROUP = 1 << 1,      /* it belongs to another group */
-        CLIENT_SUSPENSION = 1 << 2, /* by itself, or by a group above it */
+        CLIENT_SUSPENSION = 1 << 2, /* it, or a group above it, was suspended or resumed */
         CLIENT_FROZEN = 1 << 3,     /* its cgroup is frozen, or thawed */
-        CLIENT_PRIVILEGED = 1 << 4, /* what the holder does with it */
-        CLIENT_SUSPENDED = 1 << 5,  /* it itself was suspended, or resumed */
+        CLIENT_PRIVILEGED = 1 << 4, /* the state of its privileged hold */
+        CLIENT_SUSPENDED = 1 << 5,  /* the client itself was suspended or resumed */
 } ClientChange;
 
 typedef enum QueueChange {
@@ -39,8 +39,8 @@ typedef enum GroupChange {
         GROUP_FROZEN = 1 << 3,  /* by Freeze= */
         GROUP_JOINED = 1 << 4,  /* a client has come */
         GROUP_LEFT = 1 << 5,    /* a client has gone */
-        GROUP_SETTLED = 1 << 6, /* its settings, and those of all that is in it */
-        GROUP_KEPT = 1 << 7,    /* what of it has to survive a restart: what was set for it */
+        GROUP_SETTLED = 1 << 6, /* its settings, and those of its clients and queues, are resolved */
+        GROUP_KEPT = 1 << 7,    /* its settings that have to survive a restart */
 } GroupChange;
 
 typedef enum DeviceChange {
@@ -49,33 +49,41 @@ typedef enum DeviceChange {
 } DeviceChange;
 
 typedef struct ObserverOps {
-        /* It is complete, and nobody has seen it. What it needs to survive a restart is made now; a negative errno
-         * ends it. */
+        /* The client is complete and not in use yet. Makes what it needs to survive a restart; a negative errno ends
+         * the client. */
         int (*client_made)(Client *c, void *userdata);
         void (*client_added)(Client *c, void *userdata);
         void (*client_removed)(Client *c, void *userdata);
         void (*client_changed)(Client *c, unsigned changes, void *userdata);
-        /* It has held slots, and they stay held until then. */
+        /* The client has held slots, which stay held until `until_ns`. */
         void (*client_lease_renewed)(Client *c, uint64_t until_ns, void *userdata);
 
         void (*queue_added)(Queue *q, void *userdata);
         void (*queue_removed)(Queue *q, void *userdata);
-        /* Its slot is free again, and it is in no table. */
+        /* The queue's slot is free again, and the queue is in no table. */
         void (*queue_gone)(Queue *q, void *userdata);
         void (*queue_changed)(Queue *q, unsigned changes, void *userdata);
-        /* Its verdict is about to change, or by which rung it is held. */
+        /* The queue's verdict, or the rung that holds it, is about to change. */
         void (*queue_turning)(Queue *q, void *userdata);
-        /* Its verdict has changed: the word is written. */
+        /* The queue's verdict has changed, and its word is written. */
         void (*queue_turned)(Queue *q, void *userdata);
 
         void (*entity_held)(Entity *e, bool held, uint64_t now_ns, void *userdata);
-        /* It is held, and has something in flight that it had not before. */
+        /* The held entity has launches in flight that it did not have before. */
         void (*entity_ready)(Entity *e, void *userdata);
-        /* It is looked at, at a time that was asked for: its review_at, or overdue.look_at. */
+        /* The entity's review_at, or overdue.look_at, has come. */
         void (*entity_reviewed)(Entity *e, uint64_t now_ns, void *userdata);
 
-        /* It has no queue any more, and is in no policy. What it used is in `usage`. */
+        /* Usage of the entities of a device was saved in the totals. Comes now and then, while something runs. */
+        void (*totals_saved)(Manager *m, uint64_t now_ns, void *userdata);
+
+        /* The entity has no queue, and is in no policy. Its usage is in `usage`. */
         void (*entity_removed)(Entity *e, void *userdata);
+
+        /* The origin asks for systemd's facts of its unit; the observer calls origin_take_facts() later. */
+        void (*origin_asks)(struct Origin *o, void *userdata);
+        /* It is in no table. */
+        void (*origin_gone)(struct Origin *o, void *userdata);
 
         void (*group_added)(Group *g, void *userdata);
         void (*group_removed)(Group *g, void *userdata);
@@ -84,7 +92,8 @@ typedef struct ObserverOps {
         void (*device_added)(Device *d, void *userdata);
         void (*device_removed)(Device *d, void *userdata);
         void (*device_changed)(Device *d, unsigned changes, void *userdata);
-        /* `e` lost the device to `by`; NULL: to somebody who was granted before. When all verdicts are written. */
+        /* `e` lost the device to `by`, or (NULL) to an entity that was granted before. Called when all verdicts are
+         * written. */
         void (*device_preempted)(Device *d, const Entity *e, const Entity *by, void *userdata);
 
         /* All verdicts of this turn of the loop are written. */
@@ -93,11 +102,10 @@ typedef struct ObserverOps {
         /* It is in no table. */
         void (*job_gone)(Job *j, void *userdata);
 
-        /* Something that is nobody's but the manager's has to survive a restart, and has changed: settings of devices,
-         * the next numbers. */
+        /* State of the manager itself that has to survive a restart has changed: settings of devices, the next ids. */
         void (*manager_changed)(Manager *m, void *userdata);
         void (*degraded_changed)(Manager *m, void *userdata);
-        /* The end: first all objects are still there, then all are gone. */
+        /* The service ends: at `closing` all objects are still there, at `closed` all are freed. */
         void (*manager_closing)(Manager *m, void *userdata);
         void (*manager_closed)(Manager *m, void *userdata);
 } ObserverOps;
@@ -123,6 +131,9 @@ void observers_entity_held(Entity *e, bool held, uint64_t now_ns);
 void observers_entity_ready(Entity *e);
 void observers_entity_reviewed(Entity *e, uint64_t now_ns);
 void observers_entity_removed(Entity *e);
+void observers_totals_saved(Manager *m, uint64_t now_ns);
+void observers_origin_asks(struct Origin *origin);
+void observers_origin_gone(struct Origin *origin);
 void observers_group_added(Group *g);
 void observers_group_removed(Group *g);
 void observers_group_changed(Group *g, unsigned changes);

@@ -12,16 +12,18 @@
 #include "cgroup/cgroup-path.h"
 #include "common/conf-parser.h"
 #include "gone.h"
+#include "observer.h"
+#include "origin-labels.h"
 #include "origin.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "turn.h"
 #include "user.h"
 
 #define SECTION "X-XSched"
 
-/* user.xsched.lower.priority, ...: in root's directory, too, they only lower. */
+/* "user.xsched.lower.priority" and the like only lower, on root's directories, too. */
 #define ATTRIBUTE_LOWER "lower."
 
 /* --- [X-XSched] --- */
@@ -51,7 +53,7 @@ static const ConfSection sections[] = {
                                 .open = section_open},
 };
 
-/* Settings of the file, onto those of the files before. Whether it had any. */
+/* Adds the file's settings to those of the files before. Returns whether it had any. */
 static bool read_section(const char *path, Section *section) {
         const ConfContext context = {
                         .sections = sections,
@@ -113,7 +115,8 @@ void origin_take_assignment(const Origin *o, const char *assignment, Settings *r
                                 settings_key_range((SettingsKey) settings_key_from_string(key)));
 }
 
-/* What a process's own environment says as well comes second: log fields are written for us only. */
+/* The unit's log fields come first, and its processes' environment second, because log fields are written for xsched
+ * only. */
 static void read_properties(Origin *o, const UnitFacts *facts) {
         o->environment = SETTINGS_NULL;
         for (char **s = facts->environment; s && *s; s++)
@@ -130,7 +133,7 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
         const char *lower = startswith(key, ATTRIBUTE_LOWER);
         char name[16] = "";
 
-        if (startswith(key, CGROUP_ATTR_LABEL))
+        if (origin_take_label(o, key, value))
                 return;
         /* "priority" in the attribute's name, "Priority" everywhere else. */
         (void) snprintf(name, sizeof(name), "%s", lower ?: key);
@@ -145,7 +148,7 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
                                 settings_key_range((SettingsKey) settings_key_from_string(name)));
 }
 
-/* Said once for each change, when somebody tried: attributes that would raise have no effect. */
+/* Logs attributes that would raise, and therefore have no effect; once for each change. */
 static void log_refused(const Origin *o, uid_t owner) {
         const SettingsLayer layer = {SETTINGS_FROM_ATTRIBUTE, NULL, &o->lowered};
         const SettingsResolved usual = {.policy = POLICY_SETTINGS_DEFAULT};
@@ -158,10 +161,11 @@ static void log_refused(const Origin *o, uid_t owner) {
                                 o->path);
 }
 
-/* Whether anything changed. */
+/* Returns whether anything has changed. */
 static bool read_attrs(Origin *o) {
         const Settings attr = o->attr, lowered = o->lowered;
         const OriginOwner former = o->owner;
+        OriginLabel *labels = TAKE_PTR(o->labels);
         _cleanup_free_ char *directory = NULL;
         uid_t owner = 0;
 
@@ -174,12 +178,14 @@ static bool read_attrs(Origin *o) {
                 settings_merge(&o->lowered, &o->attr);
                 o->attr = SETTINGS_NULL;
         }
+        bool relabelled = !origin_labels_are_equal(labels, o->labels);
+        origin_labels_free(labels);
         if (!settings_is_equal(&lowered, &o->lowered)) {
                 if (o->owner == ORIGIN_OWNER_OTHER)
                         log_refused(o, owner);
                 return true;
         }
-        return o->owner != former || !settings_is_equal(&attr, &o->attr);
+        return relabelled || o->owner != former || !settings_is_equal(&attr, &o->attr);
 }
 
 static void origin_changed(Origin *o);
@@ -192,7 +198,7 @@ static void on_directory_gone(void *watched) {
         o->attr_watch = 0;
         o->n_refs++;
         gone_cgroup(o);
-        /* There may be another by this name already. */
+        /* There may be a new cgroup of this name already. */
         if (o->n_refs > 1 && !o->manager->stopping) {
                 if (watch_attrs(o) && read_attrs(o))
                         origin_changed(o);
@@ -200,7 +206,7 @@ static void on_directory_gone(void *watched) {
         origin_unref(o);
 }
 
-/* A directory below. The removed one's own watch is told nothing. */
+/* A directory below was removed. Its own watch is not told. */
 static void on_removed(void *watched, const char *name) {
         const Origin *o = watched;
         _cleanup_free_ char *path = NULL;
@@ -217,7 +223,7 @@ static void on_removed(void *watched, const char *name) {
         on_directory_gone(below);
 }
 
-/* That it is gone is told by itself, unless events were lost. */
+/* The removal of the directory is another event, unless events were lost. */
 static void on_attrs(void *watched) {
         Origin *o = watched;
         uint64_t id;
@@ -239,8 +245,8 @@ static int add_attr_watch(Origin *o) {
         return r < 0 ? r : attr_watch_add(m->attr_watch, directory, o);
 }
 
-/* Watched first, read second: nothing gets lost in between. Whether it is another directory than before, of which not
- * every kernel tells. */
+/* Adds the watch before the attributes are read, so that no change is lost in between. Returns whether the directory is
+ * another one than before, which not every kernel tells. */
 static bool watch_attrs(Origin *o) {
         int r = add_attr_watch(o), former = o->attr_watch;
 
@@ -269,6 +275,9 @@ static void origin_changed(Origin *o) {
 
         HASH_ITER(hh, m->groups, g, tmp)
                 if (is_below(g->origin, o))
+                        (void) group_match(g); /* groups below call group_match(), too */
+        HASH_ITER(hh, m->groups, g, tmp)
+                if (is_below(g->origin, o))
                         group_settings_changed(g);
 }
 
@@ -286,7 +295,7 @@ const Settings *origin_environment(const Origin *o) {
         return o ? &o->environment : &none;
 }
 
-/* For good: the process has its environment from when it was started, whatever the unit says later. */
+/* Forgets them for good: a process keeps the environment that it was started with, whatever the unit says later. */
 static void forget_wishes(const Origin *o) {
         Group *g, *tmp;
         Client *c;
@@ -300,8 +309,7 @@ static void forget_wishes(const Origin *o) {
         }
 }
 
-static void on_facts(const UnitFacts *facts, void *userdata) {
-        Origin *o = userdata;
+void origin_take_facts(Origin *o, const UnitFacts *facts) {
         const Settings file = o->file, property = o->property;
 
         o->asked = false;
@@ -313,22 +321,14 @@ static void on_facts(const UnitFacts *facts, void *userdata) {
 }
 
 static void origin_ask(Origin *o) {
-        Manager *m = o->manager;
-
-        if (!o->unit || !m->bus)
-                return;
-        o->query = unit_query_free(o->query);
-        int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
-        if (r < 0)
-                log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
-        else
-                o->asked = true;
+        if (o->unit)
+                observers_origin_asks(o);
 }
 
 void origin_revisit(Origin *o) {
         if (!o->asked)
                 origin_ask(o);
-        /* A cgroup that went took its watch along, a slice's as well as the unit's own. */
+        /* A removed cgroup has lost its watch, which may be a slice's or the unit's own. */
         for (; o; o = o->parent)
                 if (watch_attrs(o) && read_attrs(o))
                         origin_changed(o);
@@ -347,36 +347,6 @@ void origins_refresh(Manager *m) {
                 origin_refresh(o);
 }
 
-static int on_reloading(sd_bus_message *m, void *userdata, sd_bus_error *error) {
-        int under_way;
-
-        if (sd_bus_message_read(m, "b", &under_way) >= 0 && !under_way)
-                origins_refresh(userdata);
-        return 0;
-}
-
-/* Without a subscription systemd says nothing; without a systemd there is nothing to be said. */
-static int on_subscribed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
-        return 0;
-}
-
-int origins_attach(Manager *m, sd_bus *bus) {
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *subscribe = NULL;
-
-        int r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-                        "org.freedesktop.systemd1.Manager", "Reloading", on_reloading, NULL, m);
-        if (r >= 0)
-                r = sd_bus_message_new_method_call(bus, &subscribe, "org.freedesktop.systemd1",
-                                "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager",
-                                "Subscribe");
-        if (r >= 0)
-                r = sd_bus_message_set_auto_start(subscribe, false);
-        if (r >= 0)
-                r = sd_bus_call_async(bus, NULL, subscribe, on_subscribed, NULL, 0);
-        return r;
-}
-
 /* --- life --- */
 
 static Origin *origin_free(Origin *o) {
@@ -384,10 +354,11 @@ static Origin *origin_free(Origin *o) {
                 return NULL;
         if (o->hh.tbl)
                 HASH_DEL(o->manager->origins, o);
-        unit_query_free(o->query);
+        observers_origin_gone(o);
         if (o->attr_watch > 0)
                 attr_watch_remove(o->manager->attr_watch, o->attr_watch);
         origin_unref(o->parent);
+        origin_labels_free(o->labels);
         free(o->path);
         free(o->unit);
         free(o->file_detail);
@@ -421,7 +392,7 @@ static int origin_new(Manager *m, const char *cgroup, Origin *parent, Origin **r
         (void) watch_attrs(o);
         (void) read_attrs(o);
         origin_ask(o);
-        turn_look(m); /* there is one for each level of a path */
+        turn_look(m); /* this function runs once for each level of a path */
         *ret = TAKE_PTR(o);
         return 0;
 }
@@ -436,7 +407,7 @@ static int get_parent(Manager *m, const char *cgroup, Origin **ret) {
         return parent ? origin_get(m, parent, ret) : -ENOMEM;
 }
 
-/* As deep as the path is long: a path from the kernel, with fewer than PATH_MAX / 2 components. */
+/* Recurses as deep as the path, which is the kernel's, with fewer than PATH_MAX / 2 components. */
 int origin_get(Manager *m, const char *cgroup, Origin **ret) {
         Origin *o, *parent;
 

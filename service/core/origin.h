@@ -2,48 +2,57 @@
 #pragma once
 
 /*
- * Origins: what stands with a cgroup, and settles how its processes are scheduled
+ * Origin: the settings that a cgroup's directory and unit carry
  *
- * One origin for the cgroup of each group, and for each cgroup above it; they make a tree, kept alive by the groups. An
- * origin holds what the carriers say: extended attributes of the cgroup's directory, the unit's files, and the unit's
- * properties, as systemd tells them. The origin's own come first, then what its parents say, up to the root: that is
+ * The cgroup of each group, and each cgroup above it, has an origin; origins form a tree, kept alive by the groups. An
+ * origin holds settings from three carriers: extended attributes of the cgroup's directory, the unit's files, and the
+ * unit's properties, as systemd tells them. Its own settings come before those of its parents, up to the root: that is
  * how a slice's settings are inherited.
  *
  * Everything is read when the origin is made, when its group gets a first process, when systemd has reloaded its files
- * (nothing else can change what systemd says of a unit that runs, and PropertiesChanged of it therefore tells nothing),
- * and when the configuration is read again. systemd answers later: a group that has just been made is scheduled by what
- * is known, and by what was meant a moment after.
+ * (nothing else changes the properties that systemd has of a running unit, so PropertiesChanged is not needed), and
+ * when the configuration is read again. systemd answers asynchronously: a new group is scheduled by the settings known
+ * so far, and by the unit's a moment later.
  */
 
 #include "cgroup/unit-query.h"
 #include "manager.h"
+#include "service/settings/match.h"
 #include "service/settings/settings.h"
 
 typedef struct Origin Origin;
 
 typedef enum OriginOwner {
-        ORIGIN_OWNER_UNKNOWN, /* there is no directory, or none to be seen */
+        ORIGIN_OWNER_UNKNOWN, /* there is no directory, or it is not visible */
         ORIGIN_OWNER_ROOT,
         ORIGIN_OWNER_OTHER, /* or anybody */
 } OriginOwner;
+
+/* An attribute that is no setting: user.xsched.label.namespace, ... */
+typedef struct OriginLabel {
+        char *key, *value;
+        bool claimed; /* user.xsched.claim.*: whoever started the container says so */
+        struct OriginLabel *next;
+} OriginLabel;
 
 struct Origin {
         Manager *manager;
         Origin *parent;
         char *path; /* of the cgroup */
-        char *unit; /* NULL when it is none of the system's manager */
+        char *unit; /* NULL: not a unit of the system's manager */
         unsigned n_refs;
 
         Settings file, property;
-        Settings environment; /* what of `property` its processes have in their environment, too */
-        Settings attr;        /* where root owns the directory */
-        Settings lowered;     /* where another user does, and user.xsched.lower.*: these only lower */
-        OriginOwner owner;    /* of the directory: who makes, and names, cgroups in there */
-        Settings told;        /* by processes of a user's manager, of its unit: these, too (user-units.h) */
-        int attr_watch;       /* its number; 0: none */
-        char *file_detail;    /* the last file that said something */
-        UnitQuery *query;
-        bool asked; /* and not answered yet */
+        Settings environment; /* the part of `property` that its processes also have in their environment */
+        Settings attr;        /* attributes, where root owns the directory */
+        Settings lowered; /* attributes where another user owns it, and user.xsched.lower.*: these only lower */
+        OriginLabel *labels; /* utlist, at most MATCH_LABELS_MAX */
+        OriginOwner owner;   /* of the directory: can make and name cgroups in it */
+        Settings told;     /* told of its unit by processes of a user's manager: only lower (user-units.h) */
+        int attr_watch;    /* watch descriptor; 0: none */
+        char *file_detail; /* the last file with settings */
+        UnitQuery *query;  /* service/bus/origin-dbus.c: the question to systemd */
+        bool asked;        /* systemd has not answered yet */
 
         UT_hash_handle hh;
 };
@@ -51,46 +60,52 @@ struct Origin {
 int origin_get(Manager *m, const char *cgroup, Origin **ret);
 Origin *origin_unref(Origin *o);
 
-/* Reads everything again. */
+/* Reads all carriers again. */
 void origin_refresh(Origin *o);
 void origins_refresh(Manager *m);
 
-/* The first process came since it was made for settings alone, or since the last one went: the unit, and the cgroup,
- * may be new ones of the same name. */
+/* Called for the first process since the origin was made in advance, or since its last process ended: its unit and
+ * cgroup may be new ones of the same name. */
 void origin_revisit(Origin *o);
 
-/* What the unit of the cgroup puts into the environment of its processes. `o` may be NULL. */
+/* Settings that the cgroup's unit puts into the environment of its processes. `o` may be NULL. */
 const Settings *origin_environment(const Origin *o);
 
-/* Follows systemd's reloads. */
-int origins_attach(Manager *m, sd_bus *bus);
-
-/* layers.c: the layers of the origin, `match` (may be NULL), and the layers of those above it, strongest first.
- * `inherited`: for somebody who is none of the cgroup, and is given what it has. */
+/* layers.c: the layers of the origin, `match` (may be NULL), and the layers of the origins above it, strongest first.
+ * `inherited`: for a process outside of the cgroup that is given its settings. */
 #define ORIGIN_LAYERS     5U /* of each: override of a parent, its job, attributes, file, property */
-#define ORIGIN_DEPTH      8U /* from the nearest eight that say anything */
+#define ORIGIN_DEPTH      8U /* only the nearest eight origins with settings count */
 #define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH + 1)
 size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
                 SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
 
-/* What users said who own the origin or one above it, and are not root, by attributes, in units of their managers, and
- * by jobs and over the bus (but not those two of the origin's own group, unless `inherited`): applied last, and only
- * ever lowering. `o` may be NULL. */
+/* Layers that are applied last and only lower: settings of users other than root who own the origin or one above it, by
+ * attributes, by units of their managers, by jobs and over the bus (the last two without those of the origin's own
+ * group, unless `inherited`). `o` may be NULL. */
 #define ORIGIN_LOWERING_MAX (4U * ORIGIN_DEPTH)
 size_t origin_lowering_layers(
                 const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
 
-/* What is told of its unit by who is in it. */
+/* Adds the labels of the origin and of those above it, the nearest first: all, or those that root gave to cgroups
+ * within the first `named` bytes of the path. The strings are the origins'. `o` may be NULL. */
+void origin_add_labels(const Origin *o, MatchFacts *facts);
+void origin_add_trusted_labels(const Origin *o, size_t named, MatchFacts *facts);
+
+/* Sets the settings that a process told of the origin's unit. */
 void origin_set_told(Origin *o, const Settings *s);
 
-/* Whether it is the cgroup, or the unit, of this name. */
+/* Whether the origin is the cgroup or unit `name`. */
 bool origin_is(const Origin *o, const char *name);
 
-/* Whether one of those above is the cgroup, or the unit, of this name. */
+/* Whether an origin above it is the cgroup or unit `name`. */
 bool origin_inherits_from(const Origin *o, const char *name);
 
-/* What the carriers say, one by one, from whoever wrote it: [X-XSched] of files (NULL-terminated, in the order of
- * reading), "XSCHED_KEY=value", an attribute (the origin is `userdata`). What cannot be taken is logged. */
+/* Takes systemd's facts of the unit, which observers_origin_asks() asked for. */
+void origin_take_facts(Origin *o, const UnitFacts *facts);
+
+/* Take settings from one carrier each: [X-XSched] of files (NULL-terminated, in the order of reading),
+ * "XSCHED_KEY=value", an attribute (`userdata` is the origin). Invalid settings are logged, because any user may have
+ * written them. */
 void origin_take_files(Origin *o, char **files);
 void origin_take_assignment(const Origin *o, const char *assignment, Settings *ret);
 void origin_take_attribute(const char *key, const char *value, void *userdata);

@@ -6,19 +6,19 @@
 
 #include "party.h"
 
-/* Seen from the namespace of a cgroup that it is not in, a path begins like this. */
+/* Skips "/..", with which the kernel begins paths of cgroups outside of our namespace. */
 static const char *skip_parents(const char *path) {
         while (startswith(path, "/../"))
                 path += 3;
         return path;
 }
 
-/* As far as the end of the component that begins at path[n], a slash. */
+/* Returns the end of the component that begins at path[n], a slash. */
 static size_t component_end(const char *path, size_t n) {
         return path[n] == '\0' ? n : n + 1 + strcspn(path + n + 1, "/");
 }
 
-/* FNV-1a. The names are root's, and two that meet would share: no harm is done to anybody else. */
+/* FNV-1a. Root has chosen the names, and two names with one hash share a party, which harms nobody else. */
 static uint64_t hash(const char *s, size_t n) {
         uint64_t h = UINT64_C(0xcbf29ce484222325);
 

@@ -12,7 +12,7 @@
 #include "ladder.h"
 #include "observer.h"
 #include "remnant.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "user.h"
 #include "walk.h"
 
@@ -54,7 +54,7 @@ static int client_grow_slots(Client *c, uint32_t n) {
         return 0;
 }
 
-/* Freed slots are used again as late as possible: a late edge of the old queue then finds nobody. */
+/* A freed slot is used again as late as possible, so that a late edge of its former queue finds no queue. */
 static int client_find_slot(Client *c, uint32_t *ret) {
         uint32_t total = c->page.n_slots;
 
@@ -90,7 +90,8 @@ static void slot_init(Queue *q) {
         *queue_slot(q) = (Slot){.queue = q, .word = queue_slot(q)->word, .level = LEVEL_GATE};
 }
 
-/* Nobody in the client uses the slot before it knows its number, so its line is ours to clear, this once. */
+/* The client does not use the slot before it is told its number, so the service may clear the client's line, this
+ * once. */
 static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->outstanding, 0, memory_order_relaxed);
         atomic_store_explicit(&s->boost, 0, memory_order_relaxed);
@@ -109,14 +110,14 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->hooked, HOOKED_UNKNOWN, memory_order_relaxed);
 }
 
-/* Undoes as much as has been done. */
+/* Also frees a queue whose making failed halfway. */
 Queue *queue_free(Queue *q) {
         if (!q)
                 return NULL;
 
         Client *c = q->client;
         Manager *m = q->manager;
-        q->wait_counts = false; /* what ends now ends by this */
+        q->wait_counts = false; /* ends of waits from here on come from the end of the queue */
         bool remains = q->hh.tbl && remnant_begin(q);
         observers_queue_removed(q);
         if (q->stalled)
@@ -134,7 +135,7 @@ Queue *queue_free(Queue *q) {
                 c->slots[q->slot].queue = NULL;
                 c->n_queues--;
                 observers_queue_gone(
-                                q); /* may write down all that the client still has, and hear edges meanwhile */
+                                q); /* observers may write the client's whole record, and look for edges meanwhile */
                 queue_count_unheld(q, false);
                 q->device->n_hooked[q->hooked]--;
                 q->device->n_queues--;
@@ -144,7 +145,6 @@ Queue *queue_free(Queue *q) {
                         user_give(m, c->user->uid, USER_QUEUES);
         }
         ladder_queue_gone(q);
-        free(q->path);
         free(q->backend);
         free(q->label);
         free(q);
@@ -158,7 +158,7 @@ static PageHooked hooked_from(const char *s) {
         return v < 0 ? HOOKED_UNKNOWN : (PageHooked) v;
 }
 
-/* The object around a slot that is the client's already. */
+/* Makes the object for a slot that the client has already. */
 static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, unsigned max_devices,
                 Queue **ret) {
         _cleanup_(queue_freep)
@@ -189,13 +189,13 @@ static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParamete
                         .kfd_gpu_id = p->kfd_gpu_id,
                         .kfd_queue_id = p->kfd_queue_id,
         };
-        if (!q->backend || !q->label || asprintf(&q->path, BUS_PATH "/queue/%" PRIu64, id) < 0)
+        if (!q->backend || !q->label)
                 return -ENOMEM;
         *ret = TAKE_PTR(q);
         return 0;
 }
 
-/* From here on everybody sees it. */
+/* From here on the queue is in the manager's tables. */
 static int queue_link(Queue *q, unsigned limit) {
         Client *c = q->client;
         Manager *m = q->manager;

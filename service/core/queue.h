@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Queues: one slot of a client's page
+ * Queue: one slot of a client's page
  *
- * A Slot is the service's own record of what it has written into line 0 of the page's slot, and the truth: the client
- * can write the page, so nothing of that is read back. A word is written when it differs.
+ * A Slot is the service's own record of what it has written into line 0 of the page's slot. The service never reads
+ * that line back, because the client can write the page. A word is written only when it differs from the record.
  */
 
 #include "common/page.h"
@@ -24,9 +24,9 @@ typedef enum QueueState {
 const char *queue_state_to_string(QueueState v);
 int queue_state_from_string(const char *s);
 
-/* It outlives its queue, because the generations of the word go on: the client's, by number. */
+/* Owned by the client, by slot number. It outlives its queue, because the word's generations go on. */
 typedef struct Slot {
-        Queue *queue;  /* NULL: it is free */
+        Queue *queue;  /* NULL: the slot is free */
         uint32_t word; /* the verdict and its generation: PAGE_VERDICT_* */
         uint32_t threshold, budget_us, lead_us, watch, level;
 } Slot;
@@ -37,50 +37,53 @@ struct Queue {
         Device *device;
         Entity *entity;
         uint64_t id;
-        char *path;
         uint32_t slot;
         PageSlot *page_slot;
         char *backend, *label;
         int priority_hint;      /* 0 or below */
-        PreemptLevel max_level; /* what its driver can do, as the client says */
+        PreemptLevel max_level; /* highest level that its driver can do, as the client says */
         bool mes;               /* it is on a GPU that MES schedules */
         PageHooked hooked;      /* how its launches are seen, as the client says */
         unsigned n_hooked_changes;
-        bool unheld;                       /* a hold does not stop it */
-        bool privileged;                   /* while it is held, the service's own hold is wanted, too */
-        uint32_t kfd_gpu_id, kfd_queue_id; /* of KFD, as the client says; no GPU: 0 */
+        bool unheld;                       /* a hold cannot stop it */
+        bool privileged;                   /* while held, it needs the service's privileged hold, too */
+        uint32_t kfd_gpu_id, kfd_queue_id; /* KFD's ids, as the client says; gpu_id 0: none */
 
         Settings override; /* Queue.Set */
         Settings lowering; /* Queue.Set by its owner: only lowers */
         Settings wish;     /* Hint */
         SettingsResolved resolved;
-        int priority; /* of that, without a boost */
+        int priority; /* of `resolved`, without a boost */
         bool own;     /* an entity of its own */
         bool suspended;
 
-        bool ready;        /* outstanding was not 0 when last looked at under watch */
-        bool stalled;      /* its process is stopped: does not count as ready */
-        uint64_t progress; /* submitted + completed when last looked at for that */
+        bool ready;        /* `outstanding` was not 0 at the last look under watch */
+        bool stalled;      /* its process is stopped: it does not count as ready */
+        uint64_t progress; /* submitted + completed at the last look for stopped processes */
         bool boosted;      /* another queue of the process waits for it */
         bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
         QuickQueue quick;
-        uint64_t seen_ns;            /* when the slot was last looked at */
-        uint64_t mark_ns, flight_ns; /* edges.h: of the last mark, and what the client had counted then */
-        /* edges.h: since when it may launch, and has not been seen to (0: it has); what the policy had counted of it
-         * then, and the client as in flight. */
+        uint64_t seen_ns; /* when the slot was last looked at */
+        uint64_t mark_ns,
+                        flight_ns; /* edges.h: time of the last mark, and the client's count of time in flight then */
+        /* edges.h: when it was let run (0: it has been seen to launch since); what the policy had counted of it then,
+         * and what the client had counted as in flight. */
         uint64_t given_ns, given_counted_ns, given_flight_ns;
-        bool tail;               /* it was held, and has something in flight still: tail.h */
-        uint64_t waits_since_ns; /* with work, while the word says hold; 0: it does not wait */
-        uint64_t waited_ns;      /* what it had waited at least when that ended */
-        uint64_t edge_ns; /* how old the last ready edge was when it was heard of, until it counts for a wait */
-        uint64_t wait_edge_ns; /* of the edge that this wait began with; 0: it began otherwise */
-        bool wait_counts;      /* for decision_note_run(): not, while it is suspended */
-        uint64_t ordered_ns; /* when its driver was last told something that has not been heard of since; 0: nothing */
-        uint64_t obeyed_ns; /* when it was first seen to have done that; 0: not yet */
-        bool looked_for;    /* on the manager's list of those that are looked at for that */
-        CostVote *vote;     /* its owner's, from its first order on */
-        bool announced;     /* on the bus */
+        uint64_t given_wakes; /* Entity.n_wakes then; UINT64_MAX: another queue of the entity was ready, too */
+        bool tail;            /* it is held with launches still in flight: tail.h */
+        uint64_t waits_since_ns; /* since when it has work under a hold verdict; 0: it does not wait */
+        uint64_t waited_ns;      /* held_ns when that wait ended: a lower bound for the page's counter */
+        uint64_t edge_at_ns;   /* the client's stamp of the last ready edge, until a wait uses it; 0: none */
+        uint64_t wait_edge_ns; /* the stamp of the edge that began this wait; without one, as waits_since_ns */
+        bool wait_counts;      /* decision_note_run() counts this wait; false while suspended */
+        uint64_t ordered_ns;   /* when its driver got an order whose outcome is not read yet; 0: none */
+        uint64_t obeyed_ns;    /* when its driver was first seen to have obeyed; 0: not yet */
+        bool sits_out;         /* another process of its group has the turn: rota.h */
+        bool flies;            /* held, and its process had launches on the device when the hold began */
+        bool looked_for;       /* on Manager.ordered */
+        CostVote *vote;        /* its owner's; NULL before its first order */
+        bool announced;        /* on the bus */
 
         /* tell.h */
         bool untold;
@@ -94,17 +97,17 @@ struct Queue {
 typedef struct QueueParameters {
         const char *device, *device_name, *backend, *label;
         int priority_hint;
-        uint32_t level;     /* PreemptLevel that a hold can reach; 0 is the gate */
+        uint32_t level;     /* PreemptLevel that a hold can reach; 0: only the gate */
         bool mes;           /* ladder_name_has_mes() */
         const char *hooked; /* page_hooked_to_string(); anything else is unknown */
         uint32_t kfd_gpu_id, kfd_queue_id;
 } QueueParameters;
 
-/* -EDQUOT: a quota; -ENOSPC: no slot is free; -EINVAL: the device's name. */
+/* -EDQUOT: a quota is used up; -ENOSPC: no free slot; -EINVAL: the device's id is invalid. */
 int queue_new(Client *c, const QueueParameters *p, Queue **ret);
 Queue *queue_free(Queue *q);
 
-/* The queue again, after a restart: in its old slot, which runs afterwards. */
+/* Makes the queue again after a restart, in its old slot; the slot's verdict is then run. */
 typedef struct QueueKept {
         Settings override, lowering, wish;
         bool suspended;
@@ -115,42 +118,40 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
 /* numbers.c */
 Queue *queue_find(Manager *m, uint64_t id);
 
-/* resolve.c: resolves its settings, and puts it into the entity that they ask for. */
+/* resolve.c: resolves the queue's settings on top of its client's or group's, and moves it to the entity that they ask
+ * for. */
 int queue_settings_changed(Queue *q);
 
-/* `boosted` changed: stacks that on what its settings came to. Cheap. */
+/* Called when `boosted` changed: stacks the boost on `resolved`, without resolving again. */
 void queue_boost_changed(Queue *q);
 
-/* layers.c: the layers that decide, strongest first: its own override, then whatever its client has. */
+/* layers.c: the queue's layers of settings, strongest first: its override, then its client's layers. */
 size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */
-
-/* What only ever lowers, onto what the layers came to: what lowers its client, the hint, the wish, the owner. */
-void queue_lower(const Queue *q, SettingsResolved *r);
 
 /* suspension.c */
 void queue_set_suspended(Queue *q, bool suspended);
 
-/* After its client or group was suspended or resumed. */
+/* Called after its client or group was suspended or resumed. */
 void queue_sync(Queue *q);
 
-/* suspended.c: by itself, its client or its group. */
+/* suspended.c: whether the queue, its client or its group is suspended. */
 bool queue_is_suspended(const Queue *q);
 
 QueueState queue_state(const Queue *q);
 
-/* "no"; "edges": it tells them; "looks": it is quick. */
+/* "no", "edges" (it tells its edges) or "looks" (it is quick: quick.h). */
 const char *queue_watched(const Queue *q);
 
-/* hooked.c: how its launches are seen, as its slot says now. Cheap. */
+/* hooked.c: reads from the slot how its launches are seen. Cheap. */
 PageHooked queue_look_hooked(Queue *q);
 
-/* What can stop it may be another than before. */
+/* Called when what can stop the queue may have changed: updates `unheld`. */
 void queue_review_unheld(Queue *q);
 
-/* A hold does not stop it, or does: counted, and said in Degraded. */
+/* Sets `unheld`, counts it, and names it in Degraded. */
 void queue_count_unheld(Queue *q, bool unheld);
 
-/* counters.c: after `ready` or the verdict changed. */
+/* counters.c: called after `ready` or the verdict changed. */
 void queue_note_wait(Queue *q);
 
 struct ClientCounters;

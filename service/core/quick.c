@@ -14,7 +14,7 @@ static uint64_t submitted(const Queue *q) {
         return atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed);
 }
 
-/* What others of its entity do says nothing about its pauses. */
+/* A queue's pauses can be learned only while no other queue of its entity is ready. */
 static bool is_by_itself(const Queue *q) {
         return q->entity && q->entity->n_ready == (unsigned) q->counted_ready;
 }
@@ -38,7 +38,7 @@ static void note_edge(Queue *q, uint64_t now) {
         k->n_slow = 0;
 }
 
-/* As often as something came of looking. */
+/* Adapts the interval: the more looks find something, the more often the queue is looked at. */
 static void note_look(Queue *q, uint64_t now) {
         QuickQueue *k = &q->quick;
         bool slow = (submitted(q) - k->submitted) * QUICK_SLOW_NS < ns_sub(now, k->since_ns);
@@ -84,7 +84,7 @@ static void arm(Manager *m) {
         (void) sd_event_source_set_enabled(m->quick.timer, SD_EVENT_ONESHOT);
 }
 
-/* A pause may be over before anybody could act on it. */
+/* Whether the queue begins a pause that is worth a verdict: shorter ones are over before a client could act on it. */
 static bool begins_to_pause(Queue *q, uint64_t now) {
         const PageSlot *s = q->page_slot;
         bool idle = atomic_load_explicit(&s->outstanding, memory_order_seq_cst) == 0;
@@ -94,7 +94,7 @@ static bool begins_to_pause(Queue *q, uint64_t now) {
         return q->quick.pauses;
 }
 
-/* Those that are looked at no more leave the list. */
+/* Looks at all queues of the list, and removes those that need no more looks. */
 static void look_at_all(Manager *m, uint64_t now) {
         m->quick.looked_at = now;
         for (unsigned n = m->quick.n; n > 0 && m->quick.queues; n--) {

@@ -13,7 +13,7 @@
 
 #define PENDING_DEVICES_MAX (4 * RECORD_DEVICES_MAX)
 
-/* Of the names and of what is pending. */
+/* Memory of one user's names and pending groups. */
 typedef struct RecordUser {
         uint64_t user;
         unsigned n_names, n_pending;
@@ -89,7 +89,7 @@ static void name_unref(Record *r, RecordName *n) {
         free(n);
 }
 
-/* NULL: one too many. */
+/* Returns NULL when there are too many names. */
 static RecordName *name_get(Record *r, const char *text, uint64_t user) {
         size_t length = strlen(text);
         RecordUser *u;
@@ -139,7 +139,7 @@ static void add_others(PendingDevice *d, const uint64_t *us) {
         add_times(d->others, us, _RECORD_TIME_MAX);
 }
 
-/* NULL: it counts among the others. */
+/* Returns NULL when the group counts among "others". */
 static PendingGroup *pending_get(
                 Record *r, unsigned device, const char *id, const char *group, uint64_t user) {
         size_t head = strlen(id) + 1, size = head + strlen(group);
@@ -270,7 +270,7 @@ static unsigned choose_devices(Record *r) {
         return n;
 }
 
-/* Leaves those that are named at the beginning of `order`, by device, and returns how many they are. */
+/* Puts the groups that are named at the beginning of `order`, sorted by device, and returns how many they are. */
 static unsigned choose_groups(Record *r, PendingGroup **order, RecordName **names) {
         unsigned n = 0, n_named = 0;
 

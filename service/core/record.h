@@ -2,21 +2,20 @@
 #pragma once
 
 /*
- * The record: where the time of each device went in the last minutes
+ * Record: where the time of each device went in the last minutes
  *
  * A ring of frames. A frame is a span of time, and what each device and each group on it did in that span: differences
- * of counters, so that nothing has to be known of what was before. What stood still is not in it, and where nothing
- * moved at all there is no frame. Times are microseconds of CLOCK_MONOTONIC.
+ * of counters, so that a reader needs no earlier state. A frame leaves out counters that did not change, and there is
+ * no frame for a span without any change. Times are microseconds of CLOCK_MONOTONIC.
  *
- * Frames never change and are counted by reference: who reads the record over many turns of the loop holds those that
- * he has begun with.
+ * Frames never change and are counted by reference: a reader that takes many turns of the loop keeps the frames that it
+ * began with.
  *
- * What it may cost is bounded, and users share the bound. A frame names RECORD_GROUPS_MAX groups. Where there are more,
- * users take turns, each with the group first that ran and waited longest; the rest is summed up per device, as others.
- * So it is with groups beyond RECORD_USER_GROUPS_MAX of a user in a frame, with names beyond RECORD_USER_NAMES_MAX of a
- * user in the whole record, and with names that are too long. Nothing is left out of the sums. Of devices there are
- * RECORD_DEVICES_MAX in a frame, users taking turns likewise; the rest is left out. All of it is some 8 MiB at the very
- * most.
+ * Memory is bounded, and users share the bound. A frame names RECORD_GROUPS_MAX groups. If there are more, users take
+ * turns, each with the group first that ran and waited longest; the other groups are summed up per device, as "others".
+ * So are groups beyond RECORD_USER_GROUPS_MAX of a user in a frame, names beyond RECORD_USER_NAMES_MAX of a user in the
+ * whole record, and names that are too long. The sums are complete. A frame has RECORD_DEVICES_MAX devices, users
+ * taking turns likewise; other devices are left out. The record takes 8 MiB at most.
  *
  * Pure.
  */
@@ -35,7 +34,7 @@
 #define RECORD_NAME_LEN_MAX    511U
 #define RECORD_PENDING_MAX     512U
 
-/* Of a group on a device. Wait holds drain and service. */
+/* Times of a group on a device. RECORD_WAIT includes RECORD_DRAIN and RECORD_SERVICE. */
 typedef enum RecordTime {
         RECORD_RUN,
         RECORD_KEPT,
@@ -45,7 +44,7 @@ typedef enum RecordTime {
         _RECORD_TIME_MAX,
 } RecordTime;
 
-/* Of a device. */
+/* Times of a device. */
 typedef enum RecordUse {
         RECORD_BUSY,
         RECORD_DEVICE_KEPT,
@@ -53,9 +52,9 @@ typedef enum RecordUse {
         _RECORD_USE_MAX,
 } RecordUse;
 
-/* Of a device, or of a group. */
+/* Name of a device or group. */
 typedef struct RecordName {
-        uint64_t user; /* who is charged for it */
+        uint64_t user; /* the user who is charged for the name */
         unsigned n_refs;
         UT_hash_handle hh;
         char text[];
@@ -69,7 +68,7 @@ typedef struct RecordGroup {
 typedef struct RecordDevice {
         RecordName *name;
         uint64_t us[_RECORD_USE_MAX];
-        unsigned first, n; /* of the frame's groups */
+        unsigned first, n; /* range in RecordFrame.groups */
 } RecordDevice;
 
 typedef struct RecordFrame {
@@ -84,28 +83,28 @@ typedef struct Record Record;
 
 /* `now_us`: when the first frame begins. NULL: no memory. */
 Record *record_new(uint64_t now_us);
-Record *record_free(Record *r); /* nobody holds a frame any more; returns NULL */
+Record *record_free(Record *r); /* no frame may be referenced any more; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Record *, record_free);
 
-/* Adds to the frame that is being made: what a group did on a device since the last was ended. `user` is whoever is
- * charged. What there is no memory for is lost. */
+/* Adds to the frame in progress: times of a group on a device since the last frame ended. `user` is charged for the
+ * name. Without memory the times are lost. */
 void record_add(Record *r, const char *device, const char *group, uint64_t user,
                 const uint64_t us[static _RECORD_TIME_MAX]);
 void record_add_device(
                 Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]);
 
-/* Ends the frame, if anything was added, and begins the next; drops what is older than RECORD_SPAN_US. A clock that
- * stood still or went back ends nothing: what was added stays for later. */
+/* Ends the frame in progress, if anything was added, and begins the next; drops frames older than RECORD_SPAN_US. Does
+ * not end the frame if the clock stood still or went back: what was added stays in it. */
 void record_end(Record *r, uint64_t now_us);
 
-/* When the frame that is being made began. */
+/* When the frame in progress began. */
 uint64_t record_begin_us(const Record *r);
 
-/* Those that end after `since_us`, oldest first, each with a reference: record_unref() gives one back. *ret is newly
- * allocated. */
+/* Returns the frames that end after `since_us`, oldest first, each with a reference for record_unref(). The caller
+ * frees *ret. */
 int record_get(const Record *r, uint64_t since_us, RecordFrame ***ret, size_t *ret_n);
 RecordFrame *record_unref(Record *r, RecordFrame *f); /* returns NULL */
 
-/* How many there are, for tests. */
+/* Numbers of frames and names, for tests. */
 size_t record_n_frames(const Record *r);
 size_t record_n_names(const Record *r);

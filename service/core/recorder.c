@@ -8,14 +8,14 @@
 #include "client.h"
 #include "observer.h"
 
-/* A step: entities, and time beyond which no further one is begun. Edges wait for its end. */
+/* One step: at most so many entities, and no further one after this time. Edges wait for its end. */
 #define STEP_OBJECTS 8U
 #define STEP_NS      (30 * NSEC_PER_USEC)
 
 #define PRIORITY_RECORDER (PRIORITY_CALLS + 10)
 
-/* What has been counted since it was told last, in whole microseconds: the rest is for the next time. An estimate that
- * turned out too high is told no more of until it is right. */
+/* Usage since the last frame in whole microseconds; the rest is left for the next one. After an estimate that was too
+ * high nothing is told until usage has caught up with it. */
 static uint64_t take_us(uint64_t *told_ns, uint64_t ns) {
         uint64_t us = ns_sub(ns, *told_ns) / NSEC_PER_USEC;
 
@@ -76,7 +76,7 @@ static void begin(Recorder *r) {
         walk_begin(&r->walk, r->manager, r->table);
 }
 
-/* What happens from now on arms anew. */
+/* Events from here on arm the recorder anew. */
 static void end(Recorder *r, uint64_t now) {
         walk_end(&r->walk);
         r->reading = r->armed = false;
@@ -111,7 +111,7 @@ int recorder_step(Recorder *r) {
 static int on_work(sd_event_source *s, void *userdata) {
         Recorder *r = userdata;
 
-        /* Somebody who asked may have brought it to its end. */
+        /* A reader of the record may have finished the frame. */
         if (!r->armed || recorder_step(r) == 0)
                 return sd_event_source_set_enabled(s, SD_EVENT_OFF);
         return 0;
@@ -149,7 +149,7 @@ static void on_device_removed(Device *d, void *userdata) {
         read_device(r->record, d, now_ns());
 }
 
-/* Counters may have changed. */
+/* Counters may have changed in this turn. */
 static void on_turn_ended(Manager *m, void *userdata) {
         Recorder *r = userdata;
 

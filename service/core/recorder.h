@@ -2,14 +2,13 @@
 #pragma once
 
 /*
- * The recorder: takes the counters of devices and groups down into the record
+ * Recorder: writes the counters of devices and groups into the record
  *
- * Who runs and who waits changes with events only: between two events everything is counted evenly. So there is no
- * timer that ticks: an event has the counters read, RECORDER_INTERVAL_NS after they were read last, or at once if that
- * is longer ago; and a service to which nothing happens sleeps. Reading is the last that the loop does, in steps
- * between which verdicts are written. An event costs a look at a flag.
+ * The counters grow evenly between two events. So there is no periodic timer: after an event the counters are read, at
+ * the earliest RECORDER_INTERVAL_NS after the last reading, and an idle service sleeps. Reading has the lowest priority
+ * of the loop, and is done in steps between which verdicts are written. An event costs a look at a flag.
  *
- * What an entity has counted that goes is added as it goes.
+ * The counts of an entity that is removed are added then.
  */
 
 #include "entity.h"
@@ -21,11 +20,11 @@
 typedef struct Recorder {
         Manager *manager;
         Record *record;
-        bool armed; /* the counters are going to be read, or are being read */
+        bool armed; /* a reading is due, or under way */
         bool reading;
-        uint64_t pass;    /* how often they were read */
-        uint64_t read_at; /* the last time, ns */
-        WalkTable table;  /* what is being read */
+        uint64_t pass;    /* number of readings so far */
+        uint64_t read_at; /* time of the last reading, ns */
+        WalkTable table;  /* the table that is being read */
         Walk walk;
         sd_event_source *timer, *work;
 } Recorder;
@@ -33,5 +32,5 @@ typedef struct Recorder {
 int recorder_new(Manager *m, Recorder **ret);
 Recorder *recorder_free(Recorder *r); /* returns NULL */
 
-/* For who asks for the record: reads a few of the counters, if they are due. > 0: there are more; 0: they are read. */
+/* For callers who ask for the record: reads some of the counters, if a reading is due. > 0: call again; 0: done. */
 int recorder_step(Recorder *r);

@@ -39,7 +39,7 @@ static Remnant *remnant_done(Remnant *r) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Remnant *, remnant_done);
 
-/* Its entity goes with it when that has nothing else, and so does its group. */
+/* Frees the entity and its group, too, if they have nothing else. */
 static void remnant_end(Remnant *r, uint64_t now) {
         Entity *e = r->entity;
         Device *d = e->device;
@@ -64,7 +64,7 @@ void remnants_expire(Entity *e, uint64_t now) {
                 Remnant *next = r->next;
 
                 if (now >= r->until)
-                        remnant_end(r, now); /* while there is a next one the entity stays */
+                        remnant_end(r, now); /* the entity stays while it has another remnant */
                 r = next;
         }
 }
@@ -155,7 +155,7 @@ bool remnant_begin(Queue *q) {
 
         if (c->manager->stopping || !q->entity || !leaves_something(q) || has_ended(c))
                 return false;
-        edge_look(q); /* it may have launched just now */
+        edge_look(q); /* the queue may have launched since the last look */
 
         Entity *e = q->entity;
         uint64_t now = now_ns(), until = now + REMNANT_MAX_NS;

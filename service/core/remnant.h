@@ -2,31 +2,32 @@
 #pragma once
 
 /*
- * Remnants: what queues that are gone still have in flight
+ * Remnant: launches in flight of freed queues
  *
- * A queue goes when its client says so, or with its client; what it has launched runs on, and is its
- * entity's. So the entity keeps a tail without a queue: it stays in the policy, and is charged as one that was stopped.
- * Whoever makes a queue, launches and lets go of it, again and again, is charged for all of that time.
+ * When a queue is freed, its launches run on, and its entity is charged for them. So the entity keeps a tail without a
+ * queue: it stays in the policy, and is charged like a stopped entity. A client that makes a queue, launches and frees
+ * it, again and again, is charged for all of that time.
  *
- * Nobody says when such launches are over. A remnant ends with the process, whose launches its driver ends; and after
- * REMNANT_MAX_NS, which is what the policy believes of any tail. An orderly program has none: it waits for what it has
- * launched, or what stands in front of its runtime keeps the queue until that is over. There is one for each process in
- * an entity, however many queues it lets go, and it is a queue in its user's quota. What nobody had counted
- * (PAGE_OUTSTANDING_UNTRACKED) may be over long since, and leaves none.
+ * The service is not told when these launches end. A remnant ends with the process, whose launches the driver then
+ * ends, and after REMNANT_MAX_NS, the policy's limit for any tail. An orderly program leaves none: it waits for its
+ * launches, or the library in it keeps the queue until they have ended. An entity has one remnant per process, for any
+ * number of freed queues; it counts as a queue in the user's quota. Uncounted launches (PAGE_OUTSTANDING_UNTRACKED) may
+ * have ended long ago, and leave none.
  */
 
 #include "client.h"
 
 #define REMNANT_MAX_NS POLICY_TAIL_MAX
 
-/* The queue is about to go. Whether its place in the quota is a remnant's now. Without memory there is none. */
+/* Called before a queue is freed. Returns whether a remnant now has the queue's place in the quota. Makes none without
+ * memory. */
 bool remnant_begin(Queue *q);
 
-/* Those of a client that is going, or has moved: their entities are nobody's. */
+/* Called when a client ends or moves: its entities, which remnants keep, no longer name it. */
 void remnants_forget_client(const Client *c);
 
-/* Ends what has lasted until now, in this entity, which may go with that. */
+/* Ends the remnants of the entity that are due at `now`; may free the entity. */
 void remnants_expire(Entity *e, uint64_t now);
 
-/* All, when there are no queues any more. */
+/* Frees all remnants, when there are no queues any more. */
 void remnants_free(Manager *m);

@@ -1,40 +1,89 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Settings that have changed: resolved, and carried out below
+ * Resolves settings after a change, and applies them to clients, queues and entities
  */
 
 #include <utlist.h>
 
 #include "arbiter.h"
 #include "observer.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "share.h"
+
+/* --- onto what is kept of the group --- */
+
+static void group_lower_kept(const Group *g, SettingsResolved *r) {
+        const GroupKept *kept = &g->kept;
+
+        if (kept->n_lowering > 0 && !kept->lowering) {
+                group_lower(g, r);
+                return;
+        }
+        for (size_t i = 0; i < kept->n_lowering; i++)
+                (void) settings_lower_by(r, &kept->lowering[i].settings, kept->lowering[i].source,
+                                manager_lookup_class, g->manager);
+}
+
+/* Resolves the given layers on those of the group, with what lowers the group. */
+static void group_resolve_onto(
+                const Group *g, const SettingsLayer *layers, size_t n, SettingsResolved *ret) {
+        settings_resolve_onto(&g->kept.base, layers, n, manager_lookup_class, g->manager, ret);
+        group_lower_kept(g, ret);
+}
+
+/* Returns whether the client has become lower than its group. */
+static bool client_lower(const Client *c, SettingsResolved *r) {
+        SettingsLayer layers[CLIENT_OWN_LOWERING];
+
+        size_t n = client_own_lowering_layers(c, layers);
+        return settings_lower_by_layers(r, layers, n, manager_lookup_class, c->manager);
+}
 
 /* --- queues --- */
 
-/* What another queue of the process waits for goes before that process's other work, and no further. */
+/* A boosted queue goes before other work of its process, and no further, because another queue of the process waits for
+ * it. */
 static void queue_stack_boost(Queue *q) {
         const PolicySettings *c = &q->client->resolved.policy;
 
         q->resolved.policy.priority = q->own && q->boosted ? MAX(q->priority, c->priority) : q->priority;
 }
 
+/* Applies the queue's own wishes, which can only lower. */
+static void queue_lower(Queue *q) {
+        SettingsResolved *r = &q->resolved;
+
+        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
+                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
+                Settings hint = SETTINGS_NULL;
+                (void) settings_set_priority(&hint, lowered);
+                (void) settings_lower(r, &hint, NULL, NULL);
+        }
+        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
+        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
+}
+
 static void queue_resolve(Queue *q) {
-        SettingsLayer layers[QUEUE_LAYERS_MAX];
-        Client *c = q->client;
+        SettingsLayer layers[1 + CLIENT_OWN_LAYERS];
+        const Client *c = q->client;
 
-        size_t n = queue_layers(q, layers);
-        settings_resolve(layers, n, manager_lookup_class, q->manager, &q->resolved);
-        queue_lower(q, &q->resolved);
-
+        if (settings_is_empty(&q->override))
+                q->resolved = c->resolved;
+        else {
+                layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
+                size_t n = 1 + client_own_layers(c, layers + 1);
+                group_resolve_onto(c->group, layers, n, &q->resolved);
+                (void) client_lower(c, &q->resolved);
+        }
+        queue_lower(q);
         q->own = !settings_is_empty(&q->override) ||
                         !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);
         q->priority = q->resolved.policy.priority;
         queue_stack_boost(q);
 }
 
-/* The entity that the queue's settings ask for, made when it is not there yet. */
+/* Finds or makes the entity that the queue's settings ask for. */
 static int queue_pick_entity(Queue *q, Entity **ret) {
         Client *c = q->client;
         bool by_process = policy_is_by_process(q->device->ops), own = c->own || by_process;
@@ -63,7 +112,7 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
                         own ? &c->resolved.policy : &c->group->resolved.policy, ret);
 }
 
-/* Said only when it is so: a change of a group comes by at each of its queues. */
+/* Tells observers only of real changes: a change of the group calls this for each of its queues. */
 static void queue_compare_settings(Queue *q, const SettingsResolved *former) {
         if (!settings_policy_equal(&former->policy, &q->resolved.policy) ||
                         former->source != q->resolved.source)
@@ -78,7 +127,7 @@ int queue_settings_changed(Queue *q) {
         queue_compare_settings(q, &former);
         int r = queue_pick_entity(q, &e);
         if (r < 0)
-                return r; /* it stays where it is */
+                return r; /* the queue stays in its entity */
 
         entity_take_queue(e, q);
         if (e->kind == ENTITY_QUEUE)
@@ -103,14 +152,18 @@ void queue_boost_changed(Queue *q) {
 /* --- clients --- */
 
 void client_resolve(Client *c) {
-        SettingsLayer layers[CLIENT_LAYERS_MAX];
+        SettingsLayer layers[CLIENT_OWN_LAYERS];
 
         client_match(c);
 
-        size_t n = client_layers(c, layers);
-        settings_resolve(layers, n, manager_lookup_class, c->manager, &c->resolved);
+        if (settings_is_empty(&c->override) && settings_is_empty(&c->claim))
+                c->resolved = c->group->kept.lowered;
+        else {
+                size_t n = client_own_layers(c, layers);
+                group_resolve_onto(c->group, layers, n, &c->resolved);
+        }
         bool lowered = client_lower(c, &c->resolved);
-        c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->hold);
+        c->own = lowered || !settings_is_empty(&c->override) || !settings_is_empty(&c->claim);
 }
 
 void client_own_settings_changed(Client *c) {
@@ -129,20 +182,37 @@ void client_settings_changed(Client *c) {
 
 /* --- groups --- */
 
-void group_resolve(Group *g) {
-        SettingsLayer layers[GROUP_LAYERS_MAX];
+static void group_keep(Group *g) {
+        SettingsLayer layers[GROUP_LAYERS_MAX], lowering[GROUP_LOWERING_MAX];
+        GroupKept *kept = &g->kept;
 
-        const Settings *stored = stored_find(&g->manager->stored, group_stored_name(g));
+        size_t n = group_layers(g, layers);
+        settings_base_resolve(layers, n, manager_lookup_class, g->manager, &kept->base);
+
+        free(kept->lowering);
+        kept->n_lowering = group_lowering_layers(g, lowering);
+        kept->lowering = kept->n_lowering > 0 ? calloc(kept->n_lowering, sizeof(*kept->lowering)) : NULL;
+        for (size_t i = 0; kept->lowering && i < kept->n_lowering; i++)
+                kept->lowering[i] = (struct GroupLowering){lowering[i].source, *lowering[i].settings};
+        kept->lowered = kept->base.all.resolved;
+        group_lower_kept(g, &kept->lowered);
+}
+
+void group_resolve(Group *g) {
+        const Settings *stored = overrides_find(&g->manager->overrides, group_stored_name(g));
         g->effective = stored ? *stored : SETTINGS_NULL;
         settings_merge(&g->effective, &g->override);
         (void) group_match(g);
-        size_t n = group_layers(g, layers);
-        settings_resolve(layers, n, manager_lookup_class, g->manager, &g->resolved);
-        /* A guarantee by class is the cgroup's, which has it once. */
-        SettingsSource min = g->resolved.from[SETTINGS_MIN];
-        if (g->kind == GROUP_JOB && (min == SETTINGS_FROM_CLASS || min == SETTINGS_FROM_DEFAULT))
+        group_keep(g);
+        g->resolved = g->kept.lowered;
+        /* A guarantee that comes from the class belongs to the cgroup, which has it once, and not to each of its
+         * jobs. */
+        SettingsSource min = g->kept.base.all.resolved.from[SETTINGS_MIN];
+        if (g->kind == GROUP_JOB && (min == SETTINGS_FROM_CLASS || min == SETTINGS_FROM_DEFAULT)) {
+                g->resolved = g->kept.base.all.resolved;
                 g->resolved.policy.min = 0;
-        (void) group_lower(g, &g->resolved);
+                group_lower_kept(g, &g->resolved);
+        }
 }
 
 void group_own_settings_changed(Group *g) {

@@ -18,8 +18,8 @@ static Share *share_find(const Group *g, const Device *d) {
         return NULL;
 }
 
-/* A cgroup that is made anew under the same name finds there what the former one owes. Those below one share are all
- * of one cgroup, or jobs, so that the last part of the name tells them apart. */
+/* A cgroup that is made anew under the same name takes over the debt of the former one. All nodes below one share
+ * belong to one cgroup or are jobs, so the last part of the name tells them apart. */
 static PolicyNodeSettings share_settings(const Share *s) {
         PolicyNodeSettings settings = settings_node(&s->group->resolved.policy);
         const char *name = s->group->name,
@@ -66,7 +66,7 @@ static int share_new(Group *g, Device *d, Share *parent, Share **ret) {
         return 0;
 }
 
-/* As deep as the groups are nested, which is as deep as their paths. */
+/* Recurses as deep as the groups are nested, which is as deep as their paths. */
 int share_get(Group *g, Device *d, Share **ret) {
         Share *s = share_find(g, d), *parent = NULL;
 
@@ -129,7 +129,7 @@ void shares_configure(Group *g) {
 void shares_drop(Device *d, const PolicyOps *ops) {
         Share *last = d->shares ? d->shares->device_prev : NULL, *s = last;
 
-        /* Backwards: children first. */
+        /* Goes backwards, so that children come first. */
         while (s) {
                 if (s->own && s->next)
                         ops->node_free(s->next, now_ns());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * By whom something is suspended
+ * Which object suspends another
  */
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 #include "client.h"
 
-/* Asked for each verdict: mostly nobody is. */
+/* This runs for each verdict, and mostly nothing is suspended. */
 const Group *group_suspended_by(const Group *g) {
         if (g->manager->n_suspended == 0)
                 return NULL;
@@ -18,7 +18,7 @@ const Group *group_suspended_by(const Group *g) {
         return g;
 }
 
-/* As deep as the path. */
+/* Recurses as deep as the path. */
 static const Group *cgroup_suspended_by(const Manager *m, const char *cgroup) {
         char path[PATH_MAX];
         Group *g;

@@ -44,7 +44,7 @@ void queue_set_suspended(Queue *q, bool suspended) {
         observers_queue_changed(q, QUEUE_SUSPENSION);
 }
 
-/* As deep as the tree. */
+/* Recurses as deep as the groups are nested. */
 static void suspension_changed(Group *g) {
         Group *below;
         Client *c;
@@ -68,5 +68,6 @@ void group_set_suspended(Group *g, bool suspended) {
         suspension_changed(g);
         HASH_ITER(hh, g->manager->clients, c, tmp)
                 if (c->group->kind == GROUP_JOB)
-                        client_suspension_changed(c); /* its process may be below */
+                        client_suspension_changed(
+                                        c); /* a group that holds one of its processes may be below */
 }

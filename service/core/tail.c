@@ -8,10 +8,11 @@
 
 #include "client.h"
 #include "ladder.h"
+#include "rota.h"
 #include "tail.h"
 #include "turn.h"
 
-/* Between two looks at what a driver was told, at first; then twice that. */
+/* First interval between two looks at a driver's progress; it doubles with each look. */
 #define TAIL_LOOK_NS (50 * NSEC_PER_USEC)
 
 static void entity_tails_end(Entity *e, uint64_t at) {
@@ -57,6 +58,7 @@ void tail_end(Queue *q, uint64_t at) {
         if (!q->tail)
                 return;
         q->tail = false;
+        rota_heard(q);
         entity_end_tail(q->entity, at);
 }
 
@@ -82,7 +84,7 @@ void tail_leave(Queue *q) {
         tail_end(q, now_ns());
 }
 
-/* Nobody says when a driver has done what it was told; how long that takes is known. */
+/* Drivers do not tell when they have carried out an order, but how long that takes is known. */
 static void look_later(Entity *e, uint64_t now) {
         e->tail_look_at = now + e->tail_look_ns;
         e->tail_look_ns = MIN(2 * e->tail_look_ns, (uint64_t) LADDER_IGNORED_NS);

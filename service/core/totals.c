@@ -49,14 +49,15 @@ void totals_done(Totals *t) {
         *t = TOTALS_NULL;
 }
 
-/* Without entries, and none that is free. */
+/* Maps the table with all entries in no list. */
 static int totals_map(int fd, Totals *ret) {
         _cleanup_(totals_done)
         Totals t = {.nodes = calloc(TOTALS_MAX, sizeof(*t.nodes))};
 
         if (!t.nodes)
                 return -ENOMEM;
-        /* All of it at once: a page that is not there when it is written to would end the process. */
+        /* Allocates the whole file: writing to a page of the map that has no room on the device would end the
+         * process. */
         if (fd >= 0) {
                 errno = posix_fallocate(fd, 0, (off_t) MAP_SIZE);
                 if (errno != 0)
@@ -122,7 +123,7 @@ static bool make_room(Totals *t) {
 static TotalsEntry *add(Totals *t, const char *name, bool lasts) {
         if (strlen(name) >= TOTALS_NAME_MAX)
                 return NULL;
-        /* What lasts, and what does not, have places of their own. */
+        /* Entries that last and those that do not have separate limits. */
         if (lasts ? !make_room(t) : HASH_COUNT(t->by_name) - t->n_lasting >= TOTALS_MAX - TOTALS_LASTING_MAX)
                 return NULL;
         TotalsEntry *e = t->free;
@@ -142,7 +143,7 @@ TotalsSlot *totals_get(Totals *t, const char *name, bool lasts) {
         e = e ?: add(t, name, lasts);
         if (!e)
                 return NULL;
-        /* It is somebody's now, and the last to give way. */
+        /* A group uses the entry now, so it is the last to be dropped. */
         e->slot->used_s = TOTALS_IN_USE;
         return e->slot;
 }
@@ -228,7 +229,7 @@ static bool may_have_entry(const Totals *t, const TotalsSlot *s) {
                                   : n_passing < TOTALS_MAX - TOTALS_LASTING_MAX);
 }
 
-/* Where it stands: no moment in which the file has less than it had. */
+/* Takes the entries over in place, so that the file never has less than before. */
 int totals_adopt(int fd, uint64_t now_s, Totals *ret) {
         TotalsHeader h;
         struct stat st;

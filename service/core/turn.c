@@ -8,7 +8,7 @@
 
 #include "turn.h"
 
-/* Between two looks in the middle of something, at least. */
+/* Minimum time between two looks for edges inside of a handler. */
 #define TURN_APART_NS (10 * NSEC_PER_USEC)
 
 void device_touch(Device *d) {

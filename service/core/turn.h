@@ -2,41 +2,41 @@
 #pragma once
 
 /*
- * Turns: what is left for the end of this turn of the event loop
+ * Turn: work that is left for the end of this turn of the event loop
  *
- * Handlers of events change objects and return. What follows for the words of pages is noted here, and written once, by
- * manager_turn() at the end of the turn: so one event of many parts (a client with several queues, a changed class) is
- * one decision per device. What is due after that, for observers too, is due in the same turn.
+ * Event handlers change objects and note here which words may change. manager_turn() writes the words once, at the end
+ * of the turn, so that an event with many parts (a client with several queues, a changed class) makes one decision per
+ * device. Observers are told in the same turn.
  *
- * Who answers a caller that may look at its page when it has the answer writes before the answer: arbiter_flush().
+ * Before an answer to a caller that may then look at its page, call arbiter_flush().
  *
  * Thread safety: none; the event loop's thread only.
  */
 
 #include "client.h"
 
-/* The turn has to end with verdicts, and with ObserverOps.turn_ended. */
+/* Makes the turn end with verdicts, and with ObserverOps.turn_ended. */
 static inline void turn_due(Manager *m) {
         m->turn_due = true;
 }
 
-/* Whether something is left that arbiter_flush() does. */
+/* Whether there is work for arbiter_flush(). */
 static inline bool turn_is_due(const Manager *m) {
         return m->turn_due || m->n_ready_since > 0;
 }
 
-/* The device is to be dispatched. */
+/* Marks the device to be dispatched. */
 void device_touch(Device *d);
 
-/* The same, and all its slots are to be compared with what is to stand there. */
+/* The same, and has all its slots compared with the words that they should hold. */
 void device_sync(Device *d);
 
-/* What the device's next decision follows from happened then. */
+/* Notes when the cause of the device's next decision happened. */
 void device_note_cause(Device *d, uint64_t at);
 
-/* What is to stand in the slots of the entity may be something else now. */
+/* Called when the words of the entity's slots may have changed. */
 void entity_words_changed(Entity *e);
 
-/* In the middle of something that takes long, where all objects are as they should be: makes the verdicts that have
- * become due by edges, as wakes_turn() does. Cheap where the last look was a moment ago. It frees no object. */
+/* Called during long work, at points where all objects are consistent: hears edges and makes the resulting verdicts, as
+ * wakes_turn() does. Cheap when the last look was a moment ago. Frees no object. */
 void turn_look(Manager *m);

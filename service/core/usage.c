@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What entities and groups have used
+ * Usage of entities and groups
  */
 
 #include <utlist.h>
@@ -39,7 +39,7 @@ void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret) {
 
         uint64_t counted_ns = ret->run_ns;
         ret->run_ns = estimate_tell(&e->estimate, now, counted_ns);
-        /* What was told as run time stays that. */
+        /* Run time that was told once is not taken back. */
         ret->kept_ns += ns_sub(e->handover_ns, estimate_ahead(&e->estimate, now, counted_ns));
         ret->kept_ns = e->told_kept_ns = MAX(e->told_kept_ns, ret->kept_ns);
         entity_save_totals(e, ret);

@@ -25,7 +25,7 @@ static UserUnit *find_unit(const UserUnits *u, const char *name) {
         return NULL;
 }
 
-/* 1 and the unit in *ret; 0 when there are too many. */
+/* Returns 1 and the unit in *ret; 0 when there are too many units. */
 static int get_unit(UserUnits *u, const char *name, UserUnit **ret) {
         UserUnit *item = find_unit(u, name);
 
@@ -74,7 +74,7 @@ int user_units_add_settings(UserUnits *u, const char *unit, const Settings *s) {
         return MIN(r, 0);
 }
 
-/* systemd puts an underscore before names that would be those of cgroupfs's files. */
+/* systemd prefixes names with an underscore where they would clash with cgroupfs's own files. */
 static const char *unit_of(const Origin *o) {
         const char *slash = strrchr(o->path, '/');
 

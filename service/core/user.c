@@ -49,7 +49,7 @@ void user_gc(Manager *m, User *u) {
                 user_forget(m, u);
 }
 
-/* Who left with a debt has paid it by now, or stays. */
+/* A user with a debt stays until the debt is paid. */
 static void users_gc(Manager *m) {
         User *u, *tmp;
 

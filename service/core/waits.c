@@ -4,7 +4,6 @@
  * Waits
  */
 
-#include <limits.h>
 #include <stdio.h>
 #include <utlist.h>
 
@@ -12,8 +11,6 @@
 #include "gang.h"
 #include "share.h"
 #include "waits.h"
-
-#define WHO_SIZE (PATH_MAX + 16U)
 
 static const char *const wait_reason_table[_WAIT_REASON_MAX] = {
                 [WAIT_SUSPENDED] = "suspended",
@@ -25,12 +22,6 @@ static const char *const wait_reason_table[_WAIT_REASON_MAX] = {
                 [WAIT_EXPECTED] = "expected",
 };
 DEFINE_STRING_TABLE_LOOKUP(wait_reason, WaitReason);
-
-typedef struct Wait {
-        WaitReason reason;
-        char by[WHO_SIZE];
-        uint64_t since_ns, until_ns; /* 0: not known */
-} Wait;
 
 static const char *suspended_by(const Queue *q, char *buf, size_t size) {
         const Group *by = client_suspended_by(q->client);
@@ -65,7 +56,7 @@ static WaitReason reason_of_hold(const Entity *e, const PolicyWait *policy) {
         return runner->settings.priority > e->settings.priority ? WAIT_PRIORITY : WAIT_SHARE;
 }
 
-/* Whether it waits, and why. What the policy says of it is for the reasons of those that are ready, and held. */
+/* Returns whether the entity waits, and why. *ret_policy is set for entities that are ready and held. */
 static bool find_reason(const Entity *e, WaitReason *ret, PolicyWait *ret_policy) {
         *ret_policy = (PolicyWait){0};
         if (e->queues && e->n_active == 0) {
@@ -125,46 +116,30 @@ static bool explain_entity(const Entity *e, Wait *ret) {
         return true;
 }
 
-static int append(sd_bus_message *reply, const char *device, const Wait *w) {
-        uint64_t since = w->since_ns;
-
-        return sd_bus_message_append(reply, "(sssttt)", device, wait_reason_to_string(w->reason), w->by,
-                        since / NSEC_PER_USEC, w->until_ns / NSEC_PER_USEC,
-                        since > 0 ? ns_sub(now_ns(), since) / NSEC_PER_USEC : 0);
-}
-
-static int append_entity(sd_bus_message *reply, const Entity *e) {
+static int tell_entity(const Entity *e, wait_each_t each, void *userdata) {
         Wait w;
 
-        return explain_entity(e, &w) ? append(reply, e->device->id, &w) : 0;
+        return explain_entity(e, &w) ? each(e->device->id, &w, userdata) : 0;
 }
 
-/* A single queue that is suspended beside others that are not. */
-static int append_suspended_queue(sd_bus_message *reply, const Queue *q) {
-        Wait w = {.reason = WAIT_SUSPENDED};
-
-        (void) suspended_by(q, w.by, sizeof(w.by));
-        return append(reply, q->device->id, &w);
-}
-
-int waits_append_group(sd_bus_message *reply, Group *g) {
-        const Entity *e;
-
-        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+int waits_of_group(Group *g, wait_each_t each, void *userdata) {
         const Group *by = group_suspended_by(g);
-        if (r >= 0 && !g->entities && by) {
+        const Entity *e;
+        int r = 0;
+
+        if (!g->entities && by) {
                 Wait w = {.reason = WAIT_SUSPENDED};
 
                 (void) snprintf(w.by, sizeof(w.by), "%s", by->name);
-                r = append(reply, "", &w);
+                r = each("", &w, userdata);
         }
         DL_FOREACH2(g->entities, e, group_next)
                 if (r >= 0)
-                        r = append_entity(reply, e);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
+                        r = tell_entity(e, each, userdata);
+        return r;
 }
 
-/* One line for all queues that are in one entity. */
+/* One line is shown for all queues of one entity. */
 static bool is_first_of_entity(const Client *c, uint32_t slot) {
         for (uint32_t i = 0; i < slot; i++)
                 if (c->slots[i].queue && c->slots[i].queue->entity == c->slots[slot].queue->entity)
@@ -172,24 +147,24 @@ static bool is_first_of_entity(const Client *c, uint32_t slot) {
         return true;
 }
 
-/* Who has many queues has few entities: what is looked at stays small. */
+/* Limit of the queues that are looked at: a client with more has few entities all the same. */
 #define CLIENT_QUEUES_MAX 64U
 
-int waits_append_client(sd_bus_message *reply, Client *c) {
-        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+int waits_of_client(Client *c, wait_each_t each, void *userdata) {
+        int r = 0;
 
         for (uint32_t i = 0; r >= 0 && i < MIN(c->n_slots, CLIENT_QUEUES_MAX); i++)
                 if (c->slots[i].queue && c->slots[i].queue->entity && is_first_of_entity(c, i))
-                        r = append_entity(reply, c->slots[i].queue->entity);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
+                        r = tell_entity(c->slots[i].queue->entity, each, userdata);
+        return r;
 }
 
-int waits_append_queue(sd_bus_message *reply, Queue *q) {
-        int r = sd_bus_message_open_container(reply, 'a', "(sssttt)");
+int waits_of_queue(Queue *q, wait_each_t each, void *userdata) {
+        if (queue_is_suspended(q)) { /* the queue may be suspended while others of its entity are not */
+                Wait w = {.reason = WAIT_SUSPENDED};
 
-        if (r >= 0 && queue_is_suspended(q))
-                r = append_suspended_queue(reply, q);
-        else if (r >= 0 && q->entity)
-                r = append_entity(reply, q->entity);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
+                (void) suspended_by(q, w.by, sizeof(w.by));
+                return each(q->device->id, &w, userdata);
+        }
+        return q->entity ? tell_entity(q->entity, each, userdata) : 0;
 }

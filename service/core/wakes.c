@@ -14,8 +14,8 @@
 #include "user.h"
 #include "wakes.h"
 
-/* 10,000 looks at a page per second and user, a tenth of a second's at once. An edge costs less than being woken for
- * it. */
+/* Budget of a user: 10,000 looks at pages per second, and a tenth of a second's at once. An edge costs less than a
+ * wake-up. */
 #define WAKES_LOOK_NS (100 * NSEC_PER_USEC)
 #define WAKES_EDGE_NS (5 * NSEC_PER_USEC)
 #define WAKES_ROOM_NS (100 * NSEC_PER_MSEC)
@@ -23,7 +23,7 @@
 #define WAKES_TICK_NS    (1 * NSEC_PER_MSEC)
 #define WAKES_TICK_LOOKS 32U /* of all who are looked at by time */
 
-/* How long a user's clients are silent at least; who floods again right away is silent for twice as long. */
+/* How long a user's clients are silenced at least; twice as long each time he floods again right away. */
 #define WAKES_SILENT_NS     (100 * NSEC_PER_MSEC)
 #define WAKES_SILENT_MAX_NS (10 * NSEC_PER_SEC)
 
@@ -86,7 +86,7 @@ static void client_unlist(Client *c) {
         DL_DELETE2(c->user->silent, c, silent_prev, silent_next);
 }
 
-/* What was written meanwhile is an edge at once, as the counter is never read. */
+/* Listening to an eventfd again reports writes in the meantime at once, because its counter is never read. */
 static void user_listen(User *u) {
         while (u->silent) {
                 Client *c = u->silent;
@@ -97,7 +97,7 @@ static void user_listen(User *u) {
 
 /* --- looking --- */
 
-/* Who is looked at by time and has nothing to say costs nobody anything: that is how a flood ends. */
+/* A client that is looked at by time costs nothing when it has no edge: so a flood ends. */
 static void look(Client *c, uint64_t now) {
         User *u = c->user;
         unsigned n = arbiter_client_woke(c);
@@ -108,7 +108,8 @@ static void look(Client *c, uint64_t now) {
         bucket_take(u->budgets + USER_EDGES, now, u->flooded ? cost * c->manager->wakes.n_flooded : cost);
 }
 
-/* Each at most once, as long as there is credit; who was looked at is the last the next time. */
+/* Looks at each silenced client at most once, while there is credit; a client that was looked at goes to the end of the
+ * list. */
 static void user_look(User *u, unsigned n, uint64_t now) {
         const Client *first = u->silent;
 
@@ -144,7 +145,7 @@ static void woke(Client *c, uint64_t now) {
         User *u = c->user;
 
         if (c->silent)
-                return; /* it was on its way already */
+                return; /* the event was reported before the client was silenced */
         if (!u->flooded && !bucket_has_credit(u->budgets + USER_EDGES, now, WAKES_ROOM_NS))
                 flood_begin(c->manager, u, now);
         if (u->flooded)
@@ -163,7 +164,7 @@ unsigned wakes_turn(Manager *m) {
                 return 0;
         for (int i = 0; i < n; i++) {
                 Client *c = client_find(m, events[i].data.u64);
-                if (c) /* a copy of the eventfd of one that is gone may still be somewhere */
+                if (c) /* NULL: another process may still have a copy of a freed client's eventfd */
                         woke(c, now);
         }
         arbiter_flush(m);

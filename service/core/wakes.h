@@ -4,23 +4,23 @@
 /*
  * Wakes: the eventfds of all clients
  *
- * A client has the same eventfd as we, and can have as many wait for it as it has memory for. Whoever reads or writes
- * an eventfd walks the queue of those who wait, with the queue's lock held; so does who takes himself off that queue,
- * for as long as another walks. So an eventfd is neither read nor written here, and never taken off: it is watched by
- * edges (EPOLLET), each write is an edge whether the counter was read or not, and the queue is walked by who writes. A
- * client that is gone is silenced, which touches nothing of its own, and its entry goes with the last copy of the fd
- * (closer.h), wherever that is. The entry names the client by its number, which is never used again. The counter only
- * grows; one that is full, which takes 2^64 honest edges, is a client's own fault.
+ * A client shares its eventfd with the service, and can make any number of threads wait for it. A read or write of an
+ * eventfd walks its queue of waiters under the queue's lock, and a removal from the queue waits for that lock. So the
+ * service neither reads nor writes the eventfd, and never removes it from the epoll instance. It watches edges
+ * (EPOLLET): each write is an edge, whether the counter was read or not, and the writer walks the queue. The entry of a
+ * client that has ended is silenced, which does not touch the eventfd, and ends with the last copy of the fd
+ * (closer.h). The entry names the client by its id, which is never used again. The counter only grows; it is full after
+ * 2^64 edges, which only harms the client itself.
  *
- * Edges are heard between two events of the loop's, and in between of what takes long, at the places that call
- * turn_look(): so an edge waits for some 10 µs of what is done for others, and not for all of it.
+ * Edges are heard between two events of the loop, and during long work at each call of turn_look(): so an edge waits
+ * for some 10 µs of other work, and not for all of it.
  *
- * They have an epoll instance of their own, beside the event loop's and not within it, because to add to an instance
- * that another watches takes a lock of the whole system.
+ * The eventfds have their own epoll instance, which the event loop's does not watch, because adding to a watched
+ * instance takes a system-wide lock.
  *
- * A user's wake-ups have a budget, however many clients the user has. Above it those clients are silent, and their
- * pages, which say all that their eventfds could, are looked at once per WAKES_TICK_NS; users who are looked at so
- * share one budget. Nobody is cut off for being quick.
+ * All clients of a user share one budget of wake-ups. Beyond it they are silent: their pages, which hold all that the
+ * eventfds could say, are looked at once per WAKES_TICK_NS instead. All users in that state share one budget. No client
+ * is disconnected for being quick.
  */
 
 #include "manager.h"
@@ -31,8 +31,8 @@ void wakes_done(Manager *m);
 /* Watches the client's eventfd. */
 int wakes_add(Client *c);
 
-/* Before its eventfd is closed: it is heard of no more. */
+/* Called before the client's eventfd is closed: stops watching it. */
 void wakes_forget(Client *c);
 
-/* Hears what there is to be heard. Returns how many clients woke us. */
+/* Hears all edges so far. Returns how many clients woke the service. */
 unsigned wakes_turn(Manager *m);

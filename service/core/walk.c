@@ -6,8 +6,8 @@
 
 #include <utlist.h>
 
+#include "claim.h"
 #include "client.h"
-#include "hold.h"
 #include "job.h"
 #include "walk.h"
 
@@ -21,8 +21,8 @@ static void *first(const Manager *m, WalkTable table) {
                 return m->clients;
         case WALK_JOBS:
                 return m->jobs;
-        case WALK_HOLDS:
-                return m->holds.all;
+        case WALK_CLAIMS:
+                return m->claims.all;
         default:
                 return m->queues;
         }
@@ -38,8 +38,8 @@ static void *after(WalkTable table, const void *object) {
                 return ((const Client *) object)->hh.next;
         case WALK_JOBS:
                 return ((const Job *) object)->hh.next;
-        case WALK_HOLDS:
-                return ((const Hold *) object)->next;
+        case WALK_CLAIMS:
+                return ((const Claim *) object)->next;
         default:
                 return ((const Queue *) object)->hh.next;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Enforcement: from what happens to who has to know
+ * Passes events of objects on to the means of this room
  */
 
 #include "enforce.h"
@@ -54,7 +54,7 @@ static void on_group_removed(Group *g, void *userdata) {
         freeze_group_gone(g);
 }
 
-/* A group that is only put elsewhere in the tree has no clients yet, or is about to end. */
+/* A group that only gets another parent has no clients yet, or is about to end. */
 static void on_group_changed(Group *g, unsigned changes, void *userdata) {
         if (changes & GROUP_SETTLED)
                 overdue_reconsider(g);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Enforcement: what is done about holds outside of the page
+ * Enforce: carries out holds by means other than the page
  *
- * It hears from the observers what happens to the objects, and offers the ladder its rung of privilege.
+ * It observes the objects, and gives the ladder its privileged rung (Manager.privilege).
  */
 
 #include "service/core/manager.h"
 
-/* From now on, to the manager's end. Before the first client. */
+/* Attaches the room until the manager ends. Call it before the first client. */
 int enforce_attach(Manager *m);

@@ -8,22 +8,21 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
+#include <systemd/sd-bus.h>
 #include <utlist.h>
 
 #include "cgroup/peer.h"
+#include "common/bus-names.h"
 #include "freeze.h"
 #include "halt.h"
 #include "overdue.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
+#include "service/base/state-file.h"
 #include "service/core/client.h"
 #include "service/core/observer.h"
 #include "service/core/queue.h"
-#include "service/settings/config.h"
-
-#define SYSTEMD_NAME    "org.freedesktop.systemd1"
-#define SYSTEMD_PATH    "/org/freedesktop/systemd1"
-#define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
+#include "service/settings/xsched-conf.h"
 
 #define DEGRADED_KEY "freeze"
 #define RECORD_NAME  "frozen"
@@ -34,7 +33,7 @@
 typedef enum FreezerState {
         FREEZER_THAWED,
         FREEZER_FREEZING,
-        FREEZER_FROZEN, /* or perhaps so: it has to be thawed */
+        FREEZER_FROZEN, /* or perhaps frozen: it has to be thawed */
         FREEZER_THAWING,
         _FREEZER_STATE_MAX,
 } FreezerState;
@@ -61,43 +60,33 @@ static void freezer_step(Freezer *f);
 
 /* --- the record --- */
 
-static int record_path(char path[static PATH_MAX]) {
-        const char *directory = getenv("RUNTIME_DIRECTORY");
+static int record_path(char path[static PATH_MAX + sizeof(RECORD_NAME)]) {
+        char directory[PATH_MAX];
 
-        if (isempty(directory) || strlen(directory) + sizeof("/" RECORD_NAME ".new") > PATH_MAX)
+        if (!state_directory("RUNTIME_DIRECTORY", directory))
                 return -ENOENT;
-        (void) snprintf(path, PATH_MAX, "%.*s/" RECORD_NAME, (int) strcspn(directory, ":"), directory);
+        (void) snprintf(path, PATH_MAX + sizeof(RECORD_NAME), "%s/" RECORD_NAME, directory);
         return 0;
 }
 
-/* Whole or not at all. Nothing in it: no file. It lives in memory, as units do: there is no disk to wait for. */
-static int record_replace(const char *path, const char *text) {
-        char next[PATH_MAX + sizeof(".new")];
+/* Replaces the record as a whole; without text there is no file. The file is in memory, as frozen units are, so no disk
+ * is waited for. */
+static int record_replace(const char *text) {
+        char directory[PATH_MAX], path[PATH_MAX + sizeof(RECORD_NAME)];
 
-        if (isempty(text))
-                return unlink(path) < 0 && errno != ENOENT ? negative_errno() : 0;
-        (void) snprintf(next, sizeof(next), "%s.new", path);
-        _cleanup_close_ int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-                return negative_errno();
-        for (const char *p = text; *p;) {
-                ssize_t n = write(fd, p, strlen(p));
-                if (n < 0)
-                        return negative_errno();
-                p += n;
-        }
-        return rename(next, path) < 0 ? negative_errno() : 0;
+        if (!isempty(text))
+                return state_directory("RUNTIME_DIRECTORY", directory)
+                                ? state_file_write(directory, RECORD_NAME, text, strlen(text))
+                                : -ENOENT;
+        int r = record_path(path);
+        return r >= 0 && unlink(path) < 0 && errno != ENOENT ? negative_errno() : r;
 }
 
 static int record_write(Manager *m) {
         _cleanup_free_ char *text = NULL;
-        char path[PATH_MAX];
         size_t size = 0;
         Freezer *f, *tmp;
 
-        int r = record_path(path);
-        if (r < 0)
-                return r;
         FILE *out = open_memstream(&text, &size);
         if (!out)
                 return -ENOMEM;
@@ -106,7 +95,7 @@ static int record_write(Manager *m) {
                         (void) fprintf(out, "%s\n", f->unit);
         if (fclose(out) != 0)
                 return -ENOMEM;
-        return record_replace(path, text);
+        return record_replace(text);
 }
 
 static bool unit_is_valid(const char *unit) {
@@ -117,9 +106,9 @@ static bool unit_is_valid(const char *unit) {
 
 typedef int (*record_line_t)(const char *unit, void *userdata);
 
-/* What is no unit's name is passed over. */
+/* Skips lines that are no unit's name. */
 static int record_read(record_line_t line, void *userdata) {
-        char path[PATH_MAX], text[UNIT_MAX + 2];
+        char path[PATH_MAX + sizeof(RECORD_NAME)], text[UNIT_MAX + 2];
 
         int r = record_path(path);
         if (r < 0)
@@ -181,13 +170,13 @@ static void retry_later(Freezer *f) {
                 (void) sd_event_source_set_enabled(f->retry, SD_EVENT_ONESHOT);
 }
 
-/* A unit that is gone, or has ended, is not frozen. */
+/* systemd has no such unit, or the unit has ended: then it is not frozen. */
 static bool error_is_no_unit(const sd_bus_error *e) {
         return sd_bus_error_has_names(e, SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitInactive",
                         SYSTEMD_NAME ".NotLoaded");
 }
 
-/* Whether it may have happened all the same. */
+/* Whether systemd may have frozen the unit all the same. */
 static bool error_is_unclear(const sd_bus_error *e) {
         return sd_bus_error_has_names(
                         e, SD_BUS_ERROR_NO_REPLY, SD_BUS_ERROR_TIMEOUT, SD_BUS_ERROR_DISCONNECTED);
@@ -229,7 +218,8 @@ static int on_thawed(sd_bus_message *reply, void *userdata, sd_bus_error *error)
         return 0;
 }
 
-/* Does not ask a person: who suspends has been asked, and this is between us and systemd. */
+/* The call needs no person's authorization: whoever suspends was asked already, and this is between the service and
+ * systemd. */
 static int ask(Freezer *f, const char *method, sd_bus_message_handler_t answer) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *call = NULL;
@@ -256,7 +246,7 @@ static Freezer *freezer_free(Freezer *f) {
 }
 
 static void freezer_freeze(Freezer *f) {
-        /* In the record first: whatever happens to us after the call, somebody knows. */
+        /* The record comes before the call, so that the next service can thaw the unit whatever happens to this one. */
         int r = freezer_set_state(f, FREEZER_FREEZING);
         if (r >= 0)
                 r = ask(f, "FreezeUnit", on_frozen);
@@ -278,7 +268,7 @@ static void freezer_thaw(Freezer *f) {
         retry_later(f);
 }
 
-/* Between two answers of systemd: goes where it is wanted. May free it. */
+/* Takes the next step towards the wanted state, between two answers of systemd. May free the freezer. */
 static void freezer_step(Freezer *f) {
         if (f->slot)
                 return;
@@ -317,7 +307,7 @@ static int freezer_get(Manager *m, const char *unit, Freezer **ret) {
 
 /* --- groups --- */
 
-/* Without these nobody could ask for a thaw, or for anything. */
+/* Units that are needed to ask for a thaw, or for anything else. */
 static const char *const spared_units[] = {
                 "*.slice",
                 "init.scope",
@@ -341,7 +331,7 @@ static bool unit_is_spared(const char *unit) {
         return false;
 }
 
-/* By another name than the usual one. */
+/* Whether the service itself runs in the unit: its unit may have another name than the usual one. */
 static bool unit_is_ours(const char *unit) {
         _cleanup_(peer_done)
         Peer self = PEER_NULL;
@@ -349,7 +339,7 @@ static bool unit_is_ours(const char *unit) {
         return peer_from_pid(getpid(), &self) < 0 || streq_ptr(self.unit, unit);
 }
 
-/* NULL when the group is no whole unit, or one that others need. */
+/* The unit to freeze for the group; NULL: the group is not a whole unit, or is a unit that others need. */
 static const char *freezable_unit(const Group *g) {
         const char *unit = g->kind == GROUP_CGROUP && g->origin ? g->origin->unit : NULL;
 
@@ -364,7 +354,7 @@ static bool client_may_run(const Client *c) {
         return false;
 }
 
-/* Of the cgroup, or of one below it. As deep as the tree. */
+/* Whether a client of the group, or of one below it, may run. Recurses as deep as the groups are nested. */
 static bool anybody_may_run(const Group *g) {
         const Client *c;
         const Group *below;
@@ -410,13 +400,13 @@ void freeze_group_changed(Group *g, bool joined) {
         if (wanted != f->wanted || joined)
                 f->refused = false;
         f->wanted = wanted;
-        /* Frozen processes do not register: it was stopped and started, or somebody else thawed it. */
+        /* Frozen processes do not register: the unit was restarted, or another program has thawed it. */
         if (joined && wanted && f->state == FREEZER_FROZEN && !m->restoring)
                 (void) freezer_set_state(f, FREEZER_THAWED);
         freezer_step(f);
 }
 
-/* A unit with cgroups below it is frozen with all of them, and not while one may run. */
+/* A unit is frozen with all cgroups below it, so not while a client in one of them may run. */
 void freeze_queue_turned(const Queue *q) {
         Manager *m = q->manager;
 
@@ -541,7 +531,7 @@ int freeze_recover(void) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *bus = NULL;
         _cleanup_free_ char *left = NULL;
-        char path[PATH_MAX];
+        char path[PATH_MAX + sizeof(RECORD_NAME)];
         size_t size = 0;
 
         int r = record_path(path);
@@ -557,6 +547,6 @@ int freeze_recover(void) {
         if (fclose(recovery.left) != 0)
                 return -ENOMEM;
         if (r >= 0)
-                r = record_replace(path, left);
+                r = record_replace(left);
         return r < 0 ? r : isempty(left) ? 0 : -EBUSY;
 }

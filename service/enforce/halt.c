@@ -20,7 +20,7 @@
 #include "service/core/client.h"
 #include "service/core/observer.h"
 
-/* A cgroup is told of every 10 ms at most, and events are read so often. */
+/* The kernel reports a cgroup every 10 ms at most, and events are read at this rate. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 
@@ -86,7 +86,7 @@ static void unwatch(Halts *h, HaltCgroup *g) {
         g->wd = -1;
 }
 
-/* Watched first, read second. */
+/* Adds the watch before it reads the file, so that no change is lost in between. */
 static void watch(Halts *h, HaltCgroup *g) {
         unwatch(h, g);
         g->wd = inotify_add_watch(h->fd, g->file, IN_MODIFY);

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Halted clients: those whose cgroup is frozen
+ * Halt: clients whose cgroup is frozen
  *
- * Who is frozen (systemctl freeze, podman pause, a suspended job of Slurm) keeps its launches and does not go on with
- * them, so that nobody waits for it: while it is halted, its queues count as idle, whatever they have outstanding. When
- * it is thawed they count at once.
+ * A frozen process (systemctl freeze, podman pause, a suspended job of Slurm) makes no progress with its launches, so
+ * others must not wait for it: while its client is halted, the client's queues count as idle, whatever they have
+ * outstanding. After the thaw they count again at once.
  *
- * "frozen" in cgroup.events says so, of a cgroup that is frozen itself as well as of one below such a cgroup, once all
- * its processes have stopped; and the kernel tells when the file changes, every 10 ms at most. One watch for each
- * cgroup that has clients.
+ * The service reads "frozen" in cgroup.events, which is set for a frozen cgroup and for those below it, once all their
+ * processes have stopped. The kernel reports changes of the file, at most every 10 ms. Each cgroup with clients has one
+ * watch.
  *
- * A unit that the service itself has frozen (freeze.h) is not meant: it is held, and is thawed when it is its turn,
- * which would never come to somebody who counts as idle.
+ * A unit that the service itself has frozen (freeze.h) is not halted: it is held, and thawed at its turn, which would
+ * never come if it counted as idle.
  */
 
 #include "service/core/manager.h"
@@ -21,12 +21,12 @@
 typedef struct Halts Halts;
 typedef struct HaltCgroup HaltCgroup;
 
-/* The client is in the cgroup that its peer says, or in another now. Without a hierarchy, or memory, or watches, it is
- * never halted. */
+/* Called when the client comes, or has changed its cgroup. Without a hierarchy, memory or watches, the client is never
+ * halted. */
 void halt_join(Client *c);
 void halt_leave(Client *c);
 
-/* Freezers of ours have changed. */
+/* Called when the service's own freezers have changed. */
 void halts_reconsider(Manager *m);
 
 Halts *halts_free(Halts *h);

@@ -11,9 +11,9 @@
 #include "privileged.h"
 #include "service/core/ladder.h"
 #include "service/core/turn.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
-/* Between two looks, of which the second is due when the time is up. 0: nobody is frozen for a hold. */
+/* Interval of looks; the second one comes when FreezeAfter= is over. 0: no unit is frozen for a hold. */
 static uint64_t look_interval(const Entity *e) {
         const Classes *classes = &e->device->manager->config->classes;
 
@@ -75,7 +75,7 @@ void overdue_reconsider(Group *g) {
         }
 }
 
-/* What has been taken off the device is as good as drained. */
+/* A queue that is taken off the device is as good as drained. */
 static bool queue_is_busy(const Queue *q) {
         if (ladder_queue_is_off(q) || (q->privileged && privileged_state(q->client) == PRIVILEGED_HELD))
                 return false;

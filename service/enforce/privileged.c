@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <utlist.h>
 
-#include "hold-record.h"
-#include "holder.h"
+#include "pause-record.h"
+#include "pauser.h"
 #include "privileged.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
@@ -28,11 +28,11 @@
 #include "service/core/turn.h"
 
 #define RUNTIME_DIR "/run/xschedd"
-#define HOLDER_NAME "xsched-holder"
+#define PAUSER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                      \
-        (2 * PAGE_LEASE_NS) /* a holder that has not let go by then is killed, and another undoes */
-#define DEATHS_MAX    3U    /* of a client's holders, until the rung is given up */
-#define FORMER_MAX    15U /* times that a former life's holds are undone while one of its holders lives: 30 s */
+        (2 * PAGE_LEASE_NS) /* a pauser that has not ended its pause by then is killed, and another one undoes it */
+#define DEATHS_MAX    3U  /* deaths of a client's pausers, after which the rung is given up */
+#define FORMER_MAX    15U /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
 #define NUMBER_SIZE   24U
 #define ARGUMENTS_MAX 8U
 
@@ -58,13 +58,13 @@ typedef struct Child {
 
 struct PrivilegedClient {
         Manager *manager;
-        Client *client; /* NULL: it has gone, and the holder is about to */
+        Client *client; /* NULL: the client has gone, and its pauser is about to end */
         PrivilegedState state;
         Child child;
         int socket;
         sd_event_source *socket_source, *timer;
         bool wanted;
-        bool complained; /* that it cannot be let go */
+        bool complained; /* the log has said that the process cannot be released */
         int error;
         uint64_t retry_at_ns; /* after an error */
         unsigned n_deaths;
@@ -77,12 +77,12 @@ struct PrivilegedClient {
 struct Privileged {
         Manager *manager;
         char dir[PATH_MAX]; /* of records */
-        char holder[PATH_MAX];
+        char pauser[PATH_MAX];
         PrivilegedClient *clients; /* list; those without a client, too */
         Client *touched;           /* list */
         Child undo;                /* pid 0: nothing is being undone */
-        bool undo_again;           /* a holder has died meanwhile */
-        unsigned n_former;         /* how often holders of a former life are still to be waited for */
+        bool undo_again;           /* a pauser has died meanwhile */
+        unsigned n_former;         /* how many more times a former service's pausers are waited for */
 };
 
 /* --- children --- */
@@ -106,7 +106,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
                 (void) posix_spawnattr_setsigmask(&attr, &none);
                 (void) posix_spawnattr_setsigdefault(&attr, &pipe);
                 if (socket >= 0)
-                        r = posix_spawn_file_actions_adddup2(&actions, socket, HOLDER_SOCKET_FD);
+                        r = posix_spawn_file_actions_adddup2(&actions, socket, PAUSER_SOCKET_FD);
                 if (r == 0)
                         r = posix_spawn(&pid, argv[0], &actions, &attr, argv, environ);
                 (void) posix_spawnattr_destroy(&attr);
@@ -115,7 +115,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
         if (r > 0)
                 return -r;
 
-        /* Ours, and not waited for: the number is still its own. */
+        /* The child is ours and not reaped, so the pid is still its own. */
         Child c = {.pid = pid, .pidfd = (int) syscall(SYS_pidfd_open, pid, 0)};
         r = c.pidfd < 0 ? negative_errno()
                         : sd_event_add_io(event, &c.source, c.pidfd, EPOLLIN, on_end, userdata);
@@ -129,7 +129,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
         return 0;
 }
 
-/* It has ended. Its exit status; negative when it was killed. */
+/* Reaps the child, which has ended. Returns its exit status, or a negative number when it was killed. */
 static int child_reap(Child *c) {
         siginfo_t si = {0};
 
@@ -143,7 +143,7 @@ static int child_reap(Child *c) {
 
 /* --- undoing --- */
 
-/* Whether the client can be held by privilege has changed: the ladder chooses its rung anew. */
+/* The client has got or lost this rung: the ladder chooses anew. */
 static void choose_anew(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++) {
                 Queue *q = c->slots[i].queue;
@@ -155,7 +155,7 @@ static void choose_anew(Client *c) {
         }
 }
 
-/* Meanwhile nobody could be held so, and who was to be may have been given lesser means. */
+/* While pauses were being undone no client had this rung, so the ladder may have chosen a lower one. */
 static void choose_all_anew(Manager *m) {
         Client *c;
 
@@ -167,21 +167,21 @@ static void choose_all_anew(Manager *m) {
 
 static void undo_start(Privileged *p, pid_t pid, uint64_t start);
 
-/* A holder that lives is one of our own, and looks after itself; but none is at the start, while the holders of a
- * former life may take long to end, and who is killed does not end at once either. */
+/* A living pauser is one of this service's, and ends its own pause. Only at the start may pausers of a former service
+ * still live: they may take long to end, even when they are killed. */
 static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userdata) {
         Privileged *p = userdata;
 
         int r = child_reap(&p->undo);
-        bool again = p->undo_again || (r == HOLDER_EXIT_LIVES && p->n_former > 0);
-        p->n_former = r == HOLDER_EXIT_LIVES && p->n_former > 0 ? p->n_former - 1 : 0;
+        bool again = p->undo_again || (r == PAUSER_EXIT_LIVES && p->n_former > 0);
+        p->n_former = r == PAUSER_EXIT_LIVES && p->n_former > 0 ? p->n_former - 1 : 0;
         p->undo_again = false;
         if (again)
                 undo_start(p, 0, 0);
         if (p->undo.pid != 0)
                 return 0;
         (void) manager_set_degraded(p->manager, "holds",
-                        r == 0 || r == HOLDER_EXIT_LIVES
+                        r == 0 || r == PAUSER_EXIT_LIVES
                                         ? NULL
                                         : "what was left held cannot be undone, see the journal");
         choose_all_anew(p->manager);
@@ -191,7 +191,7 @@ static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userda
 /* pid 0: all. */
 static void undo_start(Privileged *p, pid_t pid, uint64_t start) {
         char pid_text[NUMBER_SIZE], start_text[NUMBER_SIZE];
-        char *argv[] = {p->holder, (char *) "undo", p->dir, pid > 0 ? pid_text : NULL, start_text, NULL};
+        char *argv[] = {p->pauser, (char *) "undo", p->dir, pid > 0 ? pid_text : NULL, start_text, NULL};
 
         if (p->undo.pid != 0) {
                 p->undo_again = true;
@@ -203,9 +203,9 @@ static void undo_start(Privileged *p, pid_t pid, uint64_t start) {
         if (r >= 0)
                 return;
         log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.error = r),
-                        "Failed to start %s, which undoes what was left held: %m", p->holder);
+                        "Failed to start %s, which undoes what was left held: %m", p->pauser);
         (void) manager_set_degraded(
-                        p->manager, "holds", "what was left held cannot be undone: no " HOLDER_NAME);
+                        p->manager, "holds", "what was left held cannot be undone: no " PAUSER_NAME);
 }
 
 /* --- one client --- */
@@ -262,7 +262,7 @@ static void pc_failed(PrivilegedClient *pc, int error) {
                 choose_anew(c);
 }
 
-static void pc_take_reply(PrivilegedClient *pc, const HolderReply *m) {
+static void pc_take_reply(PrivilegedClient *pc, const PauserReply *m) {
         pc->costs = (HalCosts){m->hold_ns, m->release_ns};
         if (m->state == KFD_TARGET_HELD && pc->wanted) {
                 pc->error = 0;
@@ -290,13 +290,13 @@ static void pc_take_reply(PrivilegedClient *pc, const HolderReply *m) {
 
 static int on_socket(sd_event_source *s, int fd, uint32_t events, void *userdata) {
         PrivilegedClient *pc = userdata;
-        HolderReply m;
+        PauserReply m;
 
         ssize_t n = recv(fd, &m, sizeof(m), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n != (ssize_t) sizeof(m)) {
-                /* It ends: the rest is on_holder_end()'s. */
+                /* The pauser ends; on_pauser_end() does the rest. */
                 (void) sd_event_source_set_enabled(s, SD_EVENT_OFF);
                 return 0;
         }
@@ -304,8 +304,8 @@ static int on_socket(sd_event_source *s, int fd, uint32_t events, void *userdata
         return 0;
 }
 
-/* Killed, it leaves behind whatever was in force. */
-static int on_holder_end(sd_event_source *s, int fd, uint32_t events, void *userdata) {
+/* A pauser that was killed leaves its pause in force. */
+static int on_pauser_end(sd_event_source *s, int fd, uint32_t events, void *userdata) {
         PrivilegedClient *pc = userdata;
         Manager *m = pc->manager;
 
@@ -342,7 +342,7 @@ static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
 static int pc_start(PrivilegedClient *pc, KfdPrivilegedMode mode, bool allow_mes) {
         Privileged *p = pc->manager->privileged;
         char pid[NUMBER_SIZE], start[NUMBER_SIZE], mes[2] = {allow_mes ? '1' : '0', 0}, name[8];
-        char *argv[ARGUMENTS_MAX] = {p->holder, (char *) "hold", p->dir, pid, start, name, mes, NULL};
+        char *argv[ARGUMENTS_MAX] = {p->pauser, (char *) "hold", p->dir, pid, start, name, mes, NULL};
         int pair[2];
 
         (void) snprintf(pid, sizeof(pid), "%d", (int) pc->target);
@@ -355,7 +355,7 @@ static int pc_start(PrivilegedClient *pc, KfdPrivilegedMode mode, bool allow_mes
         if (r >= 0)
                 r = sd_event_source_set_priority(pc->socket_source, PRIORITY_EDGES);
         if (r >= 0)
-                r = child_start(argv, theirs, pc->manager->event, on_holder_end, pc, &pc->child);
+                r = child_start(argv, theirs, pc->manager->event, on_pauser_end, pc, &pc->child);
         if (r < 0) {
                 pc->socket_source = sd_event_source_disable_unref(pc->socket_source);
                 return r;
@@ -393,17 +393,17 @@ static int pc_new(Client *c, PrivilegedClient **ret) {
 }
 
 static void pc_ask(PrivilegedClient *pc, bool wanted, uint64_t until_ns) {
-        const HolderRequest m = {.wanted = wanted, .until_ns = until_ns};
+        const PauserRequest m = {.wanted = wanted, .until_ns = until_ns};
 
         pc->wanted = wanted;
-        /* A socket that is full belongs to a holder that does not listen: its lease ends, or it is killed. */
+        /* A full socket means that the pauser does not read: its lease expires, or it is killed. */
         if (pc->socket >= 0)
                 (void) send(pc->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* --- what is wanted --- */
 
-/* What all devices of the client agree on. */
+/* The mode that all devices of the client allow. */
 static KfdPrivilegedMode client_mode(const Client *c, bool *ret_allow_mes) {
         KfdPrivilegedMode mode = _KFD_PRIVILEGED_MODE_MAX;
         bool allow_mes = true;
@@ -448,7 +448,7 @@ static void client_hold(Client *c) {
         if (!pc)
                 r = pc_new(c, &pc);
         if (r < 0)
-                return; /* out of memory: the gate is what holds */
+                return; /* out of memory: the gate alone holds the client */
         if (pc->child.pid == 0) {
                 KfdPrivilegedMode mode = client_mode(c, &allow_mes);
                 r = pc_start(pc, mode, allow_mes);
@@ -504,7 +504,7 @@ void privileged_renew(Client *c, uint64_t until_ns) {
                 pc_set_state(pc, PRIVILEGED_HOLDING);
 }
 
-/* Its holder lets go when the socket ends, and is reaped when it has. */
+/* The pauser ends its pause when the socket closes, and is reaped when it has ended. */
 void privileged_client_gone(Client *c) {
         PrivilegedClient *pc = c->privileged;
         Privileged *p = c->manager->privileged;
@@ -542,16 +542,16 @@ static int record_found(const char *name, void *userdata) {
         return 0;
 }
 
-/* Beside ourselves: installed, that is libexecdir. */
-static int find_holder(char *ret, size_t size) {
+/* The pauser's program is in the directory of xschedd's own, which is libexecdir when installed. */
+static int find_pauser(char *ret, size_t size) {
         ssize_t n = readlink("/proc/self/exe", ret, size - 1);
         if (n < 0)
                 return negative_errno();
         ret[n] = '\0';
         char *slash = strrchr(ret, '/');
-        if (!slash || (size_t) (slash + 1 - ret) + sizeof(HOLDER_NAME) > size)
+        if (!slash || (size_t) (slash + 1 - ret) + sizeof(PAUSER_NAME) > size)
                 return -ENAMETOOLONG;
-        memcpy(slash + 1, HOLDER_NAME, sizeof(HOLDER_NAME));
+        memcpy(slash + 1, PAUSER_NAME, sizeof(PAUSER_NAME));
         return 0;
 }
 
@@ -567,7 +567,7 @@ int privileged_init(Manager *m) {
         int r = snprintf(p->dir, sizeof(p->dir), "%.*s/holds", (int) strcspn(runtime, ":"), runtime) >=
                                         (int) sizeof(p->dir)
                         ? -ENAMETOOLONG
-                        : find_holder(p->holder, sizeof(p->holder));
+                        : find_pauser(p->pauser, sizeof(p->pauser));
         if (r < 0) {
                 free(p);
                 return r;
@@ -576,7 +576,7 @@ int privileged_init(Manager *m) {
 
         _cleanup_close_ int dir = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir >= 0)
-                (void) hold_record_each(dir, record_found, &found);
+                (void) pause_record_each(dir, record_found, &found);
         if (found) {
                 p->n_former = FORMER_MAX;
                 undo_start(p, 0, 0);

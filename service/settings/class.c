@@ -120,7 +120,7 @@ const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFac
         return NULL;
 }
 
-/* Takes what the class holds. */
+/* Takes ownership of the class's memory. */
 static int classes_add(Classes *c, Class *class) {
         Class *grown = reallocarray(c->classes, c->n + 1, sizeof(Class));
         if (!grown)
@@ -142,7 +142,7 @@ static int compare_classes(const void *a, const void *b) {
         return strcmp(((const Class *) a)->name, ((const Class *) b)->name);
 }
 
-/* "/etc/xsched/classes.d/batch.class" to "batch"; -EINVAL when that can be nobody's name. */
+/* Makes "batch" of "/etc/xsched/classes.d/batch.class"; -EINVAL when that cannot be a name. */
 static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
         const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
         size_t n = strlen(base) - strlen(CLASS_SUFFIX);
@@ -157,7 +157,7 @@ static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
         return 0;
 }
 
-/* A section that lost a line might match more than was meant. */
+/* A [Match] section with a bad line might match more than its author meant, so the former section stays. */
 static int match_restore(const char *path, const ConfContext *context, Reading *reading) {
         const Match *former = reading->last_good ? &reading->last_good->match : NULL;
 
@@ -231,7 +231,7 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
                         return r;
                 if (r < 0 && first_error == 0)
                         first_error = r;
-                r = classes_add(&classes, &reading.class); /* empties the reading's */
+                r = classes_add(&classes, &reading.class); /* empties reading.class */
                 if (r < 0)
                         return r;
         }

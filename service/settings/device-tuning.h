@@ -25,5 +25,6 @@ typedef struct DeviceTuning {
         Preemption preemption;        /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
         Accounting accounting;        /* how time is counted of who is alone on it */
+        bool adaptive;                /* what drains sooner than it could be taken off is left to drain */
         bool allow_mes;               /* beyond the gate on GPUs that MES schedules, too */
 } DeviceTuning;

@@ -12,8 +12,9 @@
 #include "common/parse-util.h"
 #include "match.h"
 
-#define PATTERNS_MAX ((size_t) 1024)
-#define SPACE        " \t"
+#define PATTERNS_MAX    ((size_t) 1024)
+#define SPACE           " \t"
+#define MATCH_LABEL_MAX ((size_t) 256) /* bytes of a key */
 
 static const char *const match_key_table[_MATCH_KEY_MAX] = {
                 [MATCH_UNIT] = "Unit",
@@ -22,6 +23,9 @@ static const char *const match_key_table[_MATCH_KEY_MAX] = {
                 [MATCH_USER] = "User",
                 [MATCH_CONTAINER] = "Container",
                 [MATCH_POD] = "Pod",
+                [MATCH_NAMESPACE] = "Namespace",
+                [MATCH_POD_LABEL] = "PodLabel",
+                [MATCH_PRIORITY_CLASS] = "PriorityClass",
                 [MATCH_SLURM_JOB] = "SlurmJob",
                 [MATCH_EXECUTABLE] = "Executable",
 };
@@ -34,6 +38,9 @@ static const ConfType type_groups = {
                 "paths of cgroups (\"/kubepods.slice\", \"/system.slice/train-*\")", NULL, NULL};
 static const ConfType type_users = {"names or numbers of users that there are", NULL, NULL};
 static const ConfType type_patterns = {"patterns (\"docker:*\")", NULL, NULL};
+static const ConfType type_names = {"patterns of names (\"research-*\")", NULL, NULL};
+static const ConfType type_labels = {
+                "labels, with a pattern of their value (\"app=trainer-*\") or alone (\"app\")", NULL, NULL};
 static const ConfType type_executables = {
                 "paths or names of executables (\"/usr/bin/*\", \"python3*\")", NULL, NULL};
 
@@ -44,6 +51,9 @@ const ConfItem match_items[_MATCH_KEY_MAX] = {
                 [MATCH_USER] = {.key = "User", .type = &type_users},
                 [MATCH_CONTAINER] = {.key = "Container", .type = &type_patterns},
                 [MATCH_POD] = {.key = "Pod", .type = &type_patterns},
+                [MATCH_NAMESPACE] = {.key = "Namespace", .type = &type_names},
+                [MATCH_POD_LABEL] = {.key = "PodLabel", .type = &type_labels},
+                [MATCH_PRIORITY_CLASS] = {.key = "PriorityClass", .type = &type_names},
                 [MATCH_SLURM_JOB] = {.key = "SlurmJob", .type = &type_patterns},
                 [MATCH_EXECUTABLE] = {.key = "Executable", .type = &type_executables},
 };
@@ -87,7 +97,7 @@ static int parse_user(const char *name, uid_t *ret) {
         return 0;
 }
 
-/* Words that can fit nothing are mistakes: a unit without its suffix, an executable by a relative path. */
+/* Refuses words that can match nothing: a unit without its suffix, an executable by a relative path. */
 static bool is_sensible(MatchKey key, const char *word) {
         if (isempty(word) || strlen(word) >= 4096 || !string_is_printable(word))
                 return false;
@@ -99,6 +109,11 @@ static bool is_sensible(MatchKey key, const char *word) {
                 return cgroup_path_is_normal(word);
         case MATCH_EXECUTABLE:
                 return !strchr(word, '/') || strchr("/*?[", word[0]);
+        case MATCH_NAMESPACE:
+        case MATCH_PRIORITY_CLASS:
+                return !strchr(word, '/');
+        case MATCH_POD_LABEL:
+                return word[0] != '=' && strcspn(word, "*?[") >= strcspn(word, "=");
         default:
                 return true;
         }
@@ -216,18 +231,23 @@ void match_facts_all(const char *cgroup, uid_t uid, const char *executable, Matc
         ret->n_levels = container_parse(ret->cgroup, ret->levels);
 }
 
+void match_facts_add_label(MatchFacts *f, const char *key, const char *value) {
+        if (f->n_labels < MATCH_LABELS_MAX)
+                f->labels[f->n_labels++] = (MatchLabel){key, value};
+}
+
 static bool glob_fits(const char *pattern, const char *s) {
         return !isempty(s) && fnmatch(pattern, s, 0) == 0;
 }
 
-/* By its id or name, or with whose it is: "docker:0123...". */
+/* Matches a container by its id or name, or with its engine: "docker:0123...". */
 static bool container_fits(const char *pattern, const Container *c) {
         char name[CONTAINER_NAME_MAX];
 
         return glob_fits(pattern, c->id) || glob_fits(pattern, container_name(c, name));
 }
 
-/* By its uid, or with its quality of service: "burstable:0123-...". */
+/* Matches a pod by its uid, or with its quality of service: "burstable:0123-...". */
 static bool pod_fits(const char *pattern, const Container *c) {
         char name[CONTAINER_POD_MAX + 16];
 
@@ -237,7 +257,7 @@ static bool pod_fits(const char *pattern, const Container *c) {
         return glob_fits(pattern, c->pod) || glob_fits(pattern, name);
 }
 
-/* By its number, or with its step: "4711.batch". */
+/* Matches a job of Slurm by its number, or with its step: "4711.batch". */
 static bool slurm_fits(const char *pattern, const Container *c) {
         char name[CONTAINER_STEP_MAX];
 
@@ -250,6 +270,26 @@ static bool any_level_fits(const MatchFacts *f, const char *pattern,
                 if (fits(pattern, f->levels + i))
                         return true;
         return false;
+}
+
+/* NULL: there is none. */
+static const char *find_label(const MatchFacts *f, const char *key) {
+        for (size_t i = 0; i < f->n_labels; i++)
+                if (streq(f->labels[i].key, key))
+                        return f->labels[i].value;
+        return NULL;
+}
+
+/* "app=train*", whatever value "app" has, which may be an empty one. */
+static bool pod_label_fits(const char *pattern, const MatchFacts *f) {
+        char key[MATCH_LABEL_MAX];
+        size_t n = strcspn(pattern, "=");
+
+        int r = snprintf(key, sizeof(key), "pod-label.%.*s", (int) n, pattern);
+        if (r < 0 || (size_t) r >= sizeof(key))
+                return false;
+        const char *value = find_label(f, key);
+        return value && (pattern[n] == '\0' || fnmatch(pattern + n + 1, value, 0) == 0);
 }
 
 static bool executable_fits(const char *pattern, const char *s) {
@@ -273,6 +313,12 @@ static bool pattern_fits(const MatchPattern *p, const MatchFacts *f) {
                 return any_level_fits(f, p->text, container_fits);
         case MATCH_POD:
                 return any_level_fits(f, p->text, pod_fits);
+        case MATCH_NAMESPACE:
+                return glob_fits(p->text, find_label(f, "namespace"));
+        case MATCH_POD_LABEL:
+                return pod_label_fits(p->text, f);
+        case MATCH_PRIORITY_CLASS:
+                return glob_fits(p->text, find_label(f, "priority-class"));
         case MATCH_SLURM_JOB:
                 return any_level_fits(f, p->text, slurm_fits);
         case MATCH_EXECUTABLE:
@@ -286,8 +332,8 @@ static bool is_known(MatchKey key, const MatchFacts *f) {
         return key == MATCH_USER ? f->uid != MATCH_NO_USER : key != MATCH_EXECUTABLE || f->executable;
 }
 
-/* Whether a key's condition holds; *ret_why is what fits, or the last that excludes and does not. NULL: there is no
- * condition. */
+/* Returns whether the key's condition is true. *ret_why: the pattern that matches, or the last of the excluding ones,
+ * which do not; NULL: the key has no condition. */
 static bool key_holds(const Match *m, MatchKey key, const MatchFacts *f, const MatchPattern **ret_why) {
         const MatchPattern *fits = NULL, *spares = NULL;
         bool must_fit = false;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * [Match] of a class: whose class it is, by where a process runs and who it is
+ * Match: the [Match] section of a class, which selects processes by cgroup, user and executable
  *
  * Conditions of several keys must all hold, of the values of one key one is enough. A value that begins with '!'
  * excludes: the condition fails when it fits, and a key with nothing but such values holds for all the rest. What is
@@ -12,9 +12,9 @@
  * Where a line of it cannot be taken, the rest of the section would say something else than was meant, and more
  * processes may fit than were meant. So such a section is `broken` as a whole.
  *
- * Not everything that can be seen can be believed. What a process runs is its own to choose, and what is called how
- * below a delegated unit (a user's own manager, a container's payload) is its owner's. A class that fits only by such
- * facts may lower, and never raise: who asks says which facts he means.
+ * Some facts can be forged. A process chooses what it executes, the owner of a delegated unit (a user's own manager, a
+ * container's payload) chooses the names below it, and who starts a pod chooses what its annotations claim. A class
+ * that fits only by such facts may lower, and never raise: the caller says which facts it passes.
  */
 
 #include <sys/types.h>
@@ -29,6 +29,9 @@ typedef enum MatchKey {
         MATCH_USER,
         MATCH_CONTAINER,
         MATCH_POD,
+        MATCH_NAMESPACE,
+        MATCH_POD_LABEL,
+        MATCH_PRIORITY_CLASS,
         MATCH_SLURM_JOB,
         MATCH_EXECUTABLE,
         _MATCH_KEY_MAX,
@@ -42,19 +45,26 @@ typedef struct MatchPattern {
         bool negated;
         char *text; /* without the '!' */
         uid_t uid;  /* MATCH_USER */
-        char *file; /* where it stands */
+        char *file; /* the file that it is in */
         unsigned line;
 } MatchPattern;
 
 typedef struct Match {
         MatchPattern *patterns;
         size_t n;
-        bool broken; /* matches nobody */
+        bool broken; /* matches no process */
 } Match;
 
 #define MATCH_NULL ((Match){0})
 
 #define MATCH_NO_USER ((uid_t) -1)
+
+/* Labels of a cgroup and of those above it: cgroup-attr.h. */
+#define MATCH_LABELS_MAX 64U
+
+typedef struct MatchLabel {
+        const char *key, *value; /* "namespace", "pod-label.app" */
+} MatchLabel;
 
 /* Of a process, or of a group. */
 typedef struct MatchFacts {
@@ -64,13 +74,18 @@ typedef struct MatchFacts {
         const char *executable; /* a path, or just a name; NULL: unknown */
         Container levels[CONTAINER_LEVELS_MAX];
         size_t n_levels;
+        MatchLabel labels[MATCH_LABELS_MAX]; /* of one key the first counts */
+        size_t n_labels;
 } MatchFacts;
 
-/* What can be believed: `cgroup` as far as root has named it, which are `named` bytes at most. The strings stay the
- * caller's. */
+/* Facts that a process cannot forge: the user, and the first `named` bytes of `cgroup`, at most, which root has named.
+ * The strings stay the caller's. */
 void match_facts_trusted(const char *cgroup, size_t named, uid_t uid, MatchFacts *ret);
-/* All that can be seen. */
+/* All facts, forgeable ones included. */
 void match_facts_all(const char *cgroup, uid_t uid, const char *executable, MatchFacts *ret);
+
+/* Adds a label to facts made before. What is beyond MATCH_LABELS_MAX does not count. The strings stay the caller's. */
+void match_facts_add_label(MatchFacts *f, const char *key, const char *value);
 
 /* The keys of the section, for ConfSection; in the order of MatchKey. */
 extern const ConfItem match_items[_MATCH_KEY_MAX];
@@ -85,7 +100,7 @@ bool match_has(const Match *m, MatchKey key);
 int match_copy(const Match *m, Match *ret);
 void match_done(Match *m);
 
-/* A section without any condition matches nobody. */
+/* Whether the section matches; one without conditions matches no process. */
 bool match_test(const Match *m, const MatchFacts *f);
 
 /* Why it matches: "/etc/xsched/classes.d/batch.class:7: Unit=train-*, User=ann". Newly allocated. */

@@ -116,7 +116,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                                 return complain("--log-target", optarg, "unknown log target");
                         break;
                 default:
-                        return -EINVAL; /* getopt_long() has said it */
+                        return -EINVAL; /* getopt_long() has printed why */
                 }
         if (!o.socket && o.bus == BUS_SYSTEM)
                 o.socket = CLIENT_SOCKET;

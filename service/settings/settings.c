@@ -22,7 +22,7 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_ATTRIBUTE] = "attribute",
                 [SETTINGS_FROM_CLASS] = "class",
                 [SETTINGS_FROM_JOB] = "job",
-                [SETTINGS_FROM_HOLD] = "hold",
+                [SETTINGS_FROM_CLAIM] = "hold",
                 [SETTINGS_FROM_OVERRIDE] = "override",
                 [SETTINGS_FROM_USER_UNIT] = "user-unit",
                 [SETTINGS_FROM_WISH] = "wish",
@@ -98,7 +98,7 @@ const SettingsResolved settings_usual = {SETTING_ROWS(SETTING_USUAL, )};
 
 #define BIT(k) (1U << (k))
 
-/* What is the cgroup's own. */
+/* Settings that a cgroup does not inherit. */
 #define SETTING_OWN(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, ...)              \
         | (INHERITS_##INHERITS ? 0 : BIT(SETTINGS_##KEY))
 #define OWN_KEYS (0 SETTING_ROWS(SETTING_OWN, ))
@@ -330,7 +330,7 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k) {
         return settings_key_is_inherited(k) || !layer_is_from_above(l);
 }
 
-/* Takes from s those values that nobody stronger decided. */
+/* Takes those values of `s` that no stronger layer has decided. */
 static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, const SettingsLayer *l) {
         unsigned take = s->mask & ~*done & ~BIT(SETTINGS_CLASS);
 
@@ -345,41 +345,73 @@ static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, 
         *done |= take;
 }
 
-void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
-                void *userdata, SettingsResolved *ret) {
-        SettingsResolved r = settings_usual;
-        unsigned done = 0;
+/* Without a lookup function classes do not count. */
+static void decide(SettingsDecided *d, const SettingsLayer *layers, size_t n_layers,
+                settings_class_lookup_t lookup, void *userdata) {
+        SettingsResolved *r = &d->resolved;
 
+        *d = (SettingsDecided){.resolved = settings_usual};
         for (size_t i = 0; i < n_layers; i++) {
                 const Settings *s = layers[i].settings;
                 if (!s || s->mask == 0)
                         continue;
 
-                take_values(&r, &done, s, layers + i);
-                if (!settings_has(s, SETTINGS_CLASS) || (done & BIT(SETTINGS_CLASS)))
+                take_values(r, &d->done, s, layers + i);
+                if (!settings_has(s, SETTINGS_CLASS) || (d->done & BIT(SETTINGS_CLASS)))
                         continue;
 
                 const Settings *class = lookup ? lookup(s->class, userdata) : NULL;
                 if (!class)
                         continue;
-                if (done == 0)
-                        r.source = layers[i].source;
-                done |= BIT(SETTINGS_CLASS);
-                r.from[SETTINGS_CLASS] = layers[i].source;
-                memcpy(r.class, s->class, sizeof(r.class));
-                take_values(&r, &done, class, layers + i);
+                if (d->done == 0)
+                        r->source = layers[i].source;
+                d->done |= BIT(SETTINGS_CLASS);
+                r->from[SETTINGS_CLASS] = layers[i].source;
+                memcpy(r->class, s->class, sizeof(r->class));
+                take_values(r, &d->done, class, layers + i);
         }
-        *ret = r;
+}
+
+void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata, SettingsResolved *ret) {
+        SettingsDecided d;
+
+        decide(&d, layers, n_layers, lookup, userdata);
+        *ret = d.resolved;
+}
+
+void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata, SettingsBase *ret) {
+        decide(&ret->all, layers, n_layers, lookup, userdata);
+        if (ret->all.done & BIT(SETTINGS_CLASS))
+                decide(&ret->classless, layers, n_layers, NULL, NULL);
+        else
+                ret->classless = ret->all;
+}
+
+void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers, size_t n_layers,
+                settings_class_lookup_t lookup, void *userdata, SettingsResolved *ret) {
+        SettingsDecided d;
+
+        decide(&d, layers, n_layers, lookup, userdata);
+        const SettingsDecided *below = d.done & BIT(SETTINGS_CLASS) ? &base->classless : &base->all;
+        FOREACH_KEY(k, below->done & ~d.done) {
+                copy_value(k, resolved_of(&d.resolved, k), resolved_in(&below->resolved, k));
+                d.resolved.from[k] = below->resolved.from[k];
+        }
+        if (d.done == 0)
+                d.resolved.source = below->resolved.source;
+        *ret = d.resolved;
 }
 
 /* --- lowering --- */
 
-/* 0 is no limit, or the device's default, which a number can only undercut by being one. */
+/* 0 means no limit, or the device's default, so any number is lower. */
 static uint64_t limit_rank(int64_t v) {
         return v == 0 ? UINT64_MAX : (uint64_t) v;
 }
 
-/* Another period may mean more at once: that is no lowering, unless there is no quota yet. */
+/* With another period the same quota may allow more at once, so that is no lowering, unless there is no quota yet. */
 static bool is_lower_or_equal(SettingsKey k, int64_t a, int64_t b, const PolicySettings *than) {
         switch (rows[k].lowers) {
         case LOWERS_SMALLER:
@@ -446,7 +478,8 @@ bool settings_lower(
         return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
 }
 
-/* Of those whose home is a policy's settings, which stand first in SettingsResolved; or of the others. */
+/* Compares the settings that are in the policy's settings, which are the first member of SettingsResolved; or the other
+ * ones. */
 static bool all_are_lower_or_equal(
                 const void *a, const void *b, const PolicySettings *than, bool of_policy) {
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)

@@ -138,7 +138,7 @@ typedef enum SettingsSource {
         SETTINGS_FROM_ATTRIBUTE, /* user.xsched.* of the cgroup's directory */
         SETTINGS_FROM_CLASS,     /* a class that was named by a match or is the configured default */
         SETTINGS_FROM_JOB,       /* CreateJob */
-        SETTINGS_FROM_HOLD,      /* HoldPriority */
+        SETTINGS_FROM_CLAIM,     /* HoldPriority */
         SETTINGS_FROM_OVERRIDE,  /* set over the bus */
         SETTINGS_FROM_WISH,      /* lowered by the process itself */
         SETTINGS_FROM_OWNER,     /* lowered over the bus by the owner */
@@ -180,6 +180,24 @@ typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userd
 
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata, SettingsResolved *ret);
+
+/* What layers came to, kept to put stronger layers on top of it. A stronger layer may name a class, and then no class
+ * below counts: so what they came to without any class is kept as well. `done`: which keys the layers decide. */
+typedef struct SettingsDecided {
+        SettingsResolved resolved;
+        unsigned done;
+} SettingsDecided;
+
+typedef struct SettingsBase {
+        SettingsDecided all, classless;
+} SettingsBase;
+
+void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata, SettingsBase *ret);
+
+/* The same result as settings_resolve() of these layers and, below them, those of the base. */
+void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers, size_t n_layers,
+                settings_class_lookup_t lookup, void *userdata, SettingsResolved *ret);
 
 /* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a
  * number counts where it is less than that), a later deadline or laxity, a preemption that reaches further, no gang,

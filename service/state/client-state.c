@@ -3,13 +3,14 @@
 /*
  * Clients over a restart of the service
  *
- * Three kinds of record in the client's journal: {"client": ...}, the last of which holds; {"queue": ...}, the last for
+ * Three kinds of record in the client's ledger: {"client": ...}, the last of which holds; {"queue": ...}, the last for
  * each id holds; and {"gone": id}, which ends a queue.
  */
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <systemd/sd-bus.h>
 #include <systemd/sd-id128.h>
 
 #include "client-state.h"
@@ -29,8 +30,8 @@ static int fill_units(const Client *c, json_object *o) {
         return 0;
 }
 
-/* The id of the bus, as text. Unique names mean something on one bus only: the next bus gives out the same names to
- * other connections. */
+/* The id of the bus, as text. Unique names are valid on one bus only: another bus gives the same names to other
+ * connections. */
 static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
         sd_id128_t id;
 
@@ -43,7 +44,7 @@ static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
 static int fill_sender(const Client *c, json_object *o) {
         char id[SD_ID128_STRING_MAX];
 
-        /* A guest's name is another's after a restart. */
+        /* Names of guests are given anew after a restart, so they are not kept. */
         JSON_TRY(json_add_string(o, "sender", c->sender[0] == ':' ? c->sender : ""));
         return bus_id(c->manager, id) ? json_add_string(o, "bus", id) : 0;
 }
@@ -92,7 +93,7 @@ static int append_client(Client *c) {
         }
         JSON_TRY(json_add(record, "client", o));
         JSON_TRY(fill_client(c, o));
-        return journal_append(&c->meta, record);
+        return ledger_append(&c->meta, record);
 }
 
 static int append_queue(Queue *q) {
@@ -105,7 +106,7 @@ static int append_queue(Queue *q) {
         }
         JSON_TRY(json_add(record, "queue", o));
         JSON_TRY(fill_queue(q, o));
-        return journal_append(&q->client->meta, record);
+        return ledger_append(&q->client->meta, record);
 }
 
 static int append_gone(Client *c, uint64_t id) {
@@ -114,7 +115,7 @@ static int append_gone(Client *c, uint64_t id) {
         if (!record)
                 return -ENOMEM;
         JSON_TRY(json_add_u64(record, "gone", id));
-        return journal_append(&c->meta, record);
+        return ledger_append(&c->meta, record);
 }
 
 static int append_all(Client *c) {
@@ -129,15 +130,15 @@ static int append_all(Client *c) {
 }
 
 static int compact(Client *c) {
-        if (!journal_is_bloated(&c->meta))
+        if (!ledger_is_bloated(&c->meta))
                 return 0;
-        journal_begin(&c->meta);
+        ledger_begin(&c->meta);
         int r = append_all(c);
         if (r < 0) {
-                journal_abort(&c->meta);
+                ledger_abort(&c->meta);
                 return r;
         }
-        return journal_commit(&c->meta);
+        return ledger_commit(&c->meta);
 }
 
 static void written(Client *c, int r) {
@@ -148,7 +149,7 @@ static void written(Client *c, int r) {
                                 "A change of client %" PRIu64 " would not survive a restart: %m", c->id);
 }
 
-/* Once the service goes down everything stays as it is written: that is what the next one finds. */
+/* While the service ends, records stay as they are: the next service reads them. */
 static bool is_kept(const Client *c) {
         return c->meta.fd >= 0 && !c->manager->stopping;
 }
@@ -169,13 +170,13 @@ void queue_write_gone(Queue *q) {
 }
 
 int client_serialize(Client *c) {
-        int r = journal_new("xsched-client", &c->meta);
+        int r = ledger_new("xsched-client", &c->meta);
         return r < 0 ? r : append_all(c);
 }
 
 /* --- reading --- */
 
-/* What the records come to: the last client, and the last of each queue that is not gone. */
+/* What the records say in the end: the last record of the client, and the last one of each queue that is not gone. */
 typedef struct Kept {
         json_object *client;
         json_object *queues; /* by id */
@@ -237,7 +238,7 @@ static int adopt_queues(Client *c, json_object *queues) {
         return 0;
 }
 
-/* The job's group if the job is there again, else the cgroup's, where the process is now. */
+/* Finds the job's group if the job exists again, else the group of the cgroup where the process is now. */
 static int find_group(Manager *m, const Peer *peer, const char *name, Group **ret) {
         Group *g = startswith(name, "job:") ? group_find(m, name) : NULL;
 
@@ -247,7 +248,7 @@ static int find_group(Manager *m, const Peer *peer, const char *name, Group **re
         return 0;
 }
 
-/* Copies, so that what fails half-way leaves the caller's fds alone. */
+/* Makes copies, so that a failure leaves the caller's fds alone. */
 static int kept_fds(ClientKept *k, Peer *peer, json_object *client, int page, int lifeline, int wake,
                 int pidfd) {
         k->lifeline = fcntl(lifeline, F_DUPFD_CLOEXEC, 3);
@@ -291,7 +292,7 @@ static int get_units(json_object *o, UserUnits *ret) {
         return 0;
 }
 
-/* NULL when it was another bus's: then the client is known by its process only. */
+/* The client's unique name; NULL when it was another bus's: then only its process identifies the client. */
 static const char *get_sender(const Manager *m, json_object *o) {
         char id[SD_ID128_STRING_MAX];
 
@@ -341,11 +342,11 @@ int client_adopt(Manager *m, int meta, int page, int lifeline, int wake, int pid
                 return -ENOMEM;
         if (meta_copy < 0)
                 return negative_errno();
-        int r = journal_open(meta_copy, &k.meta);
+        int r = ledger_open(meta_copy, &k.meta);
         if (r < 0)
                 return r;
         TAKE_FD(meta_copy);
-        r = journal_read(&k.meta, take_record, &kept);
+        r = ledger_read(&k.meta, take_record, &kept);
         if (r < 0)
                 return r;
         if (!kept.client)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who is kept over a restart
+ * Which clients are kept over a restart
  */
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <systemd/sd-bus.h>
 #include <systemd/sd-login.h>
 #include <utlist.h>
 
+#include "common/bus-names.h"
 #include "common/parse-util.h"
 #include "keep.h"
 #include "service/base/fdstore.h"
@@ -19,9 +21,6 @@
 #define KEEP_SHARES      4U /* users who may fill the store together */
 #define KEEP_MAX_DEFAULT 65536U
 #define KEEP_ASK_USEC    (UINT64_C(5) * 1000 * 1000)
-
-#define SYSTEMD      "org.freedesktop.systemd1"
-#define SYSTEMD_PATH "/org/freedesktop/systemd1"
 
 /* --- how much there is --- */
 
@@ -34,10 +33,9 @@ static int ask_systemd(sd_bus *bus, uint32_t *ret) {
         if (r >= 0)
                 r = sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path);
         if (r >= 0)
-                r = sd_bus_message_new_method_call(
-                                bus, &m, SYSTEMD, path, "org.freedesktop.DBus.Properties", "Get");
+                r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, path, BUS_PROPERTIES, "Get");
         if (r >= 0)
-                r = sd_bus_message_append(m, "ss", SYSTEMD ".Service", "FileDescriptorStoreMax");
+                r = sd_bus_message_append(m, "ss", SYSTEMD_NAME ".Service", "FileDescriptorStoreMax");
         if (r >= 0)
                 r = sd_bus_call(bus, m, KEEP_ASK_USEC, NULL, &reply);
         return r < 0 ? r : sd_bus_message_read(reply, "v", "u", ret);
@@ -112,7 +110,7 @@ static void forget_waiting(Client *c) {
         DL_DELETE2(c->user->unkept, c, kept_prev, kept_next);
 }
 
-/* Said once; and once more when all of the user's are kept again. */
+/* Logs once that not all clients of the user are kept, and once more when they are again. */
 static void say(Manager *m, User *u) {
         char key[64], text[192];
         bool is = u->unkept;
@@ -169,7 +167,8 @@ static User *user_with_most(Manager *m) {
         return most;
 }
 
-/* Who has fewer takes the place of the newest of who has most; never so that they would change sides. */
+/* A user with fewer clients in the store takes the place of the newest client of the user with the most, unless that
+ * would only swap the two. */
 static bool make_room(Client *c) {
         Manager *m = c->manager;
 
@@ -191,8 +190,7 @@ static bool make_room(Client *c) {
         return true;
 }
 
-/* A place has become free. Of the users with a client that waits, the one with the fewest clients in the store gets
- * it. */
+/* Gives a free place to the user with the fewest clients in the store, of those with a client that waits. */
 static void give_place(Manager *m) {
         User *u, *tmp, *next = NULL;
         unsigned share = user_share(m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the manager itself keeps over a restart
+ * Writes and restores the manager's own state
  */
 
 #include "manager-state.h"
@@ -11,9 +11,9 @@
 #include "service/core/job.h"
 #include "service/core/walk.h"
 #include "service/settings/json-util.h"
-#include "service/settings/stored.h"
+#include "service/settings/overrides.h"
 
-/* Of what is written anew with each change: so many records, found among so many objects. */
+/* Each change writes so many old records anew, and looks at so many objects for them. */
 #define CLEAN_WRITES 2U
 #define CLEAN_LOOKS  32U
 
@@ -93,7 +93,7 @@ static int append_manager(Manager *m) {
         if (!o)
                 return -ENOMEM;
         JSON_TRY(fill_manager(m, o));
-        return journal_append(&m->state, o);
+        return ledger_append(&m->state, o);
 }
 
 static int append_job(Job *j) {
@@ -106,7 +106,7 @@ static int append_job(Job *j) {
         }
         JSON_TRY(json_add(record, "job", o));
         JSON_TRY(fill_job(j, o));
-        return journal_append(&j->manager->state, record);
+        return ledger_append(&j->manager->state, record);
 }
 
 static int append_group(Group *g) {
@@ -119,7 +119,7 @@ static int append_group(Group *g) {
         }
         JSON_TRY(json_add(record, "group", o));
         JSON_TRY(fill_group(g, o));
-        return journal_append(&g->manager->state, record);
+        return ledger_append(&g->manager->state, record);
 }
 
 /* `kind`: "job_gone", with its token, or "group_gone", with its name. */
@@ -129,7 +129,7 @@ static int append_gone(Manager *m, const char *kind, const char *name) {
         if (!record)
                 return -ENOMEM;
         JSON_TRY(json_add_string(record, kind, name));
-        return journal_append(&m->state, record);
+        return ledger_append(&m->state, record);
 }
 
 static bool has_settings(const Group *g) {
@@ -152,20 +152,20 @@ static int write_all(Manager *m) {
 }
 
 static int write_anew(Manager *m) {
-        journal_begin(&m->state);
+        ledger_begin(&m->state);
         int r = write_all(m);
         if (r < 0) {
-                journal_abort(&m->state);
+                ledger_abort(&m->state);
                 return r;
         }
-        return journal_commit(&m->state);
+        return ledger_commit(&m->state);
 }
 
 /* --- what is outdated --- */
 
 typedef struct StateCleaning {
-        Walk walk;   /* over what is written once more; */
-        uint64_t to; /* then what stands before this is outdated */
+        Walk walk;   /* objects that are written anew */
+        uint64_t to; /* records before this offset are outdated at the end */
 } StateCleaning;
 
 static void cleaning_end(Manager *m) {
@@ -186,7 +186,7 @@ static int cleaning_begin(Manager *m) {
         return append_manager(m);
 }
 
-/* The next object. Returns > 0 when there was one, and whether it was written in *ret_written. */
+/* Does the next object. Returns > 0 when there was one; *ret_written: whether it was written. */
 static int clean_next(Walk *walk, bool *ret_written) {
         void *object = walk_next(walk);
         bool written = true;
@@ -205,7 +205,7 @@ static int clean_next(Walk *walk, bool *ret_written) {
         return r < 0 ? r : 1;
 }
 
-/* All are through. Returns > 0 when there are objects of another kind. */
+/* All objects of a kind are done. Returns > 0 when there is another kind. */
 static int clean_next_table(Manager *m) {
         StateCleaning *c = m->state_cleaning;
         uint64_t to = c->to;
@@ -216,17 +216,17 @@ static int clean_next_table(Manager *m) {
                 return 1;
         }
         cleaning_end(m);
-        return journal_forget(&m->state, to);
+        return ledger_forget(&m->state, to);
 }
 
-/* Nobody's change waits for all to be written anew: each takes some of it. */
+/* Each change does a part of the cleaning, so that no change waits for all of it. */
 static int clean(Manager *m) {
         unsigned writes = CLEAN_WRITES, looks = CLEAN_LOOKS;
         bool written = false;
         int r = 1;
 
         if (!m->state_cleaning) {
-                if (!journal_is_bloated(&m->state))
+                if (!ledger_is_bloated(&m->state))
                         return 0;
                 r = cleaning_begin(m);
         }
@@ -249,7 +249,7 @@ static void written(Manager *m, int r) {
                 r = clean(m);
         if (r >= 0)
                 return;
-        /* What has failed may be missing behind it. */
+        /* The record that could not be written may be missing behind this offset, so the old ones stay. */
         cleaning_end(m);
         log_warning_errno(r, "What was set now would not survive a restart: %m");
 }
@@ -338,8 +338,8 @@ static int restore_job(Manager *m, json_object *o) {
         return job_restore(m, &k, &j);
 }
 
-/* After the jobs: a job's group is there already, and only gets its override back. What was said of a cgroup that is
- * gone is over, or waits for its unit. */
+/* Comes after the jobs, whose groups exist already and only get their overrides back. Settings of a cgroup that has
+ * gone have ended with it, or wait for its unit. */
 static int restore_group(Manager *m, json_object *o) {
         const char *name = json_get_string(o, "name");
         bool suspended = json_get_bool(o, "suspended");
@@ -362,7 +362,7 @@ static int restore_group(Manager *m, json_object *o) {
                         return 0;
         }
         if (!g) {
-                if (startswith(name, "job:") || !stored_name_is_valid(name))
+                if (startswith(name, "job:") || !overrides_name_is_valid(name))
                         return 0;
                 int r = group_get(m, name, &g);
                 if (r < 0)
@@ -373,7 +373,7 @@ static int restore_group(Manager *m, json_object *o) {
         if (!settings_is_empty(&g->lowering))
                 g->lowering_uid = (uid_t) json_get_u64(o, "lowering_uid");
         group_settings_changed(g);
-        groups_below_changed(m, g->name); /* jobs that are there already */
+        groups_below_changed(m, g->name); /* jobs that exist already inherit them */
         group_set_suspended(g, suspended);
         g->cgroup_id = id;
         return 0;
@@ -405,7 +405,7 @@ static int restore_devices(Manager *m, json_object *o) {
         return first;
 }
 
-/* What was written last of each. */
+/* The last records of the former service. */
 typedef struct Former {
         Manager *manager;
         json_object *last;          /* the manager's own record */
@@ -416,7 +416,7 @@ static int keep_last(json_object *table, const char *key, json_object *o) {
         return json_object_object_add(table, key, json_object_get(o)) < 0 ? -ENOMEM : 0;
 }
 
-/* As they were written once: all in one. */
+/* Reads the format of former versions, which had all objects in one record. */
 static int read_array(json_object *record, const char *name, const char *key, json_object *table) {
         json_object *array;
 
@@ -459,7 +459,7 @@ static int read_record(json_object *record, void *userdata) {
         return 0;
 }
 
-/* Numbers that were written down ahead are given back by who ends well. */
+/* A service that ended in order has given back the ids that it had reserved. */
 static int restore_manager(Manager *m, json_object *o) {
         json_object *all;
 
@@ -482,13 +482,13 @@ static void restore_former(Former *f) {
                 log_warning("Not everything that was set before the restart could be set again");
 }
 
-static int read_former(Manager *m, const Journal *journal) {
+static int read_former(Manager *m, const Ledger *ledger) {
         _cleanup_json_ json_object *jobs = json_object_new_object(), *groups = json_object_new_object();
         Former f = {.manager = m, .jobs = jobs, .groups = groups};
 
         if (!jobs || !groups)
                 return -ENOMEM;
-        int r = journal_read(journal, read_record, &f);
+        int r = ledger_read(ledger, read_record, &f);
         if (r >= 0)
                 restore_former(&f);
         json_object_put(f.last);
@@ -496,9 +496,9 @@ static int read_former(Manager *m, const Journal *journal) {
 }
 
 static int restore_from(Manager *m, int fd) {
-        Journal former;
+        Ledger former;
 
-        int r = journal_open(fd, &former);
+        int r = ledger_open(fd, &former);
         if (r < 0)
                 return r;
         m->restoring = true;
@@ -508,7 +508,7 @@ static int restore_from(Manager *m, int fd) {
 }
 
 int manager_state_open(Manager *m, int fd) {
-        int r = journal_new("xsched-state", &m->state);
+        int r = ledger_new("xsched-state", &m->state);
         if (r < 0)
                 return r;
         if (fd >= 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What survives a restart: from what happens to what is written down
+ * Writes changes of objects down, so that they survive a restart
  */
 
 #include "state.h"
@@ -19,7 +19,7 @@ static void on_client_changed(Client *c, unsigned changes, void *userdata) {
 }
 
 static void on_queue_added(Queue *q, void *userdata) {
-        if (!q->client->adopting) /* else it is there already */
+        if (!q->client->adopting) /* an adopted queue is in the ledger already */
                 queue_write(q);
 }
 

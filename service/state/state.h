@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What survives a restart of the service: written down as the observers tell that it changes
+ * State: saves changes of objects, as observers are told, so that they survive a restart of the service
  */
 
 #include "service/core/manager.h"
 
-/* From now on, to the manager's end. Before the first client. */
+/* Attaches the room until the manager ends. Call it before the first client. */
 int state_attach(Manager *m);

@@ -28,7 +28,7 @@ XResult HwCommandCreateCallback(HwCommandHandle *hw_cmd, LaunchCallback launch, 
         return kXSchedSuccess;
 }
 
-/* With the lock. One that nobody has submitted. */
+/* Called with the lock. Finds a command that was not submitted. */
 static XResult find_own(HwCommandHandle handle, Command **ret) {
         Command *c = compat_find_command(handle);
 
@@ -40,88 +40,63 @@ static XResult find_own(HwCommandHandle handle, Command **ret) {
         return kXSchedSuccess;
 }
 
+/* Takes the command out of the table; the caller owns it. */
+static XResult take_own(HwCommandHandle handle, Command **ret) {
+        COMPAT_LOCKED;
+        XResult r = find_own(handle, ret);
+
+        if (r == kXSchedSuccess)
+                compat_remove_command(*ret);
+        return r;
+}
+
 _public_
 XResult HwCommandDestroy(HwCommandHandle hw_cmd) {
         PROTECT_ERRNO;
         Command *c;
-        COMPAT_LOCKED;
 
-        XResult r = find_own(hw_cmd, &c);
-        if (r != kXSchedSuccess)
-                return r;
-        compat_remove_command(c);
-        free(c);
-        return kXSchedSuccess;
+        XResult r = take_own(hw_cmd, &c);
+        if (r == kXSchedSuccess)
+                free(c);
+        return r;
 }
 
 _public_
 XResult XQueueSubmit(XQueueHandle xq, HwCommandHandle hw_cmd) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
+        CALL_LOCKED(x, xq);
         Command *c;
 
-        if (!x)
-                return kXSchedErrorNotFound;
-        COMPAT_LOCKED;
         XResult r = find_own(hw_cmd, &c);
-        if (r != kXSchedSuccess)
-                return r;
-        if (x->hwq->xq != x) /* it has gone meanwhile */
-                return kXSchedErrorNotFound;
-        return compat_error(worker_submit(x, c));
+        return r == kXSchedSuccess ? compat_error(worker_submit(x, c)) : r;
 }
 
 _public_
 XResult HwQueueLaunch(HwQueueHandle hwq, HwCommandHandle hw_cmd) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unref_hwqp)
-        HwQueue *h = compat_get_hwq(hwq);
+        CALL_HWQ(h, hwq);
         Command *c;
 
-        if (!h)
-                return kXSchedErrorNotFound;
-        {
-                COMPAT_LOCKED;
-                XResult r = find_own(hw_cmd, &c);
-                if (r != kXSchedSuccess)
-                        return r;
-                compat_remove_command(c);
-        }
-        XResult r = c->launch(h->handle, c->data);
+        XResult r = take_own(hw_cmd, &c);
+        if (r != kXSchedSuccess)
+                return r;
+        r = c->launch(h->handle, c->data);
         free(c);
         return r;
 }
 
 _public_
 XResult HwQueueSynchronize(HwQueueHandle hwq) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unref_hwqp)
-        HwQueue *h = compat_get_hwq(hwq);
-
-        if (!h)
-                return kXSchedErrorNotFound;
+        CALL_HWQ(h, hwq);
         return compat_error(h->platform->finish(h));
 }
 
 _public_
 XResult HwQueueDestroy(HwQueueHandle hwq) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unref_hwqp)
-        HwQueue *h = compat_get_hwq(hwq);
-
-        if (!h)
-                return kXSchedErrorNotFound;
+        CALL_HWQ(h, hwq);
         COMPAT_LOCKED;
         if (h->xq)
                 return kXSchedErrorNotAllowed;
-        HwQueue *known = compat_find_hwq(hwq);
-        if (known != h) { /* another thread was faster */
-                if (known)
-                        known->refs--;
+        if (compat_find_hwq(hwq) != h) /* another thread was faster */
                 return kXSchedErrorNotFound;
-        }
-        h->refs--;
         compat_remove_hwq(h);
         return kXSchedSuccess;
 }

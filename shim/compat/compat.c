@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What there is: handles, references, the lock, forks
+ * The library's objects: handles, references, the lock, forks
  */
 
 #include "shim/compat/compat.h"
@@ -16,10 +16,10 @@ static HwQueue *hwqs;
 static XQueue *xqs;
 static Command *commands;
 
-/* Handles are never used twice, but for those of runtimes. */
+/* Handles are never used twice, except those of runtimes. */
 static uint64_t last_xq, last_command;
 
-/* What the parent had is left where it is: other threads, which the child does not have, were at it. */
+/* The parent's objects stay as they are: threads that the child does not have were changing them. */
 static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         hwqs = NULL;
@@ -67,8 +67,6 @@ HwQueue *compat_find_hwq(HwQueueHandle handle) {
         HwQueue *h;
 
         HASH_FIND(hh, hwqs, &handle, sizeof(handle), h);
-        if (h)
-                h->refs++;
         return h;
 }
 
@@ -76,8 +74,6 @@ XQueue *compat_find(XQueueHandle handle) {
         XQueue *x;
 
         HASH_FIND(hh, xqs, &handle, sizeof(handle), x);
-        if (x)
-                x->refs++;
         return x;
 }
 
@@ -96,7 +92,7 @@ bool compat_was_command(HwCommandHandle handle) {
         return handle > 0 && handle <= last_command;
 }
 
-/* uthash says by leaving tbl NULL that it had no memory. */
+/* uthash leaves tbl NULL when it had no memory. */
 int compat_add_hwq(HwQueue *h) {
         HASH_ADD(hh, hwqs, handle, sizeof(h->handle), h);
         if (!h->hh.tbl)
@@ -107,7 +103,7 @@ int compat_add_hwq(HwQueue *h) {
 
 void compat_remove_hwq(HwQueue *h) {
         HASH_DELETE(hh, hwqs, h);
-        h->refs--; /* the caller has one of his own */
+        h->refs--; /* the caller has a reference of its own */
 }
 
 int compat_add(XQueue *x) {
@@ -164,12 +160,18 @@ void compat_unref(XQueue *x) {
 
 XQueue *compat_get(XQueueHandle handle) {
         COMPAT_LOCKED;
-        return compat_find(handle);
+        XQueue *x = compat_find(handle);
+        if (x)
+                x->refs++;
+        return x;
 }
 
 HwQueue *compat_get_hwq(HwQueueHandle handle) {
         COMPAT_LOCKED;
-        return compat_find_hwq(handle);
+        HwQueue *h = compat_find_hwq(handle);
+        if (h)
+                h->refs++;
+        return h;
 }
 
 XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *ret) {
@@ -196,8 +198,8 @@ XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *re
         }
         {
                 COMPAT_LOCKED;
-                known = compat_find_hwq(handle); /* somebody else was faster */
-                r = known ? 0 : compat_add_hwq(h);
+                bool is_new = !compat_find_hwq(handle); /* false: another thread was faster */
+                r = is_new ? compat_add_hwq(h) : 0;
         }
         compat_unref_hwq(h);
         if (r >= 0)

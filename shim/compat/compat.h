@@ -11,6 +11,7 @@
  *   hint.c        hints, and what a policy is told of an XQueue
  *   environment.c what XSched's variables say
  *   xqueue.c      the public calls on XQueues; command.c, those on commands and hardware queues
+ *   runtime.c     what those have in common
  *   opencl.c ...  the runtimes behind them, of which nothing is linked: what the program has loaded is used
  *
  * One lock, compat_lock(), is over all that is here but the words of side.h. Neither a runtime nor a callback is ever
@@ -146,12 +147,12 @@ static inline void compat_unlockp(int *unused) {
         _cleanup_(compat_unlockp)                                                                           \
         _unused_ int XS_CONCAT(_locked, __LINE__) = (compat_lock(), 0)
 
-/* With the lock. What is found has one more reference. */
+/* With the lock, and what is found is there as long as it is held. */
 HwQueue *compat_find_hwq(HwQueueHandle handle);
 XQueue *compat_find(XQueueHandle handle);
-XQueue *compat_all(void);                             /* by hh.next */
-Command *compat_find_command(HwCommandHandle handle); /* as long as the lock is held */
-bool compat_was_command(HwCommandHandle handle);      /* there was such a command */
+XQueue *compat_all(void); /* by hh.next */
+Command *compat_find_command(HwCommandHandle handle);
+bool compat_was_command(HwCommandHandle handle); /* there was such a command */
 
 int compat_add_hwq(HwQueue *h);
 void compat_remove_hwq(HwQueue *h);
@@ -172,9 +173,43 @@ static inline void compat_unref_hwqp(HwQueue **h) {
                 compat_unref_hwq(*h);
 }
 
-/* As the functions above, and takes the lock. */
+/* As the functions above, without the lock. What is found has one more reference. */
 XQueue *compat_get(XQueueHandle handle);
 HwQueue *compat_get_hwq(HwQueueHandle handle);
+
+/* --- the begin of a public call --- */
+
+#define CALL_NEEDS(condition, otherwise)                                                                    \
+        do                                                                                                  \
+                if (!(condition))                                                                           \
+                        return otherwise;                                                                   \
+        while (false)
+
+/* All keep errno, and return kXSchedErrorNotFound where the handle leads to nothing. For the rest of the block `x` is
+ * the XQueue, by the lock or by a reference. */
+#define CALL_LOCKED(x, xq)                                                                                  \
+        PROTECT_ERRNO;                                                                                      \
+        COMPAT_LOCKED;                                                                                      \
+        XQueue *x = compat_find(xq);                                                                        \
+        CALL_NEEDS(x, kXSchedErrorNotFound)
+
+#define CALL(x, xq)                                                                                         \
+        PROTECT_ERRNO;                                                                                      \
+        _cleanup_(compat_unrefp)                                                                            \
+        XQueue *x = compat_get(xq);                                                                         \
+        CALL_NEEDS(x, kXSchedErrorNotFound)
+
+/* A call that waits for the XQueue's commands: none of these can make it. */
+#define CALL_WAITING(x, xq)                                                                                 \
+        CALL(x, xq);                                                                                        \
+        CALL_NEEDS(x != compat_launching, kXSchedErrorNotAllowed)
+
+/* The same for the queue of a runtime, by a reference. */
+#define CALL_HWQ(h, hwq)                                                                                    \
+        PROTECT_ERRNO;                                                                                      \
+        _cleanup_(compat_unref_hwqp)                                                                        \
+        HwQueue *h = compat_get_hwq(hwq);                                                                   \
+        CALL_NEEDS(h, kXSchedErrorNotFound)
 
 /* A queue of a runtime's gets its handle: what each ...QueueCreate() does. */
 XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *ret);

@@ -4,13 +4,13 @@
  * CUDA's streams
  */
 
-#include <dlfcn.h>
 #include <stdio.h>
 
 #include "include/xsched-compat/xsched/cuda/hal.h"
 #include "shim/compat/compat.h"
+#include "shim/compat/runtime.h"
 
-/* Of the driver's interface what is needed, with its types; 0 is success. */
+/* The functions of the driver that are needed, with their types; 0 is success. */
 typedef int (*CtxGetCurrent)(void **ret);
 typedef int (*CtxSetCurrent)(void *context);
 typedef int (*CtxGetDevice)(int *ret);
@@ -31,19 +31,18 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
 
 static void find(void) {
-        void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        static const char *const names[] = {"libcuda.so.1"};
+        const RuntimeFunction functions[] = {
+                        {"cuCtxGetCurrent", &cuda.get_current},
+                        {"cuCtxSetCurrent", &cuda.set_current},
+                        {"cuCtxGetDevice", &cuda.get_device},
+                        {"cuDeviceGetName", &cuda.get_name},
+                        {"cuDeviceGetPCIBusId", &cuda.get_pci},
+                        {"cuStreamSynchronize", &cuda.synchronize},
+        };
+        void *library = runtime_library(names, ELEMENTSOF(names));
 
-        found = library;
-#define FIND(entry, name)                                                                                   \
-        cuda.entry = (typeof(cuda.entry)) (uintptr_t) (library ? dlsym(library, name) : NULL);              \
-        found = found && cuda.entry;
-        FIND(get_current, "cuCtxGetCurrent")
-        FIND(set_current, "cuCtxSetCurrent")
-        FIND(get_device, "cuCtxGetDevice")
-        FIND(get_name, "cuDeviceGetName")
-        FIND(get_pci, "cuDeviceGetPCIBusId")
-        FIND(synchronize, "cuStreamSynchronize")
-#undef FIND
+        found = library && runtime_functions(library, functions, ELEMENTSOF(functions));
 }
 
 static CUstream native(const HwQueue *h) {
@@ -52,7 +51,6 @@ static CUstream native(const HwQueue *h) {
 
 static int cuda_open(HwQueue *h, char *ret_device, char *ret_name) {
         char pci[32] = "";
-        unsigned domain, bus, slot, function;
         int device;
 
         (void) pthread_once(&once, find);
@@ -62,12 +60,7 @@ static int cuda_open(HwQueue *h, char *ret_device, char *ret_name) {
                 return -EINVAL;
         if (cuda.get_name(ret_name, COMPAT_NAME_MAX, device) != 0)
                 ret_name[0] = '\0';
-        /* As the layer calls it. */
-        if (cuda.get_pci(pci, sizeof(pci), device) == 0 &&
-                        sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
-                (void) snprintf(ret_device, COMPAT_NAME_MAX, "pci:%04x:%02x:%02x.%x", domain, bus, slot,
-                                function);
-        else
+        if (cuda.get_pci(pci, sizeof(pci), device) != 0 || !runtime_device_id(pci, ret_device))
                 (void) snprintf(ret_device, COMPAT_NAME_MAX, "cuda:%d", device);
         return 0;
 }
@@ -94,14 +87,9 @@ XResult CudaQueueCreate(HwQueueHandle *hwq, CUstream stream) {
 
 _public_
 XResult CudaQueueGet(HwQueueHandle *hwq, CUstream stream) {
-        PROTECT_ERRNO;
-
         if (!hwq || !stream)
                 return kXSchedErrorInvalidValue;
-        _cleanup_(compat_unref_hwqp)
-        HwQueue *h = compat_get_hwq((uint64_t) (uintptr_t) stream);
-        if (!h)
-                return kXSchedErrorNotFound;
+        CALL_HWQ(h, (uint64_t) (uintptr_t) stream);
         *hwq = h->handle;
         return kXSchedSuccess;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The environment. libxsched complains of what is out of range.
+ * Reads the environment; libxsched reports values that are out of range.
  */
 
 #include "shim/compat/environment.h"

@@ -33,14 +33,14 @@ PolicySettings hint_settings(const XQueue *x, const PolicyOps *ops) {
 
         s.priority = lax ? MAX(h->lax_priority, PRIORITY_MIN) : MAX(h->priority, PRIORITY_MIN);
         s.critical = MAX(h->critical, PRIORITY_MIN);
-        /* None at all is used up at once. */
+        /* A laxity of 0 is used up at once. */
         s.laxity_us = h->laxity_us == 0 ? 1 : delay_us(h->laxity_us);
         s.deadline_us = delay_us(h->deadline_us);
         s.utilization = MAX(h->utilization, 1U);
         return s;
 }
 
-/* The sooner; 0 is never. */
+/* Returns the sooner one; 0 is never. */
 static uint32_t sooner(uint32_t a, uint32_t b) {
         return a == 0 || (b != 0 && b < a) ? b : a;
 }
@@ -53,7 +53,7 @@ void hint_merge(PolicySettings *s, const PolicySettings *other) {
         s->utilization = MAX(s->utilization, other->utilization);
 }
 
-/* What there is no word for at the service counts as far as it can be said. */
+/* Hints that the service has no setting for are expressed as far as possible. */
 void hint_send(XQueue *x) {
         const Hints *h = &x->hints;
         PolicySettings s = hint_settings(x, NULL);
@@ -73,8 +73,7 @@ void hint_send(XQueue *x) {
                 (void) xsched_queue_hint(x->queue, "Threshold", MIN(x->threshold, (int64_t) UINT16_MAX));
 }
 
-/* With the lock. */
-static XResult changed(XQueue *x) {
+XResult hint_changed(XQueue *x) {
         if (scheduler_type() == kSchedulerGlobal)
                 hint_send(x);
         scheduler_changed(x);
@@ -88,42 +87,26 @@ XResult XHintSetScheduler(XSchedulerType scheduler, XPolicyType policy) {
         return compat_error(scheduler_set(scheduler, policy));
 }
 
-/* Its reference is taken and dropped with the lock, by which it cannot be the last. */
-static XQueue *find(XQueueHandle handle) {
-        XQueue *x = compat_find(handle);
-        if (x)
-                x->refs--;
-        return x;
-}
-
 static bool is_priority(Priority p) {
         return p >= PRIORITY_NO_EXECUTE && p <= PRIORITY_MAX;
 }
 
 _public_
 XResult XHintPriority(XQueueHandle xq, Priority prio) {
-        PROTECT_ERRNO;
-        COMPAT_LOCKED;
-        XQueue *x = find(xq);
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL_LOCKED(x, xq);
         if (!is_priority(prio))
                 return kXSchedErrorInvalidValue;
         x->hints.priority = prio;
-        return changed(x);
+        return hint_changed(x);
 }
 
 _public_
 XResult XHintUtilization(XQueueHandle xq, Utilization util) {
-        PROTECT_ERRNO;
-        COMPAT_LOCKED;
-        XQueue *x = find(xq);
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL_LOCKED(x, xq);
         if (util < UTILIZATION_MIN || util > UTILIZATION_MAX)
                 return kXSchedErrorInvalidValue;
         x->hints.utilization = (uint32_t) util;
-        return changed(x);
+        return hint_changed(x);
 }
 
 _public_
@@ -141,30 +124,22 @@ XResult XHintTimeslice(Timeslice ts_us) {
 
 _public_
 XResult XHintLaxity(XQueueHandle xq, Laxity lax_us, Priority lax_prio, Priority crit_prio) {
-        PROTECT_ERRNO;
-        COMPAT_LOCKED;
-        XQueue *x = find(xq);
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL_LOCKED(x, xq);
         if (lax_us < NO_LAXITY || !is_priority(lax_prio) || !is_priority(crit_prio))
                 return kXSchedErrorInvalidValue;
         x->hints.laxity_us = lax_us;
         x->hints.lax_priority = lax_prio;
         x->hints.critical = crit_prio;
-        return changed(x);
+        return hint_changed(x);
 }
 
 _public_
 XResult XHintDeadline(XQueueHandle xq, Deadline ddl_us) {
-        PROTECT_ERRNO;
-        COMPAT_LOCKED;
-        XQueue *x = find(xq);
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL_LOCKED(x, xq);
         if (ddl_us < NO_DEADLINE || ddl_us == 0)
                 return kXSchedErrorInvalidValue;
         x->hints.deadline_us = ddl_us;
-        return changed(x);
+        return hint_changed(x);
 }
 
 _public_

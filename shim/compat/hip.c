@@ -4,13 +4,13 @@
  * HIP's streams
  */
 
-#include <dlfcn.h>
 #include <stdio.h>
 
 #include "include/xsched-compat/xsched/hip/hal.h"
 #include "shim/compat/compat.h"
+#include "shim/compat/runtime.h"
 
-/* Of HIP what is needed; 0 is success. */
+/* The functions of HIP that are needed; 0 is success. */
 typedef int (*GetDevice)(int *ret);
 typedef int (*SetDevice)(int device);
 typedef int (*DeviceGetPciBusId)(char *id, int size, int device);
@@ -26,31 +26,19 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
 
-/* The names that releases of ROCm have had; one of them is loaded. */
-static void *library(void) {
+static void find(void) {
+        /* The names that releases of ROCm have had. */
         static const char *const names[] = {"libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7",
                         "libamdhip64.so.8", "libamdhip64.so"};
+        const RuntimeFunction functions[] = {
+                        {"hipGetDevice", &hip.get_device},
+                        {"hipSetDevice", &hip.set_device},
+                        {"hipDeviceGetPCIBusId", &hip.get_pci},
+                        {"hipStreamSynchronize", &hip.synchronize},
+        };
+        void *library = runtime_library(names, ELEMENTSOF(names));
 
-        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                void *l = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
-                if (l)
-                        return l;
-        }
-        return NULL;
-}
-
-static void find(void) {
-        void *l = library();
-
-        found = l;
-#define FIND(entry, name)                                                                                   \
-        hip.entry = (typeof(hip.entry)) (uintptr_t) (l ? dlsym(l, name) : NULL);                            \
-        found = found && hip.entry;
-        FIND(get_device, "hipGetDevice")
-        FIND(set_device, "hipSetDevice")
-        FIND(get_pci, "hipDeviceGetPCIBusId")
-        FIND(synchronize, "hipStreamSynchronize")
-#undef FIND
+        found = library && runtime_functions(library, functions, ELEMENTSOF(functions));
 }
 
 static hipStream_t native(const HwQueue *h) {
@@ -59,7 +47,6 @@ static hipStream_t native(const HwQueue *h) {
 
 static int hip_open(HwQueue *h, char *ret_device, char *ret_name) {
         char pci[32] = "";
-        unsigned domain, bus, slot, function = 0;
         int device;
 
         (void) pthread_once(&once, find);
@@ -69,11 +56,7 @@ static int hip_open(HwQueue *h, char *ret_device, char *ret_name) {
                 return -EINVAL;
         h->context = (void *) (intptr_t) device;
         (void) snprintf(ret_name, COMPAT_NAME_MAX, "HIP device %d", device);
-        if (hip.get_pci(pci, sizeof(pci), device) == 0 &&
-                        sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &slot, &function) >= 3)
-                (void) snprintf(ret_device, COMPAT_NAME_MAX, "pci:%04x:%02x:%02x.%x", domain, bus, slot,
-                                function);
-        else
+        if (hip.get_pci(pci, sizeof(pci), device) != 0 || !runtime_device_id(pci, ret_device))
                 (void) snprintf(ret_device, COMPAT_NAME_MAX, "hip:%d", device);
         return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "include/xsched-compat/xsched/opencl/hal.h"
 #include "shim/compat/compat.h"
+#include "shim/compat/runtime.h"
 #include "shim/opencl/opencl-device.h"
 #include "shim/opencl/opencl-next.h"
 
@@ -16,27 +17,26 @@ static bool found;
 
 /* The functions of the libOpenCL that the program has loaded, by the way of a layer where one is in front of it. */
 static void find(void) {
-        void *library = dlsym(RTLD_DEFAULT, "clFinish") ? RTLD_DEFAULT
-                                                        : dlopen("libOpenCL.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        static const char *const names[] = {"libOpenCL.so.1"};
+#define FUNCTION(name)                                                                                      \
+        { #name, &opencl_next.name }
+        const RuntimeFunction functions[] = {
+                        FUNCTION(clEnqueueMarkerWithWaitList),
+                        FUNCTION(clFinish),
+                        FUNCTION(clFlush),
+                        FUNCTION(clGetCommandQueueInfo),
+                        FUNCTION(clGetDeviceIDs),
+                        FUNCTION(clGetDeviceInfo),
+                        FUNCTION(clGetPlatformInfo),
+                        FUNCTION(clReleaseCommandQueue),
+                        FUNCTION(clReleaseEvent),
+                        FUNCTION(clRetainCommandQueue),
+                        FUNCTION(clWaitForEvents),
+        };
+#undef FUNCTION
+        void *library = dlsym(RTLD_DEFAULT, "clFinish") ? NULL : runtime_library(names, ELEMENTSOF(names));
 
-        if (library != RTLD_DEFAULT && !library)
-                return;
-        found = true;
-#define FIND(name)                                                                                          \
-        opencl_next.name = (typeof(opencl_next.name)) (uintptr_t) dlsym(library, #name);                    \
-        found = found && opencl_next.name;
-        FIND(clEnqueueMarkerWithWaitList)
-        FIND(clFinish)
-        FIND(clFlush)
-        FIND(clGetCommandQueueInfo)
-        FIND(clGetDeviceIDs)
-        FIND(clGetDeviceInfo)
-        FIND(clGetPlatformInfo)
-        FIND(clReleaseCommandQueue)
-        FIND(clReleaseEvent)
-        FIND(clRetainCommandQueue)
-        FIND(clWaitForEvents)
-#undef FIND
+        found = runtime_functions(library, functions, ELEMENTSOF(functions));
 }
 
 static cl_command_queue native(const HwQueue *h) {

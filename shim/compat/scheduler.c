@@ -99,7 +99,7 @@ static uint32_t limit_of(const XQueue *x) {
         return x->entity && x->grant_threshold > 0 ? MIN(limit, x->grant_threshold) : limit;
 }
 
-/* Returns whether it was told to hold, and has drained. */
+/* Returns whether the XQueue was told to hold, and has drained. */
 static bool write_verdict(XQueue *x) {
         bool was_held = side_is_held(x->side);
 
@@ -120,7 +120,7 @@ static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         scheduler.changed = x;
 }
 
-/* First who is held, then who runs. Returns whether one has drained by that. */
+/* Writes holds first, then runs. Returns whether an XQueue has drained by that. */
 static bool write_changed(uint64_t now) {
         bool drained = false;
 
@@ -142,7 +142,7 @@ static bool write_changed(uint64_t now) {
 static void look_at(XQueue *x, uint64_t now) {
         if (!x->entity)
                 return;
-        /* Who waits for another has no work for the device: the other has. One that may not run at all, neither. */
+        /* An XQueue that waits for another has no work for the device, and neither has one that may not run at all. */
         bool ready = side_outstanding(x->side) != 0 && !x->waits_for && !x->suspended &&
                         !hint_forbids(x, scheduler.ops);
 
@@ -168,8 +168,8 @@ static PolicySettings settings_of(const XQueue *x) {
         return s;
 }
 
-/* Whoever waits for it, through however many, is in a hurry for it. Chains of waits may be circles: then nobody gets
- * on, and that is the program's. */
+/* XQueues that wait for this one, directly or through others, make it urgent. A circle of waits is the program's
+ * deadlock. */
 static PolicySettings settings_with_waiters(XQueue *x) {
         PolicySettings s = settings_of(x);
 
@@ -222,7 +222,7 @@ static void turn(void) {
                 scheduler.wake_ns = 0;
 }
 
-/* After a change that was not the thread's. */
+/* Called after a change by another thread than the scheduler's. */
 static void turn_and_tell(void) {
         turn();
         if (scheduler.has_thread)
@@ -255,7 +255,7 @@ static PolicyConfig device_config(void) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
         c.timeslice_ns = scheduler.timeslice_ns;
-        c.starve_run_ns = 0; /* what the program asks of its own queues is what it gets */
+        c.starve_run_ns = 0; /* the program gets for its own queues what it asks for */
         c.concurrency = scheduler.policy == kPolicyKEarliestDeadlineFirst ? scheduler.k
                         : policies[scheduler.policy].turns                ? 1
                                                                           : ALL_AT_ONCE;
@@ -305,7 +305,7 @@ static int enter(XQueue *x) {
         int r = device_get(x->hwq->device, &d);
         if (r < 0)
                 return r;
-        x->granted = true; /* as the policy takes it to be */
+        x->granted = true; /* as the policy assumes */
         x->grant_threshold = 0;
         x->told_ready = false;
         const PolicySettings s = settings_with_waiters(x);
@@ -395,7 +395,7 @@ void scheduler_wait_begin(XQueue *waits, XQueue *on) {
 }
 
 void scheduler_wait_end(XQueue *waits) {
-        waits->waits_for->refs--; /* the caller has one */
+        waits->waits_for->refs--; /* the caller has a reference */
         waits->waits_for = NULL;
         if (!waits->entity)
                 return;
@@ -458,7 +458,7 @@ int scheduler_set(XSchedulerType type, XPolicyType policy) {
         return r;
 }
 
-/* Which scheduler it is, the child has from its parent. */
+/* The child keeps the parent's kind of scheduler. */
 void scheduler_forget(void) {
         scheduler.has_thread = false;
         scheduler.devices = NULL;

@@ -44,4 +44,6 @@ void hint_merge(PolicySettings *s, const PolicySettings *other);
 bool hint_forbids(const XQueue *x, const PolicyOps *ops);
 /* Under GLB. */
 void hint_send(XQueue *x);
+/* A hint, or the threshold, is another: tells who wants to know. Always kXSchedSuccess, for the call to return. */
+XResult hint_changed(XQueue *x);
 Hints hint_defaults(void);

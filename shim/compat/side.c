@@ -11,7 +11,7 @@
 #include "common/futex.h"
 #include "shim/compat/side.h"
 
-/* Made with the first XQueue, and there for ever: threads may be in it. */
+/* Made with the first XQueue, and kept for ever, because threads may be using it. */
 static struct {
         Page page;
         int wake;
@@ -37,7 +37,7 @@ static int open_page(void) {
         _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (fd < 0)
                 return negative_errno();
-        /* Not where an application that has closed its standard output opens it again. */
+        /* Use a number above stderr: an application that has closed a standard descriptor opens it again there. */
         int wake = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (wake < 0)
                 return negative_errno();
@@ -172,7 +172,7 @@ static void local_begin(void *userdata, int wait) {
         Side *s = userdata;
 
         begin(s);
-        /* What this library launches has passed already. */
+        /* Launches by this library have passed the gate already. */
         if (wait && side_is_held(s) && compat_launching != s->xq) {
                 if (page_slot_begin_wait(s->slot))
                         notify(s);
@@ -240,13 +240,13 @@ void side_set_watch(Side *s, uint32_t watch) {
 void side_set_verdict(Side *s, Verdict v) {
         bool held = s->word & PAGE_VERDICT_HOLD;
 
-        /* The thread of the commands may wait with none of them left. */
+        /* The thread that launches commands may wait although no command is in flight any more. */
         s->word = page_slot_set_verdict(s->slot, s->word, v);
         if (held && v == VERDICT_RUN)
                 page_slot_wake(s->slot, PAGE_WAKE_MAX);
 }
 
-/* The page is the parent's, too. Who was in it is not there any more. */
+/* The page is shared with the parent, whose threads do not exist here. */
 void side_forget_all(void) {
         safe_close(all.wake);
         all.wake = -EBADF;

@@ -12,7 +12,7 @@
 #include "shim/compat/scheduler.h"
 #include "shim/compat/side.h"
 
-/* Callbacks run on it. */
+/* The application's callbacks run on this stack. */
 #define STACK_SIZE ((size_t) 1024 * 1024)
 
 static void list_push(CommandList *l, Command *c) {
@@ -62,7 +62,7 @@ XResult worker_result(const XQueue *x, HwCommandHandle handle) {
         return kXSchedSuccess;
 }
 
-/* Of the thread: all launched up to this one, or all, have completed. */
+/* Called by the thread: all commands up to `last` (NULL: all) have completed. */
 static void reap(XQueue *x, const Command *last) {
         Command *c;
         bool more = true;
@@ -77,7 +77,7 @@ static void reap(XQueue *x, const Command *last) {
         (void) pthread_cond_broadcast(&x->done);
 }
 
-/* Waits for the first that has a mark, or for all. */
+/* Waits for the first command with a mark, or for all. */
 static void await_flying(XQueue *x) {
         const HwQueue *h = x->hwq;
         Command *marked = x->flying.first;
@@ -93,13 +93,13 @@ static void await_flying(XQueue *x) {
         else
                 r = h->platform->finish(h);
         compat_lock();
-        /* Nobody can tell when: it is now. */
+        /* Nothing reports their end: count them as ended now. */
         if (r < 0 && x->first_error == kXSchedSuccess)
                 x->first_error = kXSchedErrorHardware;
         reap(x, marked);
 }
 
-/* Of the runtime's bound, xschedd's and ours. */
+/* The smallest of the runtime's bound, xschedd's and ours. */
 static bool is_full(const XQueue *x) {
         uint32_t limit = x->queue && !x->is_layers ? xsched_queue_limit(x->queue) : 0;
         uint64_t most = (uint64_t) x->threshold;
@@ -111,7 +111,7 @@ static bool is_full(const XQueue *x) {
 
 /* --- launching --- */
 
-/* For xschedd's gate: what is in flight is looked at while it is held. */
+/* For xschedd's gate: looks for completed launches while the queue is held. */
 static void make_room(void *userdata) {
         XQueue *x = userdata;
         COMPAT_LOCKED;
@@ -183,7 +183,7 @@ int worker_submit(XQueue *x, Command *c) {
                 x->refs++;
                 int r = thread_start(worker_main, x, STACK_SIZE);
                 if (r < 0) {
-                        x->refs--; /* the caller has one */
+                        x->refs--; /* it is registered, with another reference */
                         return r;
                 }
                 x->has_worker = true;
@@ -215,7 +215,7 @@ static Command *oldest(const XQueue *x) {
 }
 
 /* What one of our commands waits for is to come as soon as what it is itself. */
-/* This one; or all up to a number, where there is no such handle. */
+/* Waits for one command, or without a handle for all up to a number. */
 static void wait_until_gone(XQueue *x, HwCommandHandle one, uint64_t seq) {
         XQueue *waits = compat_launching;
 

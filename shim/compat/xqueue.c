@@ -15,8 +15,8 @@ static bool is_level(int64_t level) {
         return level > kPreemptLevelUnknown && level < kPreemptLevelMax;
 }
 
-/* What a layer has made of the runtime's queue; where no layer is loaded, one of our own, for commands. Without either
- * xschedd knows nothing of it. */
+/* Finds the layer's queue for the runtime's; where no layer is loaded, makes one for commands. Without either xschedd
+ * does not know the XQueue. */
 static void find_queue(XQueue *x) {
         const HwQueue *h = x->hwq;
         const XschedQueueInfo info = {
@@ -81,7 +81,7 @@ static int xqueue_publish(XQueue *x) {
         return scheduler_add(x);
 }
 
-/* Called with a queue that has none, by two threads at once: the first one's counts. */
+/* Two threads may make an XQueue for one queue at once: the first one's counts. */
 static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
         int r;
 
@@ -117,14 +117,7 @@ XResult XQueueCreate(XQueueHandle *xq, HwQueueHandle hwq, int64_t level, int64_t
 
 _public_
 XResult XQueueDestroy(XQueueHandle xq) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
-        if (x == compat_launching)
-                return kXSchedErrorNotAllowed;
+        CALL_WAITING(x, xq);
         compat_lock();
         if (x->hwq->xq != x) { /* another thread was faster */
                 compat_unlock();
@@ -162,26 +155,15 @@ XResult XQueueGet(XQueueHandle *xq, HwQueueHandle hwq) {
 
 _public_
 XResult XQueueSetPreemptLevel(XQueueHandle xq, XPreemptLevel level) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
         if (!is_level(level))
                 return kXSchedErrorInvalidValue;
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL(x, xq);
         return x->level == (int64_t) level ? kXSchedSuccess : kXSchedErrorNotSupported;
 }
 
 _public_
 XResult XQueueSetLaunchConfig(XQueueHandle xq, int64_t threshold, int64_t batch_size) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
-        COMPAT_LOCKED;
+        CALL_LOCKED(x, xq);
         int64_t t = threshold > 0 ? threshold : x->threshold,
                 b = batch_size > 0 ? batch_size : x->batch_size;
         if (b > t)
@@ -189,24 +171,14 @@ XResult XQueueSetLaunchConfig(XQueueHandle xq, int64_t threshold, int64_t batch_
         x->threshold = t;
         x->batch_size = b;
         x->bounded = x->bounded || threshold > 0;
-        if (scheduler_type() == kSchedulerGlobal)
-                hint_send(x);
-        scheduler_changed(x);
-        return kXSchedSuccess;
+        return hint_changed(x);
 }
 
 /* --- waiting --- */
 
 _public_
 XResult XQueueWait(XQueueHandle xq, HwCommandHandle hw_cmd) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
-        if (x == compat_launching)
-                return kXSchedErrorNotAllowed;
+        CALL_WAITING(x, xq);
         COMPAT_LOCKED;
         const Command *c = compat_find_command(hw_cmd);
         if (!c && !compat_was_command(hw_cmd))
@@ -222,7 +194,7 @@ static XResult wait_all(XQueue *x) {
         worker_wait_all(x);
         XResult error = TAKE_GENERIC(x->first_error, kXSchedSuccess);
         compat_unlock();
-        /* What was launched by the runtime's own functions. */
+        /* Waits for launches by the runtime's own functions. */
         if (x->is_layers && x->hwq->platform->finish(x->hwq) < 0 && error == kXSchedSuccess)
                 error = kXSchedErrorHardware;
         return error;
@@ -230,26 +202,16 @@ static XResult wait_all(XQueue *x) {
 
 _public_
 XResult XQueueWaitAll(XQueueHandle xq) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
-        return x == compat_launching ? kXSchedErrorNotAllowed : wait_all(x);
+        CALL_WAITING(x, xq);
+        return wait_all(x);
 }
 
 _public_
 XResult XQueueQuery(XQueueHandle xq, XQueueState *state) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
         if (!state)
                 return kXSchedErrorInvalidValue;
-        if (!x)
-                return kXSchedErrorNotFound;
-        /* Of launches of the last millisecond the layer may not have heard. */
+        CALL(x, xq);
+        /* The layer may not know yet of launches in the last millisecond. */
         if (x->is_layers)
                 xsched_queue_look(x->queue);
         *state = side_outstanding(x->side) != 0 ? kQueueStateReady : kQueueStateIdle;
@@ -258,14 +220,9 @@ XResult XQueueQuery(XQueueHandle xq, XQueueState *state) {
 
 _public_
 XResult XQueueProfileHwCommandCount(XQueueHandle xq, int64_t *count) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
         if (!count)
                 return kXSchedErrorInvalidValue;
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL(x, xq);
         *count = (int64_t) atomic_load(&x->side->n_launches);
         return kXSchedSuccess;
 }
@@ -273,7 +230,7 @@ XResult XQueueProfileHwCommandCount(XQueueHandle xq, int64_t *count) {
 /* --- suspending --- */
 
 static void wait_idle(XQueue *x) {
-        if (x->is_layers) /* nobody else may tell of it */
+        if (x->is_layers) /* nothing else may report it */
                 (void) wait_all(x);
         else
                 side_wait_idle(x->side);
@@ -281,12 +238,7 @@ static void wait_idle(XQueue *x) {
 
 _public_
 XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
+        CALL(x, xq);
         if (flags &
                                         ~(int64_t) (kQueueSuspendFlagSyncHwQueue | kQueueSuspendFlagWaitAll |
                                                         kQueueSuspendFlagWaitIdle) &&
@@ -302,7 +254,7 @@ XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
                 (void) wait_all(x);
         {
                 COMPAT_LOCKED;
-                x->suspended = x->hwq->xq == x; /* it may have gone meanwhile */
+                x->suspended = x->hwq->xq == x; /* the XQueue may be destroyed by now */
                 scheduler_changed(x);
         }
         if (flags & kQueueSuspendFlagSyncHwQueue && x->hwq->platform->finish(x->hwq) < 0)
@@ -312,13 +264,7 @@ XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
 
 _public_
 XResult XQueueResume(XQueueHandle xq, int64_t flags) {
-        PROTECT_ERRNO;
-        _cleanup_(compat_unrefp)
-        XQueue *x = compat_get(xq);
-
-        if (!x)
-                return kXSchedErrorNotFound;
-        COMPAT_LOCKED;
+        CALL_LOCKED(x, xq);
         if (!x->suspended)
                 return kXSchedSuccess;
         if (flags & kQueueResumeFlagDropCommands)

@@ -8,7 +8,7 @@
 #include "common/auto-xqueue.h"
 #include "common/macro.h"
 
-/* What is to be said; a line that does not fit is lost. */
+/* Complaints for standard error; a line that does not fit is lost. */
 static char complaints[2048];
 static size_t complaints_size;
 static _Atomic bool complained;

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * XSched's variables, as far as they are wishes of a process: XSCHED_AUTO_XQUEUE=ON with XSCHED_SCHEDULER=GLB
+ * XSched's variables that set hints: XSCHED_AUTO_XQUEUE=ON with XSCHED_SCHEDULER=GLB
  *
- * Each of its queues is to have these hints there. Here they are the process's, which comes to the same, and as all
- * hints they only lower.
+ * XSched gives these hints to each queue of the process. Here they are hints of the process, which has the same effect;
+ * like all hints they can only lower.
  */
 
 #include "shim/core/hints.h"
 
-/* When the library is loaded. */
+/* Reads the variables. Called when the library is loaded. */
 void auto_hints_read(HintSet *ret);
 
-/* With the first queue: says on standard error what was ignored, once. A program that has nothing to do with a GPU is
- * told nothing. */
+/* Reports ignored variables on standard error, once. Called with the first queue, so that programs without a GPU stay
+ * silent. */
 void auto_hints_complain(void);

@@ -3,7 +3,8 @@
 /*
  * Claims: a class for as long as a descriptor is open
  *
- * By a connection of the calling thread's own, which waits for the answer: who claims wants to know whether he has it.
+ * Made on a connection of the calling thread's own, which waits for the answer: the caller has to know whether it has
+ * the class.
  */
 
 #include <fcntl.h>

@@ -121,7 +121,7 @@ int xsched_hint(const char *name, int64_t value) {
 
 /* --- environment --- */
 
-/* What was preloaded has read it before us, when this library was not there yet. */
+/* A preloaded library has read the environment before us, when this library was not loaded yet. */
 extern const ClientEnvironment xsched_early_environment __attribute__((weak, visibility("default")));
 
 static void read_hint(const char *name, const char *v) {
@@ -135,8 +135,8 @@ static void read_hint(const char *name, const char *v) {
                 (void) hints_set(&client.hints, name, value);
 }
 
-/* When the library is loaded, and not with the first queue: the application may change its environment meanwhile, from
- * another thread. */
+/* Runs when the library is loaded, and not with the first queue: another thread of the application may change the
+ * environment meanwhile. */
 __attribute__((constructor)) static void client_read_environment(void) {
         PROTECT_ERRNO;
 

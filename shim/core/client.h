@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * This process as a client of xschedd: what there is once per process
+ * This process as a client of xschedd: the state that exists once per process
  *
  * shim/ is the application's side: gate.h (one queue's gate), queue.h (the queues and the public calls), client.h (the
- * process), process.h (its forks, and when the control thread starts), control.h (that thread, which talks to the
- * service), and the layers that intercept runtimes. Rules for all of
- * it: it never aborts, exits, prints, waits for the service on an application's thread, or changes what the application
- * computes; errno stays as it was; every descriptor is close-on-exec; after a fork the child is a new process without a
- * client.
+ * process), process.h (its forks, and the start of the control thread), control.h (that thread, which talks to the
+ * service), and the layers that intercept runtimes. Rules for all of it: it never aborts, exits, prints, waits for the
+ * service on an application's thread, or changes what the application computes; errno is preserved; every descriptor is
+ * close-on-exec; after a fork the child is a new process without a client.
  *
  * Nothing here is ever torn down: at exit the process may still have threads in the gate or in a driver's callback, and
- * the kernel closes what is open. The library is linked with -z nodelete for the same reason.
+ * the kernel closes the descriptors. The library is linked with -z nodelete for the same reason.
  */
 
 #include <stdbool.h>
@@ -22,38 +21,38 @@
 #include "include/xsched/xsched.h"
 #include "shim/core/hints.h"
 
-/* Constant from when the library was loaded. */
+/* The environment as it was when the library was loaded. */
 const ClientEnvironment *client_environment(void);
 
-/* What the process wishes. */
+/* The hints of the process. */
 HintSet *client_hints(void);
 
-/* The control thread says how far it is. */
+/* The state of the connection: set by the control thread, read by any thread. */
 void client_set_state(XschedState state);
 XschedState client_state(void);
 const char *xsched_state_to_string(XschedState state);
 void client_set_queues(uint64_t n);
 uint64_t client_queues(void);
 
-/* Descriptors that a child has to close. Each stays open, or is replaced under the same number, as long as a thread may
- * write to it. */
+/* Descriptors that a child has to close. Each keeps its number while a thread may write to it; a new descriptor
+ * replaces the old one under the same number. */
 typedef enum ClientFd {
         CLIENT_FD_KICK, /* eventfd: any thread wakes the control thread */
         CLIENT_FD_WAKE, /* eventfd: any thread wakes the service */
         CLIENT_FD_LIFELINE,
         CLIENT_FD_BUS,
-        CLIENT_FD_MANAGER, /* of our user, while it is asked */
+        CLIENT_FD_MANAGER, /* the user's manager, while link-units.c asks it */
         _CLIENT_FD_MAX,
 } ClientFd;
 
 void client_set_fd(ClientFd which, int fd);
 int client_fd(ClientFd which);
 
-/* In a child after fork: closes those, and is as new, but for the environment and hints. */
+/* In a child after fork: closes these descriptors and resets everything except environment and hints. */
 void client_forget(void);
 
-/* Wakes the control thread. From any thread and from signal handlers. */
+/* Wakes the control thread. May be called from any thread and from signal handlers. */
 void client_kick(void);
 
-/* One line to stderr with XSCHED_DEBUG=1. From the control thread. */
+/* Prints one line to stderr if XSCHED_DEBUG=1. For the control thread. */
 void client_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

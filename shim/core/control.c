@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The control thread: its loop, and the queues' way through their states
+ * The control thread: its loop, and the states of its queues
  */
 
 #include <poll.h>
@@ -54,7 +54,7 @@ void control_finish_queue(Control *c, XschedQueue *q) {
         queue_recycle(q);
 }
 
-/* The application has to find out when what it has launched so far is complete. */
+/* Asks the application to report when everything that it has launched so far is complete. */
 static void control_drain(XschedQueue *q, bool counted) {
         if (counted && q->drain && queue_try_ref(q)) {
                 q->drain(q, q->userdata);
@@ -131,7 +131,7 @@ void control_retry_refused(Control *c) {
 static void control_bury(Control *c, XschedQueue *q) {
         q->dead = true;
         switch (q->state) {
-        case QUEUE_REGISTERING: /* the reply is to come, and brings the id to take back */
+        case QUEUE_REGISTERING: /* the reply with the id to remove is still to come */
                 return;
         case QUEUE_ATTACHED:
                 control_unseat(c, q);
@@ -144,7 +144,7 @@ static void control_bury(Control *c, XschedQueue *q) {
         control_finish_queue(c, q);
 }
 
-/* There is no call to say another level: the queue is registered anew. */
+/* The bus has no call to change a level, so the queue is registered anew. */
 static void control_tell_levels(Control *c) {
         for (XschedQueue *q = c->queues[QUEUE_ATTACHED], *next; c->n_stoppable > 0 && q; q = next) {
                 next = q->next;
@@ -210,7 +210,7 @@ void control_main(void) {
                 look_turn(c);
                 if (!control_wait(c))
                         continue;
-                hold_turn(c); /* what the service waits for, before we read why it woke us */
+                hold_turn(c); /* before reading why the service woke us: it waits for this */
                 link_lifeline(c);
         }
 }

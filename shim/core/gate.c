@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate's slow path: attaching, waiting, counting. What holds and why stands in gate.h.
+ * The gate's slow path: attaching, waiting, counting. gate.h has the invariants and why they hold.
  *
  * This file is built with -fexceptions, so that the clean-ups of a wait run when the waiting thread is cancelled.
  */
@@ -31,7 +31,7 @@ static void seat_unpin(GateSeat *seat) {
         atomic_fetch_sub_explicit(&seat->users, SEAT_PIN, memory_order_seq_cst);
 }
 
-/* Takes up to n launches out of the seat's count, and a pin. Returns how many; without a pin if 0. */
+/* Takes up to n launches out of the seat's count. Returns how many; unless 0, the seat is also pinned. */
 static uint32_t seat_claim(GateSeat *seat, uint32_t n) {
         uint64_t users = atomic_load_explicit(&seat->users, memory_order_seq_cst);
 
@@ -45,7 +45,7 @@ static uint32_t seat_claim(GateSeat *seat, uint32_t n) {
         }
 }
 
-/* The current seat, pinned: it stays what it is until seat_unpin(). */
+/* Returns the current seat, pinned: it keeps its slot until seat_unpin(). */
 static GateSeat *gate_pin(Gate *g) {
         for (;;) {
                 GateSeat *seat = atomic_load_explicit(&g->seat, memory_order_seq_cst);
@@ -63,7 +63,7 @@ static void seat_ready_edge(GateSeat *seat) {
         seat_notify(seat);
 }
 
-/* What page_slot_end() returned. */
+/* Handles the edges that page_slot_end() returned. */
 static void seat_ended(GateSeat *seat, unsigned ends) {
         if (ends & PAGE_END_IDLE)
                 atomic_store_explicit(&seat->slot->boost, 0, memory_order_relaxed);
@@ -71,8 +71,8 @@ static void seat_ended(GateSeat *seat, unsigned ends) {
                 seat_notify(seat);
 }
 
-/* The first is in flight; and so many less are. The slot is stamped with the end of the last: whoever learns of it by
- * an edge reads the stamp. */
+/* gate_in_flight() adds a launch in flight, gate_drained() is called when the last has completed. The latter stamps the
+ * slot first: a reader that learns of the completion by an edge reads the stamp. */
 static void gate_in_flight(Gate *g, PageSlot *s) {
         if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) != 0)
                 return;
@@ -95,18 +95,18 @@ static void gate_drained(Gate *g, PageSlot *s) {
 
 /* --- waiting --- */
 
-/* What a thread that waits at a gate has to take back should it never return from there. A jump out of a signal handler
- * runs no clean-up, so the record stays behind, and the thread's next wait finds it: its frame lies deeper in the stack
- * than the frame that waits now, so it cannot be one that is still to be returned to. A handler on an alternative stack
+/* The count that a thread waiting at a gate has to take back if it never returns from the wait. A jump out of a signal
+ * handler runs no clean-up, so the record stays behind, and the thread's next wait finds it: its frame lies deeper in
+ * the stack than the frame that waits now, so nothing can return to it any more. A handler on an alternative stack
  * breaks that reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its record
  * taken counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes without. */
 typedef struct WaitRecord {
         GateSeat *seat; /* NULL: free */
         const void *frame;
-        bool waits; /* counted as waiting; set after the fact and cleared before it: rather one too many than too few */
+        bool waits; /* counted in `waiters`; set after counting, cleared before: a jump may leave one too many */
 } WaitRecord;
 
-/* In the static block, because a dynamic one is allocated on first use, and that may be in a signal handler. */
+/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
 static _Thread_local WaitRecord wait_records[3] __attribute__((tls_model("initial-exec")));
 
 static void wait_take_back(WaitRecord *r) {
@@ -177,7 +177,7 @@ static bool wait_is_taken_back(const WaitRecord *r, const GateSeat *seat, const 
         return r && (r->seat != seat || r->frame != frame);
 }
 
-/* Whoever wakes wakes those who say that they wait: for all that is one wait, in this function and below it. */
+/* A waker wakes as many threads as `waiters` says, so a launch counts there for all its sleeps together. */
 static void gate_begin_wait(GateSeat *seat, WaitRecord *r) {
         bool drained = page_slot_begin_wait(seat->slot);
 
@@ -197,8 +197,8 @@ static void gate_end_wait(PageSlot *s, WaitRecord *r) {
         page_slot_end_wait(s);
 }
 
-/* Who can look for completions does, while there are any to come and he sleeps for nothing: not so often that it costs
- * a CPU. */
+/* A caller that can poll for completions does so while launches are in flight and it waits anyway, but not so often
+ * that it costs a CPU. */
 #define LOOK_MIN_NS (50 * NSEC_PER_USEC)
 #define LOOK_MAX_NS (500 * NSEC_PER_USEC)
 
@@ -209,7 +209,7 @@ static uint64_t gate_next_look(const Gate *g, const GateRoom *room) {
         return now_ns() + CLAMP(mean / 8, LOOK_MIN_NS, LOOK_MAX_NS);
 }
 
-/* Returns false when the launch has been taken back meanwhile, and the wait and the pin with it: begin again. */
+/* Returns false when a signal handler has taken back the launch, its wait and its pin: begin again. */
 static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) {
         PageSlot *s = seat->slot;
         const void *frame = __builtin_frame_address(0);
@@ -223,9 +223,8 @@ static _noinline_ bool gate_wait(Gate *g, GateSeat *seat, const GateRoom *room) 
         uint64_t before = now_ns(), since = 0;
         PageWait why;
 
-        /* A wait that is never returned from, and has no record, leaves `waiters` one too high: the service then wakes
-         * nobody, now and then, and knows too early that nothing is in flight. One too low would leave somebody
-         * asleep. */
+        /* A wait without a record that is never returned from leaves `waiters` one too high: the service then sometimes
+         * wakes too many, and learns too early that nothing is in flight. One too low would leave a thread asleep. */
         for (uint64_t look; (look = gate_next_look(g, room)),
                         (why = page_slot_wait(seat->header, s, &seat->escape, look)) == PAGE_WAIT_AGAIN &&
                                         !wait_is_taken_back(record, seat, frame);) {
@@ -252,7 +251,7 @@ void gate_set_beside(bool (*has_others)(void)) {
         atomic_store_explicit(&has_others_beside, has_others, memory_order_release);
 }
 
-/* The control thread is about to register the queue. It wakes nobody here: whoever waits looks, as those who wait for
+/* The control thread is about to register the queue. It does not wake threads here: they poll, as those that wait for
  * completions do. */
 static _noinline_ void gate_await_seat(Gate *g) {
         bool (*has_others)(void) = atomic_load_explicit(&has_others_beside, memory_order_acquire);
@@ -266,7 +265,7 @@ static _noinline_ void gate_await_seat(Gate *g) {
                 (void) futex(&never, FUTEX_WAIT_PRIVATE, 0, &look, 0);
 }
 
-/* A launch while there is no page. Returns false when there is one now. */
+/* Makes a launch without a page. Returns false when there is a page now. */
 static bool gate_begin_private(Gate *g) {
         PageSlot *s = &g->private_slot;
 
@@ -308,7 +307,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
                         return 0;
                 }
 
-                /* Counted first, so that the service knows of the launch that waits. */
+                /* The launch is counted already, so that the service knows that it waits. */
                 if (wait == GATE_WAIT && !never_wait && (room || slot_is_held(s)) &&
                                 !gate_wait(g, seat, room))
                         continue;
@@ -321,7 +320,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
         }
 }
 
-/* Takes up to n launches out of the sum. */
+/* Takes up to n launches out of the sum of both seats. Returns how many. */
 static uint32_t gate_claim(Gate *g, uint32_t n) {
         uint32_t in_flight = atomic_load_explicit(&g->in_flight, memory_order_seq_cst), k;
 
@@ -348,8 +347,8 @@ static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
 void gate_end(Gate *g, uint32_t n) {
         PROTECT_ERRNO;
 
-        /* A second turn only when others ended launches, and the page changed, between our looks at the two seats. The
-         * end of turns is for a caller who still ends launches of a queue that is gone. */
+        /* A second turn is only needed when other threads ended launches and the page changed between the two seats.
+         * The limit of turns is for a caller that still ends launches of a dropped queue. */
         n = gate_claim(g, n);
         for (unsigned turns = 0; n > 0 && turns < 1000; turns++) {
                 size_t older = atomic_load_explicit(&g->seat, memory_order_seq_cst) == &g->seats[0] ? 1 : 0;
@@ -358,13 +357,13 @@ void gate_end(Gate *g, uint32_t n) {
         }
 }
 
-/* The first sample is replaced by the second: it has what happens once in it. */
+/* The second sample replaces the first, which includes one-time costs. */
 static void gate_learn(Gate *g, PageSlot *s, uint64_t sample_ns) {
         int64_t sample = (int64_t) CLAMP(sample_ns, UINT64_C(1), (uint64_t) UINT32_MAX);
         int64_t mean = atomic_load_explicit(&g->mean_ns, memory_order_relaxed);
         uint32_t n = atomic_load_explicit(&g->n_mean, memory_order_relaxed);
 
-        /* Two threads may lose one sample between them. */
+        /* Two threads at a time may lose one sample. */
         mean += (sample - mean) / CLAMP(n, 1U, MEAN_SAMPLES);
         atomic_store_explicit(&g->n_mean, MIN(n + 1, MEAN_SAMPLES), memory_order_relaxed);
         atomic_store_explicit(&g->mean_ns, (uint32_t) MAX(mean, INT64_C(1)), memory_order_relaxed);
@@ -387,27 +386,6 @@ void gate_complete(Gate *g, uint32_t n, uint64_t device_ns) {
         gate_end(g, n + owed);
 }
 
-uint64_t gate_lead(const Gate *g) {
-        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
-        return MIN(atomic_load_explicit(&s->lead_us, memory_order_relaxed), UINT32_C(1000)) * NSEC_PER_USEC;
-}
-
-uint32_t gate_limit_for(const Gate *g, uint64_t each_ns) {
-        const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
-        uint32_t threshold = atomic_load_explicit(&s->threshold, memory_order_relaxed);
-        if (likely(threshold == 0))
-                return 0;
-
-        uint64_t budget = atomic_load_explicit(&s->budget_us, memory_order_relaxed) * NSEC_PER_USEC;
-        if (budget == 0 || each_ns == 0)
-                return threshold;
-        return (uint32_t) CLAMP(budget / each_ns, (uint64_t) threshold, (uint64_t) UINT32_MAX);
-}
-
-uint32_t gate_limit(const Gate *g) {
-        return gate_limit_for(g, atomic_load_explicit(&g->mean_ns, memory_order_relaxed));
-}
-
 bool gate_is_held(const Gate *g) {
         const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
         if (likely(!slot_is_held(s)))
@@ -423,7 +401,20 @@ void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns) {
         atomic_store_explicit(&s->flying_ns, ns, memory_order_relaxed);
 }
 
-/* Whoever attaches the gate meanwhile stores first which slot it is, and then reads this. */
+void gate_started(Gate *g, uint64_t since_ns) {
+        uint64_t since = atomic_load_explicit(&g->busy_since_ns, memory_order_relaxed);
+
+        /* Too late if the last launch has completed meanwhile, or another launch is the first. */
+        if (since == 0 || since_ns <= since || since_ns > now_ns() ||
+                        !atomic_compare_exchange_strong_explicit(&g->busy_since_ns, &since, since_ns,
+                                        memory_order_relaxed, memory_order_relaxed))
+                return;
+        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
+        atomic_store_explicit(&s->launched_ns, since_ns, memory_order_relaxed);
+}
+
+/* gate_attach() stores the slot first and then reads `hooked`, so one of the two threads writes the value to the new
+ * slot. */
 void gate_set_hooked(Gate *g, uint32_t hooked) {
         atomic_store_explicit(&g->hooked, hooked, memory_order_seq_cst);
         PageSlot *s = atomic_load_explicit(&g->slot, memory_order_seq_cst);
@@ -456,7 +447,7 @@ bool gate_has_room(const Gate *g) {
                         atomic_load_explicit(&g->seats[1].users, memory_order_seq_cst) == 0;
 }
 
-/* The launches that the slot counted become the gate's. */
+/* Moves the slot's count of launches to the gate. */
 static void gate_carry_back(Gate *g, PageSlot *s) {
         uint64_t n = atomic_exchange_explicit(&s->submitted, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&g->private_slot.submitted, n, memory_order_relaxed);
@@ -470,7 +461,7 @@ static void gate_carry_all_back(Gate *g) {
         }
 }
 
-/* A slot may have had an owner before. */
+/* Fills the client's words of a slot, which another queue may have used before. */
 static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->outstanding, 0, memory_order_relaxed);
         atomic_store_explicit(&s->waiters, 0, memory_order_relaxed);
@@ -489,7 +480,8 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->flying_since_ns, 0, memory_order_relaxed);
 }
 
-/* What page_slot_count_untracked() or page_slot_begin_open() has counted. Returns whether the caller has to drain. */
+/* Adds to the gate what page_slot_count_untracked() or page_slot_begin_open() counted in the slot. Returns whether the
+ * caller has to drain. */
 static bool gate_counted(Gate *g, GateSeat *seat) {
         atomic_fetch_add_explicit(&seat->users, 1, memory_order_seq_cst);
         gate_in_flight(g, seat->slot);
@@ -525,7 +517,7 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
         uint64_t n = atomic_exchange_explicit(&g->private_slot.submitted, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&s->submitted, n, memory_order_relaxed);
 
-        /* Whatever was launched before this page, it may still run. */
+        /* Launches from before this page may still run. */
         if (!(atomic_load_explicit(&g->private_slot.outstanding, memory_order_seq_cst) &
                             PAGE_OUTSTANDING_UNTRACKED) &&
                         atomic_load_explicit(&other->users, memory_order_seq_cst) == 0)

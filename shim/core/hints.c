@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Wishes
+ * Hints: names, ranges, storage
  */
 
 #include "shim/core/hints.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Wishes: of the process, from the environment first and from xsched_hint() later; and of single queues
+ * Hints: of the process, from the environment first and from xsched_hint() later; and of single queues
  *
  * Any thread sets them, the control thread sends them.
  */
@@ -32,16 +32,16 @@ typedef struct HintSet {
 
 const char *hint_to_string(Hint h);
 
-/* Nobody has wished anything. */
+/* Clears all hints. */
 void hints_reset(HintSet *s);
 
 /* Returns 0, -EINVAL for an unknown name, or -ERANGE. */
 int hints_set(HintSet *s, const char *name, int64_t value);
-/* Returns false when it has not been wished. */
+/* Returns false when the hint is not set. */
 bool hints_get(const HintSet *s, Hint h, int64_t *ret);
 
 bool hints_are_set(const HintSet *s);
 bool hints_take_changed(HintSet *s);
 
-/* Entries of a{sv}. */
+/* Writes the set hints as entries of a{sv}. */
 void hints_write(const HintSet *s, DbusWriter *w);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Holds beyond the gate: what the control thread does for queues whose backend can stop submitted work
+ * Holds beyond the gate: the control thread's work for queues whose backend can stop submitted work
  *
- * One rule, looked at anew in every turn: a queue is to be stopped when it has a slot, and that slot says hold, with a
- * level that asks for it, under a lease that has not run out. Whatever is not so is to run. So no event has to be
- * remembered: a nudge, the end of a lease, the loss of the service and the death of a queue are all the same turn.
+ * One rule, evaluated anew in every turn: a queue has to be stopped when it has a slot whose verdict is hold, at a
+ * level that asks for it, under a lease that has not run out. Otherwise it has to run. So the thread remembers no
+ * events: a nudge, the end of a lease, the loss of the service and the death of a queue all lead to the same turn.
  *
- * No queue stays stopped longer than its lease, because the thread's sleep ends with the lease of any queue that is
- * stopped (hold_next_ns()), and because letting go is tried until it works. A service that comes back after its lease
- * ran out holds again without a nudge: while a slot says hold in vain, the thread looks at the lease at the rate at
- * which it would be renewed.
+ * No queue stays stopped longer than its lease, because the thread sleeps no longer than the lease of any stopped queue
+ * (hold_next_ns()), and because a release is repeated until it works. A service that comes back after its lease ran out
+ * holds again without a nudge: while a slot says hold without a valid lease, the thread checks the lease as often as a
+ * service renews it.
  */
 
 #include "common/macro.h"
@@ -25,13 +25,13 @@ static PageSlot *hold_slot(const Control *c, const XschedQueue *q) {
                                                                         : NULL;
 }
 
-/* The slot's verdict; 0 without one. */
+/* Returns the slot's verdict word; 0 without a slot. */
 static uint32_t hold_word(const Control *c, const XschedQueue *q) {
         const PageSlot *s = hold_slot(c, q);
         return s ? atomic_load_explicit(&s->verdict, memory_order_seq_cst) : 0;
 }
 
-/* Whether that word asks for a stop, lease aside. */
+/* Returns whether that word asks for a stop, disregarding the lease. */
 static bool hold_ordered(const Control *c, const XschedQueue *q, uint32_t word) {
         const PageSlot *s = hold_slot(c, q);
 
@@ -53,8 +53,8 @@ static uint32_t clamp_ns(uint64_t ns) {
         return (uint32_t) MIN(ns, (uint64_t) UINT32_MAX);
 }
 
-/* For the service's estimates. An order that has been overtaken by another says nothing, nor does the end of a
- * lease. */
+/* Stores the times of an order for the service's estimates. Skips an order that was overtaken by another, and the end
+ * of a lease. */
 static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t start, uint64_t end) {
         uint64_t ordered = atomic_load_explicit(&s->ordered_ns, memory_order_relaxed);
 
@@ -66,8 +66,8 @@ static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t star
                         memory_order_relaxed);
 }
 
-/* The word that was looked at: it may have changed meanwhile, and then the turn is not over. One that says hold is not
- * applied when it was refused, or its lease has run out. */
+/* Stores the word that the call was made for; if it has changed meanwhile, the next turn acts on it. A refused hold, or
+ * one whose lease has run out, is not reported as applied. */
 static void hold_tell(PageSlot *s, const XschedQueue *q) {
         atomic_store_explicit(
                         &s->applied, q->held ? q->word : q->word & ~PAGE_VERDICT_HOLD, memory_order_seq_cst);
@@ -85,8 +85,8 @@ static void hold_done(const Control *c, XschedQueue *q, bool held, uint64_t star
         hold_tell(s, q);
 }
 
-/* After either nobody knows what is held: it is let go, until that works. An order to hold that has failed is not tried
- * again; the service has to say something else. */
+/* After a failed call the state is unknown: the queue is released until that works. A failed hold is not repeated until
+ * the service changes the word. */
 static void hold_failed(XschedQueue *q, bool held) {
         q->apply_due = false;
         q->held = true;
@@ -135,10 +135,10 @@ static bool hold_step(Control *c, bool held) {
         return n > 0;
 }
 
-/* Each step takes queues out of those that are due, unless the service changes its mind again and again. */
+/* Each step reduces the queues that are due, unless the service changes its mind again and again. */
 #define STEPS_MAX 1000U
 
-/* Orders that were taken back before anybody looked: what is so already is applied. */
+/* Reports orders as applied that were taken back before the thread saw them. */
 static void hold_catch_up(const Control *c) {
         uint64_t now = now_ns();
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The connection: to the service's own socket, or to its bus
+ * Opens the connection: to the service's own socket, or to its bus
  *
- * The socket is tried first: whoever keeps the bus busy does not keep us waiting there. Where there is none, as with an
- * older service, or in a container that has the bus alone, or where it does not let us in, the bus is used as before.
- * Only a bus tells of a service that comes back, so after each end of the socket it is a bus that is waited at.
+ * The socket is tried first: there, a process that keeps the bus busy does not delay us. The bus is used where there is
+ * no socket (an older service, a container that has only the bus) or where the socket refuses us. Only a bus tells when
+ * a service comes back, so after each end of a socket connection the process waits on a bus.
  */
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const char *link_address(const char *configured) {
         return isempty(address) ? SYSTEM_ADDRESS : address;
 }
 
-/* The first of the kind, as one of a peer. */
+/* Finds the first address of a socket and writes it as one of a peer. */
 static bool socket_address(const char *configured, char *buf, size_t size) {
         for (const char *s = link_address(configured); *s;) {
                 size_t n = strcspn(s, ";");

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The connection: queues, as they come and go
+ * Registration and removal of queues over the connection
  */
 
+#include "common/bus-names.h"
 #include "shim/core/client.h"
 #include "shim/core/link-internal.h"
-
-#define BUS_ERROR "org.xsched.Scheduler.Error."
 
 static void link_on_queue(const DbusMessage *m, void *userdata) {
         XschedQueue *q = userdata;
@@ -24,8 +23,8 @@ static void link_on_queue(const DbusMessage *m, void *userdata) {
                 }
         }
 
-        /* A restarted service that does not know us: begin anew. */
-        if (streq(m->error, BUS_ERROR "NoSuchClient"))
+        /* The service has restarted and does not know us: register anew. */
+        if (streq(m->error, BUS_ERROR("NoSuchClient")))
                 c->lost = true;
         if (q->dead)
                 control_finish_queue(c, q);
@@ -73,7 +72,7 @@ static int link_register_queue(Control *c, XschedQueue *q) {
         return 0;
 }
 
-/* Its completions kick us when there is room. */
+/* Without room: completions of the queue kick the control thread. */
 static bool queue_has_room(XschedQueue *q) {
         if (likely(gate_has_room(&q->gate)))
                 return true;
@@ -160,7 +159,7 @@ void link_forget_queue(Control *c, uint64_t id) {
         Goner *g = calloc(1, sizeof(Goner));
 
         if (!g) {
-                c->lost = true; /* the service forgets all of them */
+                c->lost = true; /* the service forgets all queues */
                 return;
         }
         *g = (Goner){.control = c, .id = id, .next = c->goners};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The connection: what the service is told of the process, and what it hands out
+ * Registration of the process with the service: what the process tells, and what it gets
  *
- * Application threads may look at what an earlier registration handed out: pages stay mapped, and a new wake descriptor
+ * Application threads may still use what an earlier registration gave: pages stay mapped, and a new wake descriptor
  * takes the number of the old one.
  */
 
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "config.h"
@@ -42,8 +43,8 @@ static bool fd_is_eventfd(int fd) {
         return n > 0 && startswith((target[n] = '\0', target), "anon_inode:[eventfd]");
 }
 
-/* Threads of the application write to the descriptor they have seen: the new one takes the old one's number. Unless the
- * application has closed our number and uses it for something else by now. */
+/* Threads of the application write to the descriptor number they have read, so the new descriptor takes the old number,
+ * unless the application has closed that number and uses it for something else. */
 static int link_adopt_wake(int fd) {
         int old = client_fd(CLIENT_FD_WAKE), flags = fcntl(fd, F_GETFL);
 
@@ -68,7 +69,7 @@ static int link_adopt_page(int fd, Page *ret) {
         int r = page_open(copy, ret);
         if (r < 0)
                 return r;
-        ret->fd = -EBADF; /* ours; not needed once it is mapped */
+        ret->fd = -EBADF; /* the fd is not needed once the page is mapped */
         return 0;
 }
 
@@ -99,7 +100,7 @@ static int link_accept(Control *c, const DbusMessage *m) {
         return 0;
 }
 
-/* The service, or the bus before it. */
+/* The name of the error that the service or the bus answered with. */
 static const char *refusal_name(const DbusMessage *m, int r) {
         if (m->type == DBUS_ERROR)
                 return m->error;
@@ -114,16 +115,16 @@ static void tell_refused(Control *c, const DbusMessage *m, int r) {
         link_tell(c, "not taken by the service", text);
 }
 
-/* What another attempt would be told again. All else (a quota, memory) is of the moment, and tried again soon, if ever
- * less often. */
+/* Returns whether another attempt would get the same error. Other errors (a quota, memory) are temporary, and are tried
+ * again soon, with growing intervals. */
 static bool error_is_lasting(const DbusMessage *m) {
         static const char *const names[] = {
-                        "org.freedesktop.DBus.Error.InvalidArgs",
-                        "org.freedesktop.DBus.Error.NotSupported",
-                        "org.freedesktop.DBus.Error.UnknownInterface",
-                        "org.freedesktop.DBus.Error.UnknownMethod",
-                        "org.freedesktop.DBus.Error.UnknownObject",
-                        "org.xsched.Scheduler.Error.NoSuchJob",
+                        DRIVER_ERROR("InvalidArgs"),
+                        DRIVER_ERROR("NotSupported"),
+                        DRIVER_ERROR("UnknownInterface"),
+                        DRIVER_ERROR("UnknownMethod"),
+                        DRIVER_ERROR("UnknownObject"),
+                        BUS_ERROR("NoSuchJob"),
         };
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
@@ -146,14 +147,14 @@ static void link_on_registered(const DbusMessage *m, void *userdata) {
         }
 
         link_set_state(c, LINK_WAITING);
-        /* A connection is its maker's and his user's, and the process may have become another user's meanwhile: the
-         * next attempt makes one anew. */
-        if (streq(m->error, "org.freedesktop.DBus.Error.AccessDenied")) {
+        /* A connection belongs to the process and user that made it, and the process may have changed its user: the
+         * next attempt makes a new one. */
+        if (streq(m->error, DRIVER_ERROR("AccessDenied"))) {
                 tell_refused(c, m, r);
                 c->lost = true;
                 return;
         }
-        if (c->direct && link_error_is_absence(m)) { /* it took us in, and answers nothing */
+        if (c->direct && link_error_is_absence(m)) { /* the socket accepted us, but there is no answer */
                 c->socket_refused = c->lost = true;
                 return;
         }
@@ -164,7 +165,7 @@ static void link_on_registered(const DbusMessage *m, void *userdata) {
         } else
                 link_tell(c, "no service on the bus", m->text);
         if (link_error_is_no_owner(m))
-                /* The bus tells of the next owner after this reply: until then there is nothing to try. */
+                /* The bus reports the next owner after this reply: nothing to try until then. */
                 c->retry_at_ns = NSEC_INFINITY;
         else
                 link_back_off(c);
@@ -181,7 +182,7 @@ int link_register(Control *c) {
         link_write_string(&w, "ShimVersion", XSCHED_VERSION);
         link_write_string(&w, "Job", env->job);
         link_write_string(&w, "Class", env->class);
-        /* What changes from here on is sent by itself. */
+        /* Later changes of hints are sent separately. */
         c->hints_due = false;
         (void) hints_take_changed(client_hints());
         hints_write(client_hints(), &w);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the manager of our user says of the units that we are in
+ * Tells the service what the manager of our user says about our units
  *
- * The service asks the system's manager about units, but a user's is open to the user alone: so we ask, and tell. That
- * only ever lowers, so it is nothing that a process could lie about to its advantage. The manager is asked on its own
- * socket, which is there without a user's bus, and with a deadline for all questions together: one that does not answer
+ * The service asks the system's manager about units, but only the user may ask a user's manager: so we ask, and tell
+ * the service. These settings can only lower, so a process gains nothing by lying. The manager is asked on its own
+ * socket, which exists without a user's bus, and with one deadline for all questions: a manager that does not answer
  * must not keep a process from being scheduled.
  */
 
@@ -15,17 +15,16 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/bus-names.h"
 #include "common/file-status.h"
 #include "common/macro.h"
 #include "shim/core/client.h"
 #include "shim/core/link-internal.h"
 #include "shim/core/unit-section.h"
 
-#define SYSTEMD_NAME  "org.freedesktop.systemd1"
-#define SYSTEMD_UNITS "/org/freedesktop/systemd1/unit"
-#define ENV_PREFIX    "XSCHED_"
+#define ENV_PREFIX "XSCHED_"
 
-#define UNITS_MAX     8U /* what lies further up is not asked for */
+#define UNITS_MAX     8U /* units further up are not asked about */
 #define DEADLINE_NS   NSEC_PER_SEC
 #define FILE_SIZE_MAX ((size_t) 1 << 20)
 #define TOLD_MAX      ((size_t) 64 << 10) /* bytes of our call to the service */
@@ -45,7 +44,7 @@ static void message_freep(DbusMessage **m) {
 static int tell(Asking *a, const char *assignment) {
         if (!dbus_is_text(a->unit) || !dbus_is_text(assignment))
                 return -EINVAL;
-        /* Nor does a unit with very many words keep the process from being registered. */
+        /* A unit with very many assignments must not keep the process from being registered. */
         if (a->to->size > TOLD_MAX)
                 return -EMSGSIZE;
         dbus_write_struct(a->to);
@@ -56,7 +55,7 @@ static int tell(Asking *a, const char *assignment) {
 
 /* --- questions --- */
 
-/* The reader is in the variant's value, and reads in the message. */
+/* The reader is left inside the variant's value, and reads from the message. */
 static int get(Asking *a, const char *interface, const char *property, const char *signature,
                 DbusMessage **ret, DbusReader *ret_value) {
         _cleanup_(dbus_writer_done)
@@ -65,7 +64,7 @@ static int get(Asking *a, const char *interface, const char *property, const cha
 
         if (now >= a->until_ns)
                 return -ETIMEDOUT;
-        dbus_call_begin(&w, SYSTEMD_NAME, a->path, "org.freedesktop.DBus.Properties", "Get", "ss");
+        dbus_call_begin(&w, SYSTEMD_NAME, a->path, BUS_PROPERTIES, "Get", "ss");
         dbus_write_string(&w, interface);
         dbus_write_string(&w, property);
         int r = dbus_call_and_wait(a->bus, &w, a->until_ns - now, ret);
@@ -76,7 +75,7 @@ static int get(Asking *a, const char *interface, const char *property, const cha
         return ret_value->bad ? -EBADMSG : 0;
 }
 
-/* XSCHED_PRIORITY=5 is Priority=5. What else begins with XSCHED_ the service passes over. */
+/* XSCHED_PRIORITY=5 becomes Priority=5. The service ignores unknown names. */
 static int tell_variable(Asking *a, const char *s, size_t n) {
         char text[256];
         size_t prefix = strlen(ENV_PREFIX);
@@ -90,7 +89,7 @@ static int tell_variable(Asking *a, const char *s, size_t n) {
         return tell(a, text);
 }
 
-/* Words that are strings, or arrays of bytes. */
+/* Tells the variables of a property, whose elements are strings or arrays of bytes. */
 static int tell_variables(Asking *a, const char *property, const char *signature) {
         _cleanup_(message_freep)
         DbusMessage *m = NULL;
@@ -131,7 +130,7 @@ static int read_file(const char *path, char **ret) {
         return 0;
 }
 
-/* One that we may not read says nothing. */
+/* A file that we may not read is skipped. */
 static int tell_file(Asking *a, const char *path) {
         _cleanup_free_ char *text = NULL;
         const char *assignment;
@@ -171,8 +170,8 @@ static bool ends_with(const char *s, const char *suffix) {
         return n > k && streq(s + n - k, suffix);
 }
 
-/* The later word counts: files say more than properties, as they do for the system's units. An empty word says that we
- * know of the unit. */
+/* The last assignment counts: files override properties, as for the system's units. An empty assignment tells the
+ * service that the unit exists. */
 static int tell_unit(Asking *a, const char *unit) {
         a->unit = unit;
         free(TAKE_PTR(a->path));
@@ -186,7 +185,8 @@ static int tell_unit(Asking *a, const char *unit) {
         return r < 0 ? r : tell_files(a);
 }
 
-/* Where our user's manager keeps its units: the rest of our cgroup's path behind that. 0 when we are not there. */
+/* Finds the part of our cgroup's path below the user's manager, which names its units. Returns 0 when we are not
+ * there. */
 static int find_units(char buf[static PATH_MAX], char **ret) {
         char line[PATH_MAX + 8], manager[128];
         unsigned uid = (unsigned) getuid();
@@ -216,7 +216,7 @@ static int tell_units(Asking *a, char *units) {
 
         for (char *name = strtok_r(units, "/", &rest); r >= 0 && name && n < UNITS_MAX;
                         name = strtok_r(NULL, "/", &rest), n++) {
-                name += *name == '_'; /* so that it was not taken for one of cgroupfs's files */
+                name += *name == '_'; /* systemd's escape of cgroupfs's own names */
                 if (ends_with(name, ".service") || ends_with(name, ".scope"))
                         return tell_unit(a, name);
                 r = ends_with(name, ".slice") ? tell_unit(a, name) : -ENOENT;

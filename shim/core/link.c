@@ -3,40 +3,38 @@
 /*
  * The connection to the service: bus, lifeline, and when to try again
  *
- * There is one way down, link_down(), for whatever goes wrong: gates open first, then the descriptors and the
- * connection go, and the next attempt starts from nothing. What must survive is what application threads may still look
- * at: pages stay mapped, and the wake descriptor keeps its number (a new one takes its place by dup3()).
+ * Every failure ends in link_down(): gates open first, then the descriptors and the connection are closed, and the next
+ * attempt starts from nothing. What application threads may still use survives: pages stay mapped, and the wake
+ * descriptor keeps its number (dup3() puts a new one in its place).
  *
- * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is not "wrong": verdicts go on
- * from the page; calls that fell into the gap are made again when the name has an owner again. Nor is a bus that
- * restarts: it is connected to anew, and the service, which knows the process by its credentials, takes our calls as
- * before. What is true of the service the lifeline says.
+ * A service that restarts and keeps our lifeline open (systemd's file-descriptor store) is no failure: verdicts still
+ * come from the page, and calls without a reply are repeated when the name has an owner again. A bus that restarts is
+ * no failure either: we connect anew, and the service, which knows the process by its credentials, takes our calls as
+ * before. Only the lifeline tells whether the service is gone.
  *
- * A connection to the service's own socket ends with the service, whether or not it comes back: the next one is to the
- * bus, and when the bus tells of a service, we move to its socket.
+ * A connection to the service's own socket ends with the service, whether or not it comes back: the next connection is
+ * to the bus, and when the bus reports a service, we move to its socket.
  */
 
 #include <sys/socket.h>
 
+#include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/core/client.h"
 #include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
-#define BUS_NAME      "org.xsched.Scheduler"
-#define BUS_PATH      "/org/xsched/Scheduler"
-#define BUS_INTERFACE "org.xsched.Scheduler"
-
 #define BACKOFF_MIN_NS (100 * NSEC_PER_MSEC)
-/* A new owner of the name is rejoined at once, but not by a thousand processes in the same microsecond. */
+/* We join a new owner of the name at once, but spread by a random delay so that a thousand processes do not come
+ * together. */
 #define REJOIN_SPREAD_NS (20 * NSEC_PER_MSEC)
-/* An attachment that lasted this long says that the service works. */
+/* After an attachment of this length the service counts as working. */
 #define STEADY_NS (5 * NSEC_PER_SEC)
 #define STALL_NS  (1 * NSEC_PER_SEC)
 
-/* Old pages stay mapped (gate.h), so their number is bounded: a process that has lost its service so often runs
- * unscheduled from then on. About 12 KiB each. */
+/* Old pages stay mapped (gate.h), so their number is bounded: a process that has lost its service this often runs
+ * unscheduled from then on. A page costs about 12 KiB. */
 #define PAGES_MAX 256U
 
 static const char *const link_state_table[_LINK_STATE_MAX] = {
@@ -74,7 +72,7 @@ void link_tell(Control *c, const char *what, const char *why) {
 
 /* --- when to try again --- */
 
-/* xorshift: enough to keep processes from marching in step. */
+/* xorshift: enough to keep processes from retrying at the same time. */
 static uint64_t link_random(Control *c, uint64_t below) {
         c->random ^= c->random << 13;
         c->random ^= c->random >> 7;
@@ -96,7 +94,7 @@ void link_init(Control *c) {
 
 /* --- down --- */
 
-/* Before a connection is closed: a socket that did not let us in is not tried next. */
+/* Called before a connection is closed: a socket that refused us is not tried next. */
 static void link_ended(Control *c) {
         c->socket_refused |= c->direct && c->bus && !dbus_is_accepted(c->bus);
 }
@@ -137,7 +135,7 @@ static void link_down(Control *c) {
                 c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
 }
 
-/* Calls on a connection that is no more. */
+/* Forgets the calls of a lost connection. */
 static void link_recall(Control *c) {
         control_recall(c);
         for (Goner *g = c->goners; g; g = g->next)
@@ -146,7 +144,7 @@ static void link_recall(Control *c) {
         c->stalled_until_ns = 0;
 }
 
-/* Only the connection is gone. Gates stay seated, and what the page says holds under its lease. */
+/* Only the connection is lost. Gates keep their slots, and the page's verdicts count under their lease. */
 static void link_cut(Control *c) {
         link_ended(c);
         bool steady = now_ns() - c->attached_at_ns >= STEADY_NS;
@@ -174,7 +172,7 @@ void link_failed(Control *c, int r) {
 
 /* --- calls --- */
 
-/* A call never starts the service: an administrator who stopped it wants it stopped. The bus tells when it is back. */
+/* A call never starts the service: an administrator who stopped it wants it stopped. The bus reports its return. */
 void link_begin_call(DbusWriter *w, const char *method, const char *signature) {
         dbus_call_begin(w, BUS_NAME, BUS_PATH, BUS_INTERFACE, method, signature);
 }
@@ -203,7 +201,7 @@ void link_write_i32(DbusWriter *w, const char *key, int32_t value) {
 }
 
 bool link_error_is_no_owner(const DbusMessage *m) {
-        const char *name = startswith(m->error, "org.freedesktop.DBus.Error.");
+        const char *name = startswith(m->error, DRIVER_ERROR(""));
 
         return name && (streq(name, "ServiceUnknown") || streq(name, "NameHasNoOwner"));
 }
@@ -217,7 +215,7 @@ bool link_error_is_absence(const DbusMessage *m) {
                         "Disconnected",
                         "LimitsExceeded",
         };
-        const char *name = startswith(m->error, "org.freedesktop.DBus.Error.");
+        const char *name = startswith(m->error, DRIVER_ERROR(""));
 
         for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
                 if (streq(name, names[i]))
@@ -270,7 +268,7 @@ static int link_open(Control *c) {
         return dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
 }
 
-/* From a bus to the socket, where there is one. What was called has no reply any more. */
+/* Moves from a bus to the socket, if there is one. Calls under way get no reply any more. */
 static bool link_move(Control *c) {
         Dbus *bus = NULL;
 
@@ -292,7 +290,7 @@ static void link_connect(Control *c) {
                 c->lost = true;
 }
 
-/* Nobody is told anything about us: calls that nobody answered are made anew, and the others were. */
+/* Connects anew while attached. The service still knows us: only calls without a reply are repeated. */
 static void link_reconnect(Control *c) {
         if (link_open(c) < 0) {
                 link_drop_bus(c);

@@ -12,13 +12,12 @@
 #define LOCAL_ENDING UINT32_MAX
 
 struct QueueLocal {
-        _Atomic uint32_t
-                        refs; /* the queue's, and one for each call under way; 0: in no use, or LOCAL_ENDING */
-        XschedLocal ops;      /* constant while somebody can find it */
+        _Atomic uint32_t refs; /* one of the queue and one per running call; 0: free; or LOCAL_ENDING */
+        XschedLocal ops;       /* constant while a thread can find it */
         QueueLocal *all_next;
 };
 
-/* As many as there ever were at a time. */
+/* All records ever made; free ones are reused. */
 static _Atomic(QueueLocal *) all_locals;
 
 static bool local_try_ref(QueueLocal *l) {
@@ -52,7 +51,7 @@ static QueueLocal *local_get(XschedQueue *q) {
 
         while ((l = atomic_load_explicit(&q->local, memory_order_seq_cst))) {
                 if (!local_try_ref(l))
-                        continue; /* it is just being taken away */
+                        continue; /* the local gate is being removed */
                 if (atomic_load_explicit(&q->local, memory_order_seq_cst) == l)
                         return l;
                 local_unref(l);
@@ -101,7 +100,7 @@ bool local_is_held(XschedQueue *q) {
         return held;
 }
 
-/* One whose references are gone, taken by the first of the references to come, or a new one. */
+/* Takes a free record with one reference, or makes a new one. */
 static QueueLocal *local_take(void) {
         for (QueueLocal *l = atomic_load_explicit(&all_locals, memory_order_acquire); l; l = l->all_next) {
                 uint32_t none = 0;
@@ -127,7 +126,7 @@ void local_drop(XschedQueue *q) {
                 local_unref(l);
 }
 
-/* Who was inside of a call is not there any more: its references stay, and the record with them. */
+/* In the child the threads that were inside a call are gone: their references stay, and the record with them. */
 void local_forget_all(XschedQueue *q) {
         atomic_store(&q->local, NULL);
 }

@@ -4,9 +4,9 @@
 /*
  * The local gate of a queue: include/xsched/local.h
  *
- * A record is found by the queue on each launch, without a lock. Its memory is never given back, only used for the next
- * local gate, so who has read the pointer and lost the CPU finds a record that is dead, or another queue's: he takes a
- * reference, and looks at the queue once more.
+ * Each launch finds the record through the queue, without a lock. The record's memory is never freed, only used for the
+ * next local gate. So a thread that read the pointer and then lost the CPU finds a dead record, or that of another
+ * queue: it takes a reference, and then reads the queue's pointer once more.
  */
 
 #include <stdbool.h>
@@ -15,15 +15,15 @@
 
 typedef struct QueueLocal QueueLocal;
 
-/* The launch passes the local gate, and is to be counted; false: there is none any more. */
+/* Passes the local gate. Returns true: the launch has to be counted; false: the queue has no local gate any more. */
 bool local_begin(XschedQueue *q, bool wait);
 void local_complete(XschedQueue *q, uint32_t n);
-/* Launches in flight at most: the less of both, where 0 is unlimited. */
+/* Returns the lower of `limit` and the local gate's limit, where 0 is unlimited. */
 uint32_t local_limit(XschedQueue *q, uint32_t limit);
 bool local_is_held(XschedQueue *q);
 
-/* The queue ends, and has no local gate then. */
+/* Removes the local gate of a queue that ends. */
 void local_drop(XschedQueue *q);
 
-/* In a child after fork: none has one, and nobody is told. */
+/* In a child after fork: removes the local gate without calling release(). */
 void local_forget_all(XschedQueue *q);

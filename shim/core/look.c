@@ -7,9 +7,9 @@
 #include "shim/core/look.h"
 #include "shim/core/client.h"
 
-/* The control thread has a timer, or has been woken to set one. Who asks stores his word and then loads this; the
- * control thread stores this and then loads the words of all queues, before it sleeps without: one of the two sees
- * the other. */
+/* The control thread has a timer, or has been woken to set one. A thread that asks stores its request and then loads
+ * this; the control thread stores this and then loads the requests of all queues, before it sleeps without a timer. So
+ * one of the two sees the other. */
 static _Atomic bool ticking;
 
 _public_
@@ -22,7 +22,7 @@ void xsched_queue_look(XschedQueue *q) {
                 client_kick();
 }
 
-/* A queue may ask again from inside. */
+/* look() may ask again. */
 static unsigned look_at_all(Control *c) {
         unsigned n = 0;
 

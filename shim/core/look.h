@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Looks: the control thread looks, now and then, for who would have to pay much to be told
+ * Looks: the control thread polls for layers to which a notice of each completion would be expensive
  *
- * A layer asks by xsched_queue_look(), as often as it likes; its look() is called once for that, within LOOK_NS.
- * While somebody asks the control thread is woken by its own timer, and asking costs two loads; after LOOK_NS
- * without, it sleeps, and the next to ask wakes it.
+ * A layer asks by xsched_queue_look(), as often as it likes; its look() is called once for that, within LOOK_NS. While
+ * looks are asked for, a timer wakes the control thread, and asking costs two loads. After LOOK_NS without a request
+ * the thread sleeps, and the next request wakes it.
  */
 
 #include "shim/core/control.h"

@@ -3,7 +3,7 @@
 /*
  * xsched_preempt_*(): other processes' KFD queues, for callers that schedule by themselves
  *
- * A target for each process that was suspended, until it is resumed as a whole or has ended.
+ * An object keeps one target for each process that it suspended, until that process is resumed as a whole or has ended.
  */
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ _public_
 XschedPreempt *xsched_preempt_free(XschedPreempt *p) {
         PROTECT_ERRNO;
 
-        /* In a child everything of it is its parent's. */
+        /* After fork() the object belongs to the parent. */
         if (!p || p->owner != getpid())
                 return NULL;
         while (p->targets)
@@ -75,7 +75,7 @@ XschedPreempt *xsched_preempt_free(XschedPreempt *p) {
         return NULL;
 }
 
-/* Whose number it was may have ended since. */
+/* The process of the target may have ended, and its pid may be reused. */
 static PreemptTarget *target_find(XschedPreempt *p, pid_t pid) {
         PreemptTarget *t = p->targets;
 
@@ -106,7 +106,7 @@ static int target_get(XschedPreempt *p, pid_t pid, PreemptTarget **ret) {
         return 0;
 }
 
-/* One that nothing is held of costs the process a debugger's place, and us an fd. */
+/* Drops a target that holds nothing: it occupies the process's debugger slot and an fd of ours. */
 static void target_put(XschedPreempt *p, PreemptTarget *t) {
         if (t->kfd.state == KFD_TARGET_RUNNING && !t->kfd.enabled)
                 target_drop(p, t);

@@ -19,7 +19,7 @@
 typedef enum ControlLife {
         CONTROL_NONE,
         CONTROL_STARTED,
-        CONTROL_FAILED, /* it found no memory: queues come and go without it */
+        CONTROL_FAILED, /* it found no memory; queues come and go without it */
 } ControlLife;
 
 static struct {
@@ -30,8 +30,8 @@ static struct {
 
 /* --- fork --- */
 
-/* In the child, which has this one thread. Its page is the parent's, and so are the ends of its sockets: it lets go of
- * both and is as new; the mapping stays, because this may be a signal handler in the middle of a launch. */
+/* Runs in the child, in its only thread. The page and the sockets belong to the parent: closes the descriptors and
+ * resets the client. The mapping stays, because this may be a signal handler in the middle of a launch. */
 static void process_forked(void) {
         PROTECT_ERRNO;
 
@@ -57,7 +57,7 @@ void process_before_queue(void) {
 
 #define CONTROL_STACK_SIZE ((size_t) 256 * 1024)
 
-/* What the control thread does for queues when there is none. */
+/* Does the control thread's work for queues when there is no control thread. */
 static void process_reap(void) {
         XschedQueue *dead = queue_take_dead();
 
@@ -81,7 +81,8 @@ static int process_start_control(void) {
                 _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
                 if (fd < 0)
                         return negative_errno();
-                /* Not where an application that has closed its standard output opens it again. */
+                /* Use a number above stderr: an application that has closed a standard descriptor opens it again
+                 * there. */
                 int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
                 if (copy < 0)
                         return negative_errno();
@@ -98,7 +99,7 @@ void process_after_queue(void) {
                 process_reap();
                 return;
         }
-        /* When it fails, the next queue tries again. */
+        /* After a failure the next queue tries again. */
         if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED) &&
                         process_start_control() < 0)
                 atomic_store(&process.control, CONTROL_NONE);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The life of the process: a fork makes a new one without a client, and the first queue starts the control thread
+ * The life of the process: a fork makes a new process without a client, and the first queue starts the control thread
  *
- * Thread safety: both functions may be called by any threads at once.
+ * Thread safety: any threads may call both functions at once.
  */
 
-/* Around the making of a queue: notices a fork that ran no handlers; starts the control thread. */
+/* Called before and after a queue is made: the first notices a fork that ran no handlers, the second starts the control
+ * thread. */
 void process_before_queue(void);
 void process_after_queue(void);

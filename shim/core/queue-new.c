@@ -12,7 +12,8 @@ _public_
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
         PROTECT_ERRNO;
 
-        /* A caller built against an older header knows a shorter struct; one built against a newer one, a longer. */
+        /* A caller built against an older header passes a shorter struct, one built against a newer header a longer
+         * one. */
         if (!info || !ret || info->size < offsetof(XschedQueueInfo, label))
                 return -EINVAL;
         XschedQueueInfo known = {};

@@ -30,7 +30,7 @@ static _Atomic(XschedQueue *) dead_queues;
 static _Atomic(XschedQueue *) free_queues;
 static atomic_flag free_lock = ATOMIC_FLAG_INIT;
 
-/* What recycled queues had counted. */
+/* The counters of recycled queues. */
 static struct { _Atomic uint64_t launches, tracked, waited, waited_ns, expired; } retired;
 
 #define QUEUE_PUSH(list, q, link)                                                                           \
@@ -155,7 +155,7 @@ void queue_hints_due(XschedQueue *q) {
         atomic_store_explicit(&hints_changed, true, memory_order_seq_cst);
 }
 
-/* --- by whom it is found, and what it wishes --- */
+/* --- finding queues, and their hints --- */
 
 _public_
 int xsched_queue_hint(XschedQueue *q, const char *name, int64_t value) {
@@ -262,7 +262,7 @@ int queue_make(const XschedQueueInfo *info, XschedQueue **ret) {
         return 0;
 }
 
-/* As they are now: queues are never given back to malloc(). */
+/* Walks all queues without a lock: they are never freed. */
 bool queue_any_has_others(void) {
         for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
                         q = q->all_next)
@@ -314,7 +314,7 @@ static bool queue_has_local(XschedQueue *q) {
         return atomic_load_explicit(&q->local, memory_order_relaxed) != NULL;
 }
 
-/* Counted by both gates, whatever the service wants to know: what is told of completions is the same for both. */
+/* Both gates count the launch, even if the service does not watch: a completion is reported to both. */
 static _noinline_ int queue_begin_local(XschedQueue *q, GateWait wait, const GateRoom *room) {
         if (!local_begin(q, wait == GATE_WAIT))
                 return gate_begin_bounded(&q->gate, wait, room);
@@ -336,7 +336,7 @@ int xsched_queue_begin_nowait(XschedQueue *q) {
         return gate_begin(&q->gate, GATE_NOWAIT);
 }
 
-/* The queue's last launches from two pages ago may have been what the control thread waited for. */
+/* The control thread may have waited for the queue's last launches from two pages ago. */
 static void queue_ended(XschedQueue *q) {
         if (unlikely(atomic_load_explicit(&q->wants_room, memory_order_seq_cst)) &&
                         gate_has_room(&q->gate) &&
@@ -400,6 +400,11 @@ int xsched_queue_get_state(XschedQueue *q) {
 _public_
 void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
         gate_set_flying(&q->gate, ns, since_ns);
+}
+
+_public_
+void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
+        gate_started(&q->gate, since_ns);
 }
 
 _public_

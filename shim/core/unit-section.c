@@ -30,7 +30,7 @@ static bool is_plain(const char *s) {
         return true;
 }
 
-/* The key's blanks before "=" and the value's behind it are taken out in place. */
+/* Removes the blanks around "=" in place. */
 static const char *assignment(char *line) {
         char *equals = strchr(line, '=');
 

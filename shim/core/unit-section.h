@@ -4,8 +4,7 @@
 /*
  * The assignments of [X-XSched] in a unit file, one by one
  *
- * Only where they are: what a value means, and whether it makes sense, the service finds out, to which they are told.
- * Pure.
+ * This only finds the assignments. The service, which gets them, checks their values. Pure.
  */
 
 #include <stdbool.h>
@@ -17,9 +16,9 @@ typedef struct UnitSection {
         bool inside;
 } UnitSection;
 
-/* `text` is cut up, and stays the caller's. */
+/* Parsing cuts up `text`, which the caller owns and keeps until the last unit_section_next(). */
 void unit_section_init(UnitSection *s, char *text);
 
-/* "Key=Value" without white space around the two; NULL at the end. Only printable ASCII: keys and values are nothing
- * else. */
+/* Returns the next "Key=Value" without white space around key and value, or NULL at the end. Skips assignments with
+ * other than printable ASCII characters, which no valid key or value has. */
 const char *unit_section_next(UnitSection *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Why this process runs unscheduled
+ * Publishes the reason why this process runs unscheduled
  */
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "common/macro.h"
 #include "shim/core/why.h"
 
-#define NAME_SIZE 249U /* of a memfd, in the kernel's words 249 bytes at most, and the zero */
+#define NAME_SIZE 249U /* the kernel limits a memfd's name to 249 bytes with the zero */
 
 static void *page;
 static pid_t page_pid; /* a child has no such page */
@@ -35,7 +35,7 @@ static void *map_named(const char *name) {
         return p == MAP_FAILED ? NULL : p;
 }
 
-/* Who looks finds one of them at any time. */
+/* Maps the new name before unmapping the old, so that a reader finds one at any time. */
 void why_set(const char *what, const char *detail) {
         char name[NAME_SIZE], text[NAME_SIZE - sizeof(WHY_PREFIX) - sizeof(WHY_END)];
 

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Why this process runs unscheduled, for who looks at it from outside
+ * The reason why this process runs unscheduled, visible from outside
  *
- * What a bus or the service answered is known in here only. It becomes the name of a page that is mapped and cannot be
- * touched: it stands in /proc/PID/maps, which the user himself and root may read, as long as it is so, and costs
- * neither a descriptor nor a call of anybody's. A child does not inherit it.
+ * Only this process knows the answer of the bus or the service. It publishes the reason as the name of an inaccessible
+ * mapping, which its user and root read in /proc/PID/maps. That costs no descriptor, and no call of any other process.
+ * A child does not inherit it.
  */
 
 #include "common/why-name.h"
 
-/* Both by the control thread only. */
+/* For the control thread only. */
 void why_set(const char *what, const char *detail);
 void why_clear(void);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What of libcuda's binary interface the layer needs
+ * The part of libcuda's binary interface that the layer uses
  *
- * Declared here and not taken from NVIDIA's header, so that nothing of theirs is needed to build. The driver keeps
- * these types and values for as long as it exports a name. tests/cuda/cuda-abi.c compares them with cuda.h where
- * there is one.
+ * Declared here and not taken from NVIDIA's header, so that the build needs nothing from NVIDIA. The driver keeps these
+ * types and values for as long as it exports a name. tests/cuda/cuda-abi.c compares them with cuda.h where there is
+ * one.
  */
 
 #include <stdint.h>

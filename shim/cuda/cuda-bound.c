@@ -32,7 +32,7 @@ uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
                 uint64_t elapsed =
                                 ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
                 each = MAX(each, flying / n);
-                /* It takes longer than all that is in flight should: it is not what we think it is. */
+                /* The oldest launch takes longer than all in flight should, so the known time is wrong. */
                 if (elapsed > 2 * flying)
                         each = MAX(each, elapsed / n);
         }
@@ -40,7 +40,7 @@ uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         return (uint32_t) MIN(limit, (uint64_t) INT32_MAX);
 }
 
-/* What is left of the oldest `n` of those in flight, as far as is known. */
+/* Remaining time of the oldest `n` launches in flight, as far as it is known. */
 static uint64_t time_left(CudaQueue *q, uint32_t n) {
         uint32_t all = MAX(atomic_load(&q->in_flight), 1U);
         return ns_sub(atomic_load(&q->flying_ns) / all * n, ns_sub(now_ns(), atomic_load(&q->since_ns)));
@@ -52,8 +52,8 @@ static void sleep_for(uint64_t ns) {
         (void) syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, NULL);
 }
 
-/* Half of it at a time: who sleeps too long leaves the device idle. What takes longer than is known is asked less and
- * less often. */
+/* Sleeps for half of the remaining time, because sleeping too long leaves the device idle. Launches that take longer
+ * than known are asked less and less often. */
 static void wait_a_little(CudaQueue *q, uint32_t n, uint64_t waited_ns) {
         uint64_t left = time_left(q, n);
 
@@ -82,7 +82,7 @@ static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
                 if (n < before)
                         progress_at = now;
                 before = n;
-                /* The device is about to be done with the oldest: the next may be on its way meanwhile. */
+                /* The device has almost finished the oldest launch, so the next one may be submitted meanwhile. */
                 if (n <= keep || (n == keep + 1 && lead > 0 && time_left(q, 1) < lead))
                         return;
                 if (now - progress_at >= GIVE_UP_NS) {
@@ -122,7 +122,8 @@ bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind) {
 
         if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
                 return true;
-        if (n < (limit ?: UNBOUND_LOOK))
+        /* The driver does not tell what is complete. */
+        if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)) || n < (limit ?: UNBOUND_LOOK))
                 return false;
         cuda_track_harvest(q);
         limit = cuda_bound_limit(q, kind);

@@ -2,23 +2,23 @@
 #pragma once
 
 /*
- * The in-flight bound: a launch that would be one too many waits until half of the bound is left
+ * The in-flight bound: a launch above the bound waits until half of the bound is in flight
  *
- * It is one in time: as many launches as fit the service's budget, by what the next one and those in flight take
- * (common/launch-kind.h), and by how long the oldest one has been at it; and the threshold, where that is more, or
- * nothing is known.
+ * The bound limits time: as many launches as fit the service's budget, by the times of the next launch and of those in
+ * flight (common/launch-kind.h), and by how long the oldest has been running. The threshold applies where it allows
+ * more, or where no time is known.
  *
- * It never deadlocks. What is in flight can wait for the host (a kernel that spins on memory, a host function that
- * wants a lock of the launching thread): so a wait without any progress ends after a second, and the bound is twice
- * as high until a launch completes.
+ * The bound never deadlocks. Launches in flight can wait for the host (a kernel that spins on memory, a host function
+ * that needs a lock of the launching thread). So a wait without any progress ends after a second, and the bound is
+ * doubled until a launch completes.
  */
 
 #include "shim/cuda/cuda-queue.h"
 
-/* How many may be in flight for one more of this kind; 0: any number. */
+/* Returns how many launches may be in flight when the next one is of this kind; 0: unlimited. */
 uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind);
 
 bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind);
 
-/* As xsched_queue_begin(), where it is reached. */
+/* As xsched_queue_begin(), for a launch above the bound. */
 int cuda_bound_begin(CudaQueue *q, uint64_t kind);

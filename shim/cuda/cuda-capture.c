@@ -25,7 +25,7 @@ static pthread_mutex_t origins_lock = PTHREAD_MUTEX_INITIALIZER;
 static Origin origins[ORIGINS_MAX];
 static uint32_t n_origins;
 
-/* Somebody asks for a microsecond or so, and nobody begins to once the number of captures is not 0. */
+/* A query takes about a microsecond, and no new one begins while the number of captures is not 0. */
 static void wait_for_askers(void) {
         while (atomic_load(&n_asking) > 0)
                 (void) sched_yield();
@@ -48,7 +48,7 @@ void cuda_capture_begins(CudaStream stream) {
 
         (void) CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context);
         (void) pthread_mutex_lock(&origins_lock);
-        /* Those that find no room are never over. */
+        /* Captures that find no room count for ever. */
         if (n_origins < ORIGINS_MAX)
                 origins[n_origins++] = (Origin){.stream = stream, .context = context};
         atomic_fetch_add(&cuda_n_captures, 1);
@@ -69,7 +69,7 @@ static void drop(CudaStream stream, CudaContext context) {
         (void) pthread_mutex_unlock(&origins_lock);
 }
 
-/* The driver says it: a call may fail and end a capture, or not. */
+/* Ask the driver: a failed call may end a capture, or not. */
 void cuda_capture_look(CudaStream stream) {
         int capturing = 1;
 

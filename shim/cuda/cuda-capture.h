@@ -2,30 +2,32 @@
 #pragma once
 
 /*
- * Whether anybody captures
+ * Whether any stream is being captured
  *
- * To ask a stream that is being captured spoils the capture, and a stream joins one by waiting for an event of it. So
- * while there is any capture no stream is asked at all. Between cuda_ask_begin() and cuda_ask_end() none begins.
+ * Querying a stream that is being captured invalidates the capture, and a stream joins a capture by waiting for one of
+ * its events. So no stream is queried during any capture. No capture begins between cuda_ask_begin() and
+ * cuda_ask_end().
  */
 
 #include "common/macro.h"
 #include "shim/cuda/cuda-abi.h"
 
-/* Captures whose end was not seen. */
+/* The number of captures whose end was not seen. */
 extern _hidden_ _Atomic uint32_t cuda_n_captures;
 
-/* Before a call that begins one, on the thread that makes it; and after that call, or one that may have ended it. */
+/* cuda_capture_begins(): before a call that begins a capture, on the calling thread. cuda_capture_look(): after that
+ * call, and after a call that may have ended a capture. */
 void cuda_capture_begins(CudaStream stream);
 void cuda_capture_look(CudaStream stream);
 
-/* The stream goes, or all of a context's: what they captured is over. */
+/* A stream, or all streams of a context, are destroyed: their captures have ended. */
 void cuda_capture_drop_stream(CudaStream stream);
 void cuda_capture_drop_context(CudaContext context);
 
-/* As if there were one that never ends. */
+/* Counts a capture that never ends. */
 void cuda_capture_for_ever(void);
 
-/* False: somebody captures. */
+/* Returns false when a stream is being captured. */
 bool cuda_ask_begin(void);
 void cuda_ask_end(void);
 

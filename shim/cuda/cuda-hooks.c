@@ -27,7 +27,7 @@
 
 /* --- look-ups --- */
 
-/* Ours by a name that nobody can put another function in front of. */
+/* Our function by a hidden name, which no other library can override. */
 #define HOOKED(name)
 #define COUNTED(name) extern _hidden_ char cuda_hook_##name[];
 #define HELPER(name)
@@ -37,19 +37,19 @@
 #undef HELPER
 static void *hook_of(CudaEntry e);
 
-/* What the application is to get in place of `address`, which is what `caller` was given. */
+/* The function that the application gets in place of `address`, which `caller` was given. */
 static void *replace(void *address, const void *caller) {
         return hook_of(cuda_entry_at(address, caller)) ?: address;
 }
 
-/* With the error that dlerror() is to tell. libc has no such function. */
+/* Fails with the message for dlerror(). libc has no such function. */
 static void *not_found(CudaDlsym f, const char *name) {
         void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 
         return libc ? f(libc, name) : NULL;
 }
 
-/* For cuda-thunk.S. All names of libcuda begin so; of other libraries' the address tells. */
+/* Called by cuda-thunk.S. All names of libcuda begin like this; the address tells those of other libraries. */
 _hidden_ void *cuda_dlsym(void *handle, const char *name);
 
 void *cuda_dlsym(void *handle, const char *name) {
@@ -58,7 +58,7 @@ void *cuda_dlsym(void *handle, const char *name) {
 
         if (!address || name[0] != 'c' || name[1] != 'u')
                 return address;
-        /* Who finds us has found libcuda, or else nothing. */
+        /* A caller that finds us would have found libcuda, or nothing. */
         CudaEntry ours = cuda_entry_named(name);
         if (address == hook_of(ours))
                 return cuda_is_there() ? address : not_found(f, name);
@@ -160,7 +160,7 @@ HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream strea
                         stream);
 }
 
-/* One kernel on several devices, whose parts wait for each other: once the first may go, all go. */
+/* One kernel on several devices, whose parts wait for each other: once the first may run, all run. */
 HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n, unsigned flags)) {
         CudaLaunch l[DEVICES_MAX];
         unsigned n_gated = list ? MIN(n, (unsigned) ELEMENTSOF(l)) : 0;
@@ -242,8 +242,8 @@ HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
         return r;
 }
 
-/* The primary context goes with its last user, or when it is reset: nothing is asked until it is known whether it
- * has. */
+/* The primary context ends with its last user, or by a reset: the driver is not asked until it is known whether it has
+ * ended. */
 static void primary_context_done(CudaDevice device) {
         unsigned flags;
         int active = 1;
@@ -268,7 +268,8 @@ ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
 ENDS_PRIMARY(cuDevicePrimaryCtxReset)
 ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
 
-/* Which streams are a green context's is not known: from now on none is asked, and each launch has its event. */
+/* It is not known which streams belong to a green context: from here on no stream is queried, and each launch has its
+ * event. */
 HOOK(cuGreenCtxDestroy, (void *green)) {
         cuda_capture_for_ever();
         return NEXT(cuGreenCtxDestroy, (void *), green);

@@ -9,13 +9,12 @@
 #undef _FORTIFY_SOURCE
 
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
+#include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/signal-mask.h"
 #include "shim/cuda/cuda-next.h"
@@ -24,20 +23,11 @@
 
 typedef int (*Ioctl)(int fd, unsigned long request, ...);
 
-#define ARGUMENT(last)                                                                                      \
-        ({                                                                                                  \
-                va_list _ap;                                                                                \
-                va_start(_ap, last);                                                                        \
-                void *_arg = va_arg(_ap, void *);                                                           \
-                va_end(_ap);                                                                                \
-                _arg;                                                                                       \
-        })
-
 static int raw_ioctl(int fd, unsigned long request, ...) {
-        return (int) syscall(SYS_ioctl, fd, request, ARGUMENT(request));
+        return (int) syscall(SYS_ioctl, fd, request, ARGUMENT_BEHIND(request));
 }
 
-/* Whoever stands behind us, and in the end libc. */
+/* Finds the function in the next library, in the end libc. */
 static Ioctl next_ioctl(void) {
         static _Atomic(Ioctl) next;
         Ioctl f = atomic_load_explicit(&next, memory_order_acquire);
@@ -52,31 +42,16 @@ static Ioctl next_ioctl(void) {
         return f;
 }
 
-/* The first call may come in a signal handler, where dlsym() has no business. */
+/* The first call may be in a signal handler, where dlsym() must not be called. */
 __attribute__((constructor)) static void resolve(void) {
         (void) next_ioctl();
 }
 
 int cuda_next_ioctl(int fd, unsigned long request, ...) {
-        return next_ioctl()(fd, request, ARGUMENT(request));
+        return next_ioctl()(fd, request, ARGUMENT_BEHIND(request));
 }
 
 /* --- the driver's calls --- */
-
-/* False when the kernel is to say EFAULT, and not we to crash. */
-static bool read_arguments(void *to, const void *from, size_t size) {
-        struct iovec local = {.iov_base = to, .iov_len = size};
-        struct iovec remote = {.iov_base = (void *) (uintptr_t) from, .iov_len = size};
-        PROTECT_ERRNO;
-
-        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-        if (n == (ssize_t) size)
-                return true;
-        if (n >= 0 || errno == EFAULT)
-                return false;
-        memcpy(to, from, size); /* not allowed here (seccomp) */
-        return true;
-}
 
 /* What was called: by what number, with how much, and where that is. */
 typedef struct Call {
@@ -92,12 +67,12 @@ static int pass(const Call *c) {
         return next_ioctl()(c->fd, c->request, c->arg);
 }
 
-/* What the driver has read, and another thread may have unmapped since. */
+/* Parameters that the driver has read may have been unmapped by another thread since. */
 static uint32_t engine_of(const NvrmAllocShort *a) {
         NvrmGroupParameters p = {};
 
         if (a->class == NVRM_CLASS_CHANNEL_GROUP && a->parameters != 0)
-                (void) read_arguments(&p, (const void *) (uintptr_t) a->parameters, sizeof(p));
+                (void) arguments_read(&p, (const void *) (uintptr_t) a->parameters, sizeof(p));
         return p.engine;
 }
 
@@ -110,14 +85,13 @@ static int pass_alloc(const Call *c) {
         PROTECT_ERRNO;
         NvrmAllocShort a;
         NvrmAlloc l;
-        if (c->size == sizeof(l)) {
-                memcpy(&l, c->parameters, sizeof(l));
+        bool read = arguments_read(c->size == sizeof(l) ? (void *) &l : &a, c->parameters, c->size);
+        if (read && c->size == sizeof(l)) {
                 memcpy(&a, &l, offsetof(NvrmAllocShort, parameters_size));
                 a.parameters_size = l.parameters_size;
                 a.status = l.status;
-        } else
-                memcpy(&a, c->parameters, sizeof(a));
-        if (a.status == NVRM_OK)
+        }
+        if (read && a.status == NVRM_OK)
                 cuda_rm_alloc(c->fd, &a, engine_of(&a));
         return r;
 }
@@ -125,7 +99,7 @@ static int pass_alloc(const Call *c) {
 static int pass_free(const Call *c) {
         NvrmFree a;
 
-        if (!cuda_rm_looks() || !read_arguments(&a, c->parameters, sizeof(a)))
+        if (!cuda_rm_looks() || !arguments_read(&a, c->parameters, sizeof(a)))
                 return pass(c);
         SIGNALS_BLOCKED;
         uint64_t epoch = cuda_rm_free_begin(a.client, a.object);
@@ -134,7 +108,7 @@ static int pass_free(const Call *c) {
                 return r;
         PROTECT_ERRNO;
         NvrmFree after = a;
-        bool known = r >= 0 && read_arguments(&after, c->parameters, sizeof(after));
+        bool known = r >= 0 && arguments_read(&after, c->parameters, sizeof(after));
         cuda_rm_free_end(a.client, a.object, epoch, known && after.status == NVRM_OK);
         return r;
 }
@@ -146,8 +120,7 @@ static int pass_dup(const Call *c) {
 
         PROTECT_ERRNO;
         NvrmDup a;
-        memcpy(&a, c->parameters, sizeof(a));
-        if (a.status == NVRM_OK)
+        if (arguments_read(&a, c->parameters, sizeof(a)) && a.status == NVRM_OK)
                 cuda_rm_dup(&a);
         return r;
 }
@@ -204,7 +177,7 @@ static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
         if (cuda_version_is_off())
                 return pass(&c);
         if (c.nr == NVRM_NR_LARGE && c.size == sizeof(l)) {
-                if (!read_arguments(&l, arg, sizeof(l)))
+                if (!arguments_read(&l, arg, sizeof(l)))
                         return pass(&c);
                 c.nr = l.nr;
                 c.size = l.size;
@@ -216,7 +189,7 @@ static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
 /* Parameters have the names of libc's header. */
 _public_
 int ioctl(int fd, unsigned long request, ...) {
-        void *arg = ARGUMENT(request);
+        void *arg = ARGUMENT_BEHIND(request);
 
         if (likely(_IOC_TYPE(request) != NVRM_IOCTL_TYPE))
                 return next_ioctl()(fd, request, arg);

@@ -116,9 +116,9 @@ static bool sample_is_due(CudaQueue *q, uint64_t kind) {
 uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
         uint32_t found = CUDA_TIMED;
 
-        if (atomic_load(&cuda_n_captures) > 0 || pthread_mutex_trylock(&q->lock) != 0)
+        if (atomic_load(&cuda_n_captures) > 0 || !CUDA_QUEUE_TRY_LOCK(q))
                 return CUDA_TIMED;
-        if (sample_is_due(q, kind))
+        if (!q->left && sample_is_due(q, kind))
                 for (uint32_t i = 0; i < CUDA_TIMED && found == CUDA_TIMED; i++)
                         if (!q->timed[i].used)
                                 found = i;
@@ -132,7 +132,7 @@ uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
                 if (!t->used)
                         found = CUDA_TIMED;
         }
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
         return found;
 }
 

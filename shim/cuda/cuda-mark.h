@@ -2,34 +2,34 @@
 #pragma once
 
 /*
- * Marks: events behind launches; and samples, whose marks tell how long one launch took
+ * Marks: events behind launches; and samples, marks that measure the time of one launch
  *
- * All under the lock of the queue, but where it says otherwise.
+ * All functions need the lock of the queue, unless they say otherwise.
  */
 
 #include "shim/cuda/cuda-queue.h"
 
-/* From the oldest, 0, on. */
+/* Returns the i-th mark; 0 is the oldest. */
 CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i);
 
-/* Right behind the newest launch of the queue. Whatever drains were asked for before are ended by it. */
+/* Records a mark behind the newest launch of the queue. Its event also ends the drains that were asked for before. */
 bool cuda_mark_record(CudaQueue *q, CudaStream stream);
 
-/* Its event may be used again. */
+/* Gives back the mark's event for reuse. */
 void cuda_mark_release(CudaQueue *q, const CudaMark *m);
 
-/* How many drains have no mark yet. */
+/* Returns the number of drains without a mark. */
 uint32_t cuda_drains_take(CudaQueue *q);
 
-/* Takes the lock itself, if nobody has it. The pair of events around the launch that is about to be made, the first of
- * which is recorded; CUDA_TIMED: it is no sample. */
+/* Begins a sample: records the first of a pair of events around the next launch. Takes the lock itself, if it is free.
+ * Returns the index of the pair; CUDA_TIMED: no sample. */
 uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind);
 
-/* After the launch: its mark. False: there is none, nor a sample. */
+/* Ends a sample after the launch, with its mark. Returns false when there is neither mark nor sample. */
 bool cuda_sample_end(CudaQueue *q, CudaStream stream, uint64_t kind, uint32_t timed);
 
-/* What it took, which is learned; 0: not known. */
+/* Returns and learns the time that the launch took; 0: unknown. */
 uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m);
 
-/* When its stream has gone, and its context has not: with that they would have gone by themselves. */
+/* Frees all events of a queue whose stream is destroyed and whose context is not: the end of a context frees them. */
 void cuda_mark_free_all(CudaQueue *q);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Which functions of libcuda there are, and where
+ * The functions of libcuda, and where they are
  *
- * libcuda is looked for once somebody asks for a symbol whose name begins as its names do, and when a function of
- * ours is called. Then every entry is looked up in it by its handle, and two things are known: where each call goes
- * on, and which addresses an application may be given that must not be libcuda's own. An address says which function
- * is meant; the name, version and flags by which it was asked for never matter.
+ * libcuda is looked for when the application asks for a symbol with a name like libcuda's, and when a function of ours
+ * is called. Then every entry is looked up in it by its handle. From that we know the next function of each call, and
+ * the addresses that an application must not get from libcuda directly. An address identifies the function; the name,
+ * version and flags of the request never matter.
  *
  * Thread safety: all of it from any thread.
  */
@@ -29,11 +29,11 @@ typedef enum CudaEntry {
 
 typedef void (*CudaAny)(void);
 
-/* Each is callable at any time: before it is known it finds itself, and where there is none it returns
+/* Each entry is callable at any time: before it is known it looks itself up, and a missing function returns
  * CUDA_RESULT_NO_SYMBOL. */
 extern _hidden_ CudaAny cuda_next[_CUDA_ENTRY_MAX];
 
-/* How often each was called; of launches: those that went to the device, and so not captured ones. */
+/* The number of calls of each entry; of launches only those that went to the device, which captured ones do not. */
 extern _hidden_ _Atomic uint64_t cuda_counts[_CUDA_ENTRY_MAX];
 
 #define CUDA_CALL(name, type, ...)                                                                          \
@@ -43,16 +43,16 @@ static inline void cuda_count(CudaEntry e) {
         __atomic_fetch_add((uint64_t *) &cuda_counts[e], 1, __ATOMIC_RELAXED);
 }
 
-/* Which function is at an address that `caller` was given; _CUDA_ENTRY_MAX: none that is known here, or it is libcuda
- * itself that asks. */
+/* Returns the entry at an address that `caller` was given; _CUDA_ENTRY_MAX: none known here, or the caller is libcuda
+ * itself. */
 CudaEntry cuda_entry_at(const void *address, const void *caller);
 
-/* Is libcuda loaded? */
+/* Returns whether libcuda is loaded. */
 bool cuda_is_there(void);
 
-/* By name; _CUDA_ENTRY_MAX: there is none. */
+/* Returns an entry by name; _CUDA_ENTRY_MAX: none. */
 CudaEntry cuda_entry_named(const char *name);
 
-/* libc's own; NULL when it has none. */
+/* Returns libc's own dlsym(); NULL when it has none. */
 typedef void *(*CudaDlsym)(void *handle, const char *name);
 CudaDlsym cuda_real_dlsym(void);

@@ -124,7 +124,7 @@ uint64_t cuda_object_leave(const CudaObject *top) {
         return last_serial;
 }
 
-/* What has been made since is none that was counted. */
+/* Objects that were made since then were not counted. */
 void cuda_object_stay(const CudaObject *top, uint64_t epoch) {
         for (CudaObject *o = objects; o; o = o->next)
                 if (o->serial <= epoch && o->leaving > 0 && cuda_object_is_below(o, top))

@@ -5,6 +5,7 @@
  */
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -47,7 +48,7 @@ bool cuda_has_ended(void) {
         return atomic_load(&ended);
 }
 
-/* The child can use nothing of CUDA that the parent has made; and whoever held a lock of ours is gone. */
+/* The child can use no CUDA object of the parent, and has none of the threads that held our locks. */
 static void fork_child(void) {
         atomic_store(&table, &table_empty.table);
         cuda_capture_forget();
@@ -55,15 +56,73 @@ static void fork_child(void) {
         free_queues = all_queues = NULL;
 }
 
-/* pthread_mutex_clocklock() is newer than some of the systems that we run on. By the clock that is set, then: once for
- * each queue, at the end. */
-static bool lock_until(CudaQueue *q, uint64_t until_ns) {
+/* --- the lock of a queue --- */
+
+/* On an alternative stack of a signal handler frames cannot be compared. */
+static bool on_other_stack(void) {
+        stack_t s;
+
+        return sigaltstack(NULL, &s) < 0 || s.ss_flags & SS_ONSTACK;
+}
+
+/* This thread has the lock. Stacks grow down: a frame at a lower or equal address has ended. */
+static bool take_over(CudaQueue *q, const void *frame) {
+        if (!q->locked_frame || frame < q->locked_frame || on_other_stack())
+                return false; /* a signal handler that interrupted the holder */
+        q->locked_frame = frame;
+        q->left = true;
+        return true;
+}
+
+/* `r`: of the call that locks. */
+static bool locked(CudaQueue *q, int r, const void *frame) {
+        PROTECT_ERRNO;
+        if (unlikely(r == EDEADLK))
+                return take_over(q, frame);
+        if (r != 0)
+                return false;
+        q->locked_frame = frame;
+        if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)))
+                atomic_store(&q->stuck, false);
+        return true;
+}
+
+/* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */
+static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
         struct timespec now;
 
         (void) clock_gettime(CLOCK_REALTIME, &now);
-        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns_sub(until_ns, now_ns()));
-        return pthread_mutex_timedlock(&q->lock, &until) == 0;
+        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns);
+        return locked(q, pthread_mutex_timedlock(&q->lock, &until), frame);
 }
+
+bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame) {
+        int r = pthread_mutex_trylock(&q->lock);
+
+        /* trylock also says EBUSY when this thread has the lock. */
+        if (unlikely(r == EBUSY && atomic_load(&q->stuck)))
+                return lock_within(q, 0, frame);
+        return locked(q, r, frame);
+}
+
+bool cuda_queue_lock_at(CudaQueue *q, const void *frame) {
+        int r = pthread_mutex_trylock(&q->lock);
+
+        if (likely(r != EBUSY))
+                return locked(q, r, frame);
+        bool waits = !atomic_load(&q->stuck);
+        if (lock_within(q, waits ? CUDA_LOCK_NS : 0, frame))
+                return true;
+        atomic_store(&q->stuck, true);
+        return false;
+}
+
+void cuda_queue_unlock(CudaQueue *q) {
+        q->locked_frame = NULL;
+        (void) pthread_mutex_unlock(&q->lock);
+}
+
+/* --- the end of the process --- */
 
 /* Registered after libcuda was initialised, and so called before its own. Each queue is asked once more. From then on
  * nobody asks; who is asking just now holds the lock of a queue, and a driver that does not answer must not keep the
@@ -73,11 +132,11 @@ static void process_ends(void) {
 
         cuda_stop_end();
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                if (lock_until(q, until))
+                if (lock_within(q, ns_sub(until, now_ns()), __builtin_frame_address(0)))
                         last_look(q);
         atomic_store(&ended, true);
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                if (lock_until(q, until))
+                if (lock_within(q, ns_sub(until, now_ns()), __builtin_frame_address(0)))
                         last_look(q);
 }
 
@@ -103,7 +162,7 @@ static TableEntry *table_slot(Table *t, uint64_t key) {
 static CudaQueue *table_find(uint64_t key) {
         TableEntry *e = table_slot(atomic_load_explicit(&table, memory_order_acquire), key);
 
-        /* A free place may be taken just now, by another key. */
+        /* A free place may be taken by another key at this moment. */
         return atomic_load_explicit(&e->key, memory_order_acquire) == key
                         ? atomic_load_explicit(&e->queue, memory_order_acquire)
                         : NULL;
@@ -145,7 +204,7 @@ static Table *table_with_room(void) {
 
 /* --- queues --- */
 
-/* The same for every process that sees the device, and the same as OpenCL's layer says. */
+/* Describes the device: the same in every process, and the same as the OpenCL layer's. */
 static bool device_describe(
                 CudaDevice device, char *ret_id, size_t id_size, char *ret_name, size_t name_size) {
         char pci[32] = "";
@@ -172,7 +231,8 @@ static CudaQueue *queue_alloc(void) {
         q = calloc(1, sizeof(CudaQueue));
         if (!q)
                 return NULL;
-        (void) pthread_mutex_init(&q->lock, NULL);
+        /* This kind of mutex reports a second lock by the same thread. */
+        q->lock = (pthread_mutex_t) PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
         q->all_next = all_queues;
         all_queues = q;
         return q;
@@ -181,12 +241,13 @@ static CudaQueue *queue_alloc(void) {
 static void queue_reset(CudaQueue *q) {
         q->generation++;
         q->xq = NULL;
-        q->gone = q->lost = false;
+        q->gone = q->lost = q->left = false;
         q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
-        q->head = q->n_marks = q->n_drains = q->n_spare = q->to_sample = 0;
+        q->head = q->n_marks = q->n_drains = q->n_ended = q->n_spare = q->to_sample = 0;
         memset(q->timed, 0, sizeof(q->timed));
         memset(&q->kinds, 0, sizeof(q->kinds));
         atomic_store(&q->drain_requests, 0);
+        atomic_store(&q->dropped, false);
         atomic_store(&q->in_flight, 0);
         atomic_store(&q->flying_ns, 0);
         atomic_store(&q->since_ns, 0);
@@ -206,7 +267,7 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .label = q->own_default     ? "per-thread"
                                         : q->stream ? "stream"
                                                     : "default",
-                        /* What the per-thread streams of others are doing nobody can ask. */
+                        /* The per-thread streams of other threads cannot be queried. */
                         .drain = q->own_default ? NULL : ops->drain,
                         .look = ops->look,
                         .userdata = q,
@@ -214,7 +275,8 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
         return cuda_stop_queue_new(&info, &q->xq);
 }
 
-/* A record that nobody knows yet. Only the locks are taken that are named here, and none while the driver is asked. */
+/* Makes a record that is in no table yet. Takes only the locks that are named here, and none while the driver is
+ * asked. */
 static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context, CudaDevice device,
                 bool own_default, const CudaQueueOps *ops) {
         (void) pthread_mutex_lock(&registry_lock);
@@ -224,25 +286,26 @@ static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context
         if (!q)
                 return NULL;
 
-        (void) pthread_mutex_lock(&q->lock);
+        if (!CUDA_QUEUE_LOCK(q))
+                return NULL; /* a launch on a destroyed stream has it */
         queue_reset(q);
         q->key = key;
         q->stream = stream;
         q->context = context;
         q->device = device;
         q->own_default = own_default;
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
         int r = queue_register(q, ops);
         if (r >= 0)
                 return q;
-        /* There is no libxsched: nor will there be. */
+        /* There is no libxsched, so there will not be one later. */
         if (r == -ENOSYS)
                 atomic_store(&off, true);
         cuda_queue_free(q);
         return NULL;
 }
 
-/* The context of a stream need not be the current one. */
+/* The stream's context need not be the current one. */
 static bool find_context(CudaStream stream, CudaContext *ret_context, CudaDevice *ret_device) {
         CudaContext context = NULL, popped;
 
@@ -294,7 +357,7 @@ static _noinline_ CudaQueue *queue_first_launch(
         return other;
 }
 
-/* No handle of a stream is odd. Returns 0 when there is no context. */
+/* Handles of streams are never odd. Returns 0 when there is no context. */
 static uint64_t stream_key(CudaStream stream, bool per_thread, bool *ret_own_default) {
         uint64_t key = (uintptr_t) stream;
         CudaContext context = NULL;

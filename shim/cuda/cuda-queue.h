@@ -2,38 +2,38 @@
 #pragma once
 
 /*
- * Queues: one for each stream that something was launched on
+ * Queues: one for each stream with launches
  *
- * A stream is known by its handle, and a default stream by its context. Streams are not registered when they are made
+ * A stream is known by its handle, a default stream by its context. Streams are not registered when they are made
  * (frameworks make pools of them), but at their first launch. Lookups read an open-addressing table without a lock;
- * changes are made under one mutex. Records are never freed, only used again, so a launch on a stream that the
- * application has destroyed, which is its fault, does no more harm than without us.
+ * changes are made under one mutex. Records are never freed, only reused, so a launch on a destroyed stream, which is
+ * the application's bug, does no more harm than without us.
  *
- * The tail of a stream is asked for, and not told: CUDA's callbacks cost 31 us and an event with time stamps half a
- * launch, an event without 0.1 to 0.3 us. So one tracked launch in eight is followed by an event (a mark), and what
- * has completed is found by asking: by the thread that launches when it meets its bound, by a thread of the
- * application that has waited for the device, and by the control thread within a millisecond (xsched_queue_look()),
- * which asks the stream itself for what has no mark.
+ * Completions are found by polling: CUDA's callbacks cost 31 us, an event with time stamps costs half a launch, and an
+ * event without 0.1 to 0.3 us. So one tracked launch in eight is followed by an event (a mark). Marks are polled by the
+ * launching thread at its bound, by a thread of the application that has waited for the device, and by the control
+ * thread within a millisecond (xsched_queue_look()), which polls the stream itself for launches without a mark.
  *
- * Nothing is asked of a stream that is being captured: that would invalidate the capture. Events may be asked at any
- * time by a thread whose capture mode is relaxed, and ours is while it asks.
+ * A stream that is being captured is never polled: that would invalidate the capture. A thread in relaxed capture mode
+ * may poll events at any time, and our threads are in that mode while they poll.
  */
 
 #include <pthread.h>
 
 #include "common/launch-kind.h"
 #include "common/macro.h"
+#include "common/time-util.h"
 #include "include/xsched/xsched.h"
 #include "shim/cuda/cuda-abi.h"
 
-#define CUDA_MARKS 256U /* of one queue: a power of two; who has more in flight has marks further apart */
+#define CUDA_MARKS 256U /* per queue, a power of two; with more in flight marks are further apart */
 #define CUDA_SPARE 16U
 #define CUDA_TIMED 8U
 
 typedef struct CudaMark {
         CudaEvent event;
         uint64_t seq;      /* all launches up to here are complete when the event is */
-        uint64_t expected; /* what those since the mark before take, nanoseconds */
+        uint64_t expected; /* device time of the launches since the previous mark, nanoseconds */
         uint32_t drains;   /* drains that its event ends */
         uint64_t kind;     /* of a sample: one launch, between two timed events */
         uint32_t timed;    /* which */
@@ -50,60 +50,83 @@ typedef struct CudaQueue {
         CudaStream stream;
         CudaContext context;
         CudaDevice device;
-        bool own_default; /* the per-thread default streams of a context: not in one order, and not ours to ask */
+        bool own_default; /* per-thread default streams of a context: not in one order, never polled */
 
-        pthread_mutex_t lock; /* of all below */
-        bool gone;            /* the stream is destroyed, or will be at once: nothing is asked of it */
-        bool lost;            /* the driver says nothing but errors: everything counts as complete */
-        uint32_t n_drains;    /* asked for, and no mark ends them yet */
-        uint64_t generation;  /* of the record */
+        pthread_mutex_t lock;     /* of all below: cuda_queue_lock() */
+        const void *locked_frame; /* of the function that has it; only that thread reads it */
+        bool left;                /* a jump left the lock: the members below may be inconsistent */
+        _Atomic bool stuck;       /* the lock was not available: no thread waits for it */
+        _Atomic bool dropped;     /* the stream was destroyed while the lock was not available */
+        bool gone;                /* the stream is destroyed, or about to be: never polled */
+        bool lost;                /* the driver only returns errors: everything counts as complete */
+        uint32_t n_drains;        /* drains that were asked for and have no mark */
+        uint32_t n_ended;         /* drains whose mark was reached, to be reported */
+        uint64_t generation;      /* of the record */
         uint64_t seq, done_seq, marked_seq;
-        uint64_t unknown_seq; /* the newest of which nobody knows what it takes */
+        uint64_t unknown_seq; /* the newest launch of unknown time */
         CudaMark marks[CUDA_MARKS];
         uint32_t head, n_marks;
         CudaEvent spare[CUDA_SPARE];
         uint32_t n_spare;
         CudaTimed timed[CUDA_TIMED];
         uint32_t to_sample;
-        uint64_t unmarked_ns; /* what those since the newest mark take */
+        uint64_t unmarked_ns; /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
 
         /* Written under the lock, and read without. */
         _Atomic uint32_t in_flight;
-        _Atomic uint64_t flying_ns; /* what those take, as far as is known */
-        _Atomic uint64_t since_ns;  /* since when the oldest in flight is the oldest */
+        _Atomic uint64_t flying_ns; /* device time of the launches in flight, as far as it is known */
+        _Atomic uint64_t since_ns;  /* when the oldest launch in flight became the oldest */
         _Atomic uint32_t grace;
         LaunchKinds kinds;
 
         struct CudaQueue *next_free;
-        struct CudaQueue *all_next; /* for ever */
+        struct CudaQueue *all_next; /* never removed */
 } CudaQueue;
+
+/*
+ * A queue's lock is held during calls of the driver, so a signal handler can jump out of such a call (siglongjmp(), an
+ * exception) without releasing it. The same thread takes the lock over when it comes back and that frame is gone; other
+ * threads wait for it no longer than CUDA_LOCK_NS, and after that only try. Returns false when the lock is not
+ * available; the launch is then not tracked. `frame`: __builtin_frame_address(0) of the function that will hold the
+ * lock.
+ */
+#define CUDA_LOCK_NS (100 * NSEC_PER_MSEC)
+
+bool cuda_queue_lock_at(CudaQueue *q, const void *frame);
+bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame);
+void cuda_queue_unlock(CudaQueue *q);
+
+#define CUDA_QUEUE_LOCK(q)     cuda_queue_lock_at(q, __builtin_frame_address(0))
+#define CUDA_QUEUE_TRY_LOCK(q) cuda_queue_try_lock_at(q, __builtin_frame_address(0))
 
 /* What a queue wants to be called for. */
 typedef struct CudaQueueOps {
         void (*drain)(XschedQueue *xq, void *userdata); /* XschedQueueInfo.drain and .look */
         void (*look)(XschedQueue *xq, void *userdata);
         void (*last_look)(
-                        CudaQueue *q); /* the process is about to end; ends with the lock, which the caller has taken */
+                        CudaQueue *q); /* the process is about to end; releases the lock, which the caller took */
 } CudaQueueOps;
 
-/* The queue of a launch. NULL: it passes as if we were not there. `per_thread`: what stream 0 is. */
+/* Returns the queue of a launch, making it if needed; NULL: the launch passes as without us. `per_thread`: stream 0 is
+ * the per-thread default stream. */
 CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops);
 
-/* The same, and NULL when there was no launch so far. */
+/* As cuda_queue_get(), but returns NULL for a stream without launches. */
 CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread);
 
 void cuda_queue_each(void (*f)(CudaQueue *q));
 
-/* The stream's next launch makes a new queue. Returns the old one, or NULL. */
+/* Removes a stream's queue from the table, so that the next launch makes a new one. Returns the old queue, or NULL. */
 CudaQueue *cuda_queue_take(CudaStream stream);
 
-/* The same of all streams of a context; f() is called for each, and for those that were taken before. */
+/* The same for all streams of a context. Calls f() for each, and for those that were taken before. */
 void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
 
-/* Once a stream that is gone has nothing in flight; the reference to its XschedQueue is the caller's. */
+/* Frees the queue of a destroyed stream that has nothing in flight; the caller owns the reference to its
+ * XschedQueue. */
 void cuda_queue_free(CudaQueue *q);
 
-/* The process is about to end: nothing is asked of the driver any more. */
+/* Returns whether the process is about to end: the driver is not called any more. */
 bool cuda_has_ended(void);

@@ -87,7 +87,7 @@ static int checked_ioctl(int fd, unsigned long request, ...) {
         return cuda_next_ioctl(fd, request, arg);
 }
 
-/* Whether the driver knows the client on it. */
+/* Whether the driver knows the client on this file. */
 static bool file_knows(int fd, const CudaObject *client) {
         NvrmPciInfo pci = {};
 
@@ -98,7 +98,7 @@ static bool file_knows(int fd, const CudaObject *client) {
         return r != -ENOENT && r != -ESTALE;
 }
 
-/* By the number that we know, or by another one of this process. */
+/* Finds the client's file, by the number that we know, or by another one of this process. */
 static bool file_search(CudaObject *client) {
         PROTECT_ERRNO;
         if (file_knows(client->file.fd, client))
@@ -119,7 +119,7 @@ static bool file_search(CudaObject *client) {
 
 /* --- devices --- */
 
-/* Both calls only tell. */
+/* Both calls only read. */
 static CudaGpu *gpu_ask(int fd, uint32_t client, uint32_t subdevice) {
         NvrmGpuId id = {};
         char text[32];
@@ -160,7 +160,7 @@ static bool is_usable(const CudaObject *o) {
         return o->class == NVRM_CLASS_SUBDEVICE && o->leaving == 0 && !o->going;
 }
 
-/* That of its own device; or, when it has been at work by one that is no more, any of the same GPU. */
+/* Takes the subdevice of its own device; when it worked with a device that has gone, any of the same GPU. */
 bool cuda_reach_find(CudaObject *holder) {
         const CudaObject *device = cuda_object_above(holder, cuda_class_is_device);
 
@@ -202,7 +202,7 @@ bool cuda_reach_repair(CudaObject *holder, void (*gone)(CudaObject *top)) {
                         gone(subdevice);
                 return cuda_reach_find(holder);
         }
-        /* The holder may be among what goes. */
+        /* The holder may be among the objects that are freed. */
         uint64_t serial = holder->serial;
         if (root)
                 gone(root);

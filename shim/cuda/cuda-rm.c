@@ -41,7 +41,7 @@ bool cuda_rm_lock(void) {
         return true;
 }
 
-/* By the clock that is set: pthread_mutex_clocklock() is newer than some of the systems that we run on. */
+/* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */
 bool cuda_rm_lock_within(uint64_t ns) {
         struct timespec now;
 
@@ -86,7 +86,7 @@ static void forget_all(void) {
         atomic_store(&owner, getpid());
 }
 
-/* The records are this process's, and not those of whom a bare clone() or vfork() has left us the memory of. */
+/* Whether the records are this process's own: a bare clone() or vfork() shares or copies the memory. */
 static bool is_owner(void) {
         return atomic_load_explicit(&owner, memory_order_relaxed) == getpid();
 }
@@ -118,7 +118,7 @@ bool cuda_rm_any_stopped(void) {
 
 /* --- what is to be stopped, and what is --- */
 
-/* What has channels, and only copies. */
+/* Whether the object has channels, and only for copies. */
 static bool only_copies(const CudaObject *o) {
         return o->engine >= NVRM_ENGINE_COPY_FIRST && o->engine <= NVRM_ENGINE_COPY_LAST;
 }
@@ -127,7 +127,7 @@ static bool shall_be_stopped(const CudaObject *holder) {
         return holder->gpu && holder->gpu->stopped && !only_copies(holder);
 }
 
-/* Stopped against what was said, and nobody's call in between. */
+/* Whether the channel is stopped although it should run, without a call in between. */
 static bool is_owed(CudaObject *o) {
         const NvrmChannel *c = &o->channel;
 
@@ -145,15 +145,15 @@ static bool anything_is_owed(void) {
 static void *undo_main(void *unused);
 static void copy_take_over(CudaObject *gone);
 
-/* The first name went with a file that was closed, say. */
+/* Takes another name for channels whose first one has gone, with a file that was closed, for instance. */
 static void names_follow(void) {
         for (CudaObject *o = cuda_objects(); o; o = o->next)
                 if (o->same && o->same->channel.lost)
                         copy_take_over(o->same);
 }
 
-/* At the end of whatever may have changed it. What could not be let go is tried again by a thread of its own: there may
- * be no queue left for which the control thread would. */
+/* Called after every possible change. What could not be released is tried again by a thread of its own, because there
+ * may be no queue left for the control thread to work for. */
 static void settled(void) {
         names_follow();
         bool owed = anything_is_owed(), any = owed;
@@ -183,7 +183,8 @@ static void find_gpus(void) {
                         holder_find_gpu(o);
 }
 
-/* Of a GPU, or (NULL) of all. Records may go. Returns whether there is anything to try again with. */
+/* Repairs the channels of a GPU, or (NULL) of all. Records may be freed. Returns whether something is left to try
+ * again. */
 static bool repair(const CudaGpu *g) {
         uint64_t before = UINT64_MAX;
         bool any = false;
@@ -204,7 +205,7 @@ static bool repair(const CudaGpu *g) {
         return any;
 }
 
-/* One that cannot be stopped as it is now is stopped when the driver is told to let it run. */
+/* A channel that cannot be stopped now is stopped when the driver is told to let it run. */
 static int channel_follow(CudaObject *holder, NvrmChannel *c) {
         if (!holder->gpu)
                 return 0;
@@ -219,7 +220,7 @@ CudaGpu *cuda_rm_gpus(void) {
         return cuda_reach_gpus();
 }
 
-/* By the generation of its channels. */
+/* Whether we have seen it made, by the class of its channels. */
 static bool was_seen(const CudaObject *o) {
         return !cuda_class_is_channel(o->class) || o->class == NVRM_CLASS_CHANNEL_HOPPER;
 }
@@ -247,7 +248,7 @@ static size_t batch_fill(const CudaGpu *g) {
         return n;
 }
 
-/* What the driver does not let go must not keep the others. */
+/* A channel that the driver does not release must not keep the others. */
 static int let_go_all(const CudaGpu *g) {
         int result = 0;
 
@@ -328,7 +329,7 @@ static void *undo_main(void *unused) {
         return NULL;
 }
 
-/* The driver was told to let it run: what cannot be stopped now never can. */
+/* The driver was told to let it run: a channel that cannot be stopped now is never stopped. */
 static void channel_follow_finally(CudaObject *holder, NvrmChannel *c) {
         int r = channel_follow(holder, c);
 
@@ -341,7 +342,7 @@ static void channel_follow_finally(CudaObject *holder, NvrmChannel *c) {
 
 /* --- making --- */
 
-/* `like`: by what it can be reached where its own kin cannot. */
+/* `like`: the object by which it can be reached where its own parents cannot. */
 static void channel_add(CudaObject *o, const CudaObject *like) {
         CudaObject *holder = cuda_object_holder(o);
 
@@ -369,7 +370,7 @@ static void channel_drop(CudaObject *o) {
 
 /* --- unmaking --- */
 
-/* The channel lives on under its next name, in the state that it is in. Rather one that nobody is about to free. */
+/* The channel lives on under its next name, in its current state. Prefers a name that is not about to be freed. */
 static void copy_take_over(CudaObject *gone) {
         CudaObject *first = NULL;
 
@@ -395,7 +396,7 @@ static void objects_remove(CudaObject *top) {
                         copy_take_over(o);
                         channel_drop(o);
                 }
-        /* From the newest on, which is below all others of its kin. */
+        /* Goes from the newest on, which comes below its parents. */
         for (CudaObject *o = cuda_objects(), *next; o; o = next) {
                 next = o->next;
                 if (o != top && cuda_object_is_below(o, top))
@@ -404,7 +405,7 @@ static void objects_remove(CudaObject *top) {
         cuda_object_free(top);
 }
 
-/* The subdevice by which others than those below `top` are stopped is about to go: they take another one, or run. */
+/* The subdevice by which channels outside of `top` are stopped is about to be freed: they take another one, or run. */
 static void leave_others_reachable(const CudaObject *top) {
         for (CudaObject *o = cuda_objects(); o; o = o->next) {
                 const CudaObject *subdevice = cuda_object_has_channels(o) && o->gpu
@@ -423,7 +424,8 @@ static void leave_others_reachable(const CudaObject *top) {
         }
 }
 
-/* Channels that live on under another name, by which nobody may reach them. Where we do, they are stopped again. */
+/* Releases channels that live on under another name, by which we may not reach them. Where we do, they are stopped
+ * again. */
 static void let_go_what_stays(const CudaObject *top) {
         for (CudaObject *o = cuda_objects(); o; o = o->next)
                 if (o->same && !cuda_object_is_below(o, top) && cuda_object_is_below(o->same, top)) {
@@ -445,7 +447,8 @@ static void objects_return(const CudaObject *top, uint64_t epoch) {
 /* --- the application's calls --- */
 
 static CudaObject *object_new(uint32_t client, uint32_t id, uint32_t parent, uint32_t class) {
-        /* Objects of the same name that we know have gone in a way that we have not seen; with a client all have. */
+        /* Known objects of the same name have been freed without our seeing it; with a client all of its objects
+         * have. */
         for (CudaObject *o = cuda_objects(); o;)
                 if (o->client == client && (o->id == id || cuda_class_is_client(class))) {
                         objects_remove(o);
@@ -486,7 +489,7 @@ void cuda_rm_dup(const NvrmDup *a) {
         CudaObject *o = object_new(a->client, a->object, a->parent, class);
         if (!o)
                 return;
-        /* It may have had the name that was free again. */
+        /* The former object may have had the name. */
         from = cuda_object_find(a->from_client, a->from_object);
         o->engine = engine;
         if (from && from->serial == serial)
@@ -527,7 +530,7 @@ uint64_t cuda_rm_free_begin(uint32_t client, uint32_t object) {
 void cuda_rm_free_end(uint32_t client, uint32_t object, uint64_t epoch, bool done) {
         RM_LOCKED() return;
         CudaObject *top = cuda_object_find(client, object);
-        /* The name may be another's by now. */
+        /* The name may be another object's by now. */
         if (!top || top->serial > epoch)
                 return;
         if (done)

@@ -17,7 +17,7 @@
 typedef struct Member {
         XschedQueue *xq;
         CudaGpu *gpu;
-        bool known; /* the service has said something about it */
+        bool known; /* the service has given a verdict */
         bool held;
         struct Member *next;
 } Member;
@@ -43,7 +43,7 @@ static bool all_are_held(const CudaGpu *g) {
         return any && !ended;
 }
 
-/* To let go is tried whatever we think that it is. */
+/* A release is tried whatever state is on record. */
 static int gpu_follow(CudaGpu *g) {
         bool stop = all_are_held(g);
 
@@ -72,7 +72,7 @@ static int stop_apply(XschedQueue *const *queues, void *const *unused, uint32_t 
         for (uint32_t i = 0; i < n; i++) {
                 Member *m = member_find(queues[i]);
                 if (!m)
-                        continue; /* it is gone, and not yet buried */
+                        continue; /* it was dropped, and is not freed yet */
                 m->known = true;
                 m->held = held;
                 g = m->gpu;
@@ -146,7 +146,7 @@ void cuda_stop_forget(void) {
 
 /* --- for tests and tools --- */
 
-/* What of the driver's objects this process has, as text. Returns how long it is. */
+/* Describes this process's objects of the driver as text. Returns its length. */
 _public_
 size_t xsched_cuda_describe(char *ret, size_t size);
 

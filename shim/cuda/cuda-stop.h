@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * Holds beyond the gate: the process's channels on a device are stopped while every queue of its there is held so
+ * Holds beyond the gate: the channels of a process on a device are stopped while each of its queues there is held at
+ * that level
  *
- * Streams share channels, so no stream can be stopped by itself. Those that wait at the gate alone, or run, keep the
- * others running: while a stream is let go, all run. A stream that the service does not know yet has no say.
+ * Streams share channels, so a single stream cannot be stopped. A stream that runs, or is only held at the gate, keeps
+ * all channels running. A stream that is not registered yet is not counted.
  */
 
 #include "include/xsched/xsched.h"
 
-/* As xsched_queue_new(), for a queue whose channels can be stopped, or not. */
+/* As xsched_queue_new(), after setting level and apply of *info by whether the channels on its device can be
+ * stopped. */
 int cuda_stop_queue_new(XschedQueueInfo *info, XschedQueue **ret);
 
-/* Before the last reference is given up. */
+/* Called before the last reference is dropped. */
 void cuda_stop_leave(const XschedQueue *xq);
 
-/* The process is about to end: what it has runs, and is stopped no more. */
+/* The process is about to end: enables all channels, and stops none from now on. */
 void cuda_stop_end(void);

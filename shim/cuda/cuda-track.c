@@ -18,11 +18,11 @@
 #define MARK_EVERY    8U
 #define MARK_EVERY_NS (50 * NSEC_PER_USEC)
 
-static _Atomic uint32_t frozen; /* nothing is asked: a context may be about to go */
+static _Atomic uint32_t frozen; /* no query is made: a context may be about to end */
 
 /* --- the driver, asked from a thread that need not be the application's --- */
 
-/* Others may be capturing: what is asked with this mode disturbs no capture of another thread. */
+/* In this mode calls do not disturb captures of other threads. */
 static int capture_mode_relax(void) {
         int mode = CUDA_CAPTURE_MODE_RELAXED;
         (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &mode);
@@ -38,7 +38,7 @@ static void capture_mode_restore(const int *mode) {
         _cleanup_(capture_mode_restore)                                                                     \
         _unused_ int _mode = capture_mode_relax()
 
-/* Refused, and no word about the work: the thread may not ask just now. */
+/* Whether the call was refused for this thread just now, which says nothing about the work. */
 static bool is_refusal(CudaResult r) {
         return r == CUDA_RESULT_NOT_PERMITTED ||
                         (r >= CUDA_RESULT_CAPTURE_FIRST && r <= CUDA_RESULT_CAPTURE_LAST);
@@ -48,7 +48,7 @@ static bool is_pending(CudaResult r) {
         return r == CUDA_RESULT_NOT_READY || is_refusal(r);
 }
 
-/* Of a default stream by its context. */
+/* Queries a default stream by its context. */
 static CudaResult stream_query_now(CudaQueue *q) {
         CudaContext popped;
 
@@ -87,7 +87,7 @@ static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32
                 xsched_queue_complete(q->xq, n - n_sampled, 0);
 }
 
-/* Launches of a kind that was never timed count for nothing: then nothing is said. */
+/* Launches of a kind that was never timed have no known length: then nothing is told. */
 static void queue_tell_flying(CudaQueue *q) {
         uint64_t ns = q->unknown_seq > q->done_seq ? 0 : atomic_load(&q->flying_ns);
 
@@ -95,21 +95,21 @@ static void queue_tell_flying(CudaQueue *q) {
                 xsched_queue_set_flying(q->xq, ns, atomic_load(&q->since_ns));
 }
 
-/* All up to `seq` are complete. */
+/* All launches up to `seq` are complete. */
 static void queue_done(CudaQueue *q, uint64_t seq) {
         uint64_t sampled_ns = 0, flown_ns = 0;
-        uint32_t n = (uint32_t) (seq - q->done_seq), n_sampled = 0, n_drained = 0;
+        uint32_t n = (uint32_t) (seq - q->done_seq), n_sampled = 0;
 
         for (; q->n_marks > 0 && cuda_mark_at(q, 0)->seq <= seq; q->head++, q->n_marks--) {
-                const CudaMark *m = cuda_mark_at(q, 0);
-                n_drained += m->drains;
+                CudaMark *m = cuda_mark_at(q, 0);
+                q->n_ended += TAKE_GENERIC(m->drains, 0U);
                 uint64_t ns = m->kind != 0 && !q->lost ? cuda_sample_take(q, m) : 0;
                 sampled_ns += ns;
                 n_sampled += ns > 0;
                 flown_ns += m->expected;
                 cuda_mark_release(q, m);
         }
-        for (; n_drained > 0; n_drained--)
+        for (; q->n_ended > 0; q->n_ended--)
                 xsched_queue_drained(q->xq);
         if (n == 0)
                 return;
@@ -126,7 +126,7 @@ static void queue_done(CudaQueue *q, uint64_t seq) {
         queue_complete(q, n, sampled_ns, n_sampled);
 }
 
-/* Those that no mark ends. */
+/* Ends drains that have no mark. */
 static void queue_drained(CudaQueue *q) {
         for (; q->n_drains > 0; q->n_drains--)
                 xsched_queue_drained(q->xq);
@@ -139,7 +139,26 @@ static void queue_lose(CudaQueue *q) {
         queue_drained(q);
 }
 
-/* Nothing in flight, and nobody waits to hear so. */
+/* The thread with the lock jumped away in the middle of a change, or the stream was destroyed while the lock could not
+ * be had. Of what the lock guards, only the numbers are still certain. */
+static void queue_mend(CudaQueue *q) {
+        q->left = false;
+        q->gone |= atomic_load(&q->dropped);
+        atomic_store(&q->in_flight, (uint32_t) (q->seq - q->done_seq));
+        if (q->xq)
+                queue_lose(q);
+}
+
+#define QUEUE_LOCK(q)     (CUDA_QUEUE_LOCK(q) && queue_is_locked(q))
+#define QUEUE_TRY_LOCK(q) (CUDA_QUEUE_TRY_LOCK(q) && queue_is_locked(q))
+
+static bool queue_is_locked(CudaQueue *q) {
+        if (unlikely(q->left || atomic_load_explicit(&q->dropped, memory_order_relaxed)))
+                queue_mend(q);
+        return true;
+}
+
+/* Whether nothing is in flight, and no caller waits for that. */
 static bool queue_is_quiet(CudaQueue *q) {
         return q->seq == q->done_seq && q->n_marks == 0 && cuda_drains_take(q) == 0;
 }
@@ -152,7 +171,7 @@ static bool mark_ask(const CudaMark *m, bool *ret) {
         return *ret || is_pending(r);
 }
 
-/* The newest first: a queue that has caught up is known by one question. Then the oldest. */
+/* Asks the newest mark first: it alone tells that all launches are complete. Then the oldest. */
 static bool marks_ask(CudaQueue *q) {
         bool done;
 
@@ -196,7 +215,7 @@ static void queue_harvest(CudaQueue *q) {
                 queue_drained(q);
 }
 
-/* Ends with the lock: frees a queue that was the last to need it. */
+/* Unlocks the queue, and frees a libxsched queue that needed it last. */
 static void queue_unlock(CudaQueue *q) {
         XschedQueue *last = NULL;
 
@@ -205,7 +224,7 @@ static void queue_unlock(CudaQueue *q) {
                 if (!q->lost && !cuda_has_ended())
                         cuda_mark_free_all(q);
         }
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
         if (!last)
                 return;
         cuda_stop_leave(last);
@@ -219,18 +238,19 @@ void cuda_track_harvest(CudaQueue *q) {
         PROTECT_ERRNO;
         if (atomic_load(&q->in_flight) == 0)
                 return;
-        (void) pthread_mutex_lock(&q->lock);
+        if (!QUEUE_LOCK(q))
+                return;
         if (q->xq)
                 queue_harvest(q);
         queue_unlock(q);
 }
 
-/* Returns whether it was done. A thread that the driver keeps may have the lock for long. */
+/* Returns whether it was done. A thread inside of the driver may have the lock for long. */
 static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
         *ret_more = false;
-        if (pthread_mutex_trylock(&q->lock) != 0)
+        if (!QUEUE_TRY_LOCK(q))
                 return false;
-        /* One that was freed meanwhile may be another one by now. */
+        /* A record that was freed meanwhile may be another queue's by now. */
         if (q->xq && (!xq || q->xq == xq)) {
                 queue_harvest(q);
                 *ret_more = !queue_is_quiet(q);
@@ -239,7 +259,7 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
         return true;
 }
 
-/* When nothing can be asked any more, the end of the process tells the rest. */
+/* When the driver can no longer be asked, the end of the process reports the rest. */
 static void track_last_look(CudaQueue *q) {
         if (q->xq && !cuda_has_ended())
                 queue_harvest(q);
@@ -267,14 +287,14 @@ static void track_look(XschedQueue *xq, void *userdata) {
 
 /* The control thread must not wait for a thread that the driver keeps. */
 static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
-        if (pthread_mutex_trylock(&q->lock) != 0) {
+        if (!QUEUE_TRY_LOCK(q)) {
                 atomic_fetch_add(&q->drain_requests, 1);
                 xsched_queue_look(xq);
                 return;
         }
         bool ours = q->xq == xq && !q->gone && !q->lost;
         q->n_drains += ours;
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
         if (ours)
                 xsched_queue_look(xq);
         else
@@ -284,37 +304,40 @@ static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
 static void track_drain(XschedQueue *xq, void *userdata) {
         CudaQueue *q = userdata;
 
-        /* Of a process that ends nothing can be asked: its end tells. */
+        /* The driver of an ending process cannot be asked: its end tells. */
         if (cuda_has_ended()) {
                 xsched_queue_drained(xq);
                 return;
         }
         ask_for_drain(q, xq);
-        /* It came to its end just now, perhaps before this was asked for: then nobody looks any more. */
-        if (cuda_has_ended()) {
-                (void) pthread_mutex_lock(&q->lock);
+        /* The process began to end just now, perhaps before this request: then nothing looks any more. */
+        if (cuda_has_ended() && QUEUE_LOCK(q))
                 track_last_look(q);
-        }
 }
 
-/* Under the lock of the queue. */
+/* Called under the queue's lock. */
 static bool tail_may_be_marked(CudaQueue *q) {
         return !q->own_default && !q->gone && !q->lost && atomic_load(&cuda_n_captures) == 0 &&
                         atomic_load(&frozen) == 0;
 }
 
 void cuda_track_close_tail(CudaQueue *q) {
-        (void) pthread_mutex_lock(&q->lock);
+        if (!QUEUE_LOCK(q))
+                return;
         if (q->seq != q->marked_seq && tail_may_be_marked(q))
                 (void) cuda_mark_record(q, q->stream);
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
 }
 
-/* Without a mark: its context goes, too, and the driver tells nothing any more. */
+/* Without a mark: the context ends, too, so the driver reports nothing any more. */
 static void track_close(CudaQueue *q, bool with_mark) {
-        (void) pthread_mutex_lock(&q->lock);
+        if (!QUEUE_LOCK(q)) {
+                atomic_store(&q->dropped, true); /* the next thread with the lock finds this */
+                xsched_queue_look(q->xq);
+                return;
+        }
         if (!q->xq) {
-                (void) pthread_mutex_unlock(&q->lock);
+                cuda_queue_unlock(q);
                 return;
         }
         if (with_mark && (q->seq != q->marked_seq || cuda_drains_take(q) > 0) && tail_may_be_marked(q))
@@ -323,7 +346,7 @@ static void track_close(CudaQueue *q, bool with_mark) {
         if (!with_mark)
                 queue_lose(q);
         else if (q->seq != q->marked_seq || q->n_drains > 0) {
-                /* No mark could be had. */
+                /* There is no mark: count all as complete. */
                 queue_done(q, q->seq);
                 queue_drained(q);
         }
@@ -350,10 +373,10 @@ void cuda_track_drop_context(CudaContext context) {
                 cuda_queue_take_all(context, close_lost);
 }
 
-/* Who is asking has the lock of a queue. */
+/* A thread that asks has the lock of a queue: wait for it. */
 static void wait_for_asker(CudaQueue *q) {
-        (void) pthread_mutex_lock(&q->lock);
-        (void) pthread_mutex_unlock(&q->lock);
+        if (CUDA_QUEUE_LOCK(q))
+                cuda_queue_unlock(q);
 }
 
 void cuda_track_freeze(void) {
@@ -368,19 +391,19 @@ void cuda_track_thaw(void) {
 
 /* --- waits of the application --- */
 
-/* A thread that the driver keeps may have the lock: then a look finds out later. */
+/* A thread inside of the driver may have the lock: then a later look finds out. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
-        if (!q || q->own_default || pthread_mutex_trylock(&q->lock) != 0)
+        if (!q || q->own_default || !QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
                 *ret = (CudaWait){.queue = q,
                                 .generation = q->generation,
                                 .seq = q->seq,
                                 .n_drains = q->n_drains};
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
 }
 
 void cuda_wait_end(CudaWait *w, CudaResult result) {
@@ -389,7 +412,7 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
                 return;
 
         PROTECT_ERRNO;
-        if (pthread_mutex_trylock(&q->lock) != 0)
+        if (!QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && q->generation == w->generation) {
                 WITH_RELAXED_CAPTURE;
@@ -446,7 +469,8 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         XschedQueue *xq = q ? q->xq : NULL;
         if (!xq)
                 return;
-        /* In flight and tracked: first the bound, then the gate. A launch must not be let through and then wait. */
+        /* With tracked launches in flight the bound comes first, and then the gate: a launch that the gate has let
+         * through must not wait. */
         uint64_t kind = 0;
         if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0))
                 kind = launch_kind(w->what, w->blocks);
@@ -472,7 +496,7 @@ void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
         launch_begin(w, false, ret);
 }
 
-/* Under the lock of the queue. False: it should have a mark, and has none. */
+/* Called under the queue's lock. */
 static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         if (q->seq++ == q->done_seq)
                 atomic_store(&q->since_ns, now_ns());
@@ -487,7 +511,7 @@ static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         return !mark_is_due(q, l->kind) || cuda_mark_record(q, l->stream) || !q->own_default;
 }
 
-/* Of what cannot be asked, and has no mark, nobody would ever learn the end. */
+/* Without a query and without a mark the end of the launch would never be known. */
 static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         q->seq--;
         atomic_fetch_sub(&q->in_flight, 1);
@@ -502,14 +526,17 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         PROTECT_ERRNO;
         CudaQueue *q = l->queue;
 
-        (void) pthread_mutex_lock(&q->lock);
+        if (unlikely(!QUEUE_LOCK(q))) {
+                xsched_queue_complete(l->xq, 1, 0);
+                return;
+        }
         bool counts = result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
         uint64_t expected = launch_kind_expected(&q->kinds, l->kind);
         if (counts && !launch_count(q, l, expected))
                 launch_uncount(q, l, expected);
         else if (!counts && l->timed < CUDA_TIMED && q->xq == l->xq)
                 q->timed[l->timed].used = false;
-        (void) pthread_mutex_unlock(&q->lock);
+        cuda_queue_unlock(q);
         if (counts)
                 xsched_queue_look(l->xq);
         else

@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * Launches that are tracked: marks, and what has completed
+ * Tracked launches: marks, and finding completions
  *
- * What is said to be complete is complete: a launch gets its number when its native call has returned, under the lock
- * of its queue, and a mark is recorded under the same lock; so all up to the mark's number was submitted before it. A
- * thread of the application that has waited tells of what had a number when it began to wait.
+ * No launch is reported complete before it is. A launch gets its number when its native call has returned, under the
+ * lock of its queue, and a mark is recorded under the same lock; so all launches up to the mark's number were submitted
+ * before it. A thread of the application that has waited reports the launches that had a number when it began to wait.
  */
 
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 
-/* What is to be launched. */
+/* A launch, before it is made. */
 typedef struct CudaWork {
         CudaEntry entry;
-        bool per_thread; /* what stream 0 is */
+        bool per_thread; /* stream 0 is the per-thread default stream */
         CudaStream stream;
-        const void *what; /* its function, or graph */
+        const void *what; /* the function or graph */
         uint64_t blocks;
 } CudaWork;
 
@@ -26,13 +26,13 @@ typedef struct CudaLaunch {
         XschedQueue *xq;
         CudaStream stream;
         uint64_t kind;
-        uint32_t timed; /* the events around it; CUDA_TIMED: none */
+        uint32_t timed; /* index of the events around it; CUDA_TIMED: none */
 } CudaLaunch;
 
-/* The gate: returns when the launch may go. Then the native call, and cuda_launch_end() with its result. */
+/* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
 void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret);
 
-/* The same where another launch waits for this one. */
+/* The same without waiting, for a launch that another one waits for. */
 void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret);
 
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result);
@@ -41,17 +41,17 @@ static inline void cuda_launch_end(CudaLaunch *l, CudaResult result) {
                 cuda_launch_end_slow(l, result);
 }
 
-/* What of the queue has completed is reported. */
+/* Finds and reports completed launches of the queue. */
 void cuda_track_harvest(CudaQueue *q);
 
-/* What is in flight, and has no mark, gets one. On a thread that may launch. */
+/* Records a mark behind launches in flight that have none. On a thread that may launch. */
 void cuda_track_close_tail(CudaQueue *q);
 
-/* The stream is about to be destroyed; with it all of its context, which may have gone by now. */
+/* A stream is about to be destroyed; or all streams of a context, which may be gone already. */
 void cuda_track_drop_stream(CudaStream stream);
 void cuda_track_drop_context(CudaContext context);
 
-/* In between, the driver is asked nothing. */
+/* The driver is not called between the two. */
 void cuda_track_freeze(void);
 void cuda_track_thaw(void);
 
@@ -66,5 +66,5 @@ typedef struct CudaWait {
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret);
 void cuda_wait_end(CudaWait *w, CudaResult result);
 
-/* It has waited for something that may be on any stream. */
+/* The application has waited for work that may be on any stream. */
 void cuda_track_waited_all(void);

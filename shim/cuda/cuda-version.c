@@ -24,7 +24,7 @@ static _Atomic State state;
 static char version[64];
 static bool is_disabled, is_unwanted, any_is_wanted;
 
-/* When it is loaded: later, another thread may be changing the environment. */
+/* Runs when the library is loaded: later, another thread may be changing the environment. */
 __attribute__((constructor)) static void read_environment(void) {
         const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP"));
 

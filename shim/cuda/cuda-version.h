@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Whether channels are stopped with this version of NVIDIA's kernel driver: by what the environment asks for, and what
- * is known of the version (nvrm_version_known())
+ * Decides whether channels are stopped with this version of NVIDIA's kernel driver, by the environment and by what is
+ * known of the version (nvrm_version_known())
  *
- * It is asked for once, at the first object of the driver's that is made. Thread safety: all but cuda_version_ask()
+ * The driver is asked for its version once, when the first object is made. Thread safety: all but cuda_version_ask()
  * from any thread.
  */
 
@@ -16,18 +16,18 @@ bool cuda_is_disabled(void);
 
 bool cuda_version_is_asked(void);
 
-/* With the lock of cuda-rm.h, on a file on which a client was made. */
+/* Asks the driver, with the lock of cuda-rm.h. `fd`: a file on which a client was made. */
 void cuda_version_ask(int fd);
 
-/* What came of it. Both are false until it is asked. */
+/* The decision. Both return false until the driver was asked. */
 bool cuda_version_is_on(void);
 bool cuda_version_is_off(void);
 
-/* Also what was never seen at work. */
+/* Returns whether versions that xsched never ran on are allowed, too. */
 bool cuda_version_any_is_wanted(void);
 
-/* As the driver says it, or "?". */
+/* Returns the driver's version text, or "?". */
 const char *cuda_version_text(void);
 
-/* In words; NULL: it is on. Not from two threads at once. */
+/* Returns the reason in words why channels are not stopped; NULL: they are. Not from two threads at once. */
 const char *cuda_version_why(void);

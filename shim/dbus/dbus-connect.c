@@ -13,7 +13,7 @@
 #include "common/macro.h"
 #include "shim/dbus/dbus-connect.h"
 
-/* Each command in turn, without waiting: what is refused, the connection ends for. */
+/* All commands at once, without waiting for answers: a refusal of any ends the connection. */
 #define AUTH "\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
 
 const char dbus_auth[] = AUTH;
@@ -75,7 +75,7 @@ static int parse_unix(const char *s, size_t n, struct sockaddr_un *ret, socklen_
         return -EINVAL;
 }
 
-/* Many wait to be let in: the kernel lets us in after those who wait already, if that is soon. */
+/* Other connections may wait to be accepted: the kernel accepts ours after them, if that is soon. */
 static int connect_behind(int fd, const struct sockaddr_un *address, socklen_t size) {
         const struct timeval wait = {.tv_usec = DBUS_CONNECT_WAIT_US}, for_ever = {0};
 
@@ -106,7 +106,7 @@ static int connect_one(const char *s, size_t n, int *ret_fd) {
                 r = connect_behind(fd, &address, size);
         if (r < 0)
                 return r;
-        /* An application that has closed its standard output opens it again where we would be. */
+        /* Use a number above stderr: an application that has closed a standard descriptor opens it again there. */
         int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (copy < 0)
                 return negative_errno();
@@ -122,7 +122,7 @@ int dbus_connect(const char *addresses, int *ret_fd) {
                 int one = n > 0 ? connect_one(s, n, ret_fd) : -EINVAL;
                 if (one >= 0)
                         return 0;
-                /* That a socket is not there says more than that another is of a kind that is not known. */
+                /* A socket that is missing is the better reason than an address of an unknown kind. */
                 if (one != -EINVAL)
                         r = one;
                 s += n + (s[n] == ';');
@@ -132,7 +132,7 @@ int dbus_connect(const char *addresses, int *ret_fd) {
 
 /* --- authentication --- */
 
-/* The next line, without its end. */
+/* Returns the next line without its end. */
 static const char *next_line(const char **said, size_t *size, size_t *ret_n) {
         const char *line = *said, *end = memmem(line, *size, "\r\n", 2);
 
@@ -149,7 +149,7 @@ static bool line_is(const char *line, size_t n, const char *word) {
         return n >= k && memcmp(line, word, k) == 0 && (n == k || line[k] == ' ');
 }
 
-/* Without descriptors there is no page, so who does not pass any is no use. */
+/* Without descriptors there is no page, so a bus that does not pass them is of no use. */
 int dbus_auth_verify(const char *said, size_t size) {
         static const char *const expected[] = {"DATA", "OK", "AGREE_UNIX_FD"};
 

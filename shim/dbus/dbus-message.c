@@ -4,20 +4,12 @@
  * Messages of D-Bus: see dbus-message.h
  */
 
-#include <byteswap.h>
-#include <endian.h>
 #include <stdio.h>
 
 #include "common/macro.h"
 #include "shim/dbus/dbus-message.h"
 
 #define PROTOCOL_VERSION 1
-#define NATIVE_ORDER     (BYTE_ORDER == LITTLE_ENDIAN ? 'l' : 'B')
-#define FOREIGN_ORDER    (BYTE_ORDER == LITTLE_ENDIAN ? 'B' : 'l')
-
-#define AT_BODY_SIZE   4U
-#define AT_SERIAL      8U
-#define AT_FIELDS_SIZE 12U
 
 enum {
         FIELD_PATH = 1,
@@ -35,7 +27,7 @@ static size_t align_up(size_t n, size_t alignment) {
         return (n + alignment - 1) & ~(alignment - 1);
 }
 
-/* What the specification takes for UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* The specification's UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static bool utf8_is_valid(const uint8_t *s, size_t n) {
         for (size_t i = 0; i < n;) {
                 unsigned more = s[i] < 0x80   ? 0
@@ -165,11 +157,11 @@ static void write_field(DbusWriter *w, uint8_t code, const char *signature, cons
 
 void dbus_writer_begin(DbusWriter *w, const DbusHeader *h) {
         *w = DBUS_WRITER_NULL;
-        write_byte(w, NATIVE_ORDER);
+        write_byte(w, DBUS_NATIVE_ORDER);
         write_byte(w, (uint8_t) h->type);
         write_byte(w, (uint8_t) h->flags);
         write_byte(w, PROTOCOL_VERSION);
-        dbus_write_u32(w, 0); /* body's size, and serial: when it is sealed */
+        dbus_write_u32(w, 0); /* the body's size and the serial are filled in by dbus_writer_seal() */
         dbus_write_u32(w, 0);
         size_t fields = dbus_begin_array(w, DBUS_ALIGN_8);
         write_field(w, FIELD_PATH, "o", h->path);
@@ -193,8 +185,8 @@ int dbus_writer_seal(DbusWriter *w, uint32_t serial) {
         if (w->error < 0)
                 return w->error;
         uint32_t n = (uint32_t) (w->size - w->body_at);
-        memcpy(w->data + AT_BODY_SIZE, &n, sizeof(n));
-        memcpy(w->data + AT_SERIAL, &serial, sizeof(serial));
+        memcpy(w->data + DBUS_AT_BODY_SIZE, &n, sizeof(n));
+        memcpy(w->data + DBUS_AT_SERIAL, &serial, sizeof(serial));
         return 0;
 }
 
@@ -264,7 +256,7 @@ uint64_t dbus_read_u64(DbusReader *r) {
         return r->swapped ? bswap_64(v) : v;
 }
 
-/* With the zero behind them, and none within. */
+/* Reads n characters and the zero byte after them; the characters contain none. */
 static const char *read_chars(DbusReader *r, size_t n) {
         const char *s = n < r->size ? reader_take(r, 1, n + 1) : NULL;
 
@@ -328,32 +320,17 @@ const uint8_t *dbus_read_bytes(DbusReader *r, size_t *ret_size) {
 
 /* --- received --- */
 
-static bool is_swapped(const uint8_t *data) {
-        return data[0] == FOREIGN_ORDER;
-}
-
-static uint32_t number_at(const uint8_t *data, size_t at) {
-        uint32_t v;
-
-        memcpy(&v, data + at, sizeof(v));
-        return is_swapped(data) ? bswap_32(v) : v;
-}
-
 int dbus_message_size(const uint8_t prefix[static DBUS_PREFIX_SIZE], size_t *ret) {
-        size_t body = number_at(prefix, AT_BODY_SIZE), fields = number_at(prefix, AT_FIELDS_SIZE);
-
-        if ((prefix[0] != NATIVE_ORDER && prefix[0] != FOREIGN_ORDER) || prefix[3] != PROTOCOL_VERSION)
+        if (!dbus_prefix_has_order(prefix) || prefix[3] != PROTOCOL_VERSION)
                 return -EBADMSG;
-        if (body > DBUS_LONGEST || fields > DBUS_LONGEST)
-                return -EMSGSIZE;
-        size_t size = align_up(DBUS_PREFIX_SIZE + fields, DBUS_ALIGN_8) + body;
+        uint64_t size = dbus_prefix_message_size(prefix);
         if (size > DBUS_LONGEST)
                 return -EMSGSIZE;
-        *ret = size;
+        *ret = (size_t) size;
         return 0;
 }
 
-/* Fields that a later specification adds are passed over where their type is one of today's. */
+/* Skips unknown fields of a later specification, if their types are known. */
 static void read_field(DbusMessage *m, DbusReader *r, uint32_t *n_fds) {
         const char **strings[] = {
                         [FIELD_PATH] = &m->path,
@@ -387,7 +364,7 @@ static void read_field(DbusMessage *m, DbusReader *r, uint32_t *n_fds) {
 }
 
 static int read_header(DbusMessage *m, size_t size, uint32_t *n_fds) {
-        DbusReader r = {.data = m->data, .size = size, .at = AT_FIELDS_SIZE, .swapped = m->swapped};
+        DbusReader r = {.data = m->data, .size = size, .at = DBUS_AT_FIELDS_SIZE, .swapped = m->swapped};
         size_t end = dbus_read_array(&r, DBUS_ALIGN_8);
 
         while (dbus_read_more(&r, end))
@@ -420,7 +397,7 @@ int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds,
         *m = (DbusMessage){
                         .type = (DbusType) data[1],
                         .flags = (DbusFlags) data[2],
-                        .serial = number_at(data, AT_SERIAL),
+                        .serial = dbus_prefix_number(data, DBUS_AT_SERIAL),
                         .path = "",
                         .interface = "",
                         .member = "",
@@ -428,7 +405,7 @@ int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds,
                         .sender = "",
                         .signature = "",
                         .text = "",
-                        .swapped = is_swapped(data),
+                        .swapped = dbus_prefix_is_swapped(data),
                         .data = data,
                         .size = size,
         };

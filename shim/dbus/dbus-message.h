@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Messages of D-Bus, as they are written and read
+ * Messages of D-Bus: writing and reading
  *
- * What the control thread needs of https://dbus.freedesktop.org/doc/dbus-specification.html (0.43), and no more: calls
+ * Only the part of https://dbus.freedesktop.org/doc/dbus-specification.html (0.43) that the control thread needs: calls
  * are written in this machine's byte order, messages of both orders are read. The caller names the signature of a body
  * and then writes or reads its values in that order; containers are begun and ended by alignment.
  *
- * Errors stick: a writer that ran out of memory, or was given a string that no bus would carry, says so once at its
- * end, as does a reader that met something else than it was told to read. Values read after that are 0 and "".
+ * Errors stick: a writer that ran out of memory, or was given an invalid string, reports it once at its end, as does a
+ * reader that met another type than it was told to read. Values read after that are 0 and "".
  *
  * No function here does I/O. Thread safety: none; one object belongs to one thread.
  */
@@ -18,12 +18,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes. What is read here, replies of a few strings, is never near it; the specification allows 128 MiB. */
+#include "common/dbus-prefix.h"
+
+/* Bytes. The replies read here are a few strings, far below this limit; the specification allows 128 MiB. */
 #define DBUS_MESSAGE_MAX ((size_t) 1 << 20)
 #define DBUS_LONGEST     ((size_t) 128 << 20)
 #define DBUS_FDS_MAX     16U
-/* The part of a message that says how long the whole is. */
-#define DBUS_PREFIX_SIZE ((size_t) 16)
+/* The part of a message from which its length is known. */
 
 typedef enum DbusType {
         DBUS_METHOD_CALL = 1,
@@ -50,12 +51,12 @@ typedef struct DbusWriter {
         uint8_t *data;
         size_t size, allocated;
         size_t body_at;
-        int error; /* 0, or the first: -ENOMEM, -EINVAL, -EMSGSIZE */
+        int error; /* 0, or the first error: -ENOMEM */
 } DbusWriter;
 
 #define DBUS_WRITER_NULL ((DbusWriter){})
 
-/* NULL: not in the header. */
+/* NULL members are not in the header. */
 typedef struct DbusHeader {
         DbusType type;
         DbusFlags flags;
@@ -63,11 +64,11 @@ typedef struct DbusHeader {
         const char *destination, *path, *interface, *member, *error, *signature;
 } DbusHeader;
 
-/* Begins a message: its body is what is written from here on. */
+/* Begins a message. What is written from here on is its body. */
 void dbus_writer_begin(DbusWriter *w, const DbusHeader *h);
 /* To be used as _cleanup_(dbus_writer_done). */
 void dbus_writer_done(DbusWriter *w);
-/* Gives the message its serial number, and its length. Returns 0 or the writer's error. */
+/* Writes serial number and length into the message. Returns 0 or the writer's error. */
 int dbus_writer_seal(DbusWriter *w, uint32_t serial);
 
 void dbus_write_u32(DbusWriter *w, uint32_t v);
@@ -76,15 +77,15 @@ void dbus_write_string(DbusWriter *w, const char *s); /* also a path; -EINVAL: n
 void dbus_write_signature(DbusWriter *w, const char *s);
 /* A structure or an entry of a dictionary. */
 void dbus_write_struct(DbusWriter *w);
-/* Returns what the end of this array has to be given. */
+/* Returns `begun` for dbus_end_array(). */
 size_t dbus_begin_array(DbusWriter *w, DbusAlignment items);
 void dbus_end_array(DbusWriter *w, size_t begun, DbusAlignment items);
 
-/* Whether it is UTF-8, which is all that a string may be. */
+/* Returns whether the text is UTF-8, as D-Bus requires of strings. */
 bool dbus_is_text(const char *s);
 
-/* "/org/freedesktop/systemd1/unit" and "a-b.service" make ".../unit/a_2db_2eservice": what systemd does with names that
- * are to be an element of a path. Returns 0 or -ENOMEM. */
+/* Appends a name to a path as systemd encodes it: "/org/freedesktop/systemd1/unit" and "a-b.service" make
+ * ".../unit/a_2db_2eservice". The caller frees *ret. Returns 0 or -ENOMEM. */
 int dbus_path_encode(const char *prefix, const char *name, char **ret);
 
 /* --- reading --- */
@@ -99,17 +100,17 @@ typedef struct DbusReader {
 
 uint32_t dbus_read_u32(DbusReader *r);
 uint64_t dbus_read_u64(DbusReader *r);
-const char *dbus_read_string(DbusReader *r); /* also a path; the message's own */
+const char *dbus_read_string(DbusReader *r); /* also a path; owned by the message */
 const char *dbus_read_signature(DbusReader *r);
 /* A structure or an entry of a dictionary. */
 void dbus_read_struct(DbusReader *r);
-int dbus_read_fd(DbusReader *r); /* the message's own; -EBADF when bad */
-/* The next is a variant of just this signature. */
+int dbus_read_fd(DbusReader *r); /* owned by the message; -EBADF when bad */
+/* The next value has to be a variant of this signature. */
 void dbus_read_variant(DbusReader *r, const char *signature);
-/* Returns where the array ends: items are there while dbus_read_more(). */
+/* Returns the `end` for dbus_read_more(), which is true while the array has items. */
 size_t dbus_read_array(DbusReader *r, DbusAlignment items);
 bool dbus_read_more(const DbusReader *r, size_t end);
-/* An array of bytes, the message's own. */
+/* Returns an array of bytes, owned by the message. */
 const uint8_t *dbus_read_bytes(DbusReader *r, size_t *ret_size);
 
 /* --- received --- */
@@ -119,7 +120,7 @@ typedef struct DbusMessage {
         DbusFlags flags;
         uint32_t serial, reply_serial;
         const char *path, *interface, *member, *error, *sender, *signature; /* "" where there is none */
-        const char *text; /* of an error that says why; else "" */
+        const char *text; /* text of an error that has one; else "" */
         size_t body_at;
         bool swapped;
         uint8_t *data;
@@ -128,11 +129,11 @@ typedef struct DbusMessage {
         unsigned n_fds;
 } DbusMessage;
 
-/* Of the first DBUS_PREFIX_SIZE bytes: how long the message is. Returns 0, -EBADMSG, or -EMSGSIZE when it is longer
- * than the specification allows. */
+/* Reads the length of a message from its first DBUS_PREFIX_SIZE bytes. Returns 0; -EBADMSG; -EMSGSIZE: longer than the
+ * specification allows. */
 int dbus_message_size(const uint8_t prefix[static DBUS_PREFIX_SIZE], size_t *ret);
 /* Takes over data and descriptors on success. Returns 0, -EBADMSG, -ENOMEM. */
 int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds, DbusMessage **ret);
 DbusMessage *dbus_message_free(DbusMessage *m); /* returns NULL */
-/* Whether this is a reply with a body of that signature. On failure the reader is bad. */
+/* Begins to read a reply. Returns false, and a bad reader, when it is no reply with a body of that signature. */
 bool dbus_message_read(const DbusMessage *m, const char *signature, DbusReader *ret);

@@ -11,22 +11,20 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "common/bus-names.h"
+#include "common/fd-message.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/dbus/dbus-connect.h"
 #include "shim/dbus/dbus.h"
 
-#define BUS_NAME      "org.freedesktop.DBus"
-#define BUS_PATH      "/org/freedesktop/DBus"
-#define BUS_INTERFACE "org.freedesktop.DBus"
-#define BUS_TIMEOUT   (25 * NSEC_PER_SEC) /* of what the connection itself asks: that of libdbus */
-#define ERROR_PREFIX  "org.freedesktop.DBus.Error."
+#define BUS_TIMEOUT (25 * NSEC_PER_SEC) /* of the connection's own calls; as in libdbus */
 
-/* Of the other side's answers to the authentication: three short lines. */
+/* Limit of the other side's answers to the authentication, which are three short lines. */
 #define AUTH_SAID_MAX 512U
-/* Nobody makes us keep more for him by calling and not reading. */
+/* Limit of kept answers to callers that do not read them. */
 #define ANSWERS_MAX ((size_t) 64 << 10)
-/* What waits while the other side does not read: what is said here in years. */
+/* Limit of what waits while the other side does not read; a process sends less than this in years. */
 #define OUT_MAX ((size_t) 1 << 20)
 
 /* A call that has no reply yet. */
@@ -40,7 +38,7 @@ typedef struct Pending {
 
 struct Dbus {
         int fd;
-        int error; /* the connection is no more */
+        int error; /* the connection has ended with this error */
 
         size_t auth_sent;
         bool accepted;
@@ -59,7 +57,7 @@ struct Dbus {
         size_t in_at, in_size;
         int fds[DBUS_FDS_MAX];
         unsigned n_fds;
-        size_t skip;     /* bytes of one that is too long for us */
+        size_t skip;     /* bytes of a message that is too long, still to be skipped */
         bool incomplete; /* there was no room for its descriptors */
 
         char *watched;
@@ -134,41 +132,24 @@ static uint32_t last_serial(const Dbus *d) {
 
 /* --- receiving --- */
 
-/* How many may be open is the application's business: a message whose descriptors find no room is lost, and not the
- * connection. */
-static void take_fds(Dbus *d, struct msghdr *h) {
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < n; i++) {
-                        int fd;
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-                        if (d->n_fds < DBUS_FDS_MAX)
-                                d->fds[d->n_fds++] = fd;
-                        else {
-                                safe_close(fd);
-                                d->incomplete = true;
-                        }
-                }
+/* The application decides how many descriptors may be open: a message whose descriptors find no room is lost, but the
+ * connection is not. */
+static void take_fd(int *fd, void *userdata) {
+        Dbus *d = userdata;
+
+        if (d->n_fds < DBUS_FDS_MAX) {
+                d->fds[d->n_fds++] = *fd;
+                return;
         }
-        if (h->msg_flags & MSG_CTRUNC)
-                d->incomplete = true;
+        safe_close(*fd);
+        d->incomplete = true;
 }
 
-/* Returns how many bytes, 0 when there are none now. */
+/* Returns the number of bytes; 0: there are none now. */
 static ssize_t receive_some(Dbus *d, void *data, size_t size) {
-        union {
-                struct cmsghdr align;
-                uint8_t space[CMSG_SPACE(sizeof(int) * DBUS_FDS_MAX)];
-        } control;
+        FD_MESSAGE_SPACE(DBUS_FDS_MAX) control;
         struct iovec part = {.iov_base = data, .iov_len = size};
-        struct msghdr h = {
-                        .msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control),
-        };
+        struct msghdr h = fd_message(&part, &control, sizeof(control));
         ssize_t n;
 
         do
@@ -176,7 +157,9 @@ static ssize_t receive_some(Dbus *d, void *data, size_t size) {
         while (n < 0 && errno == EINTR);
         if (n < 0)
                 return errno == EAGAIN ? 0 : dbus_fail(d, negative_errno());
-        take_fds(d, &h);
+        fd_message_each(&h, take_fd, d);
+        if (h.msg_flags & MSG_CTRUNC)
+                d->incomplete = true;
         if (n == 0)
                 return dbus_fail(d, -ECONNRESET);
         return n;
@@ -187,7 +170,7 @@ static int receive_auth(Dbus *d) {
                 return dbus_fail(d, -ETIMEDOUT);
         if (d->n_said == sizeof(d->said))
                 return dbus_fail(d, -EPROTO);
-        /* Not beyond it: a peer may begin with a message. */
+        /* Reads byte by byte and not beyond the line, because a message may follow it. */
         ssize_t n = receive_some(d, d->said + d->n_said, 1);
         if (n <= 0)
                 return (int) n;
@@ -199,7 +182,7 @@ static int receive_auth(Dbus *d) {
         return 1;
 }
 
-/* The next message begins. */
+/* Begins the next message. */
 static void receive_begin(Dbus *d) {
         for (unsigned i = 0; i < d->n_fds; i++)
                 safe_close(d->fds[i]);
@@ -209,7 +192,7 @@ static void receive_begin(Dbus *d) {
         d->incomplete = false;
 }
 
-/* Anybody on the bus may send us what is too long. */
+/* Any process on the bus may send a message that is too long. */
 static int receive_skipped(Dbus *d) {
         uint8_t scratch[4096];
 
@@ -223,7 +206,7 @@ static int receive_skipped(Dbus *d) {
         return 1;
 }
 
-/* With the prefix it is known how long the message is. */
+/* The prefix tells how long the message is. */
 static int receive_sized(Dbus *d) {
         size_t size;
         int r = dbus_message_size(d->prefix, &size);
@@ -240,7 +223,7 @@ static int receive_sized(Dbus *d) {
         return 0;
 }
 
-/* Of what is no message of D-Bus its length is still known: it is passed over, as anybody may send it. */
+/* Skips bytes that are no D-Bus message but have a length, because any process may send them. */
 static int receive_message(Dbus *d, DbusMessage **ret) {
         while (d->skip == 0 && (d->in_size == 0 || d->in_at < d->in_size)) {
                 size_t want = d->in ? d->in_size : DBUS_PREFIX_SIZE;
@@ -288,8 +271,8 @@ static void end_pending(Pending *p, const DbusMessage *m) {
 static void on_owner_changed(Dbus *d, const DbusMessage *m) {
         DbusReader r;
 
-        if (!d->watched || !streq(m->sender, BUS_NAME) || !streq(m->interface, BUS_INTERFACE) ||
-                        !streq(m->path, BUS_PATH) || !streq(m->member, "NameOwnerChanged") ||
+        if (!d->watched || !streq(m->sender, DRIVER_NAME) || !streq(m->interface, DRIVER_INTERFACE) ||
+                        !streq(m->path, DRIVER_PATH) || !streq(m->member, "NameOwnerChanged") ||
                         !dbus_message_read(m, "sss", &r))
                 return;
         const char *name = dbus_read_string(&r);
@@ -299,14 +282,14 @@ static void on_owner_changed(Dbus *d, const DbusMessage *m) {
                 d->on_owner(owner, d->on_owner_userdata);
 }
 
-/* There is nothing here to be called. */
+/* Answers a call with an error: this connection has no objects. */
 static void refuse_call(Dbus *d, const DbusMessage *m) {
         const DbusHeader h = {
                         .type = DBUS_ERROR,
                         .flags = DBUS_NO_REPLY_EXPECTED,
                         .reply_serial = m->serial,
                         .destination = isempty(m->sender) ? NULL : m->sender,
-                        .error = ERROR_PREFIX "UnknownMethod",
+                        .error = DRIVER_ERROR("UnknownMethod"),
                         .signature = "s",
         };
         _cleanup_(dbus_writer_done)
@@ -317,7 +300,7 @@ static void refuse_call(Dbus *d, const DbusMessage *m) {
         dbus_writer_begin(&w, &h);
         dbus_write_string(
                         &w, "This is a client of org.xsched.Scheduler: there is nothing to be called here.");
-        (void) dbus_send(d, &w); /* ignoring: whoever called waits for nothing of ours */
+        (void) dbus_send(d, &w); /* ignoring: nothing depends on the answer */
 }
 
 static void dbus_dispatch(Dbus *d, const DbusMessage *m) {
@@ -336,7 +319,7 @@ static void dbus_dispatch(Dbus *d, const DbusMessage *m) {
         case DBUS_SIGNAL:
                 on_owner_changed(d, m);
                 break;
-        default: /* a later specification's: to be ignored */
+        default: /* a type of a later specification, which is to be ignored */
                 break;
         }
 }
@@ -344,7 +327,7 @@ static void dbus_dispatch(Dbus *d, const DbusMessage *m) {
 static bool dbus_expire(Dbus *d) {
         const DbusMessage late = {
                         .type = DBUS_ERROR,
-                        .error = ERROR_PREFIX "NoReply",
+                        .error = DRIVER_ERROR("NoReply"),
                         .text = "Nobody replied in time",
                         .path = "",
                         .interface = "",
@@ -362,7 +345,7 @@ static bool dbus_expire(Dbus *d) {
         return false;
 }
 
-/* Sends what waits; what comes is given out, and not handled. */
+/* Sends what waits, and returns a received message without handling it. */
 static int dbus_turn(Dbus *d, DbusMessage **ret) {
         if (d->error < 0)
                 return d->error;
@@ -382,7 +365,7 @@ int dbus_process(Dbus *d) {
                 dbus_dispatch(d, m);
                 (void) dbus_message_free(m);
         }
-        /* Also beside a flood of messages. */
+        /* Also while a flood of messages comes. */
         if (dbus_expire(d))
                 r = 1;
         return d->error < 0 ? d->error : r;
@@ -488,7 +471,7 @@ uint64_t dbus_next_ns(const Dbus *d) {
         return next;
 }
 
-/* Without these the connection is no use: it is made anew, later. */
+/* A connection without them is of no use, so it ends, and is made again later. */
 static void on_own_reply(const DbusMessage *m, void *userdata) {
         if (m->type == DBUS_ERROR)
                 (void) dbus_fail(userdata, -ECONNRESET);
@@ -498,7 +481,7 @@ static int dbus_call_bus(Dbus *d, const char *member, const char *argument) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
 
-        dbus_call_begin(&w, BUS_NAME, BUS_PATH, BUS_INTERFACE, member, argument ? "s" : NULL);
+        dbus_call_begin(&w, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, member, argument ? "s" : NULL);
         if (argument)
                 dbus_write_string(&w, argument);
         return dbus_call(d, &w, on_own_reply, d, BUS_TIMEOUT);
@@ -506,8 +489,8 @@ static int dbus_call_bus(Dbus *d, const char *member, const char *argument) {
 
 int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata),
                 void *userdata) {
-        static const char rule[] = "type='signal',sender='" BUS_NAME "',path='" BUS_PATH
-                                   "',interface='" BUS_INTERFACE "',member='NameOwnerChanged',arg0='";
+        static const char rule[] = "type='signal',sender='" DRIVER_NAME "',path='" DRIVER_PATH
+                                   "',interface='" DRIVER_INTERFACE "',member='NameOwnerChanged',arg0='";
         size_t size = sizeof(rule) + strlen(name) + 1;
         _cleanup_free_ char *watched = strdup(name), *whole = malloc(size);
 

@@ -4,50 +4,52 @@
 /*
  * A connection to a message bus, or to one peer, with nothing but libc
  *
- * libxsched is loaded into programs of other people: in containers there is often no libsystemd and no libdbus, and
- * where there is one it would bring its own libraries with it. So the control thread speaks the part of D-Bus itself
- * that it needs: calls with a reply or without, who has a name, and descriptors that are handed to it.
+ * libxsched is loaded into programs of other people. Containers often have neither libsystemd nor libdbus, and each
+ * would load further libraries. So the control thread speaks the part of D-Bus itself that it needs: calls with or
+ * without a reply, owners of names, and descriptors in messages.
  *
- * A connection that broke is reported once, by dbus_process() or by what sends; its calls get no further reply, and
- * there is nothing to do but to close it. What others call here is answered with an error, as far as there is room.
+ * A broken connection is reported once, by dbus_process() or by a function that sends. Its calls get no further reply,
+ * and the caller closes it. Calls from others are answered with an error, as far as there is room.
  *
- * Thread safety: none; one connection belongs to one thread. No signal is raised by a peer that went.
+ * Thread safety: none; one connection belongs to one thread. A peer that is gone raises no signal.
  */
 
 #include "shim/dbus/dbus-message.h"
 
 typedef struct Dbus Dbus;
 
-/* A reply, or an error: the bus's, the callee's, or one of ours when time is up (org.freedesktop.DBus.Error.NoReply).
- * The message goes when the handler returns. It may call, and must not close the connection. */
+/* Gets a reply, or an error: from the bus, from the callee, or our own at the timeout
+ * (org.freedesktop.DBus.Error.NoReply). The message is freed when the handler returns. The handler may make calls, and
+ * must not close the connection. */
 typedef void (*DbusHandler)(const DbusMessage *m, void *userdata);
 
-/* Connects to the first of the addresses ("unix:path=...;unix:abstract=...") that can be connected to; sockets of other
- * kinds are passed over. `is_bus`: there is a bus behind it, and not just a peer. Where many wait to be let in, waits
- * behind them for 10 ms at most; does not block otherwise. Returns 0; -EINVAL: none is an address of a kind that is
- * known here; -ENOMEM; or why the last one cannot be connected to. */
+/* Connects to the first of the addresses ("unix:path=...;unix:abstract=...") that accepts; skips other kinds of
+ * sockets. `is_bus`: the address is of a bus, not of a peer. Blocks only for a full backlog, for 10 ms at most. Returns
+ * 0 and *ret, which the caller gives back by dbus_close(); -EINVAL: no address is of a known kind; -ENOMEM; or the
+ * error of the last address. */
 int dbus_open(const char *addresses, bool is_bus, Dbus **ret);
 Dbus *dbus_close(Dbus *d); /* returns NULL */
 
 int dbus_fd(const Dbus *d);
-bool dbus_is_accepted(const Dbus *d); /* the other side has taken us in */
-short dbus_events(const Dbus *d);     /* of poll() */
-uint64_t dbus_next_ns(
-                const Dbus *d); /* when to call dbus_process() whatever poll() says; NSEC_INFINITY: never */
+bool dbus_is_accepted(const Dbus *d); /* the other side has accepted us */
+short dbus_events(const Dbus *d);     /* for poll() */
+uint64_t dbus_next_ns(const Dbus *d); /* when to call dbus_process() in any case; NSEC_INFINITY: never */
 
-/* Sends what waits, and handles one message, or one call whose time is up. Returns 1, 0 when there is nothing to do, or
- * why the connection is no more. */
+/* Sends waiting data, and handles one message or one timeout. Returns 1; 0: nothing to do; or the error that broke the
+ * connection. */
 int dbus_process(Dbus *d);
 
-/* Begins a call that starts no service. */
+/* Begins a call that does not start a service. */
 void dbus_call_begin(DbusWriter *w, const char *destination, const char *path, const char *interface,
                 const char *member, const char *signature);
 
-/* Sends it. Without a handler nobody replies. Returns 0, -ENOTCONN, or the writer's error. */
+/* Sends the call. Without a handler it asks for no reply. Returns 0, -ENOTCONN, or the writer's error. */
 int dbus_call(Dbus *d, DbusWriter *w, DbusHandler handler, void *userdata, uint64_t timeout_ns);
-/* The same, and waits. An error is -EREMOTEIO, no reply -ETIMEDOUT. What else comes meanwhile is handled. */
+/* Sends the call and waits for the reply, handling other messages meanwhile. Returns 0 and the reply in *ret;
+ * -EREMOTEIO: an error reply; -ETIMEDOUT; or an error of dbus_call(). */
 int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage **ret);
 
-/* Tells of each new owner of a name, and of its end (""): from the bus alone, whoever else says so. */
+/* Calls the handler for each new owner of a name, and with "" when it has none. Only signals from the bus itself
+ * count. */
 int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata),
                 void *userdata);

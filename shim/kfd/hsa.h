@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What is used of hsa/hsa.h, hsa_ext_amd.h, amd_hsa_queue.h and amd_hsa_signal.h: no program here is built against a
+ * The parts of hsa/hsa.h, hsa_ext_amd.h, amd_hsa_queue.h and amd_hsa_signal.h that we use: the build needs no HSA
  * runtime
  */
 
@@ -29,22 +29,42 @@ typedef struct HsaQueue {
 
 _Static_assert(offsetof(HsaQueue, doorbell_signal) == 16 && sizeof(HsaQueue) == 40, "hsa_queue_t");
 
-/* Around the indices that the kernel is told of. */
+/* amd_queue_t, which contains the indices whose addresses the kernel gets. What is said of scratch memory depends on
+ * `caps`: see kfd_aql_reclaims(). */
 typedef struct AmdQueue {
         HsaQueue hsa_queue;
-        uint32_t reserved1[4];
+        uint32_t caps; /* 0 before ROCm 6.1 */
+        uint32_t reserved1[3];
         uint64_t write_index;
         uint32_t reserved2[16];
         uint64_t read_index;
-        uint32_t reserved3[14];
+        uint32_t reserved3[8];
+        uint64_t scratch_size;
+        uint32_t scratch_lane_size;
+        uint32_t properties;
+        uint64_t scratch_index; /* with AMD_QUEUE_CAPS_SW: the last packet that may use it */
         HsaSignal inactive_signal;
+        uint64_t alt_scratch_index; /* with AMD_QUEUE_CAPS_SW, likewise */
+        uint32_t reserved4[4];
+        uint64_t alt_scratch_size; /* without AMD_QUEUE_CAPS_SW */
+        uint32_t reserved5[3];
+        uint32_t alt_scratch_lane_size;
+        uint32_t reserved6[2];
 } AmdQueue;
 
-_Static_assert(offsetof(AmdQueue, write_index) == 56 && offsetof(AmdQueue, read_index) == 128 &&
-                                offsetof(AmdQueue, inactive_signal) == 192,
+#define AMD_QUEUE_CAPS_CP (UINT32_C(1) << 0)
+#define AMD_QUEUE_CAPS_SW (UINT32_C(1) << 1)
+
+_Static_assert(offsetof(AmdQueue, caps) == 40 && offsetof(AmdQueue, write_index) == 56 &&
+                                offsetof(AmdQueue, read_index) == 128 &&
+                                offsetof(AmdQueue, scratch_size) == 168 &&
+                                offsetof(AmdQueue, scratch_index) == 184 &&
+                                offsetof(AmdQueue, inactive_signal) == 192 &&
+                                offsetof(AmdQueue, alt_scratch_size) == 224 &&
+                                offsetof(AmdQueue, alt_scratch_lane_size) == 244 && sizeof(AmdQueue) == 256,
                 "amd_queue_t");
 
-/* What a signal's handle points to. */
+/* amd_signal_t, which a signal's handle points to. */
 typedef struct AmdSignal {
         int64_t kind;
         uint64_t *hardware_doorbell;
@@ -63,7 +83,7 @@ _Static_assert(offsetof(AmdSignal, queue) == 48 && sizeof(AmdSignal) == 64, "amd
 typedef bool HsaHandler(int64_t value, void *arg);
 typedef void HsaFunction(void *arg);
 
-/* In front of which the layer stands. */
+/* The functions that the layer intercepts. */
 #define HSA_FUNCTIONS(X)                                                                                    \
         X(hsa_signal_store_relaxed)                                                                         \
         X(hsa_signal_store_release)                                                                         \

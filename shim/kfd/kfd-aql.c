@@ -53,3 +53,23 @@ const AmdQueue *kfd_aql_find(const KfdCreateQueue *a) {
                         ? q
                         : NULL;
 }
+
+/* Read while the runtime and the firmware write. */
+#define LOOK(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
+
+/* ROCm 7: no packet after the index may use it, and the queue is not past that one yet. UINT64_MAX: all may. */
+static bool is_before(const AmdQueue *q, uint64_t index) {
+        return index != UINT64_MAX && index >= LOOK(q->read_index);
+}
+
+/* ROCm 6.1 to 6.4: there is memory, of which lanes are told that there is none. */
+bool kfd_aql_reclaims(const AmdQueue *q) {
+        uint32_t caps = LOOK(q->caps);
+
+        if (caps & AMD_QUEUE_CAPS_SW)
+                return is_before(q, LOOK(q->scratch_index)) || is_before(q, LOOK(q->alt_scratch_index));
+        if (!(caps & AMD_QUEUE_CAPS_CP))
+                return false;
+        return (LOOK(q->scratch_size) > 0 && LOOK(q->scratch_lane_size) == 0) ||
+                        (LOOK(q->alt_scratch_size) > 0 && LOOK(q->alt_scratch_lane_size) == 0);
+}

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Which signals are doorbells of queues of ours, and which hsa_queue_t are theirs
+ * The table of doorbell signals and of hsa_queue_t, with our queues
  *
- * One table by address: looking takes no lock, and is fit for signal handlers. Changes are under kfd_lock(). An
- * hsa_queue_t that is known to be none of ours is there with no queue.
+ * One table by address. Lookups take no lock and may be done in signal handlers. Changes are under kfd_lock(). An
+ * hsa_queue_t that is known not to be ours is in the table without a queue.
  */
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 
 #include "common/macro.h"
 
-#define KFD_DOORBELLS_MAX 4096U /* half of it is used at most */
+#define KFD_DOORBELLS_MAX 4096U /* at most half of it is used */
 
 typedef struct KfdQueue KfdQueue;
 
@@ -31,7 +31,7 @@ static inline bool kfd_has_doorbells(void) {
         return atomic_load_explicit(&kfd_n_doorbells, memory_order_relaxed) > 0;
 }
 
-/* False: never heard of. */
+/* Returns false when the handle is not in the table. */
 static inline bool kfd_doorbell_look(uint64_t handle, KfdQueue **ret) {
         *ret = NULL;
         if (!kfd_has_doorbells())
@@ -56,5 +56,5 @@ static inline KfdQueue *kfd_doorbell_find(uint64_t handle) {
 }
 
 void kfd_doorbell_add(uint64_t handle, KfdQueue *q);
-void kfd_doorbells_forget(const KfdQueue *q); /* NULL: what is none of ours */
+void kfd_doorbells_forget(const KfdQueue *q); /* NULL: the entries without a queue */
 void kfd_doorbells_after_fork(void);

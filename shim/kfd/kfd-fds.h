@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The KFD layer: which fds are KFD's
+ * The KFD layer: the table of fds of /dev/kfd
  *
- * One byte per fd: its context (kfd-libc.c), or 0. The fds that most processes have are in one table; those above, up
- * to what an int holds, in tables of the same size that come with the first fd of KFD's in their range, and stay. So to
- * look at an fd costs one load, or two, whatever the limit is; looking takes no lock, and is fit for signal handlers.
- * Changes are under kfd_lock().
+ * One byte per fd: its context (kfd-libc.c), or 0. The fds that most processes use are in one table. Higher ones, up to
+ * INT_MAX, are in tables of the same size, which are made with the first KFD fd in their range and stay. So a lookup
+ * costs one or two loads, whatever the limit of fds is; it takes no lock and may be done in signal handlers. Changes
+ * are under kfd_lock().
  */
 
 #include <limits.h>
@@ -18,16 +18,15 @@
 
 #include "common/macro.h"
 
-#ifndef KFD_FDS_CHUNK /* small, for a test that may not have as many fds */
+#ifndef KFD_FDS_CHUNK /* tests make it small, because their fds are limited */
 #        define KFD_FDS_CHUNK 65536U
 #endif
 #define KFD_FDS_CHUNKS (INT_MAX / KFD_FDS_CHUNK + 1)
 
 extern _Atomic uint8_t kfd_fds_first[KFD_FDS_CHUNK];
-extern _Atomic(_Atomic uint8_t *)
-                kfd_fds_more[KFD_FDS_CHUNKS]; /* NULL: none of KFD's yet; [0] is not used */
+extern _Atomic(_Atomic uint8_t *) kfd_fds_more[KFD_FDS_CHUNKS]; /* NULL: no KFD fd yet; [0] is not used */
 
-/* NULL: not one of KFD's, nor is another one near. */
+/* Returns the byte of an fd; NULL: no fd of its range is KFD's. */
 static inline _Atomic uint8_t *kfd_fd_cell(int fd) {
         if (likely((unsigned) fd < KFD_FDS_CHUNK))
                 return kfd_fds_first + fd;
@@ -43,8 +42,8 @@ static inline uint8_t kfd_fd_context(int fd) {
         return cell ? atomic_load_explicit(cell, memory_order_relaxed) : 0;
 }
 
-/* False: no memory to note it in. */
+/* Returns false when there is no memory for the table. */
 bool kfd_fd_set(int fd, uint8_t context);
 
-/* The first one of KFD's from here on; -1: there is none. */
+/* Returns the first KFD fd from `from` on; -1: none. */
 int kfd_fd_next(unsigned from);

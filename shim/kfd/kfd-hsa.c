@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Between a program and the HSA runtime: the gate in front of doorbells
+ * The gate in front of doorbells, between a program and the HSA runtime
  *
- * Every ROCm language launches by storing to a doorbell signal. When the signal belongs to a queue that the kernel has
- * made for this process, the store waits at that queue's gate, and is counted; everything else passes. While nobody
- * contends that is a look at a small table, and at the queue's slot.
+ * Every ROCm language launches by storing to a doorbell signal. When the signal belongs to a queue that the kernel made
+ * for this process, the store waits at that queue's gate, and is counted; every other store passes. Without contention
+ * that costs a look at a small table, and at the queue's slot.
  *
- * Which signals those are does not go by the function that makes a queue, for there are several, and there will be
- * more: it is found when the kernel is asked for the queue (kfd-aql.h).
+ * The doorbell signals are not found by the function that makes a queue, because there are several, and there will be
+ * more: they are found when the kernel is asked for the queue (kfd-aql.h).
  *
- * A queue counts as hooked with the first doorbell that comes this way. One whose doorbells do not (the runtime's own
- * queues, a program that stores to the hardware's doorbell itself, or that has looked up the runtime's functions by
- * dlsym()) is looked at instead: kfd-poll.c.
+ * A queue counts as hooked with the first doorbell that we see. A queue whose doorbells we do not see (the runtime's
+ * own queues, a program that stores to the hardware's doorbell itself, or that has looked up the runtime's functions by
+ * dlsym()) is polled instead: kfd-poll.c.
  *
- * The definition behind ours is the caller's own runtime's: kfd-next.h.
+ * The definition behind ours is that of the caller's own runtime: kfd-next.h.
  *
- * Who must not wait does not: a signal handler, because what it has interrupted may hold what the service's word
- * depends on; and the runtime's own thread, which calls the program back, because everybody waits for that. Their
- * launches are counted, and pass.
+ * Two kinds of callers must not wait, and do not: a signal handler, because the code that it interrupted may hold a
+ * lock that the service's verdict depends on; and the runtime's own thread, which calls the program back, because all
+ * others wait for it. Their launches are counted, and pass.
  *
- * The bound of launches in flight is waited for in front of the gate, so that a verdict that changes meanwhile counts,
- * by a launch that counts already, so that the queue does not seem idle between two. It ends when nothing moves for a
- * while: what is in flight may wait for what this launch, or a later one of this thread, would signal.
+ * A launch waits for the bound in front of the gate, so that a verdict that changes meanwhile counts. It is counted
+ * before that wait, so that the queue does not seem idle between two launches. The wait ends when nothing moves for a
+ * while: launches in flight may wait for what this launch, or a later one of this thread, would signal.
  */
 
 #include <sys/syscall.h>
@@ -267,10 +267,41 @@ static _noinline_ void meet_slow(const HsaQueue *queue) {
                 (void) kfd_queue_meet(queue, true);
 }
 
-/* Whoever launches names the queue first, and so a profiler's proxy becomes known. */
+/* A program that launches names the queue first, and so a profiler's proxy becomes known. */
 static inline void meet(const HsaQueue *queue, KfdQueue **ret) {
         if (kfd_has_doorbells() && unlikely(!kfd_doorbell_look((uintptr_t) queue, ret)))
                 meet_slow(queue);
+}
+
+#define MOVE_WAIT_NS (10 * NSEC_PER_MSEC)
+
+static _noinline_ void wait_for_move(KfdQueue *q) {
+        const _Atomic bool *moving = &q->gpu->hal.moving;
+        PROTECT_ERRNO;
+
+        if (thread.is_runtimes || in_signal_handler())
+                return;
+        for (uint64_t until = now_ns() + MOVE_WAIT_NS; atomic_load(moving) && now_ns() < until;) {
+                atomic_fetch_sub(&q->hal.reserving, 1);
+                nap(NAP_MIN_NS);
+                atomic_fetch_add(&q->hal.reserving, 1);
+        }
+}
+
+/* A place that is reserved has no packet for a moment, and the firmware may hang when it finds that while queues are
+ * moved. A move takes less than a millisecond, unless the device has to finish what runs: the wait gives up, because
+ * that may be something which waits for this launch. */
+static inline void begin_reserving(KfdQueue *q) {
+        if (!q)
+                return;
+        atomic_fetch_add(&q->hal.reserving, 1);
+        if (unlikely(atomic_load(&q->gpu->hal.moving)))
+                wait_for_move(q);
+}
+
+static inline void end_reserving(KfdQueue *q) {
+        if (q)
+                atomic_fetch_sub(&q->hal.reserving, 1);
 }
 
 static bool reserve_in_memory(const KfdQueue *q, uint64_t n, uint64_t *ret) {
@@ -304,12 +335,14 @@ static _noinline_ uint64_t reserve_unknown(
                 KfdQueue *q = NULL;                                                                         \
                                                                                                             \
                 meet(queue, &q);                                                                            \
+                begin_reserving(q);                                                                         \
                 thread.forwarded++;                                                                         \
                 uint64_t index = likely(next && next->name)                                                 \
                                 ? next->name(queue, n)                                                      \
                                 : reserve_unknown(__builtin_return_address(0), q, queue, n,                 \
                                                   offsetof(KfdRuntime, name));                              \
                 thread.forwarded--;                                                                         \
+                end_reserving(q);                                                                           \
                 return index;                                                                               \
         }
 
@@ -317,11 +350,14 @@ HSA_RESERVATIONS(RESERVE)
 
 uint64_t kfd_hsa_reserve(
                 const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next) {
-        KfdQueue *q;
+        KfdQueue *q = NULL;
 
         if (thread.forwarded == 0)
                 meet(queue, &q);
-        return next(queue, n);
+        begin_reserving(q);
+        uint64_t index = next(queue, n);
+        end_reserving(q);
+        return index;
 }
 
 /* --- the runtime's callbacks --- */

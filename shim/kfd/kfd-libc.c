@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Between a program and libc: which fds are /dev/kfd, and the calls on them that are about queues
+ * Finds the fds of /dev/kfd and the calls on them about queues, between a program and libc
  *
- * A context is what one open() of /dev/kfd made; dup() and its like make further fds of the same context. Which one an
- * fd belongs to is one byte (kfd-fds.h), so that close() and dup() of everything else cost one load. A context keeps an
- * fd of its own from its first queue on, because the application may close the number that we have seen and go on by
- * another. When the last of the application's fds goes, the context ends: its queues are let go and forgotten, and our
+ * A context is what one open() of /dev/kfd made; dup() and similar calls make further fds of the same context. The
+ * context of an fd is one byte (kfd-fds.h), so that close() and dup() of other fds cost one load. A context keeps an fd
+ * of its own from its first queue on, because the application may close the number that we have seen and continue by
+ * another. When the application's last fd is closed, the context ends: its queues are released and forgotten, and our
  * fd is closed first, so that nothing lives longer than without us.
  *
- * An fd may also come by a way that is not ours to see: received over a socket, taken out of a process, opened by
- * creat(), fopen(), openat2() or a system call of the program's own, or by another name of the device. It is found out
- * with its first call about a queue, and joins the context whose file it is, if there is one.
+ * An fd may also come by a way that we do not see: received over a socket, taken out of a process, opened by creat(),
+ * fopen(), openat2() or a system call of the program's own, or by another name of the device. It is found with its
+ * first call about a queue, and joins the context of its file, if there is one.
  *
- * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is whatever else
- * stands in front of it. From then on nothing here allocates or locks, but for fds and ioctls of KFD.
+ * Next definitions are looked up once, with RTLD_NEXT: libc is always in the global scope, and so is any library in
+ * front of it. From then on nothing here allocates or locks, except for fds and ioctls of KFD.
  */
 
 /* Both names of each call are defined below, so neither may be an alias of the other, nor inline. */
@@ -31,6 +31,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "shim/kfd/kfd-doorbell.h"
@@ -53,26 +54,29 @@ static _Atomic pid_t contexts_pid;
 
 typedef void (*Function)(void);
 
+/* What open() was called with behind its flags, which say whether it was. */
+#define MODE(flags)                                                                                         \
+        ({                                                                                                  \
+                mode_t _mode = 0;                                                                           \
+                if ((flags) &O_CREAT || ((flags) &O_TMPFILE) == O_TMPFILE) {                                \
+                        va_list _ap;                                                                        \
+                        va_start(_ap, flags);                                                               \
+                        _mode = va_arg(_ap, mode_t);                                                        \
+                        va_end(_ap);                                                                        \
+                }                                                                                           \
+                _mode;                                                                                      \
+        })
+
 /* A libc before 2.34 has dlsym() in a library of its own. A program without that one has no runtime either, and next to
  * always no threads: its calls are the kernel's, as are those that the libc has under another name (stat). */
 #pragma weak dlsym
 
 static int raw_openat(int at, const char *path, int flags, ...) {
-        va_list ap;
-
-        va_start(ap, flags);
-        mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
-        va_end(ap);
-        return (int) syscall(SYS_openat, at, path, flags, mode);
+        return (int) syscall(SYS_openat, at, path, flags, MODE(flags));
 }
 
 static int raw_open(const char *path, int flags, ...) {
-        va_list ap;
-
-        va_start(ap, flags);
-        mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
-        va_end(ap);
-        return raw_openat(AT_FDCWD, path, flags, mode);
+        return raw_openat(AT_FDCWD, path, flags, MODE(flags));
 }
 
 static int raw_open_2(const char *path, int flags) {
@@ -101,21 +105,11 @@ static int raw_dup2(int from, int to) {
 }
 
 static int raw_fcntl(int fd, int command, ...) {
-        va_list ap;
-
-        va_start(ap, command);
-        void *arg = va_arg(ap, void *);
-        va_end(ap);
-        return (int) syscall(SYS_fcntl, fd, command, arg);
+        return (int) syscall(SYS_fcntl, fd, command, ARGUMENT_BEHIND(command));
 }
 
 static int raw_ioctl(int fd, unsigned long request, ...) {
-        va_list ap;
-
-        va_start(ap, request);
-        void *arg = va_arg(ap, void *);
-        va_end(ap);
-        return (int) syscall(SYS_ioctl, fd, request, arg);
+        return (int) syscall(SYS_ioctl, fd, request, ARGUMENT_BEHIND(request));
 }
 
 /* Of 64 bits: the kernel's structure is libc's. */
@@ -370,12 +364,7 @@ int kfd_context_fd(unsigned context) {
 }
 
 int kfd_context_ioctl(int context, unsigned long request, ...) {
-        va_list ap;
-
-        va_start(ap, request);
-        void *arg = va_arg(ap, void *);
-        va_end(ap);
-        return kfd_next_ioctl(kfd_context_fd((unsigned) context), request, arg);
+        return kfd_next_ioctl(kfd_context_fd((unsigned) context), request, ARGUMENT_BEHIND(request));
 }
 
 /* Parameters of what stands in front of a libc function have the names of the libc header. */
@@ -394,18 +383,6 @@ static int opened(const char *path, int fd) {
                 device_opened(fd);
         return fd;
 }
-
-#define MODE(flags)                                                                                         \
-        ({                                                                                                  \
-                mode_t _mode = 0;                                                                           \
-                if ((flags) &O_CREAT || ((flags) &O_TMPFILE) == O_TMPFILE) {                                \
-                        va_list _ap;                                                                        \
-                        va_start(_ap, flags);                                                               \
-                        _mode = va_arg(_ap, mode_t);                                                        \
-                        va_end(_ap);                                                                        \
-                }                                                                                           \
-                _mode;                                                                                      \
-        })
 
 _public_
 int open(const char *file, int oflag, ...) {
@@ -518,23 +495,14 @@ static int fcntl_done(int fd, int command, int r) {
         return r;
 }
 
-#define ARGUMENT(last)                                                                                      \
-        ({                                                                                                  \
-                va_list _ap;                                                                                \
-                va_start(_ap, last);                                                                        \
-                void *_arg = va_arg(_ap, void *);                                                           \
-                va_end(_ap);                                                                                \
-                _arg;                                                                                       \
-        })
-
 _public_
 int fcntl(int fd, int cmd, ...) {
-        return fcntl_done(fd, cmd, next_fcntl()(fd, cmd, ARGUMENT(cmd)));
+        return fcntl_done(fd, cmd, next_fcntl()(fd, cmd, ARGUMENT_BEHIND(cmd)));
 }
 
 _public_
 int fcntl64(int fd, int cmd, ...) {
-        return fcntl_done(fd, cmd, next_fcntl64()(fd, cmd, ARGUMENT(cmd)));
+        return fcntl_done(fd, cmd, next_fcntl64()(fd, cmd, ARGUMENT_BEHIND(cmd)));
 }
 
 /* --- ioctl --- */
@@ -559,7 +527,7 @@ static QueueCall *queue_call(unsigned long request) {
 
 _public_
 int ioctl(int fd, unsigned long request, ...) {
-        void *arg = ARGUMENT(request);
+        void *arg = ARGUMENT_BEHIND(request);
         QueueCall *call = queue_call(request);
 
         if (likely(!call))

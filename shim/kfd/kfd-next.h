@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The HSA runtime behind the layer, by who calls
+ * The HSA runtime behind the layer, by the caller
  *
- * A process may have several: a Python wheel's own beside the system's, which came with MPI. Each caller has to get the
- * one that it would have without us, for it has made its objects there. Which one that is goes by the loader's rules,
- * and is asked once for each place that calls:
+ * A process may have several runtimes: one of a Python wheel beside the system's, which came with MPI. Each caller must
+ * get the runtime that it would have without us, because it has made its objects there. The loader's rules decide which
+ * one that is. They are evaluated once for each call site:
  *
- * What was there when the program started comes first for everybody. Else it is the runtime to which the loader has
- * bound the caller's other functions of HSA: that is what the rules have led to, whatever has been loaded since. Else
- * what is in the global scope by now, what the caller's own libraries define, or any runtime that is loaded.
+ * A runtime that was loaded when the program started comes first for every caller. Otherwise it is the runtime to which
+ * the loader has bound the caller's other HSA functions, whatever has been loaded since. Otherwise it is the one in the
+ * global scope now, then one that the caller's own libraries define, then any loaded runtime.
  */
 
 #include "shim/kfd/hsa.h"
@@ -21,9 +21,11 @@ typedef struct KfdRuntime {
 #undef DECLARE
 } KfdRuntime;
 
-/* NULL: nobody has asked for this caller yet. Takes no lock, and is fit for signal handlers. */
+/* Returns the runtime of a caller, or NULL when kfd_runtime() has not been called for it yet. Takes no lock; may be
+ * called from signal handlers. */
 const KfdRuntime *kfd_runtime_known(const void *caller);
 
-/* Never NULL, but the functions may be. Not under kfd_lock(): it waits for the dynamic linker's. `spare` is filled in
- * where there is no memory to remember more runtimes, or no room: nobody's launch is lost for that. */
+/* Returns the runtime of a caller: never NULL, but its functions may be. Not under kfd_lock(), because it waits for the
+ * dynamic linker's lock. `spare` is filled in and returned when the runtime cannot be remembered, so that no launch is
+ * lost. */
 const KfdRuntime *kfd_runtime(const void *caller, KfdRuntime *spare);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Ready and idle, out of the queues' indices
+ * Finds from the queues' indices when they become ready and idle
  *
- * The hardware tells nobody when a queue runs dry, so a thread looks: as long as the service watches a queue and
- * something is outstanding there, or, on a queue whose doorbell does not pass us (kfd-hsa.c), as long as the service
- * watches it. Otherwise the thread sleeps until it is kicked. It looks often while something moves, and ever more
- * rarely while nothing does.
+ * The hardware reports no idle queue, so a thread polls: while the service watches a queue with outstanding launches,
+ * for a queue whose doorbell we do not see (kfd-hsa.c) while the service watches it, and while a held queue may have to
+ * be lent (kfd-loan.c). Otherwise the thread sleeps until it is kicked. It polls often while an index moves, and ever
+ * more rarely while none does.
  *
- * Counting. A doorbell that passes us is one launch; a launch is counted before its doorbell is rung, and its packets
- * are in the write index before that. So of `pending` launches, read before the indices, no more than `write - read`
- * can be under way: each has at least one packet, and all of them lie below the write index; those of an intercepted
- * queue do when nobody is inside any more, and a drain waits for that, too. On a queue that is only looked at, a
- * packet is a launch.
+ * Counting. A doorbell that we see is one launch; a launch is counted before its doorbell is rung, and its packets are
+ * in the write index before that. So of `pending` launches, read before the indices, no more than `write - read` can be
+ * under way: each has at least one packet, and all of them are below the write index. For an intercepted queue this
+ * holds when no thread is inside any more, and a drain waits for that, too. On a queue that is only polled, a packet is
+ * a launch.
  */
 
 #include <pthread.h>
@@ -31,12 +31,12 @@
 static struct {
         bool started;
         _Atomic uint32_t kicks; /* futex */
-        _Atomic bool sleeps;    /* without an end */
+        _Atomic bool sleeps;    /* without a timeout */
 } poll;
 
 typedef struct Turn {
         uint64_t now_ns;
-        bool active; /* something is to be looked at again */
+        bool active; /* some queue has to be polled again */
         bool moved;
 } Turn;
 
@@ -63,7 +63,7 @@ void kfd_poll_drain(KfdQueue *q) {
 
 /* --- one queue --- */
 
-/* New packets of a queue that is only looked at. */
+/* Counts new packets of a queue that is only polled. */
 static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
         if (write > q->seen_write && atomic_load(&q->pending) == 0 && !q->draining)
                 q->mark_ns = t->now_ns;
@@ -158,6 +158,7 @@ static Turn poll_turn(void) {
                 if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL) {
                         queue_look(q, &t);
                         t.active |= !kfd_hal_ring_rest(&q->hal);
+                        t.active |= kfd_loan_look(q, t.now_ns);
                 }
         kfd_unlock();
         return t;

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 
+#include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/page.h"
 #include "shim/kfd/kfd-aql.h"
@@ -18,7 +18,7 @@
 
 #define DOORBELLS_SIZE 8192U /* of 8 bytes each */
 
-/* Of what comes after 1.17 we know nothing but that it may grow. */
+/* The structure may grow after 1.17. */
 #define CREATE_SIZE_MAX 256U
 
 static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +48,7 @@ KfdQueue *kfd_queues(void) {
         return queues;
 }
 
-/* In kernels before 7.2 a process has its queues once, whatever file it calls by. */
+/* In kernels before 7.2 all files of a process share its queues. */
 static KfdQueue *queue_find(unsigned context, uint32_t id) {
         KfdQueue *other = NULL;
 
@@ -62,6 +62,14 @@ static KfdQueue *queue_find(unsigned context, uint32_t id) {
 }
 
 /* --- GPUs --- */
+
+static const KfdHalQueue *gpu_next_queue(const KfdHalDevice *d, const KfdHalQueue *after) {
+        const KfdQueue *q = after ? container_of((KfdHalQueue *) after, KfdQueue, hal)->next : queues;
+
+        while (q && &q->gpu->hal != d)
+                q = q->next;
+        return q ? &q->hal : NULL;
+}
 
 static KfdGpu *gpu_get(uint32_t gpu_id) {
         for (KfdGpu *g = gpus; g; g = g->next)
@@ -78,12 +86,14 @@ static KfdGpu *gpu_get(uint32_t gpu_id) {
         kfd_node_device_id(&g->node, g->device);
         kfd_node_gfx_name(&g->node, g->name);
         g->hal.level = LEVEL_INTERRUPT;
+        g->hal.next_queue = gpu_next_queue;
         g->next = gpus;
         gpus = g;
         return g;
 }
 
-/* The driver lets a process map its page of doorbells as often as it likes. NULL: none that we can ring. */
+/* Maps the process's page of doorbells, which the driver allows any number of times. Returns NULL when we cannot
+ * ring. */
 static KfdDoorbells *gpu_doorbells(KfdGpu *g, unsigned context, uint64_t offset) {
         for (KfdDoorbells *d = g->doorbells; d; d = d->next)
                 if (d->context == context)
@@ -115,7 +125,7 @@ static void gpu_drop_doorbells(KfdGpu *g, unsigned context) {
 
 static bool gpu_is_held(const KfdGpu *g) {
         for (const KfdQueue *q = queues; q; q = q->next)
-                if (q->gpu == g && q->hal.hal.held && !q->follows)
+                if (q->gpu == g && (q->hal.hal.held || q->lent) && !q->follows)
                         return true;
         return false;
 }
@@ -159,14 +169,14 @@ static int batch_hold(KfdGpu *g, uint32_t n) {
 
         int r = hal_kfd_ops.hold(batch, n);
         for (uint32_t i = 0; r >= 0 && i < n; i++)
-                batch_queue(i)->follows = false;
+                batch_queue(i)->follows = batch_queue(i)->lent = false;
         for (KfdQueue *q = g->hal.degraded ? queues : NULL; q; q = q->next)
                 if (q->gpu == g && q->xsched)
                         xsched_queue_lower_level(q->xsched, LEVEL_GATE);
         return r;
 }
 
-/* One by one: a queue that the driver has lost must not keep the others. */
+/* One by one, so that a queue that the driver has lost does not fail the others. */
 static int batch_release(uint32_t n) {
         int result = 0;
 
@@ -175,10 +185,16 @@ static int batch_release(uint32_t n) {
                 if (r < 0)
                         result = r;
                 else
-                        batch_queue(i)->follows = false;
+                        batch_queue(i)->follows = batch_queue(i)->lent = false;
         }
         (void) kfd_release_followers();
         return result;
+}
+
+void kfd_hold_lent(KfdQueue *q) {
+        q->lent = false;
+        batch[0] = &q->hal.hal;
+        (void) batch_hold(q->gpu, 1);
 }
 
 static int queue_apply(XschedQueue *const *unused, void *const *userdata, uint32_t n, int held) {
@@ -456,21 +472,6 @@ void kfd_queues_after_fork(void) {
 
 /* --- the application's calls --- */
 
-/* False when the kernel is to say EFAULT, and not we to crash. */
-static bool read_arguments(void *to, const void *from, size_t size) {
-        struct iovec local = {.iov_base = to, .iov_len = size};
-        struct iovec remote = {.iov_base = (void *) (uintptr_t) from, .iov_len = size};
-        PROTECT_ERRNO;
-
-        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-        if (n == (ssize_t) size)
-                return true;
-        if (n >= 0 || errno == EFAULT)
-                return false;
-        memcpy(to, from, size); /* not allowed here (seccomp) */
-        return true;
-}
-
 static bool starts_held(const KfdCreateQueue *a) {
         if (!type_is_scheduled(a->queue_type) || (a->queue_percentage & 0xff) > KFD_PERCENTAGE_MAX)
                 return false;
@@ -480,19 +481,24 @@ static bool starts_held(const KfdCreateQueue *a) {
         return false;
 }
 
-/* The application sees the percentage that it asked for. */
+/* Keeps the percentage that the application asked for, which the application sees. */
 static int create_held(int fd, unsigned long request, void *arg, size_t size) {
         union {
                 KfdCreateQueue a;
                 char bytes[CREATE_SIZE_MAX];
         } u;
 
-        memcpy(&u, arg, size);
+        /* All that the kernel would read: a program newer than we are may have more to say. */
+        if (!arguments_read(&u, arg, size))
+                return kfd_next_ioctl(fd, request, arg);
         uint32_t requested = u.a.queue_percentage;
         u.a.queue_percentage = kfd_hal_effective(requested, true);
         int r = kfd_next_ioctl(fd, request, &u);
         u.a.queue_percentage = requested;
-        memcpy(arg, &u, size);
+        if (!arguments_write(arg, &u, size)) {
+                errno = EFAULT;
+                return -1;
+        }
         return r;
 }
 
@@ -502,7 +508,7 @@ int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg)
 
         KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
         if (size < offsetof(KfdCreateQueue, eop_buffer_address) ||
-                        !read_arguments(&a, arg, MIN(size, sizeof(a))))
+                        !arguments_read(&a, arg, MIN(size, sizeof(a))))
                 return kfd_next_ioctl(fd, request, arg);
 
         bool held = size <= CREATE_SIZE_MAX && starts_held(&a);
@@ -510,8 +516,8 @@ int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg)
         if (r < 0)
                 return r;
         PROTECT_ERRNO;
-        memcpy(&a, arg, MIN(size, sizeof(a)));
-        queue_add(context, &a, held);
+        if (arguments_read(&a, arg, MIN(size, sizeof(a))))
+                queue_add(context, &a, held);
         return r;
 }
 
@@ -524,7 +530,7 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         KfdUpdateQueue a;
 
         KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
-        if (_IOC_SIZE(request) != sizeof(a) || !read_arguments(&a, arg, sizeof(a)))
+        if (_IOC_SIZE(request) != sizeof(a) || !arguments_read(&a, arg, sizeof(a)))
                 return kfd_next_ioctl(fd, request, arg);
 
         KfdQueue *q = queue_find(context, a.queue_id);
@@ -556,7 +562,7 @@ int kfd_destroy_queue(unsigned context, int fd, unsigned long request, void *arg
         KfdDestroyQueue a;
 
         KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
-        if (_IOC_SIZE(request) != sizeof(a) || !read_arguments(&a, arg, sizeof(a)))
+        if (_IOC_SIZE(request) != sizeof(a) || !arguments_read(&a, arg, sizeof(a)))
                 return kfd_next_ioctl(fd, request, arg);
 
         KfdQueue *q = queue_find(context, a.queue_id);

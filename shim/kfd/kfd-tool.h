@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Between libxsched-hsa.so, which the HSA runtime has for a tool, and the layer: see kfd-tool.c
+ * The interface between libxsched-hsa.so, which the HSA runtime loads as a tool, and the layer: see kfd-tool.c
  */
 
 #define KFD_LAYER_NAME "libxsched-kfd.so"
 
-/* The runtime's table of functions, while it is initialised: before anybody has a queue. */
+/* Called with the runtime's table of functions while the runtime initialises, before any queue exists. */
 void xsched_kfd_tool_load(void *table);
 
-/* What the runtime's queues lie in is about to go. It is not said which runtime it is; who still has a function of ours
- * goes on by it. */
+/* The memory of the runtime's queues is about to be unmapped. The call does not tell which runtime. Callers that still
+ * have a function of ours continue through it. */
 void xsched_kfd_tool_unload(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched, as late as can be; and the unwinder, which is needed where a thread is cancelled inside of a call
+ * Loads libxsched with the first queue; and the unwinder, which is needed where a thread is cancelled inside of a call
  */
 
 #define HIDE_EXPORTS /* of the unwinder: those below are for this library alone */
@@ -18,7 +18,7 @@
 #include "include/xsched/xsched.h"
 #include "shim/late/late.h"
 
-/* By this name libxsched finds it. */
+/* libxsched finds the variable by this name. */
 _public_
 extern ClientEnvironment xsched_early_environment;
 ClientEnvironment xsched_early_environment;
@@ -48,9 +48,10 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_new)                                                                                        \
         X(queue_set_flying)                                                                                 \
         X(queue_set_hooked)                                                                                 \
+        X(queue_started)                                                                                    \
         X(queue_unref)
 
-/* Written once, before there is a queue. All but the first call have a queue to be called with. */
+/* Written once, before the first queue. All functions but the first take a queue. */
 static struct {
 #define DECLARE(name) typeof(&xsched_##name) name;
         EACH_FUNCTION(DECLARE)
@@ -59,7 +60,7 @@ static struct {
         typeof(&_Unwind_GetIPInfo) get_ip_info;
 } late;
 
-/* They are looked for by old-glibc.h, which says why. */
+/* old-glibc.h declares them weak, and says why. */
 #pragma weak dladdr
 #pragma weak dlopen
 #pragma weak dlsym
@@ -73,7 +74,8 @@ static void *find(void *library, const char *name) {
         return library ? dlsym(library, name) : NULL;
 }
 
-/* From where this library is: under a sanitizer, whose dlopen() it is then, our own run path does not count. */
+/* Opens libxsched from this library's directory. Under a sanitizer dlopen() is the sanitizer's, so our own run path
+ * does not count. */
 static void *open_beside(const char *where) {
         char path[PATH_MAX];
         Dl_info info;
@@ -88,19 +90,27 @@ static void *open_beside(const char *where) {
         return n > 0 && (size_t) n < sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
 
-static void load(void) {
-        void *library = dlopen("libxsched.so.0", RTLD_NOW | RTLD_LOCAL) ?: open_beside("") ?: open_beside("/..");
-        void *unwinder = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
-        bool all = true;
+/* Whether the library has all functions that are needed. An older one has not: an image may have its own in front of
+ * the search path. */
+static bool resolve(void *library) {
+        bool all = library;
 
 #define RESOLVE(name)                                                                                       \
         late.name = (typeof(late.name)) (uintptr_t) find(library, "xsched_" #name);                         \
         all = all && late.name;
         EACH_FUNCTION(RESOLVE)
 #undef RESOLVE
+        return all;
+}
+
+/* A loaded library stays loaded, even when it is of no use, because the application may use it. */
+static void load(void) {
+        void *unwinder = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+
         late.backtrace = (typeof(late.backtrace)) (uintptr_t) find(unwinder, "_Unwind_Backtrace");
         late.get_ip_info = (typeof(late.get_ip_info)) (uintptr_t) find(unwinder, "_Unwind_GetIPInfo");
-        late_loaded = all;
+        late_loaded = resolve(dlopen("libxsched.so.0", RTLD_NOW | RTLD_LOCAL)) || resolve(open_beside("")) ||
+                        resolve(open_beside("/.."));
 }
 
 bool late_load(void) {
@@ -172,13 +182,17 @@ void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
         late.queue_set_flying(q, ns, since_ns);
 }
 
+void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
+        late.queue_started(q, since_ns);
+}
+
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
         late.queue_set_hooked(q, hooked);
 }
 
 /* --- the unwinder --- */
 
-/* A thread is being cancelled: libc has loaded the unwinder, and this finds that one, as libc's own functions of these
+/* A thread is being cancelled: libc has loaded the unwinder, and this call finds it, as libc's own functions of these
  * names do. */
 static void *unwinder_function(const char *name) {
         return find(dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL), name);
@@ -196,7 +210,7 @@ _Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _U
         return next ? next(version, actions, class, exception, context) : _URC_CONTINUE_UNWIND;
 }
 
-/* Called only after that one. */
+/* Called only after __gcc_personality_v0(). */
 void _Unwind_Resume(struct _Unwind_Exception *exception) {
         static _Atomic(typeof(&_Unwind_Resume)) next;
 
@@ -206,7 +220,7 @@ void _Unwind_Resume(struct _Unwind_Exception *exception) {
         __builtin_unreachable();
 }
 
-/* From signal handlers, but with a queue: resolved then. */
+/* May be called in a signal handler, but only with a queue: it is resolved by then. */
 _Unwind_Reason_Code _Unwind_Backtrace(_Unwind_Trace_Fn trace, void *userdata) {
         return late.backtrace ? late.backtrace(trace, userdata) : _URC_END_OF_STACK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The in-flight bound: a launch that would be one too many waits until fewer are in flight
+ * The wait for the bound: a launch that would be one too many waits until fewer are in flight
  *
  * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound
  * and not per launch, and the device has the other half to work on meanwhile.
@@ -11,10 +11,6 @@
  * a kernel can spin on memory that the program writes next. So a wait without any progress ends after a second; the
  * bound is then twice as high until a launch completes, so that a program that needs n launches to get on is delayed by
  * log n seconds and not by n.
- *
- * The bound is one in time: as many launches as fit the service's budget, by what the kind of the launch and those in
- * flight are known to take (opencl-time.h), and by how long the oldest one has been at it; and the threshold, where
- * that is more, or nothing is known.
  *
  * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the
  * mean of those before, the next may be submitted, and the device does not run dry while it is on its way.
@@ -33,27 +29,23 @@
 #include "common/futex.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
-#include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-close.h"
+#include "shim/opencl/opencl-delay.h"
+#include "shim/opencl/opencl-limit.h"
 #include "shim/opencl/opencl-tail.h"
-#include "shim/opencl/opencl-time.h"
+#include "shim/opencl/opencl-thread.h"
 #include "shim/opencl/opencl-track.h"
 
 #define GIVE_UP_NS       (1 * NSEC_PER_SEC)
 #define GRACE_MAX        16U
 #define LOOK_ANYWAY_NS   (2 * NSEC_PER_MSEC)
 #define SLEEP_MIN_NS     (300 * NSEC_PER_USEC)
-#define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* timer slack, twice, and the way back to a CPU */
+#define WAKE_UP_EARLY_NS (150 * NSEC_PER_USEC) /* twice the timer slack, and the way back to a CPU */
 #define DOUBT_MAX        8U                    /* as many samples as a mean is made of */
 #define SPINS_PER_LOOK   32U
-#define UNBOUND_LOOK     64U /* unbounded queues are looked at whenever so many more are in flight */
+#define UNBOUND_LOOK     64U /* look at unbounded queues each time so many more are in flight */
 
-void opencl_bound_progress(OpenclQueue *q) {
-        atomic_fetch_add(&q->progress, 1);
-        if (atomic_load(&q->bound_waiters) > 0)
-                (void) futex(&q->progress, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, 0);
-}
-
-/* Whether anything in flight completes without our help. */
+/* Whether any launch in flight completes without the application's help. */
 static bool wait_would_end(OpenclQueue *q) {
         bool found = false;
         (void) pthread_mutex_lock(&q->lock);
@@ -74,7 +66,7 @@ static void relax(void) {
 #endif
 }
 
-/* What is left of the launches that it waits for, as far as is known. */
+/* Remaining time of the launches that the caller waits for, as far as it is known. */
 static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
         uint64_t head_since = atomic_load(&q->head_since_ns);
 
@@ -100,7 +92,7 @@ static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
         return false;
 }
 
-/* `slept`: what it waited for was over when it woke. */
+/* `slept`: the launches were complete when the thread woke. */
 static void note_sleep(OpenclQueue *q, bool slept) {
         uint32_t doubt = atomic_load(&q->doubt);
 
@@ -110,30 +102,13 @@ static void note_sleep(OpenclQueue *q, bool slept) {
                 atomic_store(&q->doubt, doubt - 1);
 }
 
-/* Whether the device is about to be done with the oldest one. */
+/* Whether the device has almost finished the oldest launch. */
 static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
         if (lead_ns == 0)
                 return false;
 
         uint64_t since = atomic_load(&q->head_since_ns), mean = atomic_load(&q->mean_ns);
         return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
-}
-
-uint32_t opencl_bound_limit(OpenclQueue *q, uint64_t kind) {
-        uint64_t each = opencl_time_expected(q, kind);
-        uint32_t n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
-
-        if (each != 0 && n > 0)
-                each = MAX(each, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) / n);
-        /* It takes longer than all that is in flight should: it is not what we think it is. Of launches without event
-         * nothing is known before some have ended. */
-        uint64_t since = atomic_load_explicit(&q->head_since_ns, memory_order_relaxed);
-        if (each != 0 && n > 0 && since != 0) {
-                uint64_t elapsed = ns_sub(now_ns(), since);
-                if (elapsed > 2 * atomic_load_explicit(&q->flying_ns, memory_order_relaxed))
-                        each = MAX(each, elapsed / opencl_tail_every(q));
-        }
-        return xsched_queue_limit_for(q->xq, each);
 }
 
 static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
@@ -173,11 +148,11 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
 
 /* 0: there is none. */
 static uint32_t bound_now(OpenclQueue *q, uint64_t kind) {
-        uint64_t bound = (uint64_t) opencl_bound_limit(q, kind) << atomic_load(&q->grace);
+        uint64_t bound = (uint64_t) opencl_limit(q, kind) << atomic_load(&q->grace);
         return (uint32_t) MIN(bound, (uint64_t) INT32_MAX);
 }
 
-/* Where callbacks come late, who waits at the gate has nothing better to do than to look what is over. */
+/* Where callbacks come late, a thread that waits at the gate looks for completed launches. */
 static bool looks_at_gate(OpenclQueue *q) {
         return !q->callbacks_prompt && xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
 }
@@ -193,8 +168,10 @@ static void bound_wait(void *userdata) {
         OpenclQueue *q = w->queue;
         uint32_t bound = bound_now(q, w->kind);
 
-        if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
+        if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD) {
                 atomic_store(&q->was_held, true);
+                opencl_delay_note_held(q);
+        }
         if (bound != 0 && atomic_load(&q->n_tracked) >= bound)
                 bound_wait_slow(q, bound);
         else if (looks_at_gate(q))
@@ -211,7 +188,7 @@ bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
         if (opencl_thread.in_callback || opencl_tail_goes_on(q, kind))
                 return false;
         PROTECT_ERRNO;
-        uint32_t limit = opencl_bound_limit(q, kind),
+        uint32_t limit = opencl_limit(q, kind),
                  n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         opencl_tail_close_held(q);
         if (looks_at_gate(q))

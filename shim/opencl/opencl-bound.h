@@ -2,20 +2,14 @@
 #pragma once
 
 /*
- * The in-flight bound: a launch that would be one too many waits until fewer are in flight
+ * The wait for the in-flight bound: a launch above the bound waits until fewer are in flight
  */
 
 #include "shim/opencl/opencl-queue.h"
 
-/* For a launch that found work of its queue tracked: whether it is one too many, or has to look for completions while
- * it is held. */
+/* Returns whether a launch on a queue with tracked launches is above the bound, or has to poll for completions while
+ * the queue is held. */
 bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind);
 
-/* How many may be in flight with one of this kind; 0: any number. */
-uint32_t opencl_bound_limit(OpenclQueue *q, uint64_t kind);
-
-/* xsched_queue_begin_bounded() of such a launch. */
+/* Calls xsched_queue_begin_bounded() for such a launch. */
 int opencl_bound_begin(OpenclQueue *q, uint64_t kind);
-
-/* Something has completed. */
-void opencl_bound_progress(OpenclQueue *q);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a device is called, so that all processes on a host call it the same
+ * The id of a device, which has to be the same in all processes of a host
  */
 
 #include "shim/opencl/opencl-next.h"
@@ -15,6 +15,6 @@ typedef struct OpenclDevice {
         bool is_cpu;
 } OpenclDevice;
 
-/* Never fails: a device that tells nothing is called "opencl:unknown:unknown:0". Sub-devices count as their root
- * device. */
+/* Describes a device. Never fails: a device without information is "opencl:unknown:unknown:0". Sub-devices count as
+ * their root device. */
 void opencl_device_describe(cl_device_id device, OpenclDevice *ret);

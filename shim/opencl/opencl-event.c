@@ -10,7 +10,7 @@ OpenclEventStatus opencl_event_status(cl_event event) {
         cl_int status = CL_QUEUED;
         if (opencl_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
                             NULL) != CL_SUCCESS)
-                return OPENCL_EVENT_FAILED; /* it will never tell */
+                return OPENCL_EVENT_FAILED; /* it will never report */
         if (status < CL_COMPLETE)
                 return OPENCL_EVENT_FAILED;
         return status == CL_COMPLETE ? OPENCL_EVENT_COMPLETE : OPENCL_EVENT_PENDING;

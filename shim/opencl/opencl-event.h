@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the runtime knows of an event
+ * Queries of the runtime about an event
  */
 
 #include "shim/opencl/opencl-next.h"

@@ -8,8 +8,9 @@
 
 #include "shim/opencl/opencl-extension.h"
 #include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-life.h"
 
-/* Where the headers are too old to know the extension. */
+/* For headers that do not know the extension yet. */
 typedef void *CommandBuffer;
 #define COMMAND_BUFFER_QUEUES_KHR     0x1294U
 #define COMMAND_BUFFER_NUM_QUEUES_KHR 0x1295U
@@ -34,7 +35,7 @@ static const char *const extension_name[_EXTENSION_MAX] = {
 #define PLATFORMS_MAX 16U
 
 typedef struct PlatformFunction {
-        cl_platform_id platform; /* NULL: looked up without one */
+        cl_platform_id platform; /* NULL: looked up without a platform */
         void *function;
         BufferInfoFunction buffer_info; /* of the same platform */
 } PlatformFunction;
@@ -43,7 +44,7 @@ static PlatformFunction functions[_EXTENSION_MAX][PLATFORMS_MAX];
 static _Atomic size_t n_functions[_EXTENSION_MAX];
 static pthread_mutex_t functions_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The platform's own, or the only one there is. */
+/* Finds the platform's own function, or the only one there is. */
 static const PlatformFunction *function_find(Extension e, cl_platform_id platform) {
         size_t n = atomic_load_explicit(&n_functions[e], memory_order_acquire);
         for (size_t i = 0; i < n; i++)
@@ -94,7 +95,8 @@ static cl_device_id queue_device(cl_command_queue queue) {
         return device;
 }
 
-/* A command buffer counts on the first of its queues. Those it was recorded for, unless the caller names others. */
+/* A command buffer counts on the first of its queues: those that the caller names, or those that it was recorded
+ * for. */
 static cl_command_queue buffer_queue(
                 const PlatformFunction *f, CommandBuffer buffer, cl_uint n, cl_command_queue *queues) {
         if (n > 0 && queues)

@@ -9,9 +9,6 @@
 
 #include "shim/opencl/opencl-next.h"
 
-/* The hook for the function `name` of a platform (NULL: of whichever), or `found` itself, the runtime's answer. */
+/* Returns the hook for the function `name` of a platform (NULL: any), or `found`, the runtime's answer, when there is
+ * no hook. */
 void *opencl_extension_hook(cl_platform_id platform, const char *name, void *found);
-
-/* A queue was made with a list of properties. */
-void opencl_queue_add_with(
-                cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties);

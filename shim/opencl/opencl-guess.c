@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How long launches take, guessed by when they are found complete
+ * Estimates how long launches take from the time at which they are found complete
  */
 
 #include "shim/opencl/opencl-guess.h"
 #include "common/time-util.h"
+#include "shim/opencl/opencl-delay.h"
 #include "shim/opencl/opencl-record.h"
 #include "shim/opencl/opencl-time.h"
 
@@ -24,6 +25,8 @@ static bool is_prompt(const OpenclQueue *q, uint64_t now) {
 static bool was_among_others(OpenclQueue *q) {
         bool is_held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
 
+        if (is_held)
+                opencl_delay_note_held(q);
         return atomic_exchange(&q->was_held, is_held) || is_held;
 }
 
@@ -43,8 +46,8 @@ static uint64_t least_of_held(OpenclQueue *q, uint64_t *kind, uint64_t each) {
         return least;
 }
 
-/* Somebody else's turn on the device makes a sample long, never short; so what is far above the mean counts as a
- * little above it, and in full when it is so time and again: launches have become longer then. */
+/* Another process's turn on the device makes a sample longer, never shorter. So a sample far above the mean counts as a
+ * little above it, and in full when it happens repeatedly: then launches have become longer. */
 #define ABOVE_MAX 2U
 
 static void learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
@@ -60,11 +63,12 @@ static void learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
  * from the submission to an idle queue, it is that and the way there. To a completion that was noticed late, or where
  * others had the device meanwhile, it is more: good as a first estimate, and as an upper bound, so that a mean that
  * has gone astray comes back even where completions are only ever noticed late. */
-static void guess(OpenclQueue *q, const OpenclFound *h, uint64_t now, bool prompt) {
+static void guess(OpenclQueue *q, OpenclFound *h, uint64_t now, bool prompt) {
         bool among_others = was_among_others(q);
 
         if (h->unsafe || h->n_done == 0)
                 return;
+        h->began_ns = opencl_delay_found(q, h->kind, h->n_done, now, prompt);
         uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
         uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), kind = h->kind;
         uint64_t least = among_others ? least_of_held(q, &kind, each) : 0;
@@ -77,7 +81,7 @@ static void guess(OpenclQueue *q, const OpenclFound *h, uint64_t now, bool promp
                 learn(q, h->kind, each);
 }
 
-uint64_t opencl_guess(OpenclQueue *q, const OpenclFound *h) {
+uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h) {
         uint64_t now = now_ns();
         bool prompt = is_prompt(q, now);
 

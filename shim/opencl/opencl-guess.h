@@ -2,19 +2,22 @@
 #pragma once
 
 /*
- * How long launches take, guessed by when they are found complete: where the runtime does not call back at once
- * (opencl-time.h)
+ * The device time of launches, estimated from the times at which they are found complete: for runtimes that do not call
+ * back at once (opencl-time.h)
  */
 
 #include "shim/opencl/opencl-queue.h"
 
-/* What was found complete in one go. */
+/* The launches found complete by one harvest. */
 typedef struct OpenclFound {
-        uint32_t n_done, n_drains, n_removed; /* n_removed: of the record, with its own markers */
+        uint32_t n_done, n_drains, n_removed; /* n_removed: from the record, including our own markers */
         bool unsafe;
-        uint64_t kind; /* of all; 0: they are of several */
+        uint64_t kind; /* the kind of all; 0: several kinds */
+
+        /* Set by opencl_guess(): when the device began them, if that was later than their submission; else 0. */
+        uint64_t began_ns;
 } OpenclFound;
 
-/* Under the queue's lock, when it has been removed. Returns what a launch takes by what has been learned since the
- * last call, guessed or not; 0: nothing has. */
-uint64_t opencl_guess(OpenclQueue *q, const OpenclFound *h);
+/* Under the queue's lock, after the launches were removed from the record. Returns the mean device time of a launch
+ * learned since the last call, measured or estimated; 0: none. */
+uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h);

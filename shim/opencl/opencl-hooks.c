@@ -10,6 +10,7 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-extension.h"
 #include "shim/opencl/opencl-launch.h"
+#include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-track.h"
 
 /* --- what makes the device work --- */
@@ -136,7 +137,7 @@ static cl_int CL_API_CALL hook_clFinish(cl_command_queue queue) {
         return r;
 }
 
-/* A wait for what is complete takes less. */
+/* A wait for completed launches takes less time than this. */
 #define WAITED_NS (20 * NSEC_PER_USEC)
 
 static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events) {
@@ -150,14 +151,14 @@ static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events
         cl_int r = opencl_next.clWaitForEvents(n, events);
         bool waited = now_ns() - start >= WAITED_NS;
 
-        /* A negative status is that of one of the events: the wait itself was good, and so are the handles. */
+        /* A negative status is that of one of the events: the wait itself succeeded, so the handles are valid. */
         if (r == CL_SUCCESS || r == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
                 for (cl_uint i = 0; i < n; i++)
                         opencl_harvest_event(events[i], waited);
         return r;
 }
 
-/* Who asks until it is complete waits, too. */
+/* A program that polls the status until it is complete waits, too. */
 static void learn_status(cl_event event, const void *value) {
         PROTECT_ERRNO;
         cl_int status;
@@ -167,7 +168,7 @@ static void learn_status(cl_event event, const void *value) {
                 opencl_harvest_asked(event);
 }
 
-/* The reference that we hold to a tracked event is not the application's business. */
+/* Hides the reference that we hold to a tracked event. */
 static cl_int CL_API_CALL hook_clGetEventInfo(
                 cl_event event, cl_event_info what, size_t size, void *value, size_t *size_ret) {
         cl_int r = opencl_next.clGetEventInfo(event, what, size, value, size_ret);
@@ -198,7 +199,8 @@ static void CL_CALLBACK event_called_back(cl_event event, cl_int status, void *u
         EventCallback c = *(EventCallback *) userdata;
         free(userdata);
 
-        /* Some runtimes call back from inside the application's call: what it does here is its own all the same. */
+        /* Some runtimes call back from inside of the application's call: the calls in the callback are the
+         * application's own all the same. */
         unsigned depth = opencl_thread.depth;
         opencl_thread.depth = 0;
         opencl_thread.in_callback++;
@@ -222,30 +224,12 @@ static cl_int CL_API_CALL hook_clSetEventCallback(cl_event event, cl_int status,
 
 /* --- queues come and go --- */
 
-#define LOW_PRIORITY_HINT (-1) /* one tier below its process: cl_khr_priority_hints knows no degrees */
-
 static cl_command_queue CL_API_CALL hook_clCreateCommandQueue(cl_context context, cl_device_id device,
                 cl_command_queue_properties properties, cl_int *errcode) {
         cl_command_queue queue = opencl_next.clCreateCommandQueue(context, device, properties, errcode);
         if (queue)
                 opencl_queue_add(queue, device, properties, 0);
         return queue;
-}
-
-void opencl_queue_add_with(
-                cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties) {
-        cl_command_queue_properties flags = 0;
-        int32_t hint = 0;
-
-        for (const cl_queue_properties *p = properties; p && p[0] != 0; p += 2)
-                if (p[0] == CL_QUEUE_PROPERTIES)
-                        flags = (cl_command_queue_properties) p[1];
-                else if (p[0] == CL_QUEUE_PRIORITY_KHR && p[1] & CL_QUEUE_PRIORITY_LOW_KHR)
-                        hint = LOW_PRIORITY_HINT;
-
-        /* Kernels launch to these from the device: there is no call that could wait. */
-        if (!(flags & CL_QUEUE_ON_DEVICE))
-                opencl_queue_add(queue, device, flags, hint);
 }
 
 static cl_command_queue CL_API_CALL hook_clCreateCommandQueueWithProperties(cl_context context,

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The OpenCL functions that we stand in front of, in one list, for whoever needs all of them (no include guard: define
- * the macros, include, and they are undefined again)
+ * The OpenCL functions that the layer intercepts, in one list, for sources that need all of them (no include guard:
+ * define the macros, include, and they are undefined again)
  *
  * GATED (GATED_KERNEL: it has a kernel, and work-items) waits while the queue is held, and is tracked while the queue
  * is watched: everything that makes the device work.
  *
- * GATED_BLOCKING and GATED_MAP return when all is done that was launched before, where they are asked to block, and
- * tell so. GATED_WRITE may block, too, and tells nothing: it returns when the application's memory is its own again,
+ * GATED_BLOCKING and GATED_MAP, when asked to block, return when everything launched before is complete, and report
+ * that. GATED_WRITE may block, too, but reports nothing: it returns when the application may use its memory again,
  * which may be before the device has begun.
  *
- * OBSERVED always passes, and is only looked at for what its wait list says about the commands behind it:
- *  - markers and barriers do no work, and hold nothing up that is not held already. Applications use them to make one
- *    queue wait for another: one that waits at a gate could keep a command that was already let through from ever being
- *    finished.
- *  - unmapping gives back what a map (which is gated) lent; kept from it, another queue or the host could wait for
+ * OBSERVED always passes; only its wait list is examined, for what it says about the commands behind it:
+ *  - markers and barriers do no work, and delay nothing that is not held already. Applications use them to make one
+ *    queue wait for another: one that waits at a gate could keep a command that was already let through from ever
+ *    finishing.
+ *  - unmapping returns what a map (which is gated) lent; if it were held, another queue or the host could wait for
  *    ever.
- *  - freeing SVM releases memory that a held process should rather give back than keep.
+ *  - freeing SVM releases memory, which a held process should return rather than keep.
  *  - native kernels are functions of the application that run on the host and may wait for anything in it.
- *  - acquiring and releasing graphics objects is a hand-over with another API, whose side would have to wait with us.
- * User events are the application's own and are not looked at.
+ *  - acquiring and releasing graphics objects hands them to another API, whose side would have to wait with us.
+ * User events are the application's own and are not examined.
  *
  * All have the queue first and end in (number of events to wait for, the events, where to put the event); PARAMS and
- * ARGS are what stands between, with a leading comma.
+ * ARGS are the parameters in between, with a leading comma.
  */
 
 #ifndef GATED
@@ -99,7 +99,8 @@ GATED_WRITE(clEnqueueWriteBufferRect,
         size_t buffer_row, size_t buffer_slice, size_t host_row, size_t host_slice, const void *ptr),
       L(mem, blocking, buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice, ptr))
 GATED_BLOCKING(clEnqueueReadImage,
-      L(cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t row, size_t slice, void *ptr),
+      L(cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t row, size_t slice,
+        void *ptr),
       L(image, blocking, origin, region, row, slice, ptr))
 GATED_WRITE(clEnqueueWriteImage,
       L(cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t row, size_t slice,
@@ -125,7 +126,8 @@ OBSERVED(clEnqueueBarrierWithWaitList, OPENCL_OBSERVE_BARRIER, L(), L())
 OBSERVED(clEnqueueUnmapMemObject, OPENCL_OBSERVE_WAITS, L(cl_mem mem, void *ptr), L(mem, ptr))
 OBSERVED(clEnqueueSVMUnmap, OPENCL_OBSERVE_WAITS, L(void *ptr), L(ptr))
 OBSERVED(clEnqueueSVMFree, OPENCL_OBSERVE_HOST,
-      L(cl_uint n_ptrs, void **ptrs, void (CL_CALLBACK *free_func)(cl_command_queue, cl_uint, void **, void *), void *data),
+      L(cl_uint n_ptrs, void **ptrs, void (CL_CALLBACK *free_func)(cl_command_queue, cl_uint, void **, void *),
+        void *data),
       L(n_ptrs, ptrs, free_func, data))
 OBSERVED(clEnqueueNativeKernel, OPENCL_OBSERVE_HOST,
       L(void (CL_CALLBACK *func)(void *), void *args, size_t args_size, cl_uint n_mems, const cl_mem *mems,

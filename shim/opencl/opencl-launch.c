@@ -19,8 +19,6 @@
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-track.h"
 
-__thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
-
 /* --- safe and unsafe --- */
 
 static bool wait_is_safe(OpenclQueue *q, cl_event event) {
@@ -30,9 +28,9 @@ static bool wait_is_safe(OpenclQueue *q, cl_event event) {
         _cleanup_(opencl_queue_unrefp)
         OpenclQueue *other = opencl_queue_get(opencl_event_queue(event));
         if (!other)
-                return false; /* a user event, or a queue that is nothing to us */
+                return false; /* a user event, or a queue that we do not track */
         if (other == q && atomic_load(&q->in_order))
-                return true; /* no more than what in-order means anyway */
+                return true; /* an in-order queue waits for that anyway */
 
         OpenclTracked t = {};
         if (other != q && other->priority_hint < 0)
@@ -56,7 +54,7 @@ static bool waits_are_safe(OpenclQueue *q, cl_uint n_waits, const cl_event *wait
 void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const cl_event *waits) {
         PROTECT_ERRNO;
         if (!atomic_load_explicit(&q->in_order, memory_order_relaxed)) {
-                /* What a barrier waits for may itself have passed unseen. */
+                /* A barrier may wait for events that we have not seen. */
                 if (what == OPENCL_OBSERVE_BARRIER)
                         opencl_note_waits(q);
                 return;
@@ -97,7 +95,7 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
         cl_event event = failed || !l->event ? NULL : *l->event;
         bool tracked = false;
 
-        /* The application's event is its own to release; ours we have from the runtime. */
+        /* The application releases its own event, so we retain it; an event that we asked for is ours already. */
         if (event && l->event != &l->own)
                 (void) opencl_next.clRetainEvent(event);
         if (event)
@@ -124,7 +122,7 @@ void opencl_blocking_start(OpenclQueue *q, OpenclWait *w) {
         opencl_before_wait(q, w);
 }
 
-/* What is read out of order waits for nothing else. */
+/* A read out of order waits for no other launch. */
 void opencl_blocking_end(OpenclWait *w, OpenclQueue *q, bool failed) {
         bool tells = !failed && atomic_load_explicit(&q->in_order, memory_order_relaxed);
         xsched_queue_complete(q->xq, 1, 0);
@@ -148,8 +146,8 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
                 return;
         }
         bool pinned = opencl_queue_pin(q);
-        /* Where nothing can tell us when, it is now: better idle too early than busy for ever. Of a released queue the
-         * service hears at the same time that it is gone. */
+        /* Where no marker can report the end, count it as ended now: too early is better than never. Of a released
+         * queue the service hears of its removal at the same time. */
         if (!pinned || q->xq != xq || opencl_marker_enqueue(q->handle, &marker) != CL_SUCCESS ||
                         !opencl_track(q, marker, &t))
                 xsched_queue_drained(xq);

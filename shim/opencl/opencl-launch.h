@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * One launch through the gate, and what is known of it until it has completed
+ * One launch: through the gate, and tracked until it has completed
  *
- * A hook does: q = opencl_gate(queue, n_waits, ...); when that is NULL the launch passes as if we were not there.
- * Otherwise it is tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its
- * result.
+ * A hook does: q = opencl_gate(queue, n_waits, ...); when that is NULL the launch passes as without us. Otherwise it is
+ * tracked: opencl_launch_start(), the native call with launch.event, opencl_launch_end() with its result.
  */
 
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-queue.h"
-#include "shim/opencl/opencl-tail.h"
+#include "shim/opencl/opencl-thread.h"
 #include "shim/opencl/opencl-time.h"
+#include "shim/opencl/opencl-wait.h"
 
 typedef struct OpenclLaunch {
         OpenclQueue *queue;
@@ -20,34 +20,27 @@ typedef struct OpenclLaunch {
         uint64_t start_ns;
         uint64_t covers;
         cl_event own;
-        cl_event *event; /* where the runtime puts the event: the application's place, or ours; NULL: there is none */
+        cl_event *event; /* where the runtime stores the event: the application's place, or ours; NULL: nowhere */
         bool blocking;
 } OpenclLaunch;
 
-typedef struct OpenclThread {
-        unsigned in_callback; /* the thread belongs to the runtime, which must not wait */
-        unsigned depth;       /* preloaded functions entered */
-        bool resolving;
-} OpenclThread;
-
-extern _hidden_ __thread OpenclThread opencl_thread __attribute__((tls_model("initial-exec")));
-
-/* `waits`: the launch's own wait list, which the runtime has found good unless the launch failed. `ret->blocking` is
- * the caller's: the call may take long, and who launches meanwhile is no second thread that keeps the queue full. */
+/* `waits`: the launch's own wait list, which the runtime has validated unless the launch failed. The caller sets
+ * `ret->blocking` when the call may take long: a thread that launches meanwhile does not count as a second thread that
+ * keeps the queue full. */
 void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret);
 void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_event *waits);
 
-/* The same around a call that returns when its work is done: there is nothing to track. */
+/* The same around a blocking call, which has nothing to track when it returns. */
 void opencl_blocking_start(OpenclQueue *q, OpenclWait *w);
 void opencl_blocking_end(OpenclWait *w, OpenclQueue *q, bool failed);
 
 typedef enum OpenclObserve {
-        OPENCL_OBSERVE_WAITS,   /* only what is in its wait list matters */
-        OPENCL_OBSERVE_BARRIER, /* and everything behind it waits, too, on any queue */
+        OPENCL_OBSERVE_WAITS,   /* only its wait list matters */
+        OPENCL_OBSERVE_BARRIER, /* everything behind it waits, too, on any queue */
         OPENCL_OBSERVE_HOST,    /* may wait for anything on the host */
 } OpenclObserve;
 
-/* A command that passes the gate untouched was submitted. */
+/* A command that passes without the gate was submitted. */
 void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const cl_event *waits);
 
 /* XschedQueueInfo.drain */

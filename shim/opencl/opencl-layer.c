@@ -36,11 +36,11 @@
 #include <pthread.h>
 
 #include "shim/late/late.h"
+#include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-mark.h"
 #include "shim/opencl/opencl-own.h"
-#include "shim/opencl/opencl-queue.h"
 
-/* Newer than the headers. */
+/* Declarations that the headers lack. */
 #ifndef CL_LAYER_PROPERTIES_LIST_END
 cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
                 cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret,
@@ -48,20 +48,20 @@ cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_d
 cl_int CL_API_CALL clDeinitLayer(void);
 #endif
 
-/* What loaders have been handed. They keep it where nobody finds it, or are unloaded themselves: this is what a search
- * for leaks finds. */
+/* Tables that loaders were given. Loaders keep them where a leak detector does not look, or are unloaded themselves; it
+ * finds them here. */
 typedef struct Handed Handed;
 
 struct Handed {
         Handed *next;
-        const void *loader;       /* where it is loaded; NULL when it has let go of us */
-        cl_icd_dispatch target;   /* what it has handed to us, as far as we know it */
+        const void *loader;       /* its address; NULL after it has called clDeinitLayer() */
+        cl_icd_dispatch target;   /* its own table, as far as we know its members */
         cl_icd_dispatch dispatch; /* as long as the loader's is, but not shorter than this */
 };
 
 static pthread_mutex_t next_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool next_known;
-static Handed *next_of; /* whose functions opencl_next has; NULL: of none of them, but what was preloaded */
+static Handed *next_of; /* the table whose functions are in opencl_next; NULL: those of no loader */
 static Handed *handed;
 
 static void hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret, Handed *h) {
@@ -93,7 +93,7 @@ void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispat
         hook_dispatch(target, n, ret, NULL);
 }
 
-/* A table that already leads through us: initialised twice by one loader. */
+/* Whether a table already has our hooks: one loader has initialised us twice. */
 static bool is_hooked(const cl_icd_dispatch *target, size_t n) {
         for (size_t i = 0; i < opencl_n_hooks; i++)
                 if (opencl_hooks[i].entry < n &&
@@ -142,9 +142,9 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
         if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret || num_entries == 0)
                 return CL_INVALID_VALUE;
         if (is_hooked(target_dispatch, num_entries))
-                return CL_INVALID_VALUE; /* this loader has us already, and goes on without a second time */
+                return CL_INVALID_VALUE; /* this loader has us already, and goes on without us a second time */
 
-        /* For the life of the process: the loader may look into it at any time. */
+        /* Kept for the life of the process, because the loader may read it at any time. */
         Handed *h = calloc(1,
                         offsetof(Handed, dispatch) +
                                         MAX(num_entries * sizeof(OpenclFunction), sizeof(h->dispatch)));
@@ -187,7 +187,7 @@ static void stop(void) {
         opencl_queue_forget_all();
 }
 
-/* The newest of this loader, or of the only one there is. Under the lock. */
+/* Returns the newest table of this loader, or the only one there is. Called under the lock. */
 static Handed *handed_to(const void *loader) {
         Handed *only = NULL;
         size_t n = 0;
@@ -203,7 +203,8 @@ static Handed *handed_to(const void *loader) {
         return n == 1 ? only : NULL;
 }
 
-/* Another loader's functions serve from now on. False: there is none, and nothing to call. Under the lock. */
+/* Takes the functions of another loader. Returns false when there is none, and nothing to call. Called under the
+ * lock. */
 static bool next_replace(void) {
         for (Handed *h = handed; h; h = h->next)
                 if (h->loader) {
@@ -214,7 +215,7 @@ static bool next_replace(void) {
         return false;
 }
 
-/* Says nothing of which loader it is: that is who calls. */
+/* The call does not name the loader, which is the caller. */
 _public_
 cl_int CL_API_CALL clDeinitLayer(void) {
         PROTECT_ERRNO;

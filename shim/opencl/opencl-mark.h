@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * In force here, for who looks at the process from outside
+ * Shows from outside that the layer is active in this process
  *
- * That the library is loaded does not say that anybody calls it: a loader may load a layer and refuse it then. So
- * there is a page with a name of its own in /proc/PID/maps while calls come by here (as in why.h). A child has what
- * its parent has: the page, too.
+ * A loaded library may be unused: a loader may load a layer and then refuse it. So while calls come through this layer,
+ * /proc/PID/maps has a page with a name of its own (as in why.h). A child inherits the layer and the page.
  */
 
 void opencl_mark_set(void);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A marker of our own: complete when all is that was enqueued before it
+ * A marker of our own, which completes when everything enqueued before it has completed
  */
 
 #include "shim/opencl/opencl-next.h"

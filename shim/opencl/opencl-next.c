@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The table of functions, of the layer, and of others who call the runtime
+ * The tables of the runtime's functions
  */
 
 #include "shim/opencl/opencl-next.h"

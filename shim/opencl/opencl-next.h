@@ -4,10 +4,10 @@
 /*
  * The OpenCL runtime below us
  *
- * One table of the functions that our own code calls: the loader's target dispatch when we run as a layer, the
- * functions of the libOpenCL that is really loaded when we run as a preload. It is filled once, before the first queue
- * can exist, and does not change while there are any (of several loaders one can end, whose functions lead to the same
- * runtime), so reading it needs no lock and no ordering.
+ * One table of the functions that our own code calls: as a layer, the loader's target dispatch; as a preload, the
+ * functions of the real libOpenCL. It is filled once, before the first queue can exist, and does not change while
+ * queues exist (of several loaders one may end, but their functions lead to the same runtime). So reading it needs no
+ * lock and no ordering.
  */
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -25,10 +25,10 @@
 
 #include "common/macro.h"
 
-/* Entries are NULL where the runtime has no such function; a hook is only installed over an entry that is there. */
+/* NULL entries: the runtime lacks the function. A hook is only installed over an existing entry. */
 extern _hidden_ cl_icd_dispatch opencl_next;
 
-/* Functions by position, because loaders of different age know tables of different length. */
+/* Functions by position, because the table's length differs between loader versions. */
 typedef void (*OpenclFunction)(void);
 
 #define OPENCL_N_ENTRIES   (sizeof(cl_icd_dispatch) / sizeof(OpenclFunction))
@@ -47,5 +47,5 @@ extern _hidden_ const size_t opencl_n_hooks;
  * hooks in it. *ret may hold more entries than n: the rest is left alone. */
 void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret);
 
-/* The name of no function. Asked for it by clGetExtensionFunctionAddress(), our hook answers with the name itself. */
+/* The name of no function. When clGetExtensionFunctionAddress() is asked for it, our hook returns the name itself. */
 extern _hidden_ const char opencl_probe[];

@@ -16,10 +16,10 @@
 #define STOPPED UINT32_C(0x80000000)
 #define WAIT_NS (1 * NSEC_PER_SEC)
 
-/* How many are at it, and STOPPED. A futex for who has stopped them. */
+/* Number of own calls in progress, and the flag STOPPED. A futex for the thread that has stopped them. */
 static _Atomic uint32_t own;
 
-/* Those of this thread: whoever stops must not wait for itself. */
+/* Own calls of this thread: the thread that stops them must not wait for itself. */
 static __thread uint32_t own_here __attribute__((tls_model("initial-exec")));
 
 static void leave(void) {

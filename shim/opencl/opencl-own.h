@@ -2,23 +2,23 @@
 #pragma once
 
 /*
- * Calls into the runtime on our own account: by the control thread (a drain), and by callbacks of the runtime (a
- * sentinel)
+ * Calls into the runtime that the application did not ask for: by the control thread (a drain), and by callbacks of the
+ * runtime (a sentinel)
  *
- * What the application calls is its own business, also when it does so too late. But no thread of ours may call a
- * runtime that is being taken down: after opencl_own_stop() none does.
+ * The application may call the runtime too late at its own risk. But our threads must not call a runtime that is being
+ * unloaded: after opencl_own_stop() none does.
  */
 
 #include <stdbool.h>
 
-/* False: there is nothing to call any more. Pairs nest; those that returned true are ended. */
+/* Returns false when the runtime must not be called any more. Pairs nest; call opencl_own_end() only after true. */
 bool opencl_own_begin(void);
 void opencl_own_end(void);
 
-/* Waits for those of other threads that are at it; not for ever: what does not come back from the runtime must not
- * keep a process from ending. */
+/* Waits until other threads are out of such calls, for a limited time: a call that never returns must not keep a
+ * process from ending. */
 void opencl_own_stop(void);
 void opencl_own_restart(void);
 
-/* In the child only the calling thread is left. */
+/* In the child after fork: only the calling thread is left. */
 void opencl_own_fork_child(void);

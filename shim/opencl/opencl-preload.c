@@ -20,7 +20,7 @@
 
 #include "shim/opencl/opencl-launch.h"
 
-/* What our hooks call beside what they stand in front of. */
+/* Functions that hooks call besides the ones they replace. */
 static const struct {
         const char *name;
         size_t entry;
@@ -53,7 +53,7 @@ static int find_loaded(struct dl_phdr_info *info, size_t size, void *userdata) {
         return 1;
 }
 
-/* A reference to it is kept for ever: our functions lead there. */
+/* The library stays loaded for ever, because our functions call into it. */
 static void *native_handle(void) {
         static const char *const names[] = {"libOpenCL.so.1", "libOpenCL.so"};
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
@@ -62,7 +62,7 @@ static void *native_handle(void) {
                         return handle;
         }
 
-        /* A copy under a name of its own, as Python wheels bring it. */
+        /* Finds a copy with another name, as in Python wheels. */
         _cleanup_free_ char *path = NULL;
         (void) dl_iterate_phdr(find_loaded, &path);
         return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -101,7 +101,7 @@ static _noinline_ const cl_icd_dispatch *resolve(void) {
         if (opencl_thread.resolving)
                 return &native;
 
-        /* Not under the lock: this initialises the loader, if nothing has so far. */
+        /* Called without the lock, because it initialises the loader if nothing else has. */
         opencl_thread.resolving = true;
         bool layered = native.clGetExtensionFunctionAddress &&
                         native.clGetExtensionFunctionAddress(opencl_probe) == opencl_probe;
@@ -164,7 +164,7 @@ static inline void leave(const int *unused) {
         }
 #include "shim/opencl/opencl-hooks.h"
 
-/* The rest, with their parameters in brackets. FAILURE: what to return when there is no OpenCL library at all. */
+/* All other functions, with their parameters in brackets. FAILURE: the result when there is no OpenCL library. */
 #define FORWARD(type, function, PARAMS, ARGS, FAILURE)                                                      \
         _public_                                                                                            \
         type CL_API_CALL function PARAMS {                                                                  \

@@ -4,20 +4,19 @@
 /*
  * One OpenCL command queue as we know it
  *
- * A record is found on every launch, without a lock, by the application's queue handle; a handle that we do not know
- * passes as if we were not there. Records are never given back to malloc(), only reused for later queues: a launch that
- * races with the release of its own queue (which is the application's bug) may meet the wrong record, never freed
- * memory.
+ * Each launch finds the record by the application's queue handle, without a lock; a launch on an unknown handle passes
+ * as without us. Records are never freed, only reused for later queues: a launch that races with the release of its own
+ * queue (which is the application's bug) may meet the wrong record, never freed memory.
  *
  * Life. `life` counts: the registry (until the application has released its last reference), each armed sentinel, each
- * pin. The record ends when all are gone. References of the application are counted here, as they are taken and
- * released, because the runtime's own count contains what its commands and events hold. Should the count be wrong (an
- * application can reach the runtime past us), the queue runs unscheduled, or its record is replaced when the runtime
- * hands out the same address again.
+ * pin. The record ends when the count is 0. We count the application's references as it takes and releases them,
+ * because the runtime's own count includes those of its commands and events. Should our count be wrong (an application
+ * can reach the runtime past us), the queue runs unscheduled, or its record is replaced when the runtime reuses the
+ * address.
  *
- * Handle. Code that runs on its own account (the drain, a sentinel that flushes) pins the handle. A release of the last
- * reference that meets a pin leaves the native release to whoever unpins last, so no reference of ours is ever visible
- * to the application.
+ * Handle. Code that calls the runtime unasked (the drain, a sentinel that flushes) pins the handle. When the last
+ * reference is released while pins exist, the last thread to unpin does the native release, so the application never
+ * sees a reference of ours.
  */
 
 #include <pthread.h>
@@ -34,39 +33,39 @@ typedef struct OpenclQueue OpenclQueue;
 typedef struct OpenclTracked {
         cl_event event; /* NULL: a launch of the tail (opencl-tail.h) */
         uint64_t seq;
-        uint64_t covers; /* when the event is complete, so is all up to here */
+        uint64_t covers; /* all launches up to this number are complete when the event is */
         uint64_t kind;
         uint64_t expected_ns; /* part of the queue's flying_ns */
-        bool safe;            /* it completes without anything more from the host */
-        bool drain;           /* not a launch, but a marker behind what nobody had tracked */
+        bool safe;            /* it completes without further action of the host */
+        bool drain;           /* not a launch, but a marker behind untracked launches */
         bool point;           /* not a launch, but a marker that closes a tail */
 } OpenclTracked;
 
-/* A completion callback that we have outstanding at the runtime. Memory of its own, because a runtime can forget to
- * call (PoCL does when a command fails): then nobody waits for it any more, and its few bytes are given up. */
+/* A completion callback that we have requested from the runtime. It has memory of its own, because a runtime may forget
+ * to call (PoCL does when a command fails): then the sentinel is given up, and its few bytes are lost. */
 typedef struct OpenclSentinel {
         _Atomic(OpenclQueue *)
                         queue; /* taken by who ends it: the callback, or who finds that none will come */
-        uint64_t seq, covers;  /* of the launch it hangs on */
+        uint64_t seq, covers;  /* of the launch whose event it waits for */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;
 
 typedef struct OpenclSample OpenclSample;
 
 struct OpenclQueue {
-        /* What a launch reads. */
+        /* Read by each launch. */
         XschedQueue *xq;
         _Atomic bool in_order;
-        _Atomic bool waits_unknown; /* something waits for what we have not looked at, see opencl-launch.c */
-        _Atomic uint32_t n_tracked; /* copy of n - head, for readers without the lock */
+        _Atomic bool waits_unknown;  /* a command waits for unknown events */
+        _Atomic uint32_t n_tracked;  /* copy of n - head, for readers without the lock */
         _Atomic uint32_t submitting; /* threads between native call and record */
         _Atomic bool multi_threaded; /* our order of launches may not be the runtime's */
-        bool callbacks_prompt;       /* a CPU device: it needs our CPU, and calls back at once */
+        bool callbacks_prompt;       /* a CPU device, whose runtime calls back at once */
         int32_t priority_hint;
 
         cl_command_queue handle;
         _Atomic uint32_t app_refs;
-        _Atomic uint32_t pins; /* and OPENCL_QUEUE_DROPPED */
+        _Atomic uint32_t pins; /* a count and OPENCL_QUEUE_DROPPED */
         _Atomic uint32_t life;
 
         /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No
@@ -76,53 +75,59 @@ struct OpenclQueue {
         size_t head, n, allocated;
         uint64_t last_seq; /* given to a launch */
         uint64_t done_seq; /* highest known complete */
-        uint64_t unsafe_seq; /* in-order: from here on nothing is safe until a launch with at least this number completes */
-        uint64_t known_seq; /* somebody has learned that all up to here is complete */
+        uint64_t unsafe_seq; /* in-order: nothing is safe from here on, until a launch from this number on completes */
+        uint64_t known_seq; /* a caller knows that all up to here is complete */
         bool harvesting, again;
-        bool waited;                 /* somebody waited for what is about to be found */
+        bool waited;                 /* a thread waited for the launches about to be found complete */
         uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
         uint64_t started_ns;         /* when the first of a batch was submitted */
         _Atomic uint64_t head_since_ns;    /* since when the device works on the oldest one; 0: unknown */
-        uint64_t looked_ns;                /* last look that left work behind; 0: none */
-        uint32_t n_above;                  /* samples one after the other that were far above the mean */
-        _Atomic bool was_held;             /* since the last completion: others had the device */
+        uint64_t looked_ns;                /* last look that found work in flight; 0: none */
+        uint32_t n_above;                  /* consecutive samples far above the mean */
+        _Atomic bool was_held;             /* held since the last completion: others had the device */
         uint32_t n_held;                   /* completions of which that is true, and no other in between */
         uint64_t held_least_ns, held_kind; /* the shortest of those; their kind, where they have one */
 
+        /* opencl-delay.c */
+        _Atomic bool turn_over; /* the queue has been held since the last launch */
+        bool begins_turn;       /* the oldest in flight is the first since then */
+        int64_t delay_ns;       /* the mean, */
+        uint32_t n_delays;      /* of so many, up to a number */
+
         /* opencl-tail.c */
-        _Atomic bool tail;            /* launches need no events of their own */
-        _Atomic uint32_t since_point; /* launches without event, after the newest that has one */
+        _Atomic bool tail;            /* launches need no events */
+        _Atomic uint32_t since_point; /* launches without event since the newest with one */
         _Atomic uint32_t
                         app_waits; /* threads of the application that will tell when what is in flight is over */
         _Atomic uint32_t event_waits; /* threads that wait for an event of this queue */
         uint64_t open_seq;            /* the newest launch without event */
-        uint64_t covered_seq;         /* an event in the record tells of all up to here */
+        uint64_t covered_seq;         /* an event in the record covers all up to here */
         _Atomic uint32_t plan_every;  /* one launch in so many has an event; 0: to be worked out */
         _Atomic uint32_t plan_limit, plan_threshold; /* the bound then, and what it came from */
-        _Atomic uint64_t plan_kind;                  /* all that for launches of this kind */
+        _Atomic uint64_t plan_kind;                  /* the kind of launches that the plan is for */
         bool arm;           /* the next harvest arms the idle sentinel, tail or not */
         uint32_t n_told;    /* idle ends that the application's waits have told */
-        uint64_t told_seq;  /* the newest launch then */
+        uint64_t told_seq;  /* the newest launch at that time */
         uint64_t untold_ns; /* when one was found that nobody had waited for; 0: the last was told */
-        uint32_t n_trusted; /* looks that have left it to a wait to tell */
+        uint32_t n_trusted; /* looks that relied on a wait to report the end */
         uint64_t newest_ns; /* when the newest launch was submitted */
 
         /* opencl-time.c */
         _Atomic(LaunchKinds *) kinds;
-        _Atomic uint64_t mean_ns; /* running mean of a launch; 0: unknown */
+        _Atomic uint64_t mean_ns; /* running mean of a launch's device time; 0: unknown */
         uint32_t n_mean, n_learned;
         uint64_t learned_ns; /* since opencl_time_take() */
         OpenclSample *samples;
         _Atomic bool no_samples; /* the runtime does not tell when launches begin */
-        _Atomic uint32_t skip;   /* so many are no samples */
+        _Atomic uint32_t skip;   /* number of launches to skip before the next sample */
         _Atomic uint64_t random;
-        _Atomic uint64_t flying_ns; /* what is in flight is expected to take */
+        _Atomic uint64_t flying_ns; /* expected device time of all launches in flight */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;
         _Atomic uint32_t keep;  /* bound waiters: how many may stay in flight */
-        _Atomic uint32_t grace; /* doublings of the bound, after waits that led nowhere */
-        _Atomic uint32_t doubt; /* bound waiters: so many sleeps are to be short */
+        _Atomic uint32_t grace; /* doublings of the bound, after waits without progress */
+        _Atomic uint32_t doubt; /* bound waiters: number of short sleeps to come */
         _Atomic uint32_t
                         look_at; /* so many were in flight when a launch looked last; 0: it was idle since */
 
@@ -134,26 +139,17 @@ struct OpenclQueue {
 
 #define OPENCL_QUEUE_DROPPED UINT32_C(0x80000000)
 
-/* A queue was made: remember it. Fails open: whatever goes wrong, the queue runs unscheduled. */
-void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_queue_properties properties,
-                int32_t priority_hint);
+/* Returns an unused record with one reference; NULL: no memory. */
+OpenclQueue *opencl_queue_take(void);
 
-/* The record, or NULL. Lock-free. */
+/* Returns the record without a reference, or NULL. Takes no lock. */
 OpenclQueue *opencl_queue_find(cl_command_queue handle);
 
-/* The record with a reference, for who does not hold the application's queue: it may be released at any time. */
+/* Returns the record with a reference, or NULL: for callers that hold no reference to the application's queue, which
+ * may be released at any time. */
 OpenclQueue *opencl_queue_get(cl_command_queue handle);
 
-/* The application's references. _released() is called before the native release and returns true when the caller shall
- * not do it: somebody has pinned the handle, and will. */
-void opencl_queue_retained(cl_command_queue handle);
-bool opencl_queue_released(cl_command_queue handle);
-
-/* The runtime is going, after opencl_own_stop(): what was in flight is reported complete, without asking, and queues
- * pass from now on as if we were not there. The records stay: the application's own threads may still be in them. */
-void opencl_queue_forget_all(void);
-
-/* Keeps the handle valid; false when the application has released it. */
+/* Keeps the handle valid until opencl_queue_unpin(). Returns false when the application has released it. */
 bool opencl_queue_pin(OpenclQueue *q);
 void opencl_queue_unpin(OpenclQueue *q);
 
@@ -164,7 +160,7 @@ static inline void opencl_queue_unrefp(OpenclQueue **q) {
                 opencl_queue_unref(*q);
 }
 
-/* How many tracked launches all queues have right now: zero means that nobody need look. */
+/* The number of tracked launches of all queues: at zero no look is needed. */
 extern _hidden_ _Atomic uint32_t opencl_n_tracked;
 
 /* --- the registry's table, here for the launch path --- */
@@ -183,8 +179,21 @@ typedef struct OpenclTable {
 
 extern _hidden_ _Atomic(OpenclTable *) opencl_table;
 
+/* Adds a handle. *ret_stale is the record that had the handle before, or NULL. Takes and gives no references. Returns
+ * false without memory. */
+bool opencl_table_add(cl_command_queue handle, OpenclQueue *q, OpenclQueue **ret_stale);
+
+/* Removes a handle. Returns false when it leads to another record, or to none. */
+bool opencl_table_remove(cl_command_queue handle, OpenclQueue *q);
+
+/* Removes all handles. Returns the old table, which is never freed. */
+OpenclTable *opencl_table_forget(void);
+
+/* In the child after fork: the parent's queues are not the child's. */
+void opencl_table_fork_child(void);
+
 static inline size_t opencl_table_hash(const OpenclTable *t, cl_command_queue handle) {
-        /* The low bits of a heap address say nothing; the product's high half depends on all the others. */
+        /* The low bits of heap addresses are alike; the product's high half depends on all others. */
         return (size_t) (((uint64_t) (uintptr_t) handle * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & t->mask;
 }
 

@@ -5,13 +5,12 @@
  */
 
 #include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-delay.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
 #define TRACKED_MAX 65536U
 #define SEARCH_MAX  256U /* newest launches among which an event is looked for */
-
-_Atomic uint32_t opencl_n_tracked;
 
 static bool reserve(OpenclQueue *q) {
         if (q->n < q->allocated)
@@ -51,6 +50,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                         atomic_exchange(&q->waits_unknown, false);
         if (waits_unknown || (in_order && !own_safe))
                 q->unsafe_seq = seq;
+        opencl_delay_submitted(q, q->n == q->head);
         if (q->n == q->head) {
                 opencl_tail_note_begin(q, t->start_ns);
                 q->started_ns = t->start_ns;

@@ -29,7 +29,7 @@ static void CL_CALLBACK sentinel_fired(cl_event event, cl_int status, void *user
         }
 }
 
-/* Those whose callback may never come, or may yet. */
+/* Sentinels whose callback may never come, or may still come. */
 static _Atomic(OpenclSentinel *) lost_sentinels;
 
 void opencl_sentinel_give_up(OpenclSentinel **sentinel) {
@@ -61,8 +61,7 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
 
         bool armed = opencl_next.clSetEventCallback(event, CL_COMPLETE, sentinel_fired, s) == CL_SUCCESS;
 
-        /* Some runtimes start nothing before they are told to: a launch that counts as outstanding shall be on its
-         * way. */
+        /* Some runtimes start nothing without a flush: launches that count as outstanding have to be on their way. */
         if (opencl_queue_pin(q)) {
                 (void) opencl_next.clFlush(q->handle);
                 opencl_queue_unpin(q);
@@ -75,8 +74,8 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
         }
 }
 
-/* On the newest, so that the last end is heard of. A queue with a tail is looked at in its place, unless somebody has
- * asked for more (opencl-tail.h). */
+/* Puts a sentinel on the newest launch, so that the last end is reported. A queue with a tail is polled instead, unless
+ * a caller has asked for more (opencl-tail.h). */
 static void arm_idle(OpenclQueue *q) {
         if (opencl_record_n(q) == 0 || q->idle)
                 return;
@@ -88,10 +87,10 @@ static void arm_idle(OpenclQueue *q) {
                 xsched_queue_look(q->xq);
 }
 
-/* A bound waiter goes on when `keep` are left, so it wants to hear of the one before those, or of the next that has
- * an event. */
+/* A thread at the bound goes on when `keep` launches are left, so it needs the end of the launch before those, or of
+ * the next one with an event. */
 static void arm_wake(OpenclQueue *q) {
-        /* Read once: waiters with another bound may come meanwhile. */
+        /* `keep` is read once, because waiters with another bound may come meanwhile. */
         size_t keep = atomic_load(&q->keep);
         if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || opencl_record_n(q) <= keep ||
                         q->wake)

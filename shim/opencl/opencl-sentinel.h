@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * Sentinels: the completion callbacks that we have outstanding at the runtime
+ * Sentinels: the completion callbacks that we have requested from the runtime
  *
- * One costs more than a tiny launch, so there is not one for each. The idle sentinel hangs on what is the newest
- * launch when it is armed, and is armed again while newer ones are there when it fires; so the last completion is
- * always noticed at once, and the others in bunches. A bound waiter has one more, on the launch that it waits for.
+ * A callback costs more than a tiny launch, so not every launch has one. The idle sentinel waits for the launch that is
+ * the newest when it is armed; if newer ones exist when it fires, it is armed again. So the last completion is always
+ * noticed at once, and the others in batches. A thread that waits for the bound has one more sentinel, on the launch
+ * that it waits for.
  */
 
 #include "shim/opencl/opencl-queue.h"
 
-/* Called and left with the queue's lock held, which is given up meanwhile; by the harvester (opencl-track.h), because
- * nobody else may remove an event that the runtime is called with. A callback may come from inside. */
+/* Called with the queue's lock held, which is released meanwhile and held again at the end. Only for the harvester
+ * (opencl-track.h): no other thread may then remove an event that is passed to the runtime. The runtime may run the
+ * callback inside this call. */
 void opencl_sentinels_arm(OpenclQueue *q);
 
-/* Its launch has failed, and runtimes forget to call then. Called with the lock held; the caller has a reference,
- * too. */
+/* Gives up the sentinel of a failed launch, because runtimes may not call for those. Called with the lock held; the
+ * caller has a reference of its own. */
 void opencl_sentinel_give_up(OpenclSentinel **sentinel);

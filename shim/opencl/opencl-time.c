@@ -10,7 +10,8 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-time.h"
 
-/* One launch of so many is asked about, on average: more when a launch is short beside what asking costs. */
+/* One launch of so many is measured, on average: fewer where launches are short compared with the cost of a
+ * measurement. */
 #define EVERY_LONG   1U
 #define EVERY_MIDDLE 3U
 #define EVERY_SHORT  32U
@@ -18,12 +19,12 @@
 #define MIDDLE_NS    (50 * NSEC_PER_USEC)
 
 struct OpenclSample {
-        _Atomic(OpenclQueue *)
-                        queue; /* taken by who ends it: its second callback, or who finds that none will come */
-        cl_event event;        /* not ours: to be compared only */
+        _Atomic(OpenclQueue *) queue; /* taken by the thread that ends the sample */
+        cl_event event;               /* not ours; only compared */
         uint64_t kind;
         _Atomic uint64_t began_ns; /* 0: not yet */
-        bool early;                /* it had begun before we asked */
+        bool early;                /* the launch had begun before we asked */
+        _Atomic bool kept;         /* the event has a reference of ours: see sample_keep_event() */
         struct OpenclSample *prev, *next;
 };
 
@@ -45,7 +46,7 @@ uint64_t opencl_time_expected(const OpenclQueue *q, uint64_t kind) {
         return k ? launch_kind_expected(k, kind) : 0;
 }
 
-/* Readers take no lock: they find the table, or none. */
+/* Readers take no lock: they find a complete table, or none. */
 static void kind_learn(OpenclQueue *q, uint64_t kind, uint64_t ns) {
         LaunchKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
 
@@ -80,7 +81,7 @@ uint64_t opencl_time_take(OpenclQueue *q) {
 void opencl_time_reset(OpenclQueue *q) {
         LaunchKinds *k = atomic_load_explicit(&q->kinds, memory_order_relaxed);
 
-        /* Kept for the next queue of this record: a reader may still be in it. */
+        /* The memory is kept for the next queue of this record, because a reader may still use it. */
         if (k)
                 memset(k, 0, sizeof(*k));
         atomic_store(&q->mean_ns, 0);
@@ -94,7 +95,7 @@ void opencl_time_reset(OpenclQueue *q) {
 
 /* --- samples --- */
 
-/* Those whose callbacks may never come, or may yet. */
+/* Samples whose callbacks may never come, or may still come. */
 static _Atomic(OpenclSample *) lost_samples;
 
 static void sample_lose(OpenclSample *s) {
@@ -112,34 +113,52 @@ static void sample_unlink(OpenclQueue *q, OpenclSample *s) {
                 s->next->prev = s->prev;
 }
 
-/* The sample that this thread is asking for: what is called meanwhile comes too late. */
+/* The sample for which this thread registers a callback: a callback inside of that call comes too late to be
+ * measured. */
 static __thread OpenclSample *asking __attribute__((tls_model("initial-exec")));
 
 static void CL_CALLBACK sample_runs(cl_event event, cl_int status, void *userdata) {
         OpenclSample *s = userdata;
 
-        if (asking == s)
+        if (asking == s) {
                 s->early = true;
-        else
-                atomic_store(&s->began_ns, now_ns()); /* and nothing more: the other callback frees it */
+                return;
+        }
+        if (atomic_exchange(&s->kept, false))
+                (void) opencl_next.clReleaseEvent(event);
+        atomic_store(&s->began_ns, now_ns()); /* and nothing more: the other callback frees it */
+}
+
+/*
+ * PoCL 7.1 at times ends an event without having called back for CL_RUNNING, as where a launch fails before it runs. It
+ * keeps that callback in a list that has to be empty when the event is freed: an assertion ends the process. So the
+ * event stays, by a reference that only a late call for CL_RUNNING gives back.
+ */
+static void sample_keep_event(OpenclSample *s, cl_event event) {
+        if (opencl_next.clRetainEvent(event) == CL_SUCCESS)
+                atomic_store(&s->kept, true);
 }
 
 static void CL_CALLBACK sample_complete(cl_event event, cl_int status, void *userdata) {
         PROTECT_ERRNO;
         uint64_t now = now_ns();
         OpenclSample *s = userdata;
-        OpenclQueue *q = atomic_exchange(&s->queue, NULL);
+        uint64_t began = atomic_load(&s->began_ns);
+        OpenclQueue *q;
+
+        if (began == 0)
+                sample_keep_event(s, event);
+        q = atomic_exchange(&s->queue, NULL);
         if (!q)
                 return;
 
-        uint64_t began = atomic_load(&s->began_ns);
         (void) pthread_mutex_lock(&q->lock);
         sample_unlink(q, s);
         if (began != 0 && began < now && asking != s && status == CL_COMPLETE)
                 opencl_time_learn(q, s->kind, now - began);
         (void) pthread_mutex_unlock(&q->lock);
 
-        /* A runtime that does not tell when launches begin may call yet. */
+        /* A runtime that does not report the start may still call. */
         if (began == 0) {
                 if (asking != s && status == CL_COMPLETE)
                         atomic_store(&q->no_samples, true);
@@ -167,7 +186,7 @@ bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
                         atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
 }
 
-/* By chance, because programs repeat themselves. */
+/* At random, because programs repeat patterns of launches. */
 static bool sample_is_taken(OpenclQueue *q, uint64_t kind) {
         if (!opencl_time_is_due(q, kind))
                 return false;

@@ -4,7 +4,7 @@
  * Tracked launches: from their submission until they are known to have completed
  *
  * Every tracked launch stands in its queue's record, with its event, or without (opencl-tail.h). One thread at a
- * time, the harvester, asks the runtime which have completed and removes those; whoever else comes meanwhile only
+ * time, the harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile only
  * leaves word to look once more, which it does a few times, and then leaves the rest to the control thread. It comes
  * from five sides: the application has learned something itself (it finished, waited, read blocking, or asked), a
  * launch found too many in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control
@@ -20,16 +20,16 @@
 
 #include "shim/opencl/opencl-track.h"
 #include "common/time-util.h"
-#include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-event.h"
 #include "shim/opencl/opencl-guess.h"
+#include "shim/opencl/opencl-limit.h"
 #include "shim/opencl/opencl-sentinel.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
 #define BATCH         32U
-#define LAUNCH_ROUNDS 2U /* batches that a launch looks at: its cost must not grow with the queue */
-#define TURNS_MAX     4U /* of a harvester who is asked again and again: the next is the control thread's */
+#define LAUNCH_ROUNDS 2U /* batches that a launch looks at, so that its cost does not grow with the queue */
+#define TURNS_MAX     4U /* turns of a harvester; after these the control thread goes on */
 
 bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         (void) pthread_mutex_lock(&q->lock);
@@ -48,14 +48,14 @@ bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
 
 /* --- harvest --- */
 
-/* A part of the record, as it is asked about while the lock is not held. */
+/* A copy of a part of the record, to ask the runtime without the lock. */
 typedef struct Batch {
         OpenclTracked tracked[BATCH];
         OpenclEventStatus status[BATCH];
         size_t n, n_over;
         uint64_t known_seq, idle_seq, wake_seq;
-        bool any_order; /* one that is pending says nothing about those behind it */
-        bool stopped;   /* at one that is pending */
+        bool any_order; /* a pending launch says nothing about later ones */
+        bool stopped;   /* it ended at a pending launch */
 } Batch;
 
 static void batch_fill(OpenclQueue *q, size_t skip, Batch *b) {
@@ -70,7 +70,8 @@ static void batch_fill(OpenclQueue *q, size_t skip, Batch *b) {
         memset(b->status, 0, sizeof(b->status));
 }
 
-/* What is known complete is asked all the same where a sentinel hangs on it: whether it failed matters to that. */
+/* A launch that is known to be complete is asked all the same when it has a sentinel, because that one needs to know
+ * whether it failed. */
 static bool batch_asks(const Batch *b, const OpenclTracked *t) {
         return t->event && (t->seq > b->known_seq || t->seq == b->idle_seq || t->seq == b->wake_seq);
 }
@@ -125,7 +126,7 @@ static void batch_give_up(OpenclQueue *q, const Batch *b) {
                 if (b->status[i] != OPENCL_EVENT_FAILED)
                         continue;
                 if (!t->point && !t->drain)
-                        q->covered_seq = 0; /* what it would have told is told by nobody */
+                        q->covered_seq = 0; /* no other launch reports what it would have */
                 opencl_time_give_up(q, t->event);
                 if (q->idle && q->idle->seq == t->seq)
                         opencl_sentinel_give_up(&q->idle);
@@ -134,7 +135,7 @@ static void batch_give_up(OpenclQueue *q, const Batch *b) {
         }
 }
 
-/* Whether those that are over come first: then the others need not be moved. */
+/* Whether the completed launches come first: then the others need not be moved. */
 static bool batch_is_prefix(const Batch *b) {
         for (size_t i = 0; i < b->n_over; i++)
                 if (b->status[i] == OPENCL_EVENT_PENDING)
@@ -142,7 +143,7 @@ static bool batch_is_prefix(const Batch *b) {
         return true;
 }
 
-/* Removes what is over. Only the harvester removes, so the entries are still where they were. */
+/* Removes completed launches. Only the harvester removes, so the entries have not moved. */
 static void batch_remove(OpenclQueue *q, size_t skip, const Batch *b) {
         if (skip == 0 && batch_is_prefix(b))
                 q->head += b->n_over;
@@ -186,12 +187,12 @@ static bool harvest_batch(OpenclQueue *q, size_t *skip, OpenclFound *h) {
                 batch_release(&b);
                 (void) pthread_mutex_lock(&q->lock);
         }
-        /* Launches without event at the end of a batch are told of by the next. */
+        /* Launches without an event at the end of a batch are decided by the next batch. */
         *skip += b.n - b.n_over;
         return opencl_record_n(q) > *skip && !b.stopped;
 }
 
-static void harvest_report(OpenclQueue *q, const OpenclFound *h) {
+static void harvest_report(OpenclQueue *q, OpenclFound *h) {
         if (h->n_removed == 0)
                 return;
         if (opencl_record_n(q) == 0)
@@ -206,9 +207,11 @@ static void harvest_report(OpenclQueue *q, const OpenclFound *h) {
         atomic_fetch_sub(&opencl_n_tracked, h->n_removed);
         for (uint32_t i = 0; i < h->n_drains; i++)
                 xsched_queue_drained(q->xq);
+        if (h->began_ns != 0)
+                xsched_queue_started(q->xq, h->began_ns);
         if (h->n_done > 0)
                 xsched_queue_complete(q->xq, h->n_done, each_ns * h->n_done);
-        opencl_bound_progress(q);
+        opencl_limit_progress(q);
         (void) pthread_mutex_lock(&q->lock);
 }
 
@@ -229,7 +232,7 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited
                 q->again = false;
                 for (size_t round = 0; more && round < max_rounds; round++)
                         more = harvest_batch(q, &skip, &h);
-                /* What a later batch has told of those that were passed over. */
+                /* A later batch may have reported launches that were skipped. */
                 q->again |= opencl_record_n(q) > 0 && q->tracked[q->head].seq <= q->known_seq;
                 harvest_report(q, &h);
                 q->looked_ns = opencl_record_n(q) > 0 ? now_ns() : 0;
@@ -269,7 +272,7 @@ void opencl_after_wait(OpenclQueue *q, OpenclWait *w, bool tells) {
         opencl_wait_leave(w);
 }
 
-/* What the end of its launch tells of: of nothing, when it has failed. */
+/* The sequence number up to which the end of the launch reports others; none when it has failed. */
 static uint64_t covered(cl_event event, const OpenclTracked *t) {
         return opencl_event_status(event) == OPENCL_EVENT_COMPLETE ? t->covers : 0;
 }

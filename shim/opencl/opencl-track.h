@@ -8,26 +8,25 @@
  */
 
 #include "shim/opencl/opencl-record.h"
-#include "shim/opencl/opencl-tail.h"
+#include "shim/opencl/opencl-wait.h"
 
-/* Takes one reference to the event, whatever it returns; the event may be NULL (opencl-tail.h). False: it is not
- * tracked, and nothing will be reported. */
+/* Takes over one reference to the event, also on failure; the event may be NULL (opencl-tail.h). Returns false when the
+ * launch is not tracked, so that its completion will not be reported. */
 bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t);
 
-/* Looks what has completed, and reports it. `seq`: the caller has learned that all up to here has; or 0. */
+/* Finds completed launches and reports them. `seq`: the caller knows that all up to here have completed; or 0. */
 void opencl_harvest(OpenclQueue *q, uint64_t seq);
 void opencl_harvest_some(OpenclQueue *q); /* at bounded cost */
 
-/* Before the application waits for the queue, and after: what was not complete before completed while it waited, and
- * was noticed at once. `tells`: all that was launched before is complete. Between the two a thread may end
- * (opencl_wait_leave()). */
+/* Called before and after the application waits for the queue: launches that complete in between are noticed at once.
+ * `tells`: everything launched before the wait is complete. A thread may end in between (opencl_wait_leave()). */
 void opencl_before_wait(OpenclQueue *q, OpenclWait *w);
 void opencl_after_wait(OpenclQueue *q, OpenclWait *w, bool tells);
 
-/* The application has learned that `event` is complete; `waited`: by waiting until it was. */
+/* The application knows that `event` is complete. `waited`: because it waited for it. */
 void opencl_harvest_event(cl_event event, bool waited);
 
-/* The same by asking, which it may do time and again; only a queue with a tail wants to hear of that. */
+/* The same when the application polled the event, which it may do often: only does something for queues with a tail. */
 void opencl_harvest_asked(cl_event event);
 
 bool opencl_event_is_tracked(cl_event event);

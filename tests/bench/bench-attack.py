@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What honest users notice of those who attack the service: bench-attack.py [--quick|--check] [ATTACK...]; prints JSON
 
-Two honest operations, on a service on a bus of its own: a hold (from an edge of the one to the verdict of the other) and a registration (of a
-client with a queue, by the service's own socket, and by the bus where that does not let one in, as programs do). Each
-is measured quiet; then beside every attack; and, as a yardstick of what the CPUs that an attack takes cost in
-any case, beside the same number of the same processes that keep CPUs, and the bus, as busy without a word to the service. Attackers are
-another user, where root runs this. Asserts no times.
+Two honest operations, on a service on a bus of its own: a hold (from an edge of the one to the verdict of the other)
+and a registration (of a client with a queue, by the service's own socket, and by the bus where that does not let one
+in, as programs do). Each is measured quiet; then beside every attack; and, as a yardstick of what the CPUs that an
+attack takes cost in any case, beside the same number of the same processes that keep CPUs, and the bus, as busy without
+a word to the service. Attackers are another user, where root runs this. Asserts no times.
 
 With --check it is a test, and prints what it has seen: beside each attack the p99 of both is within twice that of the
 yardstick, in one turn of a few. A turn is short, and the machine does other things: these make a turn late now and
@@ -51,7 +51,11 @@ QUEUES = 1000 if CHECK else 200 if QUICK else 3000
 PIPELINE = 60
 DRIVER = "org.freedesktop.DBus"
 PROPERTIES = DRIVER + ".Properties"
-BAD_VALUES = (("ssvs", CLIENT, "Priority", ("i", 200), "x"), ("ssv", CLIENT, "Priority", ("i", 200)), ("ssv", CLIENT, "NoSuch", ("s", "x")))
+BAD_VALUES = (
+    ("ssvs", CLIENT, "Priority", ("i", 200), "x"),
+    ("ssv", CLIENT, "Priority", ("i", 200)),
+    ("ssv", CLIENT, "NoSuch", ("s", "x")),
+)
 
 
 def crowd(c):
@@ -83,8 +87,12 @@ def of_driver(c):
 
 def ask(c, begin):
     kept = crowd(c)
-    calls = ((PATH, MANAGER, "Describe"), (PATH, MANAGER, "ListQueues"), (PATH, DRIVER + ".ObjectManager", "GetManagedObjects"),
-             (PATH + "/queue", DRIVER + ".Introspectable", "Introspect"))
+    calls = (
+        (PATH, MANAGER, "Describe"),
+        (PATH, MANAGER, "ListQueues"),
+        (PATH, DRIVER + ".ObjectManager", "GetManagedObjects"),
+        (PATH + "/queue", DRIVER + ".Introspectable", "Introspect"),
+    )
     begin()
     pipeline(c, lambda n: c.send(NAME, *calls[n % len(calls)]))
     return kept
@@ -125,8 +133,18 @@ def trespass(c, begin):
 def invent(c, begin):
     r = Raw(c)
     begin()
-    pipeline(c, lambda n: c.send(NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", r.path,
-                                 {"Device": ("s", f"invented:{n}"), "Backend": ("s", "test")}))
+    pipeline(
+        c,
+        lambda n: c.send(
+            NAME,
+            PATH,
+            MANAGER,
+            "RegisterQueue",
+            "oa{sv}",
+            r.path,
+            {"Device": ("s", f"invented:{n}"), "Backend": ("s", "test")},
+        ),
+    )
 
 
 def connect_anew(c, begin):
@@ -244,11 +262,21 @@ def beyond(c, begin):
 
 
 # By calls; and by the program of tests/lib, with its options.
-CALLS = {"ask": ask, "set-badly": set_badly, "set-own": set_own, "register": register, "trespass": trespass,
-         "invent": invent, "connect": connect_anew,
-         "socket-connect": socket_connect, "socket-refused": socket_refused, "socket-register": socket_register,
-         "socket-trespass": socket_trespass, "socket-unread": socket_unread,
-         "socket-descriptors": socket_descriptors}
+CALLS = {
+    "ask": ask,
+    "set-badly": set_badly,
+    "set-own": set_own,
+    "register": register,
+    "trespass": trespass,
+    "invent": invent,
+    "connect": connect_anew,
+    "socket-connect": socket_connect,
+    "socket-refused": socket_refused,
+    "socket-register": socket_register,
+    "socket-trespass": socket_trespass,
+    "socket-unread": socket_unread,
+    "socket-descriptors": socket_descriptors,
+}
 BEYOND = "beyond"
 PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
 ALL = "all together"
@@ -298,7 +326,14 @@ class Attack:
                 r, w = os.pipe()
                 stdin, self.keep = os.pipe()
                 user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.getuid() == 0 else []
-                self.processes.append(Process([*user, os.environ["ATTACKER"], *words], env={"XSCHED_BUS_ADDRESS": bus.address}, stdin=stdin, stdout=w))
+                self.processes.append(
+                    Process(
+                        [*user, os.environ["ATTACKER"], *words],
+                        env={"XSCHED_BUS_ADDRESS": bus.address},
+                        stdin=stdin,
+                        stdout=w,
+                    )
+                )
                 os.close(w)
                 os.read(r, 1)
                 os.close(r)
@@ -347,7 +382,12 @@ def at(samples, percent):
 def summary(turns_ns):
     """Of each turn, and of those the middle one: what the machine does for a moment is not the service's."""
     p50, p99 = ([at(t, percent) / 1000 for t in turns_ns] for percent in (50, 99))
-    return {"p50_us": at(p50, 50), "p99_us": at(p99, 50), "p99_of_turns_us": p99, "samples": sum(len(t) for t in turns_ns)}
+    return {
+        "p50_us": at(p50, 50),
+        "p99_us": at(p99, 50),
+        "p99_of_turns_us": p99,
+        "samples": sum(len(t) for t in turns_ns),
+    }
 
 
 class Bench:
@@ -373,9 +413,8 @@ class Bench:
         self.low.edge(1)
 
     def tenant(self, name, priority):
-        pidfd = os.pidfd_open(os.getpid())
-        token, _ = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", name, {"Priority": ("i", priority)}, pidfd, 0)
-        os.close(pidfd)
+        settings = {"Priority": ("i", priority)}
+        token, _ = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}utt", name, settings, 0, 0, 0)
         return Raw(self.c, {"Job": ("s", token)}).queue()
 
     def hold(self):
@@ -412,7 +451,10 @@ class Bench:
         return took
 
     def honest(self):
-        return {"hold": [self.hold() for _ in range(ROUNDS)], "registration": [self.register() for _ in range(ROUNDS // 4)]}
+        return {
+            "hold": [self.hold() for _ in range(ROUNDS)],
+            "registration": [self.register() for _ in range(ROUNDS // 4)],
+        }
 
     def n_clients(self):
         return self.c.get(NAME, PATH, MANAGER, "NClients")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the control plane costs: bench-control.py [--quick]; prints JSON
 
-A service on a bus of its own. Each time has a yardstick of the same run beside it: a round trip to the bus daemon, a process that
-does nothing. Asserts no times. Cgroups are made where root may make them, else that part is left out ("units": null).
-"""
+A service on a bus of its own. Each time has a yardstick of the same run beside it: a round trip to the bus daemon, a
+process that does nothing. Asserts no times. Cgroups are made where root may make them, else that part is left out
+("units": null)."""
 
 import json
 import os
@@ -15,7 +15,21 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
-from harness import CLIENT, GROUP, MANAGER, NAME, PATH, Bus, Process, Program, Raw, Service, now_ns, proc, until  # noqa: E402
+from harness import (  # noqa: E402
+    CLIENT,
+    GROUP,
+    MANAGER,
+    NAME,
+    PATH,
+    Bus,
+    Process,
+    Program,
+    Raw,
+    Service,
+    now_ns,
+    proc,
+    until,
+)
 
 CONFIG = """[Scheduler]
 StarveAfter=1h
@@ -93,7 +107,9 @@ class Bench:
         """On the bus, all there are, for one program with one queue: until it is registered, and in all its life."""
         monitor = subprocess.Popen(
             ["busctl", f"--address={self.bus.address}", "monitor", "--json=short"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         monitor.stderr.readline()
         # Ourselves seen means that the others are, too.
@@ -195,16 +211,15 @@ class Bench:
     # --- priority ---
 
     def job(self, name):
-        pidfd = os.pidfd_open(os.getpid())
-        token, group = self.call("CreateJob", "sa{sv}ht", name, {}, pidfd, 0)
-        os.close(pidfd)
+        token, group = self.call("CreateJob", "sa{sv}utt", name, {}, 0, 0, 0)
         client = Raw(self.c, {"Job": ("s", token)})
         slot = client.queue()
         slot.edge(1)
         return group, client, slot
 
     def priority(self):
-        """Two that are ready, in turns raised above the other: from the call that is sent to the verdict that it brings."""
+        """Two that are ready, in turns raised above the other: from the call that is sent to the verdict that it
+        brings."""
         jobs = [self.job("a"), self.job("b")]
         raised, yard = [], []
         level = 0

@@ -29,8 +29,9 @@ class Tenant:
         env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, **extra}
         if layer:
             env["LD_PRELOAD"] = layer
-        self.process = subprocess.Popen([sys.executable, TENANT, kind], env=env, text=True, bufsize=1,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [sys.executable, TENANT, kind], env=env, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def read(self):
         line = self.process.stdout.readline()
@@ -83,8 +84,18 @@ class Watch:
                 if " level=" in line and " drain=" in line:
                     words = dict(w.partition("=")[::2] for w in line.split())
                     drain = int(words["drain"])
-                    self.seen[words["level"], "none" if drain == 0 else "< 1 ms" if drain < 1e6 else
-                              "< 3 ms" if drain < 3e6 else "unknown" if drain > 1e11 else "more"] += 1
+                    self.seen[
+                        words["level"],
+                        "none"
+                        if drain == 0
+                        else "< 1 ms"
+                        if drain < 1e6
+                        else "< 3 ms"
+                        if drain < 3e6
+                        else "unknown"
+                        if drain > 1e11
+                        else "more",
+                    ] += 1
 
     def end(self):
         self.over.set()

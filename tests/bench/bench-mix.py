@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM SUBSET...; prints JSON
+"""What tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM SUBSET...; prints
+JSON
 
 Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few minutes, up to eight on a GPU:
 
-  300, 900   all pairs of kernels of 5 us, 0.1, 1.2 and 10 ms, each deep, in bursts of 12 ms and synchronous, at 300:100 and at 900:100
+  300, 900   all pairs of kernels of 5 us, 0.1, 1.2 and 10 ms, each deep, in bursts of 12 ms and synchronous, at 300:100
+             and at 900:100
   long       twelve pairs at each, for 10 s
   more       three tenants, nested cgroups, Max=, Min=, and kernels longer than the time slice, for 10 s
   few        what takes two minutes: for a CPU as the device, and for trying
@@ -81,7 +83,8 @@ class Bench:
         self.alone.setdefault(tenant.kind, []).append(mix.alone(self.service, tenant, ALONE))
 
     def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
-        """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked at."""
+        """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked
+        at."""
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
         seconds = 1 if self.quick else seconds
         by_host = any(k.usec < AS_LAUNCH for k in kinds)
@@ -102,19 +105,32 @@ class Bench:
         self.mix(f"{weight}:100", seconds, pair, asked, [{"Weight": weight}, {}])
 
     def result(self):
-        """JSON's types. Shares by what was done are parts of what each does alone; by device time, of the kernels' own length."""
+        """JSON's types. Shares by what was done are parts of what each does alone; by device time, of the kernels' own
+        length."""
         rows = [
             {
-                "what": what, "kinds": [list(k) for k in m.kinds], "asked": asked, "limit": limit, "seconds": m.works[0].seconds,
-                "parts": m.parts(), "device": m.device(), "busy": m.busy(), "accounted": m.accounted(),
-                "drift": max(m.drifts()), "unknown": m.unknown(asked),
+                "what": what,
+                "kinds": [list(k) for k in m.kinds],
+                "asked": asked,
+                "limit": limit,
+                "seconds": m.works[0].seconds,
+                "parts": m.parts(),
+                "device": m.device(),
+                "busy": m.busy(),
+                "accounted": m.accounted(),
+                "drift": max(m.drifts()),
+                "unknown": m.unknown(asked),
             }
             for what, asked, limit, m in self.rows
         ]
         return {
-            "subset": self.subset, "part": self.only is not None, "rows": rows,
+            "subset": self.subset,
+            "part": self.only is not None,
+            "rows": rows,
             "kernels": {str(usec): k["ns"] for usec, k in self.session.kernels.items()},
-            "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()} if self.steady else None,
+            "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()}
+            if self.steady
+            else None,
         }
 
 
@@ -160,7 +176,14 @@ def run_nested(bench):
             for name, kind in zip(("a/c", "a/d", "b"), mixed):
                 bench.tenant(kind, name, cgroups)
             bench.service.set(f"{cgroups.path}/a", Weight=300)
-            bench.mix("nested, 1:2:1", LONG, mixed, [1 / 4, 2 / 4, 1 / 4], [{}, {"Weight": 200}, {}], places=("a/c", "a/d", "b"))
+            bench.mix(
+                "nested, 1:2:1",
+                LONG,
+                mixed,
+                [1 / 4, 2 / 4, 1 / 4],
+                [{}, {"Weight": 200}, {}],
+                places=("a/c", "a/d", "b"),
+            )
         for key in [k for k in bench.tenants if k[1] in cgroups.names]:
             bench.session.end(bench.tenants.pop(key))
 
@@ -176,7 +199,13 @@ def run_more(bench):
     run_nested(bench)
 
 
-SUBSETS = {"300": lambda b: run_pairs(b, 300), "900": lambda b: run_pairs(b, 900), "long": run_long, "more": run_more, "few": run_few}
+SUBSETS = {
+    "300": lambda b: run_pairs(b, 300),
+    "900": lambda b: run_pairs(b, 900),
+    "long": run_long,
+    "more": run_more,
+    "few": run_few,
+}
 
 
 PARTED = ("300", "900")  # those of which a part can be measured

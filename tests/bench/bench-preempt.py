@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the doorbell of a high job to the low job's queues being off the device, on a simulated AMD GPU: bench-preempt.py [--quick]
+"""From the doorbell of a high job to the low job's queues being off the device, on a simulated AMD GPU:
+bench-preempt.py [--quick]
 
-Both jobs are programs on AMD's HSA runtime, with the KFD layer in front of it, under a real service. The three parts are the service's own figures:
-decision, from the doorbell to the verdict being written; wake-up, from there to the low job's control thread calling its driver; ioctl, that
-call, whose cost is the simulator's model (an unmap and map costs 50 us, beside what the simulator's own threads need of the CPU). Played once for
-each of some settings, with the kernel's bare wake-ups (bench-wake) before, as the yardstick. Prints JSON."""
+Both jobs are programs on AMD's HSA runtime, with the KFD layer in front of it, under a real service. The three parts
+are the service's own figures: decision, from the doorbell to the verdict being written; wake-up, from there to the low
+job's control thread calling its driver; ioctl, that call, whose cost is the simulator's model (an unmap and map costs
+50 us, beside what the simulator's own threads need of the CPU). Played once for each of some settings, with the
+kernel's bare wake-ups (bench-wake) before, as the yardstick. Prints JSON."""
 
 import json
 import os
@@ -34,7 +36,8 @@ class Player:
         self.process = Process(
             [os.environ["PLAYER"], "--tenant", role, "amd-sim", "1", str(kernels), str(KERNEL_NS), "1"],
             env={"XSCHED_BUS_ADDRESS": bus.address, "XSCHED_JOB": token, **environment},
-            stdin=in_r, stdout=out_w,
+            stdin=in_r,
+            stdout=out_w,
         )
         os.close(out_w)
         os.close(in_r)
@@ -58,8 +61,7 @@ class Player:
 
 
 def job(c, name, priority):
-    pidfd = os.pidfd_open(os.getpid())
-    return c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", name, {"Priority": ("i", priority)}, pidfd, 0)[0]
+    return c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}utt", name, {"Priority": ("i", priority)}, 0, 0, 0)[0]
 
 
 def figures(c, name):
@@ -88,7 +90,11 @@ def play(config, seconds):
     with tempfile.TemporaryDirectory() as directory:
         environment = {"KFDSIM_DIR": os.path.join(directory, "kfdsim"), "KFDSIM_GPUS": "gfx90a"}
         bus = Bus(directory, "daemon")
-        service = Service(bus, directory, config=f"[Log]\nLevel=warning\n[Scheduler]\nPreemption=auto\nThreshold=16\nBudget=0\n{config}\n")
+        service = Service(
+            bus,
+            directory,
+            config=f"[Log]\nLevel=warning\n[Scheduler]\nPreemption=auto\nThreshold=16\nBudget=0\n{config}\n",
+        )
         c = bus.connect()
         low = Player(bus, job(c, "low", -10), "batch", 100, environment)
         high = Player(bus, job(c, "high", 10), "latency", 4, environment)
@@ -98,12 +104,18 @@ def play(config, seconds):
         realtime = becomes_realtime(service, start + 2 * 10**9)
         tasks = high.done()
         low.stop()
-        result = {name: figures(c, prop) for name, prop in (
-            ("decision", "DecisionLatency"), ("wake", "WakeLatency"), ("ioctl", "DriverLatency"))}
+        result = {
+            name: figures(c, prop)
+            for name, prop in (("decision", "DecisionLatency"), ("wake", "WakeLatency"), ("ioctl", "DriverLatency"))
+        }
         device = c.call(NAME, PATH, MANAGER, "ListDevices")[0][0][5]
         result.update(
-            seconds=seconds, tasks=tasks, batch_tasks=low.done(), realtime=realtime,
-            hold_us=c.get(NAME, device, DEVICE, "HoldCostUSec"), release_us=c.get(NAME, device, DEVICE, "ReleaseCostUSec"),
+            seconds=seconds,
+            tasks=tasks,
+            batch_tasks=low.done(),
+            realtime=realtime,
+            hold_us=c.get(NAME, device, DEVICE, "HoldCostUSec"),
+            release_us=c.get(NAME, device, DEVICE, "ReleaseCostUSec"),
         )
         low.process.end()
         high.process.end()

@@ -178,11 +178,10 @@ static void create_job(const Service *s, const char *name, int priority, char **
         sd_bus_message *reply = NULL;
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_close_ int pidfd = pidfd_open(getpid(), 0);
         const char *token;
 
-        int r = sd_bus_call_method(s->bus, NAME, PATH, INTERFACE, "CreateJob", &error, &reply, "sa{sv}ht",
-                        name, 1, "Priority", "i", priority, pidfd, UINT64_C(0));
+        int r = sd_bus_call_method(s->bus, NAME, PATH, INTERFACE, "CreateJob", &error, &reply, "sa{sv}utt",
+                        name, 1, "Priority", "i", priority, 0U, UINT64_C(0), UINT64_C(0)); /* ours */
         if (r < 0)
                 bench_die("CreateJob: %s", error.message ?: strerror(-r));
         bench_check(sd_bus_message_read(reply, "s", &token), "CreateJob");

@@ -34,12 +34,9 @@ import re
 import subprocess
 import sys
 
-from attack_table import render_attack
-from bound_table import render_bound
-from cuda_table import render_cuda
-from demo_table import render_demo
-from mix_table import merged, render_mix, write_plots
-from preempt_table import render_preempt
+import fleet_table
+from document import INTRODUCTION, SECTIONS
+from mix_table import merged, write_plots
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -194,13 +191,26 @@ def run_control(options):
 
 
 def run_accounting(options):
-    words = [f"{HERE}/bench-accounting.py", f"{options.build}/tools/xschedctl", f"{options.build}/tests/lib/test-client"]
-    command = [f"{options.build}/tools/xsched-session", "--shim=none", f"--config={HERE}/bench.conf", "--", "/usr/bin/python3", *words]
+    words = [
+        f"{HERE}/bench-accounting.py",
+        f"{options.build}/tools/xschedctl",
+        f"{options.build}/tests/lib/test-client",
+    ]
+    command = [
+        f"{options.build}/tools/xsched-session",
+        "--shim=none",
+        f"--config={HERE}/bench.conf",
+        "--",
+        "/usr/bin/python3",
+        *words,
+    ]
     keep(options, "accounting", command, run(command))
 
 
 def run_attack(options):
-    os.environ.update(XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT="", ATTACKER=f"{options.build}/tests/lib/attacker")
+    os.environ.update(
+        XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT="", ATTACKER=f"{options.build}/tests/lib/attacker"
+    )
     command = ["/usr/bin/python3", os.path.join(HERE, "bench-attack.py"), *(["--quick"] if options.quick else [])]
     keep(options, "attack", command, json.loads(run(command)))
 
@@ -211,14 +221,17 @@ def run_preempt(options):
         print("without the HSA runtime there is no simulated GPU: preempt is left out", file=sys.stderr)
         return
     os.environ.update(
-        XSCHEDD=os.path.join(options.build, "service", "xschedd"), PLAYER=player, TEST_CLIENT="",
+        XSCHEDD=os.path.join(options.build, "service", "xschedd"),
+        PLAYER=player,
+        TEST_CLIENT="",
         YARDSTICK=os.path.join(options.build, "tests", "bench", "bench-wake"),
     )
     command = ["/usr/bin/python3", os.path.join(HERE, "bench-preempt.py"), *(["--quick"] if options.quick else [])]
     keep(options, "preempt", command, json.loads(run(command)))
 
 
-# The same tenants with a queue's in-flight bound alone, as XSched's level 1 has it, with a short one, and with all levels.
+# The same tenants with a queue's in-flight bound alone, as XSched's level 1 has it, with a short one, and with all
+# levels.
 AMD_SIM = {
     "": ([], {}),
     "level-1": (["--set=Preemption=1", "--set=Threshold=16", "--set=Budget=0"], {}),
@@ -267,7 +280,8 @@ def run_demo(options):
 
 
 def run_apart(name, *command):
-    """In a session of its own, which goes before the machine's other work as a whole. Returns the command, what it found, and the name for this device."""
+    """In a session of its own, which goes before the machine's other work as a whole. Returns the command, what it
+    found, and the name for this device."""
     command = ["setsid", "--wait", *command]
     data = json.loads(run(command))
     return command, data, f"{name}-" + (slug(data["device"]) if data["gpu"] else "cpu")
@@ -275,7 +289,15 @@ def run_apart(name, *command):
 
 def run_mix(options):
     words = [*(["--quick"] if options.quick else []), f"{options.build}/tests/opencl/mix-tenant", *options.mix]
-    command, data, name = run_apart("mix", f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--", "python3", f"{HERE}/bench-mix.py", *words)
+    command, data, name = run_apart(
+        "mix",
+        f"{options.build}/tools/xsched-session",
+        f"--config={HERE}/bench.conf",
+        "--",
+        "python3",
+        f"{HERE}/bench-mix.py",
+        *words,
+    )
     for subset in data["subsets"]:
         subset["measured"] = f"{datetime.date.today().isoformat()} at {source_version()}"
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
@@ -287,12 +309,33 @@ def run_bound(options):
     keep(options, name, command, data)
 
 
+def run_mean(options):
+    programs = [f"{options.build}/tests/opencl/{name}" for name in ("timed", "mix-tenant")]
+    words = [*(["--quick"] if options.quick else []), *programs]
+    session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--"]
+    command, data, name = run_apart("mean", *session, "python3", f"{HERE}/bench-mean.py", *words)
+    keep(options, name, command, data)
+
+
 def run_cuda(options):
     words = ["python3", f"{HERE}/bench-cuda.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
     words += ["--seconds=1"] if options.quick else []
     session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--"]
     command, data, name = run_apart("cuda", *session, *words)
     keep(options, name, command, data)
+
+
+def run_fleet(options):
+    exe = os.path.join(options.build, "tools", "fleet-sim")
+    command = [exe, "--json", "--check", *(["--hosts=8", "--length=40s"] if options.quick else ["--length=10min"])]
+    keep(options, "fleet", command, json.loads(run(command)))
+
+
+def run_hosts(options):
+    os.environ.update(XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT=f"{options.build}/tests/lib/test-client")
+    words = ["--hosts=8", "--events=6"] if options.quick else []
+    command = ["/usr/bin/python3", os.path.join(HERE, "bench-hosts.py"), *words]
+    keep(options, "hosts", command, json.loads(run(command)))
 
 
 def run_text(program, *arguments, session=False):
@@ -322,6 +365,7 @@ BENCHMARKS = {
     "demo": run_demo,
     "mix": run_mix,
     "bound": run_bound,
+    "mean": run_mean,
     "cuda": run_cuda,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
@@ -337,185 +381,12 @@ BENCHMARKS = {
     "accounting": run_accounting,
     "attack": run_attack,
     "policy": run_text("bench-policy"),
+    "fleet": run_fleet,
+    "hosts": run_hosts,
 }
 
 
-# --- rendering -------------------------------------------------------------------------------------------------
-
-
-def table(head, rows):
-    """A Markdown table; the first column is text, the others are numbers."""
-    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
-    lines = []
-    for row in [head, None, *rows]:
-        if row is None:
-            cells = ["-" * widths[0]] + ["-" * (w - 1) + ":" for w in widths[1:]]
-        else:
-            cells = [str(row[0]).ljust(widths[0])] + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def provenance(record):
-    m = record["machine"]
-    return (
-        f"Measured {record['date']}"
-        + (f" at {record['source']}" if record["source"] else "")
-        + f" on {m['cpu']}, {m['cpus']} CPUs, {m['system']}, kernel {m['kernel']}"
-        + (f", which had other work (load {m['load']:.1f})" if m["load"] > 0.5 else "")
-        + f":\n\n    {record['command']}\n"
-    )
-
-
-def render_decision(record):
-    d = record["data"]
-    yard = d["yardstick"]
-    names = [
-        ("yardstick", "yardstick: eventfd, epoll, futex and back"),
-        ("begin", "the high job's launch, with its edge"),
-        ("decision", "edge to verdicts written (the service's own figure)"),
-        ("closed", "edge to the low job's gate closed"),
-        ("opened", "end of the high job to the low job running"),
-    ]
-    rows = [
-        [
-            text,
-            f"{d[key]['p50_us']:.1f}",
-            f"{d[key]['p99_us']:.1f}",
-            f"{d[key]['p50_us'] / yard['p50_us']:.2f}x",
-            f"{d[key]['p99_us'] / yard['p99_us']:.2f}x",
-        ]
-        for key, text in names
-    ]
-    text = (
-        "A low job launches without pause; a high job becomes ready and idle again. The yardstick is the same number of "
-        "hand-overs by bare eventfd and futex between two processes, in the same run.\n\n"
-    )
-    text += table(["", "p50 us", "p99 us", "p50", "p99"], rows)
-    text += f"\n{d['rounds']} rounds"
-    if d["unheld"] + d["unresumed"]:
-        text += (
-            f"; the machine was late in {d['unheld']} of them to close the gate, in {d['unresumed']} to open it again: "
-            "these count with the length of the round"
-        )
-    return text + ".\n\n" + provenance(record)
-
-
-def render_load(record):
-    rows = [
-        [
-            f"{d['clients']} clients" + (", all active" if d["spread"] else ", one driving, one ready"),
-            f"{d['edges_per_s']:.0f}",
-            f"{d['verdicts_per_s']:.0f}",
-            f"{d['cpu_percent']:.1f} %",
-            f"{d['us_per_edge']:.2f}",
-            f"{d['pss_kb'] / 1024:.1f}",
-        ]
-        for d in record["data"]
-    ]
-    text = (
-        "The load is 5,000 cycles a second of ready and idle, on a contended device. XSched's "
-        "server, for comparison: 32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s "
-        "with 48 idle ones (52 us a task).\n\n"
-    )
-    text += table(["", "edges/s", "verdicts/s", "of a core", "us an edge", "Pss MiB"], rows)
-    return text + "\n" + provenance(record)
-
-
-def render_idle(record):
-    d = record["data"]
-    names = {
-        "idle": f"{d['clients']} idle clients",
-        "requests": "one of them busy now and then, alone",
-        "stream": "one of them always busy, alone",
-    }
-    rows = [[text, d[key]["launches"] or "", d[key]["wakeups"], d[key]["switches"]] for key, text in names.items()]
-    text = table([f"in {d['seconds']} s", "launches", "wake-ups", "context switches"], rows)
-    text += f"\nMemory (Pss): {d['pss_empty_kb']} KiB without clients, {d['pss_kb']} KiB with {d['clients']}.\n\n"
-    return text + provenance(record)
-
-
-def render_control(record):
-    d = record["data"]
-
-    def row(text, times, yard):
-        return [text, *(f"{times[k]:.0f}" for k in ("p50_us", "p99_us")), *(f"{times[k] / yard[k]:.1f}x" for k in ("p50_us", "p99_us"))]
-
-    text = (
-        "The yardstick of a start is a process that does nothing, of the others a round trip to the bus daemon, in the same run.\n\n"
-    )
-    text += table(
-        ["", "p50 us", "p99 us", "p50 to yardstick", "p99 to yardstick"],
-        [
-            row("start to READY", d["start"]["ready"], d["start"]["yardstick"]),
-            row("registration of a process and a queue", d["registration"]["registered"], d["registration"]["yardstick"]),
-            row("priority set on the bus to verdict in the page", d["priority"]["verdict"], d["priority"]["yardstick"]),
-        ],
-    )
-    text += (
-        f"\nMessages on the bus for a program with one queue: {d['registration']['messages_registered']} until it is registered, "
-        f"{d['registration']['messages']} in all its life, each counted once, with those of the bus itself.\n\n"
-    )
-    names = {"others": "with a process that is none of ours", "clients": "with a client and its queue"}
-    if d["units"]:
-        text += table(
-            ["a unit that appears and vanishes", "units", "wall us", "CPU us of the service", "its wake-ups", "bytes left over"],
-            [
-                [names[k], u["units"], f"{u['wall_us']:.0f}", f"{u['cpu_us']:.0f}", f"{u['wakeups']:.1f}", f"{u['left_over_bytes']:.0f}"]
-                for k, u in d["units"].items()
-            ],
-        ) + "\n"
-    text += table(
-        ["memory of the service, bytes", "its own", "pages shared with the client"],
-        [[f"for each {k}", f"{v['private']:.0f}", f"{v['shared']:.0f}"] for k, v in d["memory"].items()],
-    )
-    return text + "\n" + provenance(record)
-
-
-def render_text(record):
-    return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
-
-
-LAUNCH_NOTE = (
-    "A tiny kernel on PoCL, natively and with the layer in turns, in the same run. XSched's shim, for comparison: 1.75x for "
-    "launch and finish, 2.5x pipelined.\n"
-)
-
-EXEC_NOTE = (
-    "System calls of /bin/true from its exec to its end, without a layer and with each of them preloaded. "
-    "What is added is what mapping any library takes: a layer does nothing before the first queue. "
-    "A test fails when one adds more than 8.\n"
-)
-
-ACCOUNTING_NOTE = """A program that does nothing but launch, over at once, with `Accounting=` off, sampled, exact and off again, by turns: nobody can lose more by being counted. \
-Sums over all turns; how far off is from itself says how much the rest is worth. Where that is more than 1 %, \
-the line of samples says nothing: that such a program is watched for no more than a hundredth of its time, and so \
-loses no more than that, is tested with a clock of the test's own (`account`).\n"""
-
-# (title, what is said first, names of the results or a pattern of them, renderer)
-SECTIONS = [
-    ("Tenants on one device", "", ["demo-.*"], lambda record: render_demo(record, table) + provenance(record)),
-    ("PyTorch on one device", "", ["cuda-.*"], lambda record: render_cuda(record, table) + provenance(record)),
-    ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
-    ("What is in flight when others want the device", "", ["bound-.*"], lambda record: render_bound(record, table) + provenance(record)),
-    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
-    ("A program that makes no queue", EXEC_NOTE, ["exec"], render_text),
-    ("Counting a program that is alone", ACCOUNTING_NOTE, ["accounting"], render_text),
-    ("From an edge to a closed gate", "", ["decision"], render_decision),
-    ("From a doorbell to queues off the device, on a simulated AMD GPU", "", ["preempt"], lambda record: render_preempt(record, table) + provenance(record)),
-    ("The service under load", "", ["load"], render_load),
-    ("The idle service", "", ["idle"], render_idle),
-    ("The control plane", "", ["control"], render_control),
-    ("Beside attackers", "", ["attack"], lambda record: render_attack(record, table) + "\n" + provenance(record)),
-    ("The policy", "", ["policy"], render_text),
-]
-
-INTRODUCTION = """# Benchmarks
-
-Written by `tests/bench/benchmarks.py` from `tests/bench/results/`: change it there. What counts are the ratios: both sides
-of each come from the same run on the same machine. Absolute times say something about that machine only, and where it had
-other work (its load is given), those of the far percentiles say more about that work.
-"""
+# --- the document ---
 
 
 def records(options):
@@ -526,13 +397,16 @@ def records(options):
                 with open(os.path.join(options.results, name), encoding="utf-8") as f:
                     found.append(json.load(f))
     # GPUs first: they are what this is for.
-    return sorted(found, key=lambda r: (r["name"].startswith("demo-cpu"), r["name"].startswith("demo-amd-sim"), r["name"]))
+    return sorted(
+        found, key=lambda r: (r["name"].startswith("demo-cpu"), r["name"].startswith("demo-amd-sim"), r["name"])
+    )
 
 
 def render(options):
     text = INTRODUCTION
     found = records(options)
     write_plots(options.results, found)
+    fleet_table.write_plots(options.results, found)
     for title, note, patterns, renderer in SECTIONS:
         parts = [renderer(r) for pattern in patterns for r in found if re.fullmatch(pattern, r["name"])]
         if parts:

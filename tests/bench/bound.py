@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the bound on launches in flight costs and gives, over kernels of 5 us to 20 ms: bound.py [--quick] XSCHED-DEMO; prints JSON
+"""What the bound on launches in flight costs and gives, over kernels of 5 us to 20 ms: bound.py [--quick] XSCHED-DEMO;
+prints JSON
 
-A job with precedence launches one kernel now and then; a batch job below it always has work. For each length of kernel and each Budget=: how long the
-worst launch of the one above took beyond what it takes alone, and how much the one below got done beside what it does unscheduled.
-"""
+A job with precedence launches one kernel now and then; a batch job below it always has work. For each length of kernel
+and each Budget=: how long the worst launch of the one above took beyond what it takes alone, and how much the one below
+got done beside what it does unscheduled."""
 
 import json
 import os
@@ -22,15 +23,28 @@ TASK_USEC = 20000  # of the batch job
 def play(demo, seconds, usec, *more):
     batch = max(1, min(TASK_USEC // usec, 4000))
     period = max(20, 3 * usec / 1000)
-    command = [demo, "--json", "--quiet", "--no-plot", f"--duration={seconds}", "--low=1", f"--kernel-us={usec}", "--kernels=1",
-               f"--batch-kernels={batch}", f"--period-ms={period:g}", *more]
+    command = [
+        demo,
+        "--json",
+        "--quiet",
+        "--no-plot",
+        f"--duration={seconds}",
+        "--low=1",
+        f"--kernel-us={usec}",
+        "--kernels=1",
+        f"--batch-kernels={batch}",
+        f"--period-ms={period:g}",
+        *more,
+    ]
     result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout)
     return result, {p["phase"]: p for p in result["phases"]}
 
 
 def figures(phase):
     latency = phase["latency"]
-    return {k: latency[k] for k in ("tasks", "p50_us", "p99_us", "max_us")} | {"tasks_per_s": phase["batch"]["tasks_per_s"]}
+    return {k: latency[k] for k in ("tasks", "p50_us", "p99_us", "max_us")} | {
+        "tasks_per_s": phase["batch"]["tasks_per_s"]
+    }
 
 
 def main():

@@ -21,13 +21,20 @@ def render_bound(record, table):
     data = record["data"]
     budgets = list(data["rows"][0]["budgets"])
     text = (
-        f"{data['device']}: one kernel now and then of a job with precedence, beside a batch job that always has work, both with kernels of the "
-        "length in the first column. For each `Budget=`: what a launch of the one above waited for beyond what it takes alone (median / worst, us), and what the "
-        "one below got done, as a part of what it does unscheduled. `Budget=0` is a bound in numbers, of `Threshold=` launches.\n\n"
+        f"{data['device']}: one kernel now and then of a job with precedence, beside a batch job that always has work, "
+        "both with kernels of the length in the first column. For each `Budget=`: what a launch of the one above "
+        "waited for beyond what it takes alone (median / worst, us), and what the one below got done, as a part of "
+        "what it does unscheduled. `Budget=0` is a bound in numbers, of `Threshold=` launches.\n\n"
     )
     rows = []
     for row in data["rows"]:
-        cells = [kernel(row["usec"]), f"{row['shared']['p50_us'] - row['alone']['p50_us']:.0f} / {row['shared']['max_us'] - row['alone']['p50_us']:.0f}"]
+        cells = [
+            kernel(row["usec"]),
+            (
+                f"{row['shared']['p50_us'] - row['alone']['p50_us']:.0f} / "
+                f"{row['shared']['max_us'] - row['alone']['p50_us']:.0f}"
+            ),
+        ]
         for b in budgets:
             median, worst = wait(row, b)
             cells.append(f"{median:.0f} / {worst:.0f}, {100 * throughput(row, b):.0f} %")

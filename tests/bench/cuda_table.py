@@ -11,12 +11,13 @@ HOW = {
     "scheduled": "Kernels in flight are waited for (level 1).",
     "gate": "Gate: kernels in flight are waited for (level 1).",
     "stop": "Stop: channels are stopped where that is quicker (level 3).",
+    "unexpected": "Unexpected: the same with Linger=0, so that nothing is done before the job has come.",
 }
 
 
 def render_cuda(record, table):
     d = record["data"]
-    ways = [name for name in ("scheduled", "gate", "stop") if name in d]
+    ways = [name for name in ("scheduled", "gate", "stop", "unexpected") if name in d]
     rows = []
     for how in ("eager", "graph"):
         for n in sorted({int(key.split()[-1]) for key in d["native"] if key.startswith(how)}):
@@ -25,12 +26,14 @@ def render_cuda(record, table):
                     continue
                 r = d[name][f"{how} beside {n}"]
                 alone = d["native"][f"{how} beside 0"]["p99"]
-                rows.append([
-                    f"{how} beside {n}, {name}",
-                    *(f"{r[key]:.2f}" for key in ("p50", "p90", "p99")),
-                    f"{r['p99'] / alone:.2f}x",
-                    f"{100 * r['batch'] / d['native']['batch alone']:.0f} %" if n else "",
-                ])
+                rows.append(
+                    [
+                        f"{how} beside {n}, {name}",
+                        *(f"{r[key]:.2f}" for key in ("p50", "p90", "p99")),
+                        f"{r['p99'] / alone:.2f}x",
+                        f"{100 * r['batch'] / d['native']['batch alone']:.0f} %" if n else "",
+                    ]
+                )
     alone = ", ".join(f"{100 * d[name]['batch alone'] / d['native']['batch alone']:.0f} %" for name in ways)
     return (
         f"### {d['device']}, PyTorch {d['torch']}\n\nResNet-18, one picture 40 times a second, eagerly and as a "

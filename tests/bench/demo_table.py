@@ -17,7 +17,7 @@ COMPARISONS = [
         "H200",
         "XSched v1.2.0 there, with the same jobs: p99 of 3.4 ms beside 1 and 13.1 ms beside 7 batch jobs at its "
         "defaults, 2.3 and 4.8 ms at its best setting; alone 1.21 ms, unscheduled 3.4 and 16.7 ms.",
-    ),
+    )
 ]
 
 

@@ -123,7 +123,10 @@ def render_subset(subset, table):
         return text + list_of(rows, table)
     asked = rows[0]["asked"][0]
     return (
-        text + f"What the heavy one got, asked {100 * asked:g}:\n\n" + matrix_of(rows, table) + "\nThe worst twelve:\n\n"
+        text
+        + f"What the heavy one got, asked {100 * asked:g}:\n\n"
+        + matrix_of(rows, table)
+        + "\nThe worst twelve:\n\n"
         + list_of(sorted(rows, key=off, reverse=True)[:12], table)
     )
 
@@ -132,22 +135,27 @@ def render_mix(record, table):
     d = record["data"]
     text = (
         f"### {d['device']}\n\n"
-        "*got*: what each did by the results of its kernels, as a part of what it does alone in the same time, and of these parts its share. "
-        "*off*: the tenant who is the farthest from what was asked, in points of the device; of a limit only what is beyond it counts. *by kernels*: the same "
-        "by the number of kernels times their length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. "
-        "*% off real*: accounted against the time in which the device had the tenant's work, by what was computed. *of alone*: the sum of the parts; what is missing is what "
-        "taking turns costs, and time kept for synchronous ones. *drift*: how much the machine's speed differed "
-        "between the measurements of a tenant alone, and *unknown*: the points of a share which that makes (a program "
-        "with kernels of 5 us is as fast as its host launches them, which differs from second to second). Two bounds "
-        "are physics. Nobody's turn is shorter than a kernel: where that is longer than the time slice, shares hold "
-        "over turns of a kernel (the rows with a time slice of 1 ms). And where launches are counted a kernel of 5 us "
-        "takes its host longer than the device: what such a program gets done in its time is its host's matter, and "
-        "what is divided is *the device's time*, by what is accounted.\n\n"
+        "*got*: what each did by the results of its kernels, as a part of what it does alone in the same time, and of "
+        "these parts its share. *off*: the tenant who is the farthest from what was asked, in points of the device; "
+        "of a limit only what is beyond it counts. *by kernels*: the same by the number of kernels times their "
+        "length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. *% off "
+        "real*: accounted against the time in which the device had the tenant's work, by what was computed; a kernel "
+        "at the edge of the window counts by the part of its time that it was under way, which includes what it "
+        "waited: up to a kernel of each side is unknown of that, a tenth of what a light tenant with kernels of 10 ms "
+        "gets in 1 s. *of alone*: the sum of the parts; what is missing is what taking turns costs, and time kept for "
+        "synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone, "
+        "and *unknown*: the points of a share which that makes (a program with kernels of 5 us is as fast as its host "
+        "launches them, which differs from second to second). Two bounds are physics. Nobody's turn is shorter than a "
+        "kernel: where that is longer than the time slice, shares hold over turns of a kernel (the rows with a time "
+        "slice of 1 ms). And where launches are counted a kernel of 5 us takes its host longer than the device: what "
+        "such a program gets done in its time is its host's matter, and what is divided is *the device's time*, by "
+        "what is accounted.\n\n"
     )
     if not d["gpu"]:
         text += (
-            f"The device is CPU {d['cpu']}: one thread of PoCL's for each tenant (POCL_MAX_PTHREAD_COUNT=1), all on that CPU, and what launches on the others. "
-            "A launch takes PoCL longer than a kernel of 5 us, so that those measure the host.\n\n"
+            f"The device is CPU {d['cpu']}: one thread of PoCL's for each tenant (POCL_MAX_PTHREAD_COUNT=1), all on "
+            "that CPU, and what launches on the others. A launch takes PoCL longer than a kernel of 5 us, so that "
+            "those measure the host.\n\n"
         )
     text += "\n\n".join(render_subset(s, table).rstrip("\n") for s in d["subsets"])
     return text + f"\n\n![asked and got](tests/bench/results/{record['name']}.svg)\n\n"
@@ -157,9 +165,12 @@ def render_mix(record, table):
 
 WIDTH, LEFT, RIGHT, PANEL, TOP, GAP = 960, 60, 24, 210, 34, 54
 STYLE = """
-.ground{fill:#fff}.text{fill:#333;font:12px sans-serif}.small{fill:#555;font:10px sans-serif}.title{fill:#111;font:bold 14px sans-serif}
-.band{fill:#2a7f4f;opacity:.16}.asked{stroke:#2a7f4f;stroke-width:1}.good{fill:#1f5fa8}.bad{fill:#c4361f}.frame{stroke:#999;fill:none}
-@media (prefers-color-scheme:dark){.ground{fill:#16181c}.text{fill:#ddd}.small{fill:#aaa}.title{fill:#fff}.good{fill:#6aa9f0}.bad{fill:#ff7a5c}}
+.ground{fill:#fff}.text{fill:#333;font:12px sans-serif}.small{fill:#555;font:10px sans-serif}\
+.title{fill:#111;font:bold 14px sans-serif}
+.band{fill:#2a7f4f;opacity:.16}.asked{stroke:#2a7f4f;stroke-width:1}.good{fill:#1f5fa8}\
+.bad{fill:#c4361f}.frame{stroke:#999;fill:none}
+@media (prefers-color-scheme:dark){.ground{fill:#16181c}.text{fill:#ddd}.small{fill:#aaa}.title{fill:#fff}\
+.good{fill:#6aa9f0}.bad{fill:#ff7a5c}}
 """
 
 
@@ -174,7 +185,10 @@ def panel(subset, top):
 
     out = [
         f'<text x="{LEFT}" y="{top - 8}" class="title">{html.escape(SUBSETS[subset["subset"]])}</text>',
-        f'<rect x="{LEFT}" y="{y(WITHIN):.1f}" width="{WIDTH - LEFT - RIGHT}" height="{y(-WITHIN) - y(WITHIN):.1f}" class="band"/>',
+        (
+            f'<rect x="{LEFT}" y="{y(WITHIN):.1f}" width="{WIDTH - LEFT - RIGHT}" '
+            f'height="{y(-WITHIN) - y(WITHIN):.1f}" class="band"/>'
+        ),
         f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(0):.1f}" y2="{y(0):.1f}" class="asked"/>',
         f'<rect x="{LEFT}" y="{top}" width="{WIDTH - LEFT - RIGHT}" height="{PANEL}" class="frame"/>',
     ]
@@ -191,7 +205,9 @@ def panel(subset, top):
         f'<text x="{WIDTH - RIGHT}" y="{top + PANEL + 16}" text-anchor="end" class="small">worst: '
         f'{html.escape(worst["what"])}, {html.escape(", ".join(map(kind_text, worst["kinds"])))}</text>'
     )
-    out.append(f'<text x="{LEFT}" y="{top + PANEL + 16}" class="small">{len(rows)} mixes, from the best to the worst</text>')
+    out.append(
+        f'<text x="{LEFT}" y="{top + PANEL + 16}" class="small">{len(rows)} mixes, from the best to the worst</text>'
+    )
     return out
 
 
@@ -200,8 +216,10 @@ def plot(record):
     height = TOP + len(d["subsets"]) * (PANEL + GAP) + 10
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
-        f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{height}" class="ground"/>',
-        f'<text x="{LEFT}" y="16" class="text">Shares that tenants got, less those that were asked for, in points of the device: '
+        f"<style>{STYLE}</style>",
+        f'<rect width="{WIDTH}" height="{height}" class="ground"/>',
+        f'<text x="{LEFT}" y="16" class="text">Shares that tenants got, less those that were asked for, in points of '
+        "the device: "
         f'{html.escape(d["device"])}</text>',
     ]
     for n, subset in enumerate(d["subsets"]):

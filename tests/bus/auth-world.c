@@ -8,6 +8,7 @@
 
 #include "service/base/log.h"
 #include "tests/bus/auth-world.h"
+#include "tests/bus/outcome.h"
 
 static World world;
 uid_t sender = ALICE, sender_user = AUTH_NO_OWNER;
@@ -183,10 +184,8 @@ void run_until_taken_back(World *w, unsigned n) {
 
 static int on_outcome(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
-        const sd_bus_error *e = sd_bus_message_get_error(m);
-        size_t n = strlen(w->outcome);
 
-        (void) snprintf(w->outcome + n, sizeof(w->outcome) - n, "%s;", e ? strrchr(e->name, '.') + 1 : "ok");
+        outcome_append(m, w->outcome, sizeof(w->outcome));
         w->n_outcomes++;
         return 0;
 }

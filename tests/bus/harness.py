@@ -13,16 +13,16 @@ import sys
 import termios
 import time
 
-XSCHEDCTL = os.environ['XSCHEDCTL']
-TEST_CLIENT = os.environ['TEST_CLIENT']
-DEVICE = 'pci:0000:65:00.0'
+XSCHEDCTL = os.environ["XSCHEDCTL"]
+TEST_CLIENT = os.environ["TEST_CLIENT"]
+DEVICE = "pci:0000:65:00.0"
 DEADLINE = 30
 
 
 def environment(**changes):
     """This process's environment with changes; None takes a variable away."""
     env = dict(os.environ)
-    for name in ('NO_COLOR', 'SYSTEMD_COLORS', 'SYSTEMD_PAGER', 'PAGER', 'COLUMNS', 'XSCHED_JOB'):
+    for name in ("NO_COLOR", "SYSTEMD_COLORS", "SYSTEMD_PAGER", "PAGER", "COLUMNS", "XSCHED_JOB"):
         env.pop(name, None)
     for name, value in changes.items():
         if value is None:
@@ -34,34 +34,46 @@ def environment(**changes):
 
 def ctl(*args, status=0, **changes):
     """Runs xschedctl, which must end with `status`; standard output, or standard error when it is to fail."""
-    p = subprocess.run([XSCHEDCTL, *map(str, args)], env=environment(**changes), text=True, capture_output=True,
-                       stdin=subprocess.DEVNULL, timeout=DEADLINE)
+    p = subprocess.run(
+        [XSCHEDCTL, *map(str, args)],
+        env=environment(**changes),
+        text=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=DEADLINE,
+    )
     if p.returncode != status:
-        raise AssertionError(f'{args}: status {p.returncode}, not {status}\n{p.stdout}{p.stderr}')
+        raise AssertionError(f"{args}: status {p.returncode}, not {status}\n{p.stdout}{p.stderr}")
     return p.stderr if status not in (0, 3) and not p.stdout else p.stdout
 
 
 def ctl_json(*args, **kwargs):
-    return json.loads(ctl(*args, '--json=short', **kwargs))
+    return json.loads(ctl(*args, "--json=short", **kwargs))
 
 
 class Client:
     """A scheduled process with some queues; see tests/lib/test-client.c."""
 
     def __init__(self, queues=1, device=DEVICE, prefix=(), program=TEST_CLIENT, **changes):
-        self.process = subprocess.Popen([*prefix, program, device, str(queues)], env=environment(**changes), text=True,
-                                        bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [*prefix, program, device, str(queues)],
+            env=environment(**changes),
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self.pid = self.process.pid
         line = self.read()
-        if line != 'ready':
+        if line != "ready":
             self.end()
-            raise AssertionError(f'the client is not ready but {line!r}')
+            raise AssertionError(f"the client is not ready but {line!r}")
 
     def send(self, line):
-        self.process.stdin.write(line + '\n')
+        self.process.stdin.write(line + "\n")
 
     def read(self):
-        return self.process.stdout.readline().rstrip('\n')
+        return self.process.stdout.readline().rstrip("\n")
 
     def do(self, line):
         self.send(line)
@@ -72,7 +84,7 @@ class Client:
         return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def row(self):
-        return next(c for c in ctl_json('list-clients') if c['pid'] == self.pid)
+        return next(c for c in ctl_json("list-clients") if c["pid"] == self.pid)
 
     @property
     def target(self):
@@ -96,18 +108,18 @@ class Lines:
 
     def __init__(self, file):
         self.file = file
-        self.buffer = b''
+        self.buffer = b""
 
     def next(self):
         """The next line without its end; None at the end of the file."""
-        while b'\n' not in self.buffer:
+        while b"\n" not in self.buffer:
             if not select.select([self.file], [], [], DEADLINE)[0]:
-                raise AssertionError('no further line')
+                raise AssertionError("no further line")
             more = os.read(self.file.fileno(), 65536)
             if not more:
                 return None
             self.buffer += more
-        line, self.buffer = self.buffer.split(b'\n', 1)
+        line, self.buffer = self.buffer.split(b"\n", 1)
         return line.decode()
 
 
@@ -116,7 +128,7 @@ def wait_until(condition, what):
     until = time.monotonic() + DEADLINE
     while not condition():
         if time.monotonic() > until:
-            raise AssertionError(f'never: {what}')
+            raise AssertionError(f"never: {what}")
         select.select([], [], [], 0.01)
 
 
@@ -124,8 +136,12 @@ class EmptyBus:
     """A bus on which nobody owns the service's name."""
 
     def __enter__(self):
-        self.process = subprocess.Popen(['dbus-daemon', '--session', '--nofork', '--print-address=1'], text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            ["dbus-daemon", "--session", "--nofork", "--print-address=1"],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         return self.process.stdout.readline().strip()
 
     def __exit__(self, *args):
@@ -139,12 +155,18 @@ class Terminal:
 
     def __init__(self, *args, rows=24, columns=80, program=XSCHEDCTL, **changes):
         self.master, self.slave = pty.openpty()
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
-        changes.setdefault('TERM', 'xterm')
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        changes.setdefault("TERM", "xterm")
         self.before = termios.tcgetattr(self.slave)
-        self.process = subprocess.Popen([program, *map(str, args)], env=environment(**changes), stdin=self.slave,
-                                        stdout=self.slave, stderr=self.slave, start_new_session=True)
-        self.text = ''
+        self.process = subprocess.Popen(
+            [program, *map(str, args)],
+            env=environment(**changes),
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            start_new_session=True,
+        )
+        self.text = ""
         atexit.register(self.process.kill)  # for a test that fails before its end
 
     def read_more(self):
@@ -160,7 +182,7 @@ class Terminal:
         until = time.monotonic() + DEADLINE
         while text not in self.text:
             if not self.read_more() or time.monotonic() > until:
-                raise AssertionError(f'{text!r} is not in ...{self.text[-2000:]!r}')
+                raise AssertionError(f"{text!r} is not in ...{self.text[-2000:]!r}")
 
     def type(self, keys):
         os.write(self.master, keys.encode())
@@ -177,7 +199,7 @@ class Terminal:
 
 
 def main(unittest):
-    if 'XSCHED_BUS_ADDRESS' not in os.environ:
-        print('to be run by xsched-session', file=sys.stderr)
+    if "XSCHED_BUS_ADDRESS" not in os.environ:
+        print("to be run by xsched-session", file=sys.stderr)
         sys.exit(1)
     unittest.main(verbosity=2)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the driver counts of who is alone: by libnvidia-ml (a test double under its name), by KFD and fdinfo (a directory), and when it hangs, crashes or sees nothing."""
+"""What the driver counts of who is alone: by libnvidia-ml (a test double under its name), by KFD and fdinfo (a
+directory), and when it hangs, crashes or sees nothing."""
 
 import os
 import shutil
@@ -88,7 +89,8 @@ class Driver(Case):
         self.assertLessEqual(len(self.started()), 3)  # one that is not asked for a while ends
 
     def check_sampled(self, n_started=1):
-        """Now and then a window falls into a pause of the program, on a busy machine: it counts as tracked until the next look."""
+        """Now and then a window falls into a pause of the program, on a busy machine: it counts as tracked until the
+        next look."""
         until(lambda: self.source() == "sampled" and len(self.started()) == n_started, "samples")
         for _ in range(8):
             before = self.ran()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Accounting=: who sets it, how the time of a program that is alone is counted, and what is told of a group that ends"""
+"""Accounting=: who sets it, how the time of a program that is alone is counted, and what is told of a group that
+ends"""
 
 import os
 import sys
@@ -59,8 +60,20 @@ class Accounting(Case):
         busy = self.get("BusyUSec", self.device(), DEVICE)
         self.assertGreaterEqual(busy, seen[-1])
 
+    def test_what_samples_cost(self):
+        """A program that does nothing but launch is watched for a hundredth of its time on average: between two windows
+        it is left alone for fifty times as long as the one before was, at least, however late the service is."""
+        p = self.program()
+        _, unwatched, launches, watched, longest = map(int, p.ask("sample 6000").split())
+        self.assertGreater(launches, 0, "it was never watched")
+        self.assertGreater(unwatched, 0, "it was always watched")
+        # The first window and the last may have no rest before it, or after it, in what was looked at.
+        self.assertLessEqual(watched - longest, (watched + unwatched) / 50 + longest)
+
     def test_exact(self):
-        self.c.call("org.xsched.Scheduler", PATH, NAME, "SetPolicy", "ssta{sv}", "", "", 0, {"Accounting": ("s", "exact")})
+        self.c.call(
+            "org.xsched.Scheduler", PATH, NAME, "SetPolicy", "ssta{sv}", "", "", 0, {"Accounting": ("s", "exact")}
+        )
         p = self.program()
         p.ask("run 20000")
         c = p.counters()
@@ -70,7 +83,9 @@ class Accounting(Case):
     def test_who_sets_it(self):
         client, _ = self.tenant("one")
         group = self.group(client)
-        put = lambda path, what, value: self.c.call(NAME, path, "org.freedesktop.DBus.Properties", "Set", "ssv", what, "Accounting", ("s", value))
+        put = lambda path, what, value: self.c.call(
+            NAME, path, "org.freedesktop.DBus.Properties", "Set", "ssv", what, "Accounting", ("s", value)
+        )
         self.assertEqual(self.of(group, "Accounting"), "auto")
         put(self.device(), DEVICE, "off")
         self.assertEqual(self.of(group, "GPUTimeSource"), "none")
@@ -78,7 +93,17 @@ class Accounting(Case):
         self.assertEqual((self.of(group, "Accounting"), self.of(group, "GPUTimeSource")), ("sampled", "tracked"))
         for path, what in ((group, GROUP), (self.device(), DEVICE)):
             self.assert_error(f"{NAME}.Error.InvalidSetting", put, path, what, "always")
-        self.assert_error(f"{NAME}.Error.InvalidSetting", self.c.call, NAME, client.path, f"{NAME}.Client", "Set", "ta{sv}", 0, {"Accounting": ("s", "exact")})
+        self.assert_error(
+            f"{NAME}.Error.InvalidSetting",
+            self.c.call,
+            NAME,
+            client.path,
+            f"{NAME}.Client",
+            "Set",
+            "ta{sv}",
+            0,
+            {"Accounting": ("s", "exact")},
+        )
         self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, {"Unset": ("as", ["Accounting"])})
         self.assertEqual(self.of(group, "Accounting"), "auto")
 
@@ -128,7 +153,8 @@ class Accounting(Case):
         return name
 
     def test_the_end_of_a_group_is_told(self):
-        """Once for each that ran, with its name; not of one that did nothing; and no more often than the user's messages have room for."""
+        """Once for each that ran, with its name; not of one that did nothing; and no more often than the user's
+        messages have room for."""
         self.use(busy=False)
         self.assertEqual(self.lines(), 0)
         name = self.use(busy=True)

@@ -42,7 +42,10 @@ class Adopted(Deaths):
         quiet.process.kill()
         until(lambda: self.get("NClients") == 3)
         names = {n.split("-")[0] for n in self.service.store.names()}
-        until(lambda: len({n for n in (n.split("-")[0] for n in self.service.store.names()) if n.startswith("c")}) == 3, names)
+        until(
+            lambda: len({n for n in (n.split("-")[0] for n in self.service.store.names()) if n.startswith("c")}) == 3,
+            names,
+        )
 
     def test_after_kill(self):
         def restart():
@@ -148,13 +151,21 @@ class Adopted(Deaths):
         p.process.wait()
         self.service.start()
         until(lambda: [c[1] for c in self.call("ListClients")] == [alive.pid])
-        until(lambda: len(self.service.store.names()) >= 5 and len({n.split("-")[0] for n in self.service.store.names() if n.startswith("c")}) == 1)
+        until(
+            lambda: len(self.service.store.names()) >= 5
+            and len({n.split("-")[0] for n in self.service.store.names() if n.startswith("c")}) == 1
+        )
 
     def test_a_store_full_of_rubbish(self):
         p = self.program()
         self.service.kill()
         r, w = os.pipe()
-        self.service.store.kept += [("c1-page", r), ("nonsense", w), ("c77-page", os.memfd_create("x")), ("c-1-wake", os.dup(r))]
+        self.service.store.kept += [
+            ("c1-page", r),
+            ("nonsense", w),
+            ("c77-page", os.memfd_create("x")),
+            ("c-1-wake", os.dup(r)),
+        ]
         self.service.start()
         self.registered(1, 1)
         p.ask("run 1")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Other users' attacks on the service's time. What the service has to do for an attack is counted, as a share of what the attacker had to do
-for it, so that a busy machine changes nothing; where time is measured, the yardstick is the same load beside a service that is left alone."""
+"""Other users' attacks on the service's time. What the service has to do for an attack is counted, as a share of what
+the attacker had to do for it, so that a busy machine changes nothing; where time is measured, the yardstick is the same
+load beside a service that is left alone."""
 
 import os
 import pwd
@@ -30,8 +31,14 @@ class Attacker:
         self.case = case
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", os.environ["ATTACKER"], *map(str, args)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            user=uid or USERS[0], group=uid or USERS[0], extra_groups=[], env={**os.environ, "XSCHED_BUS_ADDRESS": case.bus.address},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            user=uid or USERS[0],
+            group=uid or USERS[0],
+            extra_groups=[],
+            env={**os.environ, "XSCHED_BUS_ADDRESS": case.bus.address},
         )
         case.addCleanup(self.kill)
         line = self.process.stdout.readline()
@@ -50,7 +57,10 @@ class Attacker:
     def where(self):
         """What it and its child are doing, for who reads of a failure."""
         lines = []
-        for pid in (self.process.pid, *map(int, proc(f"{self.process.pid}/task/{self.process.pid}", "children").split())):
+        for pid in (
+            self.process.pid,
+            *map(int, proc(f"{self.process.pid}/task/{self.process.pid}", "children").split()),
+        ):
             for task in os.listdir(f"/proc/{pid}/task"):
                 lines += [f"{task} {name}: {proc(f'{pid}/task/{task}', name)}" for name in ("wchan", "syscall", "stat")]
         os.set_blocking(self.process.stderr.fileno(), False)
@@ -115,7 +125,8 @@ class Attacks(Case):
         return (self.main_cpu() - ours) / max(sum(a.cpu for a in attackers) - theirs, time.monotonic() - since)
 
     def assert_cheap(self, attackers, bound, seconds=1.0):
-        """The service's CPU as a share of the attackers', with honest holds all the while. Beside those who only use CPU it is for the holds."""
+        """The service's CPU as a share of the attackers', with honest holds all the while. Beside those who only use
+        CPU it is for the holds."""
         share = self.share(attackers, seconds)
         for a in attackers:
             a.kill()
@@ -165,7 +176,8 @@ class Attacks(Case):
         # Clients that end are told of at this level only.
         self.c.set(NAME, "/org/freedesktop/LogControl1", "org.freedesktop.LogControl1", "LogLevel", "s", "debug")
         crowds = self.ends(CROWD)
-        # Were it this thread that walks, the other would not. Half of the ends: CPU that the host takes away is counted as used by who just ran.
+        # Were it this thread that walks, the other would not. Half of the ends: CPU that the host takes away is counted
+        # as used by who just ran.
         cheap = [ours < others for ours, others in crowds]
         self.assertGreaterEqual(2 * sum(cheap), len(cheap), f"of the main thread, of the closer: {crowds}")
 
@@ -226,6 +238,7 @@ class Attacks(Case):
 
     def until_policy(self, policy, meanwhile=lambda: None):
         """What it is scheduled as it looks at between two turns: there is one for each call."""
+
         def look():
             meanwhile()
             self.get("NClients")
@@ -279,7 +292,9 @@ class FullStore(Case):
     def setUp(self):
         if os.getuid() != 0 or not USERS:
             self.skipTest("only root has other users")
-        os.environ["FDSTORE"] = "42"  # two for the state, and five for each of eight clients: two clients for each of four users
+        os.environ[
+            "FDSTORE"
+        ] = "42"  # two for the state, and five for each of eight clients: two clients for each of four users
         self.addCleanup(os.environ.pop, "FDSTORE")
         super().setUp()
 
@@ -330,7 +345,13 @@ class FullStore(Case):
             self.attack("-c", 2, "-q", 0, "idle", uid=uid)
         late = self.attack("-c", 2, "-q", 0, "idle", uid=USERS[4])
         until(lambda: sum(self.kept().values()) == 8 and self.kept()[USERS[4]] == 1)
-        self.assertIn(f"clients of user {USERS[4]}: 1 are kept over a restart of the service, and further ones are not: the file descriptor store is full", self.degraded())
+        self.assertIn(
+            (
+                f"clients of user {USERS[4]}: 1 are kept over a restart of the service, and further ones are not: the "
+                "file descriptor store is full"
+            ),
+            self.degraded(),
+        )
         many.end()
         until(lambda: self.kept().get(USERS[4]) == 2, "those who waited are kept")
         until(lambda: self.degraded() == "")

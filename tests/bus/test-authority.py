@@ -20,8 +20,11 @@ class Authority(Case):
         _, _ = self.tenant("neighbour", Priority=5)
         client, _ = self.tenant("victim", Priority=50)
         return {
-            "group": self.get("Group", client.path, CLIENT), "client": client.path, "queue": client.ids[0],
-            "device": "pci:0000:01:00.0", "policy": self.get("Policies")[-1],
+            "group": self.get("Group", client.path, CLIENT),
+            "client": client.path,
+            "queue": client.ids[0],
+            "device": "pci:0000:01:00.0",
+            "policy": self.get("Policies")[-1],
         }
 
     def test_nothing_gets_through(self):
@@ -48,12 +51,46 @@ class Authority(Case):
         self.assertEqual([(p, i) for p, i, _ in attack.objects(self.c)], [(p, i) for p, i, _ in seen])
         self.assert_same_service(pid)
 
+    def test_owner_in_wrong_forms(self):
+        """What is his own he may lower; in no other form than the right one does he get anything."""
+        _, pid = self.victim(), self.service.pid
+
+        def run():
+            with self.bus.connect() as c:
+                mine = Raw(c)
+                queue = mine.queue()
+                seen = attack.objects(c)
+                before = attack.state(c, seen)
+                own = [s for s in seen if s[0] == mine.path or s[0] == f"{PATH}/queue/{mine.ids[0]}"]
+                names = {
+                    "group": c.get(NAME, mine.path, CLIENT, "Group"),
+                    "client": mine.path,
+                    "queue": mine.ids[0],
+                    "device": "pci:0000:01:00.0",
+                    "policy": "tree",
+                }
+                passed = attack.OwnersAttack(c, own, names).run(n_members=20)
+                after = attack.state(c, seen)
+                passed += [f"{k}: {before[k]} became {v}" for k, v in after.items() if before[k] != v]
+                if passed:
+                    raise AssertionError(f"{len(passed)} got through:\n" + "\n".join(passed[:40]))
+                # And the right form does.
+                c.set(NAME, mine.path, CLIENT, "Priority", "i", -7)
+                if c.get(NAME, mine.path, CLIENT, "Priority") != -7:
+                    raise AssertionError("an owner cannot lower his own")
+                del queue
+
+        as_nobody(run)
+        self.assert_same_service(pid)
+
     def test_who_may_writes_in_the_right_form_only(self):
         victim = self.victim()
         path = victim["client"]
         self.c.set(NAME, path, CLIENT, "Priority", "i", 7)
         self.assertEqual(self.get("Priority", path, CLIENT), 7)
-        set_ = lambda signature, *args: self.c.call(NAME, path, "org.freedesktop.DBus.Properties", "Set", signature, *args)
+        set_ = lambda signature, *args: self.c.call(
+            NAME, path, "org.freedesktop.DBus.Properties", "Set", signature, *args
+        )
         self.assert_error(INVALID_ARGS, set_, "ssvs", CLIENT, "Priority", ("i", 8), "x")
         self.assert_error(INVALID_ARGS, set_, "ssv", CLIENT, "Priority", ("v", ("i", 8)))
         self.assert_error(INVALID_ARGS, set_, "ssv", CLIENT, "Priority", ("u", 8))

@@ -21,9 +21,23 @@ class Exporter(ExporterCase):
         m = self.fresh()
         after = self.call("ListStatistics", "t", 0)
         self.promtool(m.text)
-        self.assertEqual((m.value("xsched_up"), m.value("xsched_clients"), m.value("xsched_queues"), m.value("xsched_degraded_reasons")), (1, 2, 3, 0))
+        self.assertEqual(
+            (
+                m.value("xsched_up"),
+                m.value("xsched_clients"),
+                m.value("xsched_queues"),
+                m.value("xsched_degraded_reasons"),
+            ),
+            (1, 2, 3, 0),
+        )
         self.assertEqual(m.all("xsched_build_info"), [({"version": self.get("Version")}, 1)])
-        counters = {"run": "RunUSec", "kept": "KeptUSec", "wait": "WaitUSec", "drain_wait": "DrainWaitUSec", "service_wait": "ServiceWaitUSec"}
+        counters = {
+            "run": "RunUSec",
+            "kept": "KeptUSec",
+            "wait": "WaitUSec",
+            "drain_wait": "DrainWaitUSec",
+            "service_wait": "ServiceWaitUSec",
+        }
         found = 0
         for (kind, name, device, a), (_, _, _, b) in zip(before, after):
             if kind == "group":
@@ -31,11 +45,20 @@ class Exporter(ExporterCase):
                 for metric, key in counters.items():
                     told = m.value(f"xsched_group_{metric}_seconds_total", group=name, device=device)
                     self.assertTrue(a[key] <= round(told * 1e6) <= b[key], (name, key, a[key], told, b[key]))
-                for metric, key in (("priority", "Priority"), ("weight", "Weight"), ("clients", "NClients"), ("queues", "NQueues"), ("held", "NHeld")):
+                for metric, key in (
+                    ("priority", "Priority"),
+                    ("weight", "Weight"),
+                    ("clients", "NClients"),
+                    ("queues", "NQueues"),
+                    ("held", "NHeld"),
+                ):
                     self.assertEqual(m.value(f"xsched_group_{metric}", group=name, device=device), a[key], (name, key))
-                (labels, _), = m.all("xsched_group_run_seconds_total", group=name, device=device)
+                ((labels, _),) = m.all("xsched_group_run_seconds_total", group=name, device=device)
                 self.assertEqual(labels, {"group": name, "device": device, "class": "default"})
-                self.assertEqual(m.all("xsched_group_run_source", group=name, device=device), [({**labels, "source": a["GPUTimeSource"]}, 1)])
+                self.assertEqual(
+                    m.all("xsched_group_run_source", group=name, device=device),
+                    [({**labels, "source": a["GPUTimeSource"]}, 1)],
+                )
             if kind == "device":
                 for metric, key in (("busy", "BusyUSec"), ("kept", "KeptUSec"), ("idle", "IdleUSec")):
                     told = m.value(f"xsched_device_{metric}_seconds_total", device=device)
@@ -46,17 +69,24 @@ class Exporter(ExporterCase):
                 kinds = ("calls", "doorbell", "create", "poll", "none", "unknown")
                 self.assertEqual(hooked, {k: a[f"NQueues{k.title()}"] for k in kinds})
                 self.assertEqual(hooked["unknown"], a["NQueues"])
-                self.assertEqual(m.value("xsched_ready_to_run_seconds_count", device=device), a["ReadyToRunHistogram"][2])
+                self.assertEqual(
+                    m.value("xsched_ready_to_run_seconds_count", device=device), a["ReadyToRunHistogram"][2]
+                )
                 buckets = [v for l, v in m.all("xsched_ready_to_run_seconds_bucket", device=device)]
                 self.assertEqual(buckets, [c for _, c in a["ReadyToRunHistogram"][0]] + [a["ReadyToRunHistogram"][2]])
         self.assertEqual(found, 3)
-        (labels, seconds), = m.all("xsched_group_held_seconds", group=low.get("Group"))
+        ((labels, seconds),) = m.all("xsched_group_held_seconds", group=low.get("Group"))
         self.assertEqual(labels["reason"], "priority")
         self.assertGreater(seconds, 0)
         # Only what has a PCI address is measured.
         self.assertEqual(m.all("xsched_device_temperature_celsius"), [({"device": DEVICE_ID}, 61.5)])
-        self.assertEqual([m.value(f"xsched_device_{n}", device=DEVICE_ID) for n in ("utilisation_ratio", "memory_bytes", "memory_used_bytes", "power_watts")],
-                         [0.37, 64000, 5000, 212.5])
+        self.assertEqual(
+            [
+                m.value(f"xsched_device_{n}", device=DEVICE_ID)
+                for n in ("utilisation_ratio", "memory_bytes", "memory_used_bytes", "power_watts")
+            ],
+            [0.37, 64000, 5000, 212.5],
+        )
 
     def test_formats(self):
         self.load()
@@ -74,11 +104,22 @@ class Exporter(ExporterCase):
         self.assertEqual(get(self.port, "/other")[0], 404)
         self.assertEqual(get(self.port, "/metrics/../x")[0], 404)
         self.assertEqual(get(self.port, method="HEAD")[::2], (200, ""))
-        for url in ("http://host/metrics", "HTTP://127.0.0.1:1/metrics?x=y", "http:///metrics", "http://host/",
-                    "http://host", "http://"):
+        for url in (
+            "http://host/metrics",
+            "HTTP://127.0.0.1:1/metrics?x=y",
+            "http:///metrics",
+            "http://host/",
+            "http://host",
+            "http://",
+        ):
             self.assertEqual(get(self.port, url)[0], 200, url)
-        for url in ("http://host/other", "http://host//metrics", "http:/metrics", "ftp://host/metrics",
-                    "http://a/http://b/metrics"):
+        for url in (
+            "http://host/other",
+            "http://host//metrics",
+            "http:/metrics",
+            "ftp://host/metrics",
+            "http://a/http://b/metrics",
+        ):
             self.assertEqual(get(self.port, url)[0], 404, url)
         self.assertIn("xsched_up 1", get(self.port, "http://host/metrics")[2])
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
@@ -90,12 +131,23 @@ class Exporter(ExporterCase):
         before = self.fresh()
         self.assertEqual(before.value("xsched_up"), 1)
         self.service.kill()
-        m = until(lambda: (lambda x: x if x.value("xsched_up") == 0 else None)(self.scrape()), "it to be gone", nap=0.05)
-        self.assertEqual({n for n, _, _ in m.samples}, {"xsched_up", "xsched_exporter_groups_left_out", "xsched_exporter_devices_left_out",
-                                                        "xsched_exporter_collect_seconds"})
+        m = until(
+            lambda: (lambda x: x if x.value("xsched_up") == 0 else None)(self.scrape()), "it to be gone", nap=0.05
+        )
+        self.assertEqual(
+            {n for n, _, _ in m.samples},
+            {
+                "xsched_up",
+                "xsched_exporter_groups_left_out",
+                "xsched_exporter_devices_left_out",
+                "xsched_exporter_collect_seconds",
+            },
+        )
         self.promtool(m.text)
         self.service.start()
-        m = until(lambda: (lambda x: x if x.value("xsched_up") == 1 else None)(self.scrape()), "it to be back", nap=0.05)
+        m = until(
+            lambda: (lambda x: x if x.value("xsched_up") == 1 else None)(self.scrape()), "it to be back", nap=0.05
+        )
         self.assertEqual(m.value("xsched_clients"), 0)
 
     def test_the_bus_restarts(self):
@@ -153,7 +205,10 @@ class Together(ExporterCase):
             threads[-1].start()
         while monitor.next_message().member != "ListStatistics":
             pass
-        until(lambda: sum(len(os.listdir(f"/proc/{self.exporter.pid}/fd")) > CONNECTIONS_MAX for _ in (1,)), "all to be connected")
+        until(
+            lambda: sum(len(os.listdir(f"/proc/{self.exporter.pid}/fd")) > CONNECTIONS_MAX for _ in (1,)),
+            "all to be connected",
+        )
         self.service.thaw()
         for t in threads:
             t.join()
@@ -181,7 +236,7 @@ class Bounds(ExporterCase):
         self.assertEqual(len(groups), n + 1 - left_out + 1)
         self.assertEqual(m.value("xsched_group_queues", group="(others)"), left_out)
         self.assertEqual(sum(v for _, v in m.all("xsched_group_queues")), n + 1)
-        (labels, _), = m.all("xsched_device_info", device=OTHER_ID)
+        ((labels, _),) = m.all("xsched_device_info", device=OTHER_ID)
         self.assertRegex(labels["name"], r'^A \\"GPU\\" \\\\\\nx+~[0-9a-f]{16}$')
         self.assertLessEqual(len(labels["name"]), 200 + 17 + 4)
         # They wait, and that is counted together.
@@ -239,12 +294,16 @@ class Hostile(HostileCase):
         del idle, partly
 
     def test_who_says_too_much(self):
-        for data in (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\n\r\n",
-                     b"GET /metrics HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
-                     b"\0" * 200_000, os.urandom(200_000), b"\r\n" * 100_000,
-                     b"POST /metrics HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n" + b"z" * 200_000,
-                     b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"ffffffffffffffff\r\n" + b"z" * 200_000,
-                     b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 5000):
+        for data in (
+            b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\n\r\n",
+            b"GET /metrics HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
+            b"\0" * 200_000,
+            os.urandom(200_000),
+            b"\r\n" * 100_000,
+            b"POST /metrics HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n" + b"z" * 200_000,
+            b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"ffffffffffffffff\r\n" + b"z" * 200_000,
+            b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 5000,
+        ):
             s = self.connect_http()
             try:
                 s.sendall(data)
@@ -260,7 +319,8 @@ class Hostile(HostileCase):
             self.check_served(1)
 
     def test_who_trickles(self):
-        """A byte now and then does not keep a connection for ever: it ends when its time is over, or for another's sake."""
+        """A byte now and then does not keep a connection for ever: it ends when its time is over, or for another's
+        sake."""
         trickling = [self.connect_http(b"GET /metrics HTTP/1.1\r\nX: ") for _ in range(CONNECTIONS_MAX)]
         stop = threading.Event()
 
@@ -272,16 +332,19 @@ class Hostile(HostileCase):
                     except OSError:
                         pass
                 stop.wait(0.01)
+
         t = threading.Thread(target=trickle)
         t.start()
         try:
             self.check_served()
+
             # Nobody else wants the place of the last one.
             def gone():
                 try:
                     return trickling[-1].recv(1) == b""
                 except OSError:
                     return True
+
             self.assertTrue(gone())
         finally:
             stop.set()
@@ -294,7 +357,10 @@ class Reading(HostileCase):
     def connected(self):
         """Whom the exporter has let in, and what neither side has ended."""
         rows = [line.split() for line in proc(self.exporter.pid, "net/tcp").splitlines()[1:]]
-        return sum((int(local.split(":")[1], 16), state) == (self.port, "01") and inode != "0" for _, local, _, state, *_, inode in (r[:10] for r in rows))
+        return sum(
+            (int(local.split(":")[1], 16), state) == (self.port, "01") and inode != "0"
+            for _, local, _, state, *_, inode in (r[:10] for r in rows)
+        )
 
     def test_who_has_just_come(self):
         """Is not sent away for the next one: what it asks may be on its way."""
@@ -306,7 +372,8 @@ class Reading(HostileCase):
         self.assertEqual(late.recv(12), b"HTTP/1.1 200")
 
     def test_who_does_not_read(self):
-        """Of an answer that is longer than what the kernel keeps for them: as many as are needed lose their places, and not all when their time is over."""
+        """Of an answer that is longer than what the kernel keeps for them: as many as are needed lose their places, and
+        not all when their time is over."""
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # for those whom it lets in
         clients = [self.tenant(f"job-{i}-" + "x" * 50) for i in range(20)]
         request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -347,14 +414,29 @@ class End(ExporterCase):
         done = subprocess.run([EXPORTER], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("xsched-exporter.socket", done.stderr)
-        for option in ("--max-series=10", "--max-series=x", "--idle-timeout=0", "--idle-timeout=x", "--nonsense", "argument"):
+        for option in (
+            "--max-series=10",
+            "--max-series=x",
+            "--idle-timeout=0",
+            "--idle-timeout=x",
+            "--nonsense",
+            "argument",
+        ):
             self.assertEqual(subprocess.run([EXPORTER, option], capture_output=True, check=False).returncode, 1, option)
-        self.assertEqual(subprocess.run([EXPORTER, "--version"], capture_output=True, text=True, check=True).stdout, f"xsched-exporter {self.get('Version')}\n")
+        self.assertEqual(
+            subprocess.run([EXPORTER, "--version"], capture_output=True, text=True, check=True).stdout,
+            f"xsched-exporter {self.get('Version')}\n",
+        )
 
 
 class Textfile(ExporterCase):
     def write(self, path, status=0):
-        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", f"--textfile={path}"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [EXPORTER, f"--bus-address={self.bus.address}", f"--textfile={path}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
@@ -372,6 +454,7 @@ class Textfile(ExporterCase):
                 with open(path, encoding="utf-8") as f:
                     read.append(f.read())
                 names.update(n for n in os.listdir(f"{self.directory}/text") if n.endswith(".prom") and n[0] != ".")
+
         t = threading.Thread(target=reader)
         t.start()
         for _ in range(20):
@@ -386,10 +469,20 @@ class Textfile(ExporterCase):
 
     def test_others(self):
         """What ends at once does not count for others; it says how many they are."""
-        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         self.assertEqual(Metrics(done.stdout).value("xsched_exporter_groups_left_out"), 0)
         jobs = [self.tenant(f"job-{i}") for i in range(90)]
-        done = subprocess.run([EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         m = Metrics(done.stdout)
         self.promtool(m.text)
         self.assertGreater(m.value("xsched_exporter_groups_left_out"), 0)

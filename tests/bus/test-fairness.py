@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Users beside each other: what one asks, however much and however often, does not make another's registration, answer or verdict late.
+"""Users beside each other: what one asks, however much and however often, does not make another's registration, answer
+or verdict late.
 
-A bound is never a time, but so many times what one of the attacker's calls takes in the same run; the attacker has many more of them waiting."""
+A bound is never a time, but so many times what one of the attacker's calls takes in the same run; the attacker has many
+more of them waiting."""
 
 import json
 import mmap
@@ -19,7 +21,9 @@ import dbus
 from harness import *
 
 LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded"
-OBJECT_MANAGER, INTROSPECTABLE, PROPERTIES = (f"org.freedesktop.DBus.{i}" for i in ("ObjectManager", "Introspectable", "Properties"))
+OBJECT_MANAGER, INTROSPECTABLE, PROPERTIES = (
+    f"org.freedesktop.DBus.{i}" for i in ("ObjectManager", "Introspectable", "Properties")
+)
 QUEUES_PER_CLIENT = fewer(1000)
 CONNECTIONS, PIPELINE = 4, 60  # as many as may wait
 
@@ -124,7 +128,9 @@ class Fairness(Case):
         a = self.attacker(lambda a: self.ask_much(a, **what))
         a.step()
         until(lambda: self.get("NQueues") >= self.n_queues)
-        path, interface, member = (what.get(k, v) for k, v in (("path", PATH), ("interface", MANAGER), ("member", "Describe")))
+        path, interface, member = (
+            what.get(k, v) for k, v in (("path", PATH), ("interface", MANAGER), ("member", "Describe"))
+        )
         one = min(seconds(lambda: self.c.call(NAME, path, interface, member)) for _ in range(3))
         a.step()
         return one
@@ -152,9 +158,13 @@ class Fairness(Case):
 
     def test_an_object_costs_the_same_among_many(self):
         """Nothing that is said of a queue is sought among all the others of its group."""
+
         def tree():
             n = len(self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0])
-            return min(self.cpu_ns(lambda: self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")) for _ in range(4)) / n
+            return (
+                min(self.cpu_ns(lambda: self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")) for _ in range(4))
+                / n
+            )
 
         clients = [self.raw() for _ in range(4)]
         clients[0].queue()
@@ -168,7 +178,8 @@ class Fairness(Case):
         self.assertLess(2 * many, 3 * few, "ns for two, and three")
 
     def test_long_answers_leave_room_for_others(self):
-        """The bus is busy with a long one for as long as it is, whoever waits. So a user beside others gets so much of them in a time."""
+        """The bus is busy with a long one for as long as it is, whoever waits. So a user beside others gets so much of
+        them in a time."""
         a_second, at_once = 4_000_000, 1_000_000
 
         def attack(a):
@@ -228,6 +239,7 @@ class Fairness(Case):
 
     def test_first_calls_beside_first_calls(self):
         """Who has called for the first time, at once with all the others' first and longest calls, is answered."""
+
         def attack(a):
             connections = [a.connect() for _ in range(4)]
             a.done()
@@ -355,11 +367,15 @@ class Fairness(Case):
         self.assertEqual(set(tree), found)
         self.assertEqual(len([o for o in tree if "/queue/" in o]), 2)
         everything = json.loads(self.call("Describe"))
-        self.assertEqual([len(everything[k]) for k in ("devices", "groups", "clients", "queues")], [len(self.call(m)) for m in ("ListDevices", "ListGroups", "ListClients", "ListQueues")])
+        self.assertEqual(
+            [len(everything[k]) for k in ("devices", "groups", "clients", "queues")],
+            [len(self.call(m)) for m in ("ListDevices", "ListGroups", "ListClients", "ListQueues")],
+        )
         self.assertLessEqual({"version", "degraded", "statistics"}, set(everything))
 
     def test_what_goes_while_it_is_listed(self):
         """A list is made while queues come and go: it is whole, and has each that was there all the time once."""
+
         def attack(a):
             clients = self.crowd(a)
             a.done()

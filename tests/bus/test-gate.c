@@ -11,6 +11,7 @@
 
 #include "service/base/log.h"
 #include "service/bus/gate.h"
+#include "tests/bus/outcome.h"
 #include "tests/lib/private-bus.h"
 #include "tests/lib/unit.h"
 
@@ -197,10 +198,8 @@ static void answer_next(World *w, bool yes) {
 
 static int on_outcome(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
-        const sd_bus_error *e = sd_bus_message_get_error(m);
-        size_t n = strlen(w->outcome);
 
-        (void) snprintf(w->outcome + n, sizeof(w->outcome) - n, "%s;", e ? strrchr(e->name, '.') + 1 : "ok");
+        outcome_append(m, w->outcome, sizeof(w->outcome));
         w->n_outcomes++;
         return 0;
 }

@@ -16,9 +16,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import dbus
 from guests import *
-from hanging import Hanging
 from harness import *
-from lingering import Lingering
 
 
 class Guests(GuestCase):
@@ -74,15 +72,28 @@ class Guests(GuestCase):
             (r.path, CLIENT, "Suspend", "", ()),
             (r.path, "org.freedesktop.DBus.Properties", "Set", "ssv", (CLIENT, "Priority", ("i", -5))),
             (r.path, "org.freedesktop.DBus.Properties", "Get", "ss", (CLIENT, "Priority")),
-            ("/org/freedesktop/LogControl1", "org.freedesktop.DBus.Properties", "Set", "ssv",
-             ("org.freedesktop.LogControl1", "LogLevel", ("s", "debug"))),
+            (
+                "/org/freedesktop/LogControl1",
+                "org.freedesktop.DBus.Properties",
+                "Set",
+                "ssv",
+                ("org.freedesktop.LogControl1", "LogLevel", ("s", "debug")),
+            ),
             ("/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", "", ()),
             ("/", "org.freedesktop.DBus.Peer", "Ping", "", ()),
         ):
             with self.subTest(member=member):
                 names = ("AccessDenied", "UnknownInterface", "UnknownMethod", "UnknownObject")
-                e = self.assert_error(tuple("org.freedesktop.DBus.Error." + n for n in names),
-                                      c.call, NAME, path, interface, member, signature, *args)
+                e = self.assert_error(
+                    tuple("org.freedesktop.DBus.Error." + n for n in names),
+                    c.call,
+                    NAME,
+                    path,
+                    interface,
+                    member,
+                    signature,
+                    *args,
+                )
                 self.assertTrue(e.text)
         self.assertEqual(self.of(r, "Priority"), 0)
 
@@ -90,9 +101,12 @@ class Guests(GuestCase):
         c = self.guest()
         r = self.raw(c)
         for member, signature, *args in (
-            ("RegisterClient", "t", 0), ("RegisterClient", "ta{sv}", 1, {}),
-            ("RegisterQueue", "oa{sv}", r.path, {}), ("RegisterQueue", "s", "x"),
-            ("UnregisterQueue", "u", 1), ("Hint", "ta{sv}s", 0, {}, "x"),
+            ("RegisterClient", "t", 0),
+            ("RegisterClient", "ta{sv}", 1, {}),
+            ("RegisterQueue", "oa{sv}", r.path, {}),
+            ("RegisterQueue", "s", "x"),
+            ("UnregisterQueue", "u", 1),
+            ("Hint", "ta{sv}s", 0, {}, "x"),
         ):
             with self.subTest(member=member, signature=signature):
                 self.assert_error(INVALID_ARGS, c.call, NAME, PATH, MANAGER, member, signature, *args)
@@ -114,8 +128,9 @@ class Guests(GuestCase):
 
         def other():
             c = dbus.Connection("unix:path=" + self.socket_path, hello=False)
-            self.assert_error(ERROR + "NotOwner", c.call, NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}",
-                              r.path, WANTED)
+            self.assert_error(
+                ERROR + "NotOwner", c.call, NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", r.path, WANTED
+            )
 
         in_child(other)
 
@@ -189,10 +204,18 @@ class Guests(GuestCase):
 
     def test_what_is_no_message_ends_the_connection(self):
         before = self.n_fds()
-        for said in (b"GET / HTTP/1.1\r\n\r\n", b"\0" + b"x" * 5000, b"\0" + b"AUTH\r\n" * 1000,
-                     AUTH + b"\xff" * 64, AUTH + header(body=1 << 27),
-                     AUTH + header(body=0xFFFFFFF8), AUTH + header(fields=0xFFFFFFFF), AUTH + header(body=MESSAGE_MAX),
-                     AUTH + struct.pack(">cBBBIII", b"B", 1, 0, 1, 1 << 30, 1, 0), AUTH + header() + b"\0" * 64):
+        for said in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\0" + b"x" * 5000,
+            b"\0" + b"AUTH\r\n" * 1000,
+            AUTH + b"\xff" * 64,
+            AUTH + header(body=1 << 27),
+            AUTH + header(body=0xFFFFFFF8),
+            AUTH + header(fields=0xFFFFFFFF),
+            AUTH + header(body=MESSAGE_MAX),
+            AUTH + struct.pack(">cBBBIII", b"B", 1, 0, 1, 1 << 30, 1, 0),
+            AUTH + header() + b"\0" * 64,
+        ):
             with self.subTest(said=said[:80]):
                 s = self.plain()
                 try:
@@ -240,155 +263,6 @@ class Guests(GuestCase):
         self.assertTrue(p.poll(DEADLINE * 1000), "it is hung up on")
         r.connection = self.c
         r.queue()
-
-    def test_descriptors_are_not_taken(self):
-        before = self.n_fds()
-
-        lingering = [Lingering() for _ in range(4)]
-
-        def attack():
-            become_nobody_if_root()
-            fds = array.array("i", [x.socket.fileno() for x in lingering])
-            data = call("UnregisterQueue", "t", (1,))
-            for said in (b"\0", AUTH, data):
-                s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                s.connect(self.socket_path)
-                s.settimeout(DEADLINE)
-                try:
-                    if said == data:
-                        s.sendall(AUTH)
-                    s.sendmsg([said], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-                except (BrokenPipeError, ConnectionResetError):
-                    pass
-                self.assert_hung_up(s)
-                s.close()
-            # And for a while nobody of this user comes in.
-            s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            s.connect(self.socket_path)
-            s.settimeout(DEADLINE)
-            self.assert_hung_up(s)
-
-        in_child(attack)
-        if os.getuid() == 0:
-            self.raw(self.guest()).queue()
-        self.raw().queue()
-        self.assert_fds(before + 20)
-        for x in lingering:
-            x.end()
-            x.socket.close()
-
-    def say(self, parts):
-        """As whoever is the process: (bytes, descriptors, flags) each."""
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        s.connect(self.socket_path)
-        s.settimeout(DEADLINE)
-        try:
-            for data, fds, flags in parts:
-                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-                s.sendmsg([data], rights, flags)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        return s
-
-    @staticmethod
-    def with_descriptors(fds):
-        """In every place where they can be sent."""
-        whole = call("UnregisterQueue", "t", (1,))
-        return (
-            [(AUTH, [], 0), (whole, fds, 0)],
-            [(AUTH, [], 0), (whole[:20], [], 0), (whole[20:], fds, 0)],
-            [(b"\0", fds, 0)],
-            [(AUTH, fds, 0)],
-            [(AUTH, [], 0), (b"l", fds, socket.MSG_OOB)],
-            [(AUTH * 500, [], 0), (AUTH, fds, 0)],
-        )
-
-    def honest(self, n=1):
-        """Comes and goes. Returns how many descriptors the service is left with."""
-        before = self.n_fds()
-        for _ in range(n):
-            c = self.guest()
-            r = self.raw(c)
-            r.queue()
-            r.close()
-            c.close()
-        until(lambda: self.get("NClients") == 0, "all have gone")
-        return max(before, self.n_fds())
-
-    def assert_nobody_waits(self, before):
-        self.honest(20)
-        self.assert_fds(before)
-
-    def test_closing_that_takes_long_is_nobody_elses(self):
-        """Connections with unsent data, which wait for whom it is for."""
-        if os.getuid() != 0:
-            self.skipTest("only root has other users")
-        before = self.honest()
-        lingering = [Lingering() for _ in range(24)]
-
-        def attack():
-            become_nobody_if_root()
-            for i, x in enumerate(lingering):
-                self.say(self.with_descriptors([x.socket.fileno()])[i % 6]).detach()
-
-        # When they are looked at, the service has the last copy.
-        self.service.freeze()
-        in_child(attack)
-        for x in lingering:
-            x.leave_to_others()
-        self.service.thaw()
-        self.assert_nobody_waits(before)
-        for x in lingering:
-            x.end()
-
-    def test_closing_that_never_ends_is_nobody_elses(self):
-        """A file system that is a process, and does not say that a file is closed."""
-        if os.getuid() != 0:
-            self.skipTest("only root has other users")
-        before = self.honest()
-        hanging = Hanging(NOBODY, self.pid)
-        self.addCleanup(hanging.end)
-
-        def attack():
-            become_nobody_if_root()
-            for _ in range(25):
-                for parts in self.with_descriptors([hanging.fd] * 8):
-                    with self.say(parts) as s:
-                        self.assert_hung_up(s)
-
-        in_child(attack)
-        self.assert_nobody_waits(before)
-        self.service.stop()
-        self.service.start()
-        self.c = self.connect()
-        self.raw(self.guest()).queue()
-
-    def test_who_comes_by_the_bus_keeps_no_guest_waiting(self):
-        """Where such a file was received, a thread waits for ever. No descriptor of a guest's waits for that thread."""
-        if os.getuid() != 0:
-            self.skipTest("only root has other users")
-        before, threads = self.honest(), 16  # strangers.c: THREADS_MAX
-        hanging = Hanging(NOBODY, self.pid)
-
-        def attack():
-            become_nobody_if_root()
-            with self.bus.connect() as c:
-                for _ in range(threads + 4):
-                    c.send(NAME, PATH, MANAGER, "Explain", "h", hanging.fd)
-                c.call(NAME, PATH, MANAGER, "ListPolicies")
-
-        try:
-            in_child(attack)
-            until(lambda: self.n_asleep("strangers", "request_wait_answer") == threads, "all threads wait")
-            self.honest(20)
-            self.assert_fds(before + 4)
-        finally:
-            hanging.end()
-
-    def n_asleep(self, name, where):
-        """Threads of the service by this name that the kernel has there."""
-        tasks = [f"{self.service.pid}/task/{t}" for t in os.listdir(f"/proc/{self.service.pid}/task")]
-        return sum((proc(t, "comm").strip(), proc(t, "wchan")) == (name, where) for t in tasks)
 
     def test_who_makes_the_kernel_slow_is_cut_off(self):
         """What is sent to a guest walks past all who wait at its end: never in the thread that decides."""
@@ -574,8 +448,9 @@ class Restart(Guests):
         def trespass():
             c = dbus.Connection("unix:path=" + self.socket_path, hello=False)
             for path in (r.path, other.path):
-                self.assert_error(ERROR + "NotOwner", c.call, NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}",
-                                  path, WANTED)
+                self.assert_error(
+                    ERROR + "NotOwner", c.call, NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", path, WANTED
+                )
 
         in_child(trespass)
 

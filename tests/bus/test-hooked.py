@@ -49,8 +49,14 @@ class Hooked(Case):
         self.assertEqual([self.of(r, i) for i in range(len(expected))], [(k, k in ("poll", "none")) for k in expected])
         self.assertEqual(self.counts(), ({**{k: 1 for k in KINDS[1:]}, "unknown": 3}, 2))
         self.assertTrue(self.is_degraded())
-        self.assert_error(INVALID_ARGS, self.call, "RegisterQueue", "oa{sv}", r.path,
-                          {"Device": ("s", DEVICE_ID), "Backend": ("s", "test"), "Hooked": ("u", 1)})
+        self.assert_error(
+            INVALID_ARGS,
+            self.call,
+            "RegisterQueue",
+            "oa{sv}",
+            r.path,
+            {"Device": ("s", DEVICE_ID), "Backend": ("s", "test"), "Hooked": ("u", 1)},
+        )
         for kind in ("poll", "none"):
             self.assertTrue(self.is_degraded())
             r.unregister([k for k in expected].index(kind))
@@ -112,8 +118,12 @@ class Hooked(Case):
         self.queue(r, "poll", INTERRUPT)
         self.queue(r, "none")
         options = f"--bus-address={self.bus.address}", "--json=short"
-        p = subprocess.run([os.environ["XSCHEDCTL"], *options, "check", str(os.getpid())],
-                           stdout=subprocess.PIPE, text=True, check=False)
+        p = subprocess.run(
+            [os.environ["XSCHEDCTL"], *options, "check", str(os.getpid())],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         self.assertEqual(p.returncode, 1)
         said = [(row["state"], row["detail"]) for row in json.loads(p.stdout) if row["check"] == "hooked"]
         self.assertEqual([state for state, _ in said], ["warning", "failed"])

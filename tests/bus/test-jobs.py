@@ -13,11 +13,7 @@ DENIED = (ACCESS_DENIED, "org.freedesktop.DBus.Error.InteractiveAuthorizationReq
 
 
 def create_job(c, settings, pid, flags, name="j"):
-    pidfd = os.pidfd_open(pid)
-    try:
-        return c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", name, settings, pidfd, flags)
-    finally:
-        os.close(pidfd)
+    return c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}utt", name, settings, *process_id(pid), flags)
 
 
 class Sleeper:
@@ -101,7 +97,7 @@ class Jobs(Case):
             if [c.get(NAME, made, GROUP, p) for p in ("Priority", "Weight")] != [-30, 40]:
                 raise AssertionError("a user's job raises, or does not lower")
             mine = Raw(c, {"Job": ("s", create_job(c, {"Weight": ("u", 40)}, os.getpid(), 0)[0])})
-            chain = c.call(NAME, PATH, MANAGER, "Explain", "h", os.pidfd_open(os.getpid()))[0]
+            chain = c.call(NAME, PATH, MANAGER, "Explain", "ut", 0, 0)[0]
             if [line[2] for line in chain if line[1].startswith("Weight:")][:2] != [40, 100]:
                 raise AssertionError(chain)
             mine.close()
@@ -160,7 +156,9 @@ class Holds(Case):
         self.assertEqual((r.get("Priority"), r.get("PolicySource")), (50, "hold"))
         self.assertEqual(self.get("Priority", client, CLIENT), 0)
         uid = os.getuid()
-        self.assertEqual([h[:2] + h[3:] for h in self.call("ListHolds")], [(os.getpid(), uid, "interactive", "because", False)])
+        self.assertEqual(
+            [h[:2] + h[3:] for h in self.call("ListHolds")], [(os.getpid(), uid, "interactive", "because", False)]
+        )
         second = self.hold("idle")
         self.assertEqual(r.get("Priority"), -200)  # the newest counts
         os.close(second)

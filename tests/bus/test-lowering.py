@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who may only lower what is his own gets nothing by it, whatever he takes back later: the attacks that are known, and any others."""
+"""Who may only lower what is his own gets nothing by it, whatever he takes back later: the attacks that are known, and
+any others."""
 
 import os
 import sys
@@ -89,11 +90,8 @@ class Attacks(LoweringCase):
 
     def in_job_of_the_administrator(self, settings):
         """The user's cgroup, with what was set as its program was started."""
-        pidfd = os.pidfd_open(self.agent.whereabouts()[0])
-        try:
-            self.call("CreateJob", "sa{sv}ht", "night", lowering.typed(settings), pidfd, 1)
-        finally:
-            os.close(pidfd)
+        process = process_id(self.agent.whereabouts()[0])
+        self.call("CreateJob", "sa{sv}utt", "night", lowering.typed(settings), *process, 1)
 
     def test_job_of_the_administrator(self):
         """A job of one's own in a cgroup has no more than the cgroup's job leaves to it, wherever it was made first."""
@@ -161,7 +159,9 @@ class Attacks(LoweringCase):
         self.assertEqual(self.in_flight(0, 65535), 1)
         self.call("SetPolicy", "ssta{sv}", "", "", 0, {"Threshold": ("u", 9)})
         self.assertEqual([self.in_flight(*t) for t in ((65535,), (65535, 10), (3,), (0, 3), (4, 3))], [9, 9, 3, 3, 3])
-        self.assertEqual([self.in_flight(0, None, 12), self.in_flight(65535, 11, 12), self.in_flight(5, None, 12)], [12, 12, 5])
+        self.assertEqual(
+            [self.in_flight(0, None, 12), self.in_flight(65535, 11, 12), self.in_flight(5, None, 12)], [12, 12, 5]
+        )
 
 
 class Owner(LoweringCase):
@@ -275,7 +275,12 @@ class Restart(LoweringCase):
         self.agent.set(queue, QUEUE, {"Priority": -30})
 
         def all_of_it():
-            return [self.get("Priority", paths[0], CLIENT), self.get("Priority", queue, QUEUE), self.get("Weight", group, GROUP), self.get("Weight", paths[1], CLIENT)]
+            return [
+                self.get("Priority", paths[0], CLIENT),
+                self.get("Priority", queue, QUEUE),
+                self.get("Weight", group, GROUP),
+                self.get("Weight", paths[1], CLIENT),
+            ]
 
         self.assertEqual(all_of_it(), [-20, -30, 60, 60])
         self.service.kill()
@@ -287,7 +292,6 @@ class Restart(LoweringCase):
         mine = self.raw()
         self.assertEqual(self.get("Weight", group, GROUP), 100)
         mine.close()
-
 
     def test_after_many_restarts(self):
         """What the administrator has set for a client is not lost as its group finds its class again."""
@@ -301,10 +305,13 @@ class Restart(LoweringCase):
         for _ in range(3):
             self.service.kill()
             self.service.start()
-            self.assertEqual([self.get(p, client, CLIENT) for p in ("Priority", "Weight", "Suspended")], [-200, 20, True])
+            self.assertEqual(
+                [self.get(p, client, CLIENT) for p in ("Priority", "Weight", "Suspended")], [-200, 20, True]
+            )
 
     def test_jobs_after_a_restart(self):
-        """A job has what is said of the cgroup that it was made in, also where nothing has changed since the restart."""
+        """A job has what is said of the cgroup that it was made in, also where nothing has changed since the
+        restart."""
         token, path = self.agent.job({}, 0)
         client = self.agent.register({}, token)
         self.call("SetGroup", "sta{sv}", "/", 0, {"Priority": ("i", -200), "Preemption": ("s", "2")})
@@ -329,7 +336,9 @@ class Random(LoweringCase):
         if contended:  # so that thresholds are in force, and the group is not the user's alone
             contender = self.raw(Job=("s", self.job("contender", Priority=255)[0]))
             contender.queue()
-        Trial(self, self.agent, seed, others=[contender.get("Group")] if contended else [], restart=self.restart).run(STEPS)
+        Trial(self, self.agent, seed, others=[contender.get("Group")] if contended else [], restart=self.restart).run(
+            STEPS
+        )
 
     def test_alone(self):
         self.trial(SEED, False)

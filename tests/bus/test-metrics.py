@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What devices do just now: by rocm_smi_lib (a test double under its name), by sysfs (a directory), and when neither works."""
+"""What devices do just now: by rocm_smi_lib (a test double under its name), by sysfs (a directory), and when neither
+works."""
 
 import json
 import os
@@ -14,18 +15,25 @@ from harness import *
 
 DEVICE_ID = "pci:0000:65:00.0"
 OTHER_ID = "pci:0001:02:00.0"
-SYSFS = {"gpu_busy_percent": "12", "mem_info_vram_total": "1000", "mem_info_vram_used": "10", "hwmon/hwmon0/temp1_input": "40000",
-         "hwmon/hwmon0/power1_average": "50000000"}
+SYSFS = {
+    "gpu_busy_percent": "12",
+    "mem_info_vram_total": "1000",
+    "mem_info_vram_used": "10",
+    "hwmon/hwmon0/temp1_input": "40000",
+    "hwmon/hwmon0/power1_average": "50000000",
+}
 OF_SYSFS = {"Utilisation": 12, "VRAMTotal": 1000, "VRAMUsed": 10, "Temperature": 40.0, "Power": 50.0}
 OF_NVML = {"Utilisation": 83, "VRAMTotal": 141 << 30, "VRAMUsed": 41 << 30, "Temperature": 47.0, "Power": 312.456}
 OF_LIBRARY = {"Utilisation": 37, "VRAMTotal": 64 << 30, "VRAMUsed": 5 << 30, "Temperature": 61.5, "Power": 212.5}
 STANDARD = "org.freedesktop.DBus.Error."
 
-# What the service starts in place of xsched-metrics, which it starts in turn. Whoever holds the gate open lets it go on.
+# What the service starts in place of xsched-metrics, which it starts in turn. Whoever holds the gate open lets it go
+# on.
 SCRIPT = """#!/bin/sh
 echo $$ >>{d}/started
 [ ! -p {d}/gate ] || read -r _ <{d}/gate
-FAKE_ROCM_SMI=$(cat {d}/mode) FAKE_NVML=$(cat {d}/mode) LD_LIBRARY_PATH=$(cat {d}/path) exec {program} --root={d}/root "$@"
+FAKE_ROCM_SMI=$(cat {d}/mode) FAKE_NVML=$(cat {d}/mode) LD_LIBRARY_PATH=$(cat {d}/path) \
+exec {program} --root={d}/root "$@"
 """
 
 
@@ -231,10 +239,13 @@ class Metrics(Case):
         self.assert_error(INVALID_ARGS, self.measure, flags=1)
         self.assertEqual(self.started(), [])
 
-
     def ctl(self, *args):
-        return subprocess.run([os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", *args], capture_output=True, text=True,
-                              check=True).stdout
+        return subprocess.run(
+            [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", *args],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     def test_xschedctl(self):
         """Asks for AMD GPUs; of others only when the device is named."""
@@ -251,9 +262,20 @@ class Metrics(Case):
         self.assertRegex(text, r"(?m)^pci:0001:02:00.0 .* 38 +5G +61.5 +212.5$")
         devices = {d["device"]: d for d in json.loads(self.ctl("list-devices", "--json=short"))}
         other = devices[OTHER_ID]
-        self.assertEqual([other[k] for k in ("utilisation_percent", "vram_used_bytes", "vram_total_bytes", "temperature_celsius", "power_watts",
-                                             "metrics_source")],
-                         [38, 5 << 30, 64 << 30, 61.5, 212.5, "rocm-smi (librocm_smi64.so.1)"])
+        self.assertEqual(
+            [
+                other[k]
+                for k in (
+                    "utilisation_percent",
+                    "vram_used_bytes",
+                    "vram_total_bytes",
+                    "temperature_celsius",
+                    "power_watts",
+                    "metrics_source",
+                )
+            ],
+            [38, 5 << 30, 64 << 30, 61.5, 212.5, "rocm-smi (librocm_smi64.so.1)"],
+        )
         self.assertIn("   Metrics: rocm-smi (librocm_smi64.so.1)\n", self.ctl("status"))
 
     def test_xschedctl_when_nothing_is_known(self):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Fifty programs at work on one device, and everything happens to the service and the bus that can: nobody is lost or registers twice,
-nobody is held by one who is not there, what was set stays set, and what was computed is right."""
+"""Fifty programs at work on one device, and everything happens to the service and the bus that can: nobody is lost or
+registers twice, nobody is held by one who is not there, what was set stays set, and what was computed is right."""
 
 import os
 import signal
@@ -80,7 +80,11 @@ class NothingLost(Case):
 
     def everybody_gets_on(self, when):
         start = self.progress()
-        until(lambda: all(now > then for now, then in zip(self.progress(), start)), f"everybody to get on {when}", nap=0.02)
+        until(
+            lambda: all(now > then for now, then in zip(self.progress(), start)),
+            f"everybody to get on {when}",
+            nap=0.02,
+        )
 
     def everybody_is_there(self):
         """Scheduled, as before: some wait for others, and all get on."""

@@ -41,9 +41,15 @@ class Prometheus(ExporterCase):
             cls.web = s.getsockname()[1]
         with open(f"{cls.directory_of_all}/prometheus.yml", "w", encoding="utf-8") as f:
             f.write(PROMETHEUS_CONFIG.format(folder=FOLDER, port=cls.listener_of_all.getsockname()[1]))
-        cls.prometheus = Process([os.environ["PROMETHEUS"], f"--config.file={cls.directory_of_all}/prometheus.yml",
-                                  f"--storage.tsdb.path={cls.directory_of_all}/data",
-                                  f"--web.listen-address=127.0.0.1:{cls.web}", "--log.level=warn"])
+        cls.prometheus = Process(
+            [
+                os.environ["PROMETHEUS"],
+                f"--config.file={cls.directory_of_all}/prometheus.yml",
+                f"--storage.tsdb.path={cls.directory_of_all}/data",
+                f"--web.listen-address=127.0.0.1:{cls.web}",
+                "--log.level=warn",
+            ]
+        )
 
     @classmethod
     def end(cls):
@@ -98,6 +104,7 @@ class Prometheus(ExporterCase):
             for s in (slot, slot):
                 s.edge(0 if s.outstanding else 1)
             low_slot.edge(0 if low_slot.outstanding else 1)
+
         missing = dict(queries)
 
         def answered():
@@ -107,14 +114,18 @@ class Prometheus(ExporterCase):
                 if self.query(self.expand(q)):
                     del missing[where]
             return not missing
+
         until(answered, f"answers to {missing}", nap=0.05)
 
-        target, = self.ask("targets")["activeTargets"]
+        (target,) = self.ask("targets")["activeTargets"]
         self.assertEqual((target["health"], target["lastError"]), ("up", ""))
         rules = [r for g in self.ask("rules")["groups"] for r in g["rules"]]
         self.assertEqual(len(rules), 7)
-        until(lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]),
-              "the rules to be evaluated", nap=0.1)
+        until(
+            lambda: all(r["health"] == "ok" for g in self.ask("rules")["groups"] for r in g["rules"]),
+            "the rules to be evaluated",
+            nap=0.1,
+        )
 
         # What it has is what the service says, and knows the types and units that OpenMetrics carries.
         group = low.get("Group")
@@ -133,8 +144,11 @@ class Prometheus(ExporterCase):
         self.service.kill()
         until(lambda: self.query("xsched_up == 0"), "it to be seen", nap=0.1)
         self.assertTrue(self.query('up{job="xsched"} == 1'))
-        until(lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"],
-              "the alert to be pending", nap=0.1)
+        until(
+            lambda: [a for a in self.ask("alerts")["alerts"] if a["labels"]["alertname"] == "XschedDown"],
+            "the alert to be pending",
+            nap=0.1,
+        )
         self.service.start()
         until(lambda: self.query("xsched_up == 1"), "it to be back", nap=0.1)
 

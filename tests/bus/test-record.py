@@ -56,6 +56,7 @@ class RecordCase(Case):
         def agree():
             have = self.sums()
             return all(max(abs(a - b) for a, b in zip(have.get((DEVICE_ID, g), [0] * 5), want[g])) <= 2 for g in groups)
+
         until(agree, "the record says what the counters say")
         return want
 
@@ -136,7 +137,10 @@ class Quick(RecordCase):
         steady.edge(1)
         raws = []
         for i in range(300):
-            raw = self.raw(self.connect() if i % 50 == 0 else raws[-1].connection, Job=("s", self.job(f"crowd-{i}-".ljust(63, "x"))[0]))
+            raw = self.raw(
+                self.connect() if i % 50 == 0 else raws[-1].connection,
+                Job=("s", self.job(f"crowd-{i}-".ljust(63, "x"))[0]),
+            )
             raw.queue().edge(1)
             raws.append(raw)
         name = next(g[0] for g in self.call("ListGroups") if "steady" in g[0])
@@ -144,7 +148,10 @@ class Quick(RecordCase):
         def seen():
             frames, groups = self.record()
             return [f for f in frames if len(f[2][0][4]) > 1]
-        until(lambda: any(g[0] == 0 for _, _, devices in seen() for g in devices[0][4]), "there is a frame of the crowd")
+
+        until(
+            lambda: any(g[0] == 0 for _, _, devices in seen() for g in devices[0][4]), "there is a frame of the crowd"
+        )
         for _, _, devices in seen():
             self.assertLessEqual(len(devices[0][4]), 65)
         frames, groups = self.record()
@@ -162,7 +169,8 @@ class Sleep(RecordCase):
     build = "XSCHEDD_QUICK"
 
     def test_an_idle_service_sleeps(self):
-        """One reading after the last event, and no more, however long nothing happens: also while somebody has the device alone."""
+        """One reading after the last event, and no more, however long nothing happens: also while somebody has the
+        device alone."""
         for ready in (0, 1):
             _, slot = self.tenant(f"t{ready}")
             slot.edge(1)
@@ -184,6 +192,7 @@ class Sleep(RecordCase):
             """As long as another service takes for them, which is kept busy."""
             enough = frames() + 6  # the first may be due
             other.work(lambda: frames() >= enough)
+
         five_readings()
         asking = max(wakeups(lambda: None) for _ in range(5))
         # What goes on in the cgroups of the machine wakes it now and then; what it did by itself it would do each time.

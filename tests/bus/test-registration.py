@@ -24,9 +24,11 @@ class Registration(Case):
         self.assertEqual([(c[0], c[1], c[2], c[5]) for c in clients], [(added[0], p.pid, os.getuid(), added[1])])
         self.assertEqual(len(self.call("ListQueues")), 3)
         self.assertEqual(self.call("GetClientByPID", "u", p.pid), added[1])
-        pidfd = os.pidfd_open(p.pid)
-        self.assertEqual(self.call("GetClientByPIDFD", "h", pidfd), added[1])
-        os.close(pidfd)
+        pid, start = process_id(p.pid)
+        self.assertEqual(self.call("GetClientByProcess", "ut", pid, start), added[1])
+        self.assertEqual(self.call("GetClientByProcess", "ut", pid, 0), added[1])
+        for other in ((pid, start + 1), (0, 0), (0, start)):  # who had the number before or has it next; the caller
+            self.assert_error(ERROR + "NoSuchClient", self.call, "GetClientByProcess", "ut", *other)
         self.assertEqual(self.get("PID", added[1], CLIENT), p.pid)
         self.assertEqual(self.get("NQueues", added[1], CLIENT), 3)
 
@@ -55,8 +57,15 @@ class Registration(Case):
         self.assert_error(INVALID_ARGS, register, PriorityHint=("t", 1))
         self.assert_error(INVALID_ARGS, register, KfdQueueId=("i", 1))
         self.assert_error(INVALID_ARGS, self.call, "RegisterQueue", "oa{sv}", r.path, {"Backend": ("s", "test")})
-        for path in ("/", PATH, PATH + "/client/0", PATH + "/client/99", PATH + "/client/1x",
-                     PATH + "/client/18446744073709551617", PATH + "/queue/1"):
+        for path in (
+            "/",
+            PATH,
+            PATH + "/client/0",
+            PATH + "/client/99",
+            PATH + "/client/1x",
+            PATH + "/client/18446744073709551617",
+            PATH + "/queue/1",
+        ):
             self.assert_error((ERROR + "NoSuchClient", INVALID_ARGS), self.call, "RegisterQueue", "oa{sv}", path, queue)
         for id_ in (0, 99, (1 << 64) - 1):
             self.assert_error(ERROR + "NoSuchQueue", self.call, "UnregisterQueue", "t", id_)
@@ -77,9 +86,18 @@ class Registration(Case):
             lambda s: self.call("RegisterClient", "ta{sv}", 0, s),
         ]
         wrong = [
-            {"Priority": ("i", 256)}, {"Priority": ("i", -256)}, {"Priority": ("i", -(1 << 31))}, {"Priority": ("u", 1)},
-            {"Priority": ("s", "1")}, {"Priority": ("v", ("i", 1))}, {"Weight": ("u", 0)}, {"Weight": ("u", 10001)},
-            {"Weight": ("u", (1 << 32) - 1)}, {"Weight": ("i", 5)}, {"Threshold": ("u", 65536)}, {"Class": ("u", 1)},
+            {"Priority": ("i", 256)},
+            {"Priority": ("i", -256)},
+            {"Priority": ("i", -(1 << 31))},
+            {"Priority": ("u", 1)},
+            {"Priority": ("s", "1")},
+            {"Priority": ("v", ("i", 1))},
+            {"Weight": ("u", 0)},
+            {"Weight": ("u", 10001)},
+            {"Weight": ("u", (1 << 32) - 1)},
+            {"Weight": ("i", 5)},
+            {"Threshold": ("u", 65536)},
+            {"Class": ("u", 1)},
         ]
         for setter in setters:
             for settings in wrong:
@@ -88,7 +106,9 @@ class Registration(Case):
                     self.assertIn(next(iter(settings)), e.text)
         for setter in setters[:4]:
             self.assert_error(ERROR + "InvalidSetting", setter, {"Unknown": ("i", 1)})
-            self.assert_error((ERROR + "NoSuchClass", ERROR + "InvalidSetting"), setter, {"Class": ("s", "no-such-class")})
+            self.assert_error(
+                (ERROR + "NoSuchClass", ERROR + "InvalidSetting"), setter, {"Class": ("s", "no-such-class")}
+            )
 
     def test_wishes_only_lower(self):
         r = self.raw(Priority=("i", 100), Weight=("u", 9000))
@@ -187,8 +207,7 @@ class OtherUser(Case):
                 refused(denied, owner.path, CLIENT, member)
             refused(denied, owner.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", -1)})
             refused(denied, owner.path, props, "Set", "ssv", CLIENT, "Priority", ("i", -1))
-            pidfd = os.pidfd_open(os.getpid())
-            refused(denied, PATH, MANAGER, "CreateJob", "sa{sv}ht", "j", {"Priority": ("i", 9)}, pidfd, 0)
+            refused(denied, PATH, MANAGER, "CreateJob", "sa{sv}utt", "j", {"Priority": ("i", 9)}, 0, 0, 0)
             mine = Raw(c)
             mine.queue()
             c.call(NAME, mine.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", -1)})
@@ -223,8 +242,7 @@ class OtherUser(Case):
             refused(clients[1].queue)
             clients[0].unregister()
             clients[1].queue()
-            pidfd = os.pidfd_open(os.getpid())
-            jobs = lambda: c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", "j", {}, pidfd, 0)
+            jobs = lambda: c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}utt", "j", {}, 0, 0, 0)
             jobs()
             jobs()
             refused(jobs)

@@ -134,12 +134,10 @@ class ClientDies(Deaths):
 
     def test_a_job_ends_with_its_last(self):
         pid = os.posix_spawnp("cat", ["cat"], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, os.pipe()[0], 0)])
-        pidfd = os.pidfd_open(pid)
-        token, group = self.call("CreateJob", "sa{sv}ht", "short", {}, pidfd, 0)
+        token, group = self.call("CreateJob", "sa{sv}utt", "short", {}, *process_id(pid), 0)
         r = self.raw(Job=("s", token))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        os.close(pidfd)
         self.assertEqual(self.get("NClients", group, GROUP), 1)
         self.raw(Job=("s", token))
         r.hang_up()

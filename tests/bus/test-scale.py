@@ -59,7 +59,8 @@ class Scale(Case):
         for p in programs:
             p.process.kill()
         until(lambda: self.get("NClients") == 1)
-        # The last client's five, a pidfd for each of the two jobs, and the watches of cgroups, of their attributes, and of what stops them.
+        # The last client's five, a pidfd for each of the two jobs, and the watches of cgroups, of their attributes, and
+        # of what stops them.
         until(lambda: count_fds(self.service.pid) <= fds + 5 + 2 + 3)
 
     def test_nothing_is_left_behind(self):

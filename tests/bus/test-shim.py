@@ -29,7 +29,8 @@ class Suspended(Case):
             return "waiters=1 " in f.read()
 
     def suspend(self, uncounted=0):
-        """Suspends the program, and has it wait at its gate. What passed uncounted before that, if anything, may count as one launch by then."""
+        """Suspends the program, and has it wait at its gate. What passed uncounted before that, if anything, may count
+        as one launch by then."""
         self.c.call(NAME, self.path(), CLIENT, "Suspend")
         self.p.tell("begin 0")
         until(self.waits, "it waits")

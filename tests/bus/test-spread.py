@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Settings of thousands of queues, on their way: who answers when, who need not wait for it, and what comes in between; and registrations that
-end midway. Times are compared with those of the same run."""
+"""Settings of thousands of queues, on their way: who answers when, who need not wait for it, and what comes in between;
+and registrations that end midway. Times are compared with those of the same run."""
 
 import json
 import os
@@ -51,8 +51,7 @@ class Crowd:
 
     def run(self, address):
         self.c = dbus.Connection(address)
-        pidfd = os.pidfd_open(os.getpid())
-        token, path = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}ht", "crowd", {}, pidfd, 0)
+        token, path = self.c.call(NAME, PATH, MANAGER, "CreateJob", "sa{sv}utt", "crowd", {}, 0, 0, 0)
         self.clients = [Raw(self.c, {"Job": ("s", token)}) for _ in range(CLIENTS)]
         for r in self.clients:
             r.queues(QUEUES, "pci:0000:09:00.0")
@@ -117,7 +116,9 @@ class Spread(Case):
 
     def test_who_has_an_answer_reads_what_was_set(self):
         crowd = self.crowd()
-        set_ = lambda key, type_, value: self.c.call(NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {key: (type_, value)})
+        set_ = lambda key, type_, value: self.c.call(
+            NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {key: (type_, value)}
+        )
         n = CLIENTS * QUEUES
         set_("Priority", "i", -20)
         self.assertEqual(self.said(), (n, {-20}))
@@ -139,7 +140,8 @@ class Spread(Case):
         self.assertEqual(self.get("Priority", path, CLIENT), 0)
 
     def answers(self, sent, names):
-        """The order in which these connections have their next answers of the service, if `sent` is called while it is stopped."""
+        """The order in which these connections have their next answers of the service, if `sent` is called while it is
+        stopped."""
         monitor = self.connect()
         monitor.monitor("type='method_return'")
         self.service.freeze()
@@ -165,8 +167,9 @@ class Spread(Case):
         self.assertEqual(self.answers(sent, {crowd.name: "set", other.name: "registered"}), ["registered", "set"])
 
     def test_the_later_one_wins(self):
-        """Root sets while the user's own change is on its way, and both hold for what they are about. Both wait when the service goes on, and take it many steps by
-        turns; which of them is through first depends on what a queue costs."""
+        """Root sets while the user's own change is on its way, and both hold for what they are about. Both wait when
+        the service goes on, and take it many steps by turns; which of them is through first depends on what a queue
+        costs."""
         crowd, other = self.crowd(), self.connect()
         client = self.call("ListClients")[-1][5]
         other.call(NAME, PATH, MANAGER, "ListDevices")
@@ -211,7 +214,9 @@ class Spread(Case):
     def test_what_goes_and_comes_meanwhile(self):
         crowd = self.crowd()
         crowd.tell("come_and_go")
-        serials = [self.c.send(NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {"Priority": ("i", -n)}) for n in range(1, 41)]
+        serials = [
+            self.c.send(NAME, crowd.group, GROUP, "Set", "ta{sv}", 0, {"Priority": ("i", -n)}) for n in range(1, 41)
+        ]
         for s in serials:
             self.c.reply(s, 60)
         crowd.answer()
@@ -239,7 +244,8 @@ class Dies(Case):
             self.assertEqual([q["priority"] for q in json.loads(self.call("Describe"))["queues"]], [-n] * QUEUES)
 
     def test_who_registers_leaves_nothing(self):
-        """Killed at any point between the call and the answer: no client, no place in a quota, no descriptor, nothing in the store."""
+        """Killed at any point between the call and the answer: no client, no place in a quota, no descriptor, nothing
+        in the store."""
         self.raw().close()
         self.assert_gone()
         until(lambda: all(n == "manager-state" for n in self.service.store.names()), "nothing is kept")

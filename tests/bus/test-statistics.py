@@ -10,13 +10,53 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import *
 
 DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "pci:0000:02:00.0"
-GROUP_VALUES = {"Unit", "Class", "Priority", "Weight", "NClients", "Container", "Pod", "SlurmJob", "NQueues", "GPUTimeSource", "RunUSec", "KeptUSec", "WaitUSec", "DrainWaitUSec",
-                "ServiceWaitUSec", "NPreempted", "NHeld",
-                "HeldReason", "HeldUSec"}
+GROUP_VALUES = {
+    "Unit",
+    "Class",
+    "Priority",
+    "Weight",
+    "NClients",
+    "Container",
+    "Pod",
+    "SlurmJob",
+    "NQueues",
+    "GPUTimeSource",
+    "RunUSec",
+    "KeptUSec",
+    "WaitUSec",
+    "DrainWaitUSec",
+    "ServiceWaitUSec",
+    "NPreempted",
+    "NHeld",
+    "HeldReason",
+    "HeldUSec",
+}
 HOOKED = {f"NQueues{kind}" for kind in ("Calls", "Doorbell", "Create", "Poll", "None", "Unknown", "Unheld")}
-DEVICE_VALUES = HOOKED | {"Name", "Backend", "Policy", "NEntities", "NReady", "NQueues", "NPreempted",
-                          "BusyUSec", "KeptUSec", "IdleUSec", "ReadyToRunHistogram", "Metrics"}
-SERVICE_VALUES = {"Version", "NClients", "NQueues", "NEdges", "NVerdicts", "NWakeups", "NLeaseExpired", "Degraded", "DecisionHistogram"}
+DEVICE_VALUES = HOOKED | {
+    "Name",
+    "Backend",
+    "Policy",
+    "NEntities",
+    "NReady",
+    "NQueues",
+    "NPreempted",
+    "BusyUSec",
+    "KeptUSec",
+    "IdleUSec",
+    "ReadyToRunHistogram",
+    "Metrics",
+}
+SERVICE_VALUES = {
+    "Version",
+    "NClients",
+    "NQueues",
+    "NEdges",
+    "NVerdicts",
+    "NWakeups",
+    "NLeaseExpired",
+    "Degraded",
+    "DecisionHistogram",
+}
 
 
 class Statistics(Case):
@@ -50,7 +90,7 @@ class Statistics(Case):
         return high, slot, low, low_slot
 
     def test_nothing(self):
-        (key, values), = self.statistics().items()
+        ((key, values),) = self.statistics().items()
         self.assertEqual(key, ("service", "", ""))
         self.assertEqual(set(values), SERVICE_VALUES)
         self.assertEqual((values["NClients"], values["NLeaseExpired"], values["Degraded"]), (0, 0, []))
@@ -77,12 +117,17 @@ class Statistics(Case):
                 self.assertEqual((values["NQueues"], self.get("Id", name, DEVICE)), (2, device))
         waiting = s["group", low.get("Group"), DEVICE_ID]
         self.assertEqual((waiting["NHeld"], waiting["HeldReason"], waiting["NQueues"]), (1, "priority", 1))
-        until(lambda: self.statistics()["group", low.get("Group"), DEVICE_ID]["HeldUSec"] > waiting["HeldUSec"], "it to wait on")
+        until(
+            lambda: self.statistics()["group", low.get("Group"), DEVICE_ID]["HeldUSec"] > waiting["HeldUSec"],
+            "it to wait on",
+        )
         running = s["group", high.get("Group"), DEVICE_ID]
         self.assertEqual((running["NHeld"], running["HeldReason"], running["HeldUSec"]), (0, "", 0))
         # The sums over devices of a group are its own.
         for name, path in groups.items():
-            then, now = (sum(v["WaitUSec"] for k, v in x.items() if k[:2] == ("group", name)) for x in (s, self.statistics()))
+            then, now = (
+                sum(v["WaitUSec"] for k, v in x.items() if k[:2] == ("group", name)) for x in (s, self.statistics())
+            )
             self.assertLessEqual(then, self.get("WaitUSec", path, GROUP))
             self.assertGreaterEqual(now, then)
 

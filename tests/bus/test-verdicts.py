@@ -46,7 +46,9 @@ class Verdicts(VerdictCase):
             self.assertGreater(low.raw.lease_until, now_ns())
             high.edge(0)
             until(lambda: not low.held, "the low one is let go")
-        self.assertGreater(self.get("NPreempted", low.raw.get("Group") and self.call("GetGroup", "s", low.raw.get("Group")), GROUP), 0)
+        self.assertGreater(
+            self.get("NPreempted", low.raw.get("Group") and self.call("GetGroup", "s", low.raw.get("Group")), GROUP), 0
+        )
 
     def test_a_launch_waits_at_the_gate(self):
         p, high, path = self.held_program()
@@ -74,7 +76,9 @@ class Verdicts(VerdictCase):
         _, low = self.tenant("low", Priority=-10)
         low.edge(1)
         # The program's untracked launches have completed: nobody may wait for them.
-        until(lambda: not low.held and self.get("NReady", self.call("ListDevices")[0][5], DEVICE) == 1, "the drain ends")
+        until(
+            lambda: not low.held and self.get("NReady", self.call("ListDevices")[0][5], DEVICE) == 1, "the drain ends"
+        )
 
     def test_weights_between_equals(self):
         tenants = [self.tenant(f"w{w}", Weight=w) for w in (100, 300)]

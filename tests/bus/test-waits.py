@@ -30,9 +30,12 @@ class Waits(Case):
         return high, slot
 
     def waits(self):
-        """All three say the same, but for how long: as soon as nothing has changed from the first question to the last."""
+        """All three say the same, but for how long: as soon as nothing has changed from the first question to the
+        last."""
+
         def ask(path, interface):
             return [w[:5] for w in self.get("Waits", path, interface)]
+
         while True:
             first = self.get("Waits", self.low.path, CLIENT)
             said = [ask(self.low_queue, QUEUE), ask(self.low_group, GROUP)]
@@ -63,13 +66,17 @@ class Waits(Case):
             for s in (slot, self.low_slot):
                 s.wait_at_gate(int(s.held))  # what it had launched before has ended
             return [w[1:3] for w in who.get("Waits")] == [("share", for_whom.get("Group"))]
+
         until(lambda: waits(self.low, other), "the other one's turn")
         until(lambda: waits(other, self.low), "this one's turn")
 
     def test_suspended(self):
         """By what it was suspended, the nearest first."""
-        for path, interface, by in ((self.low_group, GROUP, self.low.get("Group")), (self.low.path, CLIENT, f"client:{self.low.get('Id')}"),
-                                    (self.low_queue, QUEUE, f"queue:{self.low.ids[0]}")):
+        for path, interface, by in (
+            (self.low_group, GROUP, self.low.get("Group")),
+            (self.low.path, CLIENT, f"client:{self.low.get('Id')}"),
+            (self.low_queue, QUEUE, f"queue:{self.low.ids[0]}"),
+        ):
             self.c.call(NAME, path, interface, "Suspend")
             self.assertEqual([w[:3] for w in self.waits()], [(DEVICE_ID, "suspended", by)])
         for path, interface in ((self.low_group, GROUP), (self.low.path, CLIENT), (self.low_queue, QUEUE)):
@@ -86,7 +93,8 @@ class Waits(Case):
         self.assertLessEqual(until_usec - since, 10_000_000)
 
     def test_time_counts_while_it_waits(self):
-        """Of the client and of its queue, before anybody is let go; nothing goes back afterwards, and nothing counts that has no work."""
+        """Of the client and of its queue, before anybody is let go; nothing goes back afterwards, and nothing counts
+        that has no work."""
         told = lambda: [self.get("HeldUSec", p, i) for p, i in ((self.low.path, CLIENT), (self.low_queue, QUEUE))]
         _, slot = self.held()
         for _ in range(3):

@@ -11,22 +11,22 @@ import unittest
 from harness import DEADLINE, DEVICE, XSCHEDCTL, Client, environment, main
 
 # Those of xschedctl are made while it is built, and lie beside it as they are installed.
-COMPLETION = os.path.join(os.environ['SOURCE_DIR'], 'tools/completion')
-MADE = os.environ['COMPLETION']
+COMPLETION = os.path.join(os.environ["SOURCE_DIR"], "tools/completion")
+MADE = os.environ["COMPLETION"]
 
 
 def completion(name):
-    return os.path.join(MADE if 'xschedctl' in name else COMPLETION, name)
+    return os.path.join(MADE if "xschedctl" in name else COMPLETION, name)
 
 
 def of_bash(program):
-    return completion(program if program == 'xschedctl' else program + '.bash')
+    return completion(program if program == "xschedctl" else program + ".bash")
 
 
-PATH = os.path.dirname(XSCHEDCTL) + ':' + os.environ['PATH']
+PATH = os.path.dirname(XSCHEDCTL) + ":" + os.environ["PATH"]
 
 # Splits the line into words as readline does, at COMP_WORDBREAKS, and calls the registered function.
-BASH = r'''
+BASH = r"""
 source "$1"
 line=$2
 read -r _ _ function _ < <(complete -p "${line%% *}" | sed 's/complete //')
@@ -36,10 +36,10 @@ COMP_LINE=$line COMP_POINT=${#line} COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 function=$(complete -p "${line%% *}" | grep -oP '(?<=-F )\S+')
 $function
 printf '%s\n' "${COMPREPLY[@]}"
-'''
+"""
 
 # A shell on a pseudo terminal that gets the line and a key, and says what compadd was given.
-ZSH = r'''
+ZSH = r"""
 zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z "PS1=; fpath=(${(qq)1} \$fpath); autoload -Uz compinit; compinit -u -D"
@@ -58,101 +58,133 @@ zpty -w -n z "$2"$'\x14'
 zpty -r z out '*END:*'
 print -r -- "$out" | tr -d '\r' | grep -o 'HIT:.*' | sed 's/^HIT://'
 zpty -d z
-'''
+"""
 
 
 class Bash(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.client = Client(queues=1, prefix=(XSCHEDCTL, 'run', '--name=done', '--'))
-        cls.id = cls.client.row()['client']
-        cls.group = cls.client.row()['group']
+        cls.client = Client(queues=1, prefix=(XSCHEDCTL, "run", "--name=done", "--"))
+        cls.id = cls.client.row()["client"]
+        cls.group = cls.client.row()["group"]
 
     @classmethod
     def tearDownClass(cls):
         cls.client.end()
 
     def complete(self, line):
-        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', of_bash(line.split()[0]), line], text=True,
-                           env=environment(PATH=PATH), capture_output=True, stdin=subprocess.DEVNULL, timeout=DEADLINE)
-        self.assertEqual((p.returncode, p.stderr), (0, ''))
-        return set(p.stdout.split('\n')) - {''}
+        p = subprocess.run(
+            ["bash", "--norc", "-c", BASH, "bash", of_bash(line.split()[0]), line],
+            text=True,
+            env=environment(PATH=PATH),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=DEADLINE,
+        )
+        self.assertEqual((p.returncode, p.stderr), (0, ""))
+        return set(p.stdout.split("\n")) - {""}
 
     def test_verbs(self):
-        self.assertEqual(self.complete('xschedctl list-'),
-                         {'list-devices', 'list-groups', 'list-clients', 'list-queues', 'list-policies', 'list-classes',
-                          'list-holds',
-                          'list-settings'})
-        self.assertEqual(self.complete('xschedctl --no-pager rel'), {'reload'})
-        self.assertEqual(self.complete('xschedctl --bus-address x res'), {'reset', 'resume'})
-        self.assertEqual(self.complete('xschedctl -H x --user --machine y res'), {'reset', 'resume'})
-        self.assertIn('.host', self.complete('xschedctl --machine='))
+        self.assertEqual(
+            self.complete("xschedctl list-"),
+            {
+                "list-devices",
+                "list-groups",
+                "list-clients",
+                "list-queues",
+                "list-policies",
+                "list-classes",
+                "list-holds",
+                "list-settings",
+            },
+        )
+        self.assertEqual(self.complete("xschedctl --no-pager rel"), {"reload"})
+        self.assertEqual(self.complete("xschedctl --bus-address x res"), {"reset", "resume"})
+        self.assertEqual(self.complete("xschedctl -H x --user --machine y res"), {"reset", "resume"})
+        self.assertIn(".host", self.complete("xschedctl --machine="))
 
     def test_options(self):
-        self.assertEqual(self.complete('xschedctl run --pri'), {'--priority='})
-        self.assertEqual(self.complete('xschedctl list-clients --pri'), set())
-        self.assertIn('--delay=', self.complete('xschedctl top --'))
-        self.assertEqual(self.complete('xschedctl --js'), {'--json='})
+        self.assertEqual(self.complete("xschedctl run --pri"), {"--priority="})
+        self.assertEqual(self.complete("xschedctl list-clients --pri"), set())
+        self.assertIn("--delay=", self.complete("xschedctl top --"))
+        self.assertEqual(self.complete("xschedctl --js"), {"--json="})
         # bash has taken "--json=" as words of its own.
-        self.assertEqual(self.complete('xschedctl --json='), {'short', 'pretty', 'off'})
-        self.assertEqual(self.complete('xschedctl --json=s'), {'short'})
-        self.assertEqual(self.complete('xschedctl --json p'), {'pretty'})
-        self.assertEqual(self.complete('xschedctl run --class=ba'), {'batch'})
+        self.assertEqual(self.complete("xschedctl --json="), {"short", "pretty", "off"})
+        self.assertEqual(self.complete("xschedctl --json=s"), {"short"})
+        self.assertEqual(self.complete("xschedctl --json p"), {"pretty"})
+        self.assertEqual(self.complete("xschedctl run --class=ba"), {"batch"})
 
     def test_targets(self):
-        self.assertLessEqual({f'client:{self.id}', f'device:{DEVICE}', 'device:all', self.group},
-                             self.complete('xschedctl show '))
-        self.assertEqual(self.complete('xschedctl show client:'), {str(self.id)})
-        self.assertEqual(self.complete('xschedctl suspend device:a'), {'all'})
-        self.assertIn(self.group, self.complete('xschedctl status '))
-        self.assertEqual(self.complete(f'xschedctl set {self.group[:6]}'), {self.group.split(':', 2)[2]})
-        self.assertIn(str(self.client.pid), self.complete('xschedctl explain '))
-        self.assertEqual(self.complete(f'xschedctl check {self.client.pid} '), set())
+        self.assertLessEqual(
+            {f"client:{self.id}", f"device:{DEVICE}", "device:all", self.group}, self.complete("xschedctl show ")
+        )
+        self.assertEqual(self.complete("xschedctl show client:"), {str(self.id)})
+        self.assertEqual(self.complete("xschedctl suspend device:a"), {"all"})
+        self.assertIn(self.group, self.complete("xschedctl status "))
+        self.assertEqual(self.complete(f"xschedctl set {self.group[:6]}"), {self.group.split(":", 2)[2]})
+        self.assertIn(str(self.client.pid), self.complete("xschedctl explain "))
+        self.assertEqual(self.complete(f"xschedctl check {self.client.pid} "), set())
 
     def test_settings(self):
-        self.assertEqual(self.complete('xschedctl set client:1 '),
-                         {'class=', 'priority=', 'weight=', 'threshold=', 'preemption=', 'gang=', 'deadline=',
-                          'laxity=', 'critical=', 'utilization=', 'active='})
-        self.assertIn('timeslice=', self.complete(f'xschedctl set device:{DEVICE} '))
-        self.assertEqual(self.complete('xschedctl set client:1 class=bat'), {'batch'})
-        self.assertLessEqual({'tree', 'hpf', 'kedf', 'cfs'}, self.complete('xschedctl set device:all policy='))
-        self.assertEqual(self.complete('xschedctl set device:all policy=tr'), {'tree'})
-        self.assertIn('PolicySource', self.complete('xschedctl show client:%d -p ' % self.id))
+        self.assertEqual(
+            self.complete("xschedctl set client:1 "),
+            {
+                "class=",
+                "priority=",
+                "weight=",
+                "threshold=",
+                "preemption=",
+                "gang=",
+                "deadline=",
+                "laxity=",
+                "critical=",
+                "utilization=",
+                "active=",
+            },
+        )
+        self.assertIn("timeslice=", self.complete(f"xschedctl set device:{DEVICE} "))
+        self.assertEqual(self.complete("xschedctl set client:1 class=bat"), {"batch"})
+        self.assertLessEqual({"tree", "hpf", "kedf", "cfs"}, self.complete("xschedctl set device:all policy="))
+        self.assertEqual(self.complete("xschedctl set device:all policy=tr"), {"tree"})
+        self.assertIn("PolicySource", self.complete("xschedctl show client:%d -p " % self.id))
 
     def test_commands(self):
-        self.assertIn('bash', self.complete('xschedctl run bas'))
-        self.assertIn('bash', self.complete('xschedctl run --class=batch -- bas'))
-        self.assertEqual(self.complete('xschedctl run ls --he'), set())
-        self.assertEqual(self.complete('xschedctl hold inter'), {'interactive'})
-        self.assertIn('bash', self.complete('xschedctl hold interactive bas'))
-        self.assertIn('bash', self.complete('xschedctl hold --why=x interactive -- bas'))
+        self.assertIn("bash", self.complete("xschedctl run bas"))
+        self.assertIn("bash", self.complete("xschedctl run --class=batch -- bas"))
+        self.assertEqual(self.complete("xschedctl run ls --he"), set())
+        self.assertEqual(self.complete("xschedctl hold inter"), {"interactive"})
+        self.assertIn("bash", self.complete("xschedctl hold interactive bas"))
+        self.assertIn("bash", self.complete("xschedctl hold --why=x interactive -- bas"))
 
     def test_session(self):
-        self.assertEqual(self.complete('xsched-session --sh'), {'--shim='})
-        self.assertEqual(self.complete('xsched-session --shim='), {'layer', 'preload', 'none'})
-        self.assertIn('tree', self.complete('xsched-session --policy='))
-        self.assertIn('bash', self.complete('xsched-session --policy tree bas'))
-        self.assertIn('bash', self.complete('xsched-session -- bas'))
-        self.assertEqual(self.complete('xsched-session ls --sh'), set())
+        self.assertEqual(self.complete("xsched-session --sh"), {"--shim="})
+        self.assertEqual(self.complete("xsched-session --shim="), {"layer", "preload", "none"})
+        self.assertIn("tree", self.complete("xsched-session --policy="))
+        self.assertIn("bash", self.complete("xsched-session --policy tree bas"))
+        self.assertIn("bash", self.complete("xsched-session -- bas"))
+        self.assertEqual(self.complete("xsched-session ls --sh"), set())
 
     def test_queues(self):
-        self.assertEqual(self.complete('xsched-queues --us'), {'--usage', '--user'})
-        self.assertEqual(self.complete('xsched-queues --json=s'), {'short'})
+        self.assertEqual(self.complete("xsched-queues --us"), {"--usage", "--user"})
+        self.assertEqual(self.complete("xsched-queues --json=s"), {"short"})
 
     def test_silent_without_a_service(self):
-        p = subprocess.run(['bash', '--norc', '-c', BASH, 'bash', of_bash('xschedctl'), 'xschedctl show '], text=True,
-                           env=environment(PATH=PATH, XSCHED_BUS_ADDRESS='unix:path=/nonexistent'),
-                           capture_output=True)
-        self.assertEqual((p.stdout.split(), p.stderr), (['device:all'], ''))
+        p = subprocess.run(
+            ["bash", "--norc", "-c", BASH, "bash", of_bash("xschedctl"), "xschedctl show "],
+            text=True,
+            env=environment(PATH=PATH, XSCHED_BUS_ADDRESS="unix:path=/nonexistent"),
+            capture_output=True,
+        )
+        self.assertEqual((p.stdout.split(), p.stderr), (["device:all"], ""))
 
 
 class Zsh(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if not shutil.which('zsh'):
-            raise unittest.SkipTest('zsh is missing')
+        if not shutil.which("zsh"):
+            raise unittest.SkipTest("zsh is missing")
         cls.client = Client()
-        cls.id = cls.client.row()['client']
+        cls.id = cls.client.row()["client"]
 
     @classmethod
     def tearDownClass(cls):
@@ -160,31 +192,36 @@ class Zsh(unittest.TestCase):
 
     def complete(self, line):
         with tempfile.TemporaryDirectory() as home:
-            for name in ('_xschedctl', '_xsched-session', '_xsched-queues'):
+            for name in ("_xschedctl", "_xsched-session", "_xsched-queues"):
                 shutil.copy(completion(name), home)
-            p = subprocess.run(['zsh', '-f', '-c', ZSH, 'zsh', home, line], text=True, capture_output=True,
-                               env=environment(PATH=PATH, HOME=home, TERM='dumb'), stdin=subprocess.DEVNULL,
-                               timeout=DEADLINE)
-        return set(p.stdout.split('\n')) - {''}
+            p = subprocess.run(
+                ["zsh", "-f", "-c", ZSH, "zsh", home, line],
+                text=True,
+                capture_output=True,
+                env=environment(PATH=PATH, HOME=home, TERM="dumb"),
+                stdin=subprocess.DEVNULL,
+                timeout=DEADLINE,
+            )
+        return set(p.stdout.split("\n")) - {""}
 
     def test_syntax(self):
-        for name in ('_xschedctl', '_xsched-session', '_xsched-queues'):
-            subprocess.run(['zsh', '-n', completion(name)], check=True)
+        for name in ("_xschedctl", "_xsched-session", "_xsched-queues"):
+            subprocess.run(["zsh", "-n", completion(name)], check=True)
 
     def test_verbs(self):
-        self.assertLessEqual({'list-devices', 'list-classes'}, self.complete('xschedctl list-'))
+        self.assertLessEqual({"list-devices", "list-classes"}, self.complete("xschedctl list-"))
 
     def test_targets(self):
-        self.assertLessEqual({f'client:{self.id}', 'device:all', f'device:{DEVICE}'}, self.complete('xschedctl show '))
+        self.assertLessEqual({f"client:{self.id}", "device:all", f"device:{DEVICE}"}, self.complete("xschedctl show "))
 
     def test_settings(self):
-        self.assertLessEqual({'priority', 'weight'}, self.complete('xschedctl set client:1 '))
-        self.assertIn('batch', self.complete('xschedctl set client:1 class='))
+        self.assertLessEqual({"priority", "weight"}, self.complete("xschedctl set client:1 "))
+        self.assertIn("batch", self.complete("xschedctl set client:1 class="))
 
     def test_options(self):
-        self.assertIn('--priority', {h.rstrip('=') for h in self.complete('xschedctl run --pri')})
-        self.assertIn('preload', self.complete('xsched-session --shim='))
+        self.assertIn("--priority", {h.rstrip("=") for h in self.complete("xschedctl run --pri")})
+        self.assertIn("preload", self.complete("xsched-session --shim="))
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     main(unittest)

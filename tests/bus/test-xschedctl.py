@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl against a real xschedd with real clients: lists, show, set, suspend, run, explain, check, and what can go wrong."""
+"""xschedctl against a real xschedd with real clients: lists, show, set, suspend, run, explain, and failures."""
 
 import json
 import os
@@ -10,36 +10,83 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import DEADLINE, DEVICE, TEST_CLIENT, XSCHEDCTL, Client, EmptyBus, ctl, ctl_json, environment, main, wait_until
+from harness import (
+    DEADLINE,
+    DEVICE,
+    TEST_CLIENT,
+    XSCHEDCTL,
+    Client,
+    EmptyBus,
+    ctl,
+    ctl_json,
+    environment,
+    main,
+    wait_until,
+)
 
 # What stands in the columns of each table: the title, and the key of the same value in JSON.
-METRICS = {'utilisation_percent', 'vram_used_bytes', 'vram_total_bytes', 'temperature_celsius', 'power_watts', 'metrics_source'}
-COLUMNS = {
-    'list-devices': 'DEVICE=device NAME=name BACKEND=backend POLICY=policy CONC=concurrency SLICE=timeslice_usec THRESH=threshold '
-                    'ENTITIES=entities READY=ready PREEMPTED=preempted',
-    'list-clients': 'CLIENT=client PID=pid USER=user COMMAND=command STATE=state CLASS=class PRIO=priority WEIGHT=weight '
-                    'SOURCE=source QUEUES=queues HELD=held_usec GROUP=group',
-    'list-queues': 'QUEUE=queue CLIENT=client PID=pid DEVICE=device LABEL=label STATE=state HOOKED=hooked '
-                   'WATCHED=watched PRIO=priority WEIGHT=weight BACKLOG=backlog SUBMITTED=submitted '
-                   'COMPLETED=completed HELD=held_usec MEAN=mean_usec',
-    'list-groups': 'GROUP=group UNIT=unit STATE=state CLASS=class PRIO=priority WEIGHT=weight MAX=max MIN=min SOURCE=source CLIENTS=clients '
-                   'GPU=gpu_time_usec RUN=run_usec WAIT=wait_usec PREEMPTED=preempted',
-    'list-policies': 'POLICY=policy DESCRIPTION=description',
-    'list-classes': 'CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold MAX=max MIN=min DESCRIPTION=description',
+METRICS = {
+    "utilisation_percent",
+    "vram_used_bytes",
+    "vram_total_bytes",
+    "temperature_celsius",
+    "power_watts",
+    "metrics_source",
 }
-TEXTS = {'preemption', 'accounting', 'gpu_time_source', 'device', 'name', 'backend', 'policy', 'user', 'command', 'state', 'class', 'source', 'group', 'unit', 'label',
-         'description', 'slice', 'kind', 'parent', 'container', 'pod', 'pod_qos', 'slurm_job', 'suspended_by',
-         'hooked', 'watched'}
+COLUMNS = {
+    "list-devices": "DEVICE=device NAME=name BACKEND=backend POLICY=policy CONC=concurrency SLICE=timeslice_usec "
+    "THRESH=threshold "
+    "ENTITIES=entities READY=ready PREEMPTED=preempted",
+    "list-clients": "CLIENT=client PID=pid USER=user COMMAND=command STATE=state CLASS=class PRIO=priority "
+    "WEIGHT=weight "
+    "SOURCE=source QUEUES=queues HELD=held_usec GROUP=group",
+    "list-queues": "QUEUE=queue CLIENT=client PID=pid DEVICE=device LABEL=label STATE=state HOOKED=hooked "
+    "WATCHED=watched PRIO=priority WEIGHT=weight BACKLOG=backlog SUBMITTED=submitted "
+    "COMPLETED=completed HELD=held_usec MEAN=mean_usec",
+    "list-groups": "GROUP=group UNIT=unit STATE=state CLASS=class PRIO=priority WEIGHT=weight MAX=max MIN=min "
+    "SOURCE=source CLIENTS=clients "
+    "GPU=gpu_time_usec RUN=run_usec WAIT=wait_usec PREEMPTED=preempted",
+    "list-policies": "POLICY=policy DESCRIPTION=description",
+    "list-classes": "CLASS=class PRIO=priority WEIGHT=weight THRESH=threshold MAX=max MIN=min DESCRIPTION=description",
+}
+TEXTS = {
+    "preemption",
+    "accounting",
+    "gpu_time_source",
+    "device",
+    "name",
+    "backend",
+    "policy",
+    "user",
+    "command",
+    "state",
+    "class",
+    "source",
+    "group",
+    "unit",
+    "label",
+    "description",
+    "slice",
+    "kind",
+    "parent",
+    "container",
+    "pod",
+    "pod_qos",
+    "slurm_job",
+    "suspended_by",
+    "hooked",
+    "watched",
+}
 
 
 def pattern_of(key, value):
     """What a cell of the table has to look like."""
-    if value is None or value == '':
-        return '-'
-    if key.endswith('_usec'):
-        return r'[0-9.]+(us|ms|s|min|h|d)( [0-9]+(s|min|h))?'
-    if key in ('max', 'min'):
-        return f'{value}%' if value else '-'
+    if value is None or value == "":
+        return "-"
+    if key.endswith("_usec"):
+        return r"[0-9.]+(us|ms|s|min|h|d)( [0-9]+(s|min|h))?"
+    if key in ("max", "min"):
+        return f"{value}%" if value else "-"
     return re.escape(str(value))
 
 
@@ -47,9 +94,9 @@ class Lists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.first = Client(queues=2)
-        cls.second = Client(prefix=(XSCHEDCTL, 'run', '--name=hot', '--priority=7', '--weight=300', '--'))
+        cls.second = Client(prefix=(XSCHEDCTL, "run", "--name=hot", "--priority=7", "--weight=300", "--"))
         for c in (cls.first, cls.second):
-            assert c.do('run 10') == 'ran'
+            assert c.do("run 10") == "ran"
 
     @classmethod
     def tearDownClass(cls):
@@ -59,25 +106,25 @@ class Lists(unittest.TestCase):
     def test_table_and_json_are_the_same_rows(self):
         for verb, columns in COLUMNS.items():
             with self.subTest(verb):
-                columns = [c.split('=') for c in columns.split()]
+                columns = [c.split("=") for c in columns.split()]
                 rows = ctl_json(verb)
-                lines = ctl(verb, '--full').split('\n')
+                lines = ctl(verb, "--full").split("\n")
                 self.assertEqual(lines[0].split(), [title for title, _ in columns])
-                self.assertEqual(lines[1 + len(rows)], '')
-                self.assertRegex(lines[2 + len(rows)], rf'^{len(rows)} [a-z]+ listed\.$')
+                self.assertEqual(lines[1 + len(rows)], "")
+                self.assertRegex(lines[2 + len(rows)], rf"^{len(rows)} [a-z]+ listed\.$")
                 self.assertGreater(len(rows), 0)
                 for row, line in zip(rows, lines[1:]):
-                    wanted = ' +'.join(pattern_of(key, row[key]) for _, key in columns)
-                    self.assertRegex(line, f'^[ │├└─|`-]*{wanted} *$')
+                    wanted = " +".join(pattern_of(key, row[key]) for _, key in columns)
+                    self.assertRegex(line, f"^[ │├└─|`-]*{wanted} *$")
 
     def test_json_is_typed(self):
         for verb in COLUMNS:
             for row in ctl_json(verb):
                 for key, value in row.items():
                     if value is None and key not in METRICS:
-                        self.assertEqual(verb, 'list-classes', 'only a class may leave something open')
+                        self.assertEqual(verb, "list-classes", "only a class may leave something open")
                     elif value is None:
-                        self.assertEqual(verb, 'list-devices', 'of a device that nobody measures')
+                        self.assertEqual(verb, "list-devices", "of a device that nobody measures")
                     elif key in TEXTS:
                         self.assertIsInstance(value, str, key)
                     else:
@@ -85,123 +132,141 @@ class Lists(unittest.TestCase):
                         self.assertNotIsInstance(value, bool, key)
 
     def test_json_modes(self):
-        short = ctl('list-devices', '--json=short')
-        pretty = ctl('list-devices', '--json=pretty')
-        self.assertEqual(short.count('\n'), 1)
-        self.assertGreater(pretty.count('\n'), 5)
+        short = ctl("list-devices", "--json=short")
+        pretty = ctl("list-devices", "--json=pretty")
+        self.assertEqual(short.count("\n"), 1)
+        self.assertGreater(pretty.count("\n"), 5)
         self.assertEqual(json.loads(short), json.loads(pretty))
-        self.assertEqual(ctl('list-devices', '--json=off'), ctl('list-devices'))
-        self.assertIn('short, pretty, off', ctl('list-devices', '--json=yaml', status=1))
+        self.assertEqual(ctl("list-devices", "--json=off"), ctl("list-devices"))
+        self.assertIn("short, pretty, off", ctl("list-devices", "--json=yaml", status=1))
 
     def test_values(self):
-        one, two = (next(c for c in ctl_json('list-clients') if c['pid'] == x.pid) for x in (self.first, self.second))
-        self.assertEqual((one['queues'], one['submitted'], one['uid'], one['command']), (2, 20, os.getuid(), 'test-client'))
-        self.assertEqual((two['queues'], two['submitted'], two['priority'], two['weight']), (1, 10, 7, 300))
-        self.assertRegex(two['group'], r'^job:\d+:hot$')
-        queues = [q for q in ctl_json('list-queues') if q['client'] == one['client']]
-        self.assertEqual([(q['device'], q['backend'], q['submitted'], q['pid']) for q in queues],
-                         [(DEVICE, 'test', 10, self.first.pid)] * 2)
-        device = next(d for d in ctl_json('list-devices') if d['device'] == DEVICE)
-        self.assertEqual((device['name'], device['backend']), ('Device of a test', 'test'))
-        group = next(g for g in ctl_json('list-groups') if g['group'] == two['group'])
-        self.assertEqual((group['kind'], group['source'], group['clients']), ('job', 'job', 1))
+        one, two = (next(c for c in ctl_json("list-clients") if c["pid"] == x.pid) for x in (self.first, self.second))
+        self.assertEqual(
+            (one["queues"], one["submitted"], one["uid"], one["command"]), (2, 20, os.getuid(), "test-client")
+        )
+        self.assertEqual((two["queues"], two["submitted"], two["priority"], two["weight"]), (1, 10, 7, 300))
+        self.assertRegex(two["group"], r"^job:\d+:hot$")
+        queues = [q for q in ctl_json("list-queues") if q["client"] == one["client"]]
+        self.assertEqual(
+            [(q["device"], q["backend"], q["submitted"], q["pid"]) for q in queues],
+            [(DEVICE, "test", 10, self.first.pid)] * 2,
+        )
+        device = next(d for d in ctl_json("list-devices") if d["device"] == DEVICE)
+        self.assertEqual((device["name"], device["backend"]), ("Device of a test", "test"))
+        group = next(g for g in ctl_json("list-groups") if g["group"] == two["group"])
+        self.assertEqual((group["kind"], group["source"], group["clients"]), ("job", "job", 1))
 
     def test_no_legend(self):
         for verb in COLUMNS:
-            self.assertEqual(len(ctl(verb, '--no-legend').splitlines()), len(ctl_json(verb)))
+            self.assertEqual(len(ctl(verb, "--no-legend").splitlines()), len(ctl_json(verb)))
 
     def test_status_of_a_target(self):
         first, second = self.first.row(), self.second.row()
-        mine = [q['queue'] for q in ctl_json('list-queues') if q['client'] == second['client']]
-        for target in (second['pid'], self.second.target, second['group'], f'queue:{mine[0]}'):
+        mine = [q["queue"] for q in ctl_json("list-queues") if q["client"] == second["client"]]
+        for target in (second["pid"], self.second.target, second["group"], f"queue:{mine[0]}"):
             with self.subTest(target):
-                status = ctl_json('status', target)
-                self.assertEqual([d['device'] for d in status['devices']], [DEVICE])
-                self.assertEqual([g['group'] for g in status['groups']], [second['group']])
-                self.assertEqual([c['client'] for c in status['clients']], [second['client']])
-                self.assertEqual([q['queue'] for q in status['queues']], mine)
+                status = ctl_json("status", target)
+                self.assertEqual([d["device"] for d in status["devices"]], [DEVICE])
+                self.assertEqual([g["group"] for g in status["groups"]], [second["group"]])
+                self.assertEqual([c["client"] for c in status["clients"]], [second["client"]])
+                self.assertEqual([q["queue"] for q in status["queues"]], mine)
         # Whatever runs below the root, and whatever runs on the device.
-        for target in (f'device:{DEVICE}', 'device:all', '/'):
-            clients = {c['client'] for c in ctl_json('status', target)['clients']}
-            self.assertLessEqual({first['client'], second['client']}, clients)
-        both = ctl_json('status', self.first.target, self.second.target)
-        self.assertEqual({c['client'] for c in both['clients']}, {first['client'], second['client']})
-        text = ctl('status', second['pid'])
-        self.assertIn(second['group'], text)
-        self.assertNotIn('Events:', text)
+        for target in (f"device:{DEVICE}", "device:all", "/"):
+            clients = {c["client"] for c in ctl_json("status", target)["clients"]}
+            self.assertLessEqual({first["client"], second["client"]}, clients)
+        both = ctl_json("status", self.first.target, self.second.target)
+        self.assertEqual({c["client"] for c in both["clients"]}, {first["client"], second["client"]})
+        text = ctl("status", second["pid"])
+        self.assertIn(second["group"], text)
+        self.assertNotIn("Events:", text)
 
     def test_status(self):
-        status = ctl_json('status')
-        self.assertIs(status['running'], True)
-        self.assertEqual(status['version'], ctl('--version').split()[1])
-        self.assertEqual(status['n_clients'], len(status['clients']))
-        self.assertEqual(status['clients'], ctl_json('list-clients'))
-        self.assertEqual(status['devices'], ctl_json('list-devices'))
-        self.assertEqual([g['group'] for g in status['groups']], [g['group'] for g in ctl_json('list-groups')])
+        status = ctl_json("status")
+        self.assertIs(status["running"], True)
+        self.assertEqual(status["version"], ctl("--version").split()[1])
+        self.assertEqual(status["n_clients"], len(status["clients"]))
+        self.assertEqual(status["clients"], ctl_json("list-clients"))
+        self.assertEqual(status["devices"], ctl_json("list-devices"))
+        self.assertEqual([g["group"] for g in status["groups"]], [g["group"] for g in ctl_json("list-groups")])
         text = ctl()
         self.assertIn(f'xschedd {status["version"]} on the bus', text)
-        for word in (DEVICE, str(self.first.pid), str(self.second.pid), 'hot', 'running\n'):
+        for word in (DEVICE, str(self.first.pid), str(self.second.pid), "hot", "running\n"):
             self.assertIn(word, text)
 
     def test_show(self):
         target = self.first.target
-        lines = dict(line.split('=', 1) for line in ctl('show', target).splitlines())
-        self.assertEqual((lines['PID'], lines['Command'], lines['NQueues'], lines['Suspended']),
-                         (str(self.first.pid), 'test-client', '2', 'no'))
-        self.assertEqual(ctl('show', self.first.pid, '-p', 'PID', '--value'), f'{self.first.pid}\n')
-        self.assertEqual(ctl('show', target, '-pPID,Id', '--property=Command').splitlines(),
-                         [f'Id={target[7:]}', f'PID={self.first.pid}', 'Command=test-client'])
-        shown = ctl_json('show', target)
-        self.assertEqual((shown['PID'], shown['Suspended']), (self.first.pid, False))
-        both = ctl_json('show', target, f'device:{DEVICE}')
-        self.assertEqual([both[0]['PID'], both[1]['Id']], [self.first.pid, DEVICE])
-        self.assertEqual(ctl('show', '--value', '-pVersion').strip(), ctl('--version').split()[1])
-        group = self.second.row()['group']
-        for name in (group, f'group:{group}'):
-            self.assertEqual(ctl('show', name, '-pPriority'), 'Priority=7\n')
-        queue = ctl_json('list-queues')[0]['queue']
-        self.assertEqual(ctl_json('show', f'queue:{queue}')['Id'], queue)
-        self.assertEqual([d['Id'] for d in ctl_json('show', 'device:all')], [d['device'] for d in ctl_json('list-devices')])
-        self.assertIn(f'Id={DEVICE}\n', ctl('show', 'device:all', '-pId'))
+        lines = dict(line.split("=", 1) for line in ctl("show", target).splitlines())
+        self.assertEqual(
+            (lines["PID"], lines["Command"], lines["NQueues"], lines["Suspended"]),
+            (str(self.first.pid), "test-client", "2", "no"),
+        )
+        self.assertEqual(ctl("show", self.first.pid, "-p", "PID", "--value"), f"{self.first.pid}\n")
+        self.assertEqual(
+            ctl("show", target, "-pPID,Id", "--property=Command").splitlines(),
+            [f"Id={target[7:]}", f"PID={self.first.pid}", "Command=test-client"],
+        )
+        shown = ctl_json("show", target)
+        self.assertEqual((shown["PID"], shown["Suspended"]), (self.first.pid, False))
+        both = ctl_json("show", target, f"device:{DEVICE}")
+        self.assertEqual([both[0]["PID"], both[1]["Id"]], [self.first.pid, DEVICE])
+        self.assertEqual(ctl("show", "--value", "-pVersion").strip(), ctl("--version").split()[1])
+        group = self.second.row()["group"]
+        for name in (group, f"group:{group}"):
+            self.assertEqual(ctl("show", name, "-pPriority"), "Priority=7\n")
+        queue = ctl_json("list-queues")[0]["queue"]
+        self.assertEqual(ctl_json("show", f"queue:{queue}")["Id"], queue)
+        self.assertEqual(
+            [d["Id"] for d in ctl_json("show", "device:all")], [d["device"] for d in ctl_json("list-devices")]
+        )
+        self.assertIn(f"Id={DEVICE}\n", ctl("show", "device:all", "-pId"))
 
     def test_explain(self):
-        chain = ctl_json('explain', self.second.pid)
-        self.assertIn(('job', 7), [(link['source'], link['value']) for link in chain])
-        text = ctl('explain', self.second.pid)
-        self.assertRegex(text, r'(?m)^Priority +7 +job +set with job:')
-        self.assertRegex(text, r'(?m)^[│├└─|`-]+Priority +0 +default +built in$')
-        self.assertEqual(ctl('explain', self.second.target), text)
-        for setting in {link['setting'] for link in chain}:
-            links = [i for i, link in enumerate(chain) if link['setting'] == setting]
-            self.assertEqual(links, list(range(links[0], links[-1] + 1)), 'what is overruled stands below what counts')
+        chain = ctl_json("explain", self.second.pid)
+        self.assertIn(("job", 7), [(link["source"], link["value"]) for link in chain])
+        text = ctl("explain", self.second.pid)
+        self.assertRegex(text, r"(?m)^Priority +7 +job +set with job:")
+        self.assertRegex(text, r"(?m)^[│├└─|`-]+Priority +0 +default +built in$")
+        self.assertEqual(ctl("explain", self.second.target), text)
+        for setting in {link["setting"] for link in chain}:
+            links = [i for i, link in enumerate(chain) if link["setting"] == setting]
+            self.assertEqual(links, list(range(links[0], links[-1] + 1)), "what is overruled stands below what counts")
 
     def test_bus_by_option(self):
-        address = os.environ['XSCHED_BUS_ADDRESS']
-        clients = ctl('list-clients', '--no-legend')
-        self.assertEqual(ctl('--bus-address', address, 'list-clients', '--no-legend', XSCHED_BUS_ADDRESS=None), clients)
-        self.assertEqual(ctl('list-clients', f'--bus-address={address}', '--no-legend', XSCHED_BUS_ADDRESS='unix:path=/x'), clients)
+        address = os.environ["XSCHED_BUS_ADDRESS"]
+        clients = ctl("list-clients", "--no-legend")
+        self.assertEqual(ctl("--bus-address", address, "list-clients", "--no-legend", XSCHED_BUS_ADDRESS=None), clients)
+        self.assertEqual(
+            ctl("list-clients", f"--bus-address={address}", "--no-legend", XSCHED_BUS_ADDRESS="unix:path=/x"), clients
+        )
 
     def test_control_characters_stay_out_of_the_terminal(self):
         with tempfile.TemporaryDirectory() as d:
-            os.symlink(TEST_CLIENT, f'{d}/a\x1b[2Jb\u009bc')
-            with Client(program=f'{d}/a\x1b[2Jb\u009bc') as c:
-                self.assertIn(str(c.pid), ctl('list-clients'))
-                for args in (['list-clients'], ['status'], ['show', c.pid], ['check', c.pid], ['top', '-bcn1', '-d1ms']):
-                    self.assertNotIn('\x1b', ctl(*args))
-                    self.assertNotIn('\u009b', ctl(*args))
-                for args in (['list-clients'], ['show', c.pid]):
-                    self.assertNotIn('\u009b', ctl('--json=short', *args))
+            os.symlink(TEST_CLIENT, f"{d}/a\x1b[2Jb\u009bc")
+            with Client(program=f"{d}/a\x1b[2Jb\u009bc") as c:
+                self.assertIn(str(c.pid), ctl("list-clients"))
+                for args in (
+                    ["list-clients"],
+                    ["status"],
+                    ["show", c.pid],
+                    ["check", c.pid],
+                    ["top", "-bcn1", "-d1ms"],
+                ):
+                    self.assertNotIn("\x1b", ctl(*args))
+                    self.assertNotIn("\u009b", ctl(*args))
+                for args in (["list-clients"], ["show", c.pid]):
+                    self.assertNotIn("\u009b", ctl("--json=short", *args))
 
     def test_names_are_shown_as_they_are(self):
         """A unit with a dash where systemd wants none is gpu\\x2dbatch.service, and that can be copied from a list."""
         with tempfile.TemporaryDirectory() as d:
-            os.symlink(TEST_CLIENT, f'{d}/a\\x2db')
-            with Client(program=f'{d}/a\\x2db'):
-                for args in (['list-clients'], ['status'], ['top', '-bcn1', '-d1ms']):
-                    self.assertIn(' a\\x2db ', ctl(*args))
-            ctl('set', '--runtime', '/system.slice/a\\x2db.service', 'weight=5')
-            self.addCleanup(ctl, 'reset', 'a\\x2db.service')
-            self.assertIn('a\\x2db.service ', ctl('list-settings'))
+            os.symlink(TEST_CLIENT, f"{d}/a\\x2db")
+            with Client(program=f"{d}/a\\x2db"):
+                for args in (["list-clients"], ["status"], ["top", "-bcn1", "-d1ms"]):
+                    self.assertIn(" a\\x2db ", ctl(*args))
+            ctl("set", "--runtime", "/system.slice/a\\x2db.service", "weight=5")
+            self.addCleanup(ctl, "reset", "a\\x2db.service")
+            self.assertIn("a\\x2db.service ", ctl("list-settings"))
 
 
 class Changes(unittest.TestCase):
@@ -212,297 +277,294 @@ class Changes(unittest.TestCase):
     def test_set_a_process(self):
         c = self.client
         before = c.row()
-        self.assertEqual(ctl('set', c.pid, 'priority=-20', 'Weight=50'), '')
+        self.assertEqual(ctl("set", c.pid, "priority=-20", "Weight=50"), "")
         row = c.row()
-        self.assertEqual((row['priority'], row['weight'], row['source']), (-20, 50, 'override'))
-        ctl('set', c.target, 'THRESHOLD=3', 'preemption=2', 'gang=yes')
+        self.assertEqual((row["priority"], row["weight"], row["source"]), (-20, 50, "override"))
+        ctl("set", c.target, "THRESHOLD=3", "preemption=2", "gang=yes")
         row = c.row()
-        self.assertEqual((row['priority'], row['weight'], row['threshold'], row['preemption']), (-20, 50, 3, '2'))
-        self.assertIs(ctl_json('show', c.target)['Gang'], True)
-        self.assertIn('auto, off, 1, 2, 3 or privileged', ctl('set', c.target, 'preemption=4', status=1))
-        self.assertIn('boolean', ctl('set', c.target, 'gang=perhaps', status=1))
-        self.assertIn('override', ctl('explain', c.pid))
-        ctl('reset', c.pid)
-        self.assertEqual({k: v for k, v in c.row().items() if not k.endswith('usec')},
-                         {k: v for k, v in before.items() if not k.endswith('usec')})
+        self.assertEqual((row["priority"], row["weight"], row["threshold"], row["preemption"]), (-20, 50, 3, "2"))
+        self.assertIs(ctl_json("show", c.target)["Gang"], True)
+        self.assertIn("auto, off, 1, 2, 3 or privileged", ctl("set", c.target, "preemption=4", status=1))
+        self.assertIn("boolean", ctl("set", c.target, "gang=perhaps", status=1))
+        self.assertIn("override", ctl("explain", c.pid))
+        ctl("reset", c.pid)
+        self.assertEqual(
+            {k: v for k, v in c.row().items() if not k.endswith("usec")},
+            {k: v for k, v in before.items() if not k.endswith("usec")},
+        )
 
     def test_set_a_queue(self):
-        queues = [q for q in ctl_json('list-queues') if q['pid'] == self.client.pid]
-        ctl('set', f'queue:{queues[1]["queue"]}', 'priority=-1')
-        rows = {q['queue']: q for q in ctl_json('list-queues')}
-        self.assertEqual([rows[q['queue']]['priority'] for q in queues], [queues[0]['priority'], -1])
-        ctl('reset', f'queue:{queues[1]["queue"]}')
-        self.assertEqual(ctl_json('show', f'queue:{queues[1]["queue"]}')['Priority'], queues[1]['priority'])
+        queues = [q for q in ctl_json("list-queues") if q["pid"] == self.client.pid]
+        ctl("set", f'queue:{queues[1]["queue"]}', "priority=-1")
+        rows = {q["queue"]: q for q in ctl_json("list-queues")}
+        self.assertEqual([rows[q["queue"]]["priority"] for q in queues], [queues[0]["priority"], -1])
+        ctl("reset", f'queue:{queues[1]["queue"]}')
+        self.assertEqual(ctl_json("show", f'queue:{queues[1]["queue"]}')["Priority"], queues[1]["priority"])
 
     def test_set_a_group(self):
-        group = self.client.row()['group']
-        self.addCleanup(ctl, 'reset', group)
-        ctl('set', group, 'weight=123', 'class=batch')
+        group = self.client.row()["group"]
+        self.addCleanup(ctl, "reset", group)
+        ctl("set", group, "weight=123", "class=batch")
         row = self.client.row()
-        self.assertEqual((row['weight'], row['class'], row['priority']), (123, 'batch', -50))
-        ctl('reset', group)
-        self.assertEqual(self.client.row()['weight'], 100)
+        self.assertEqual((row["weight"], row["class"], row["priority"]), (123, "batch", -50))
+        ctl("reset", group)
+        self.assertEqual(self.client.row()["weight"], 100)
 
     def test_set_a_group_in_advance(self):
-        ctl('set', 'not-yet.service', 'priority=4')
-        self.addCleanup(ctl, 'reset', 'not-yet.service')
-        self.assertEqual(ctl_json('show', 'not-yet.service')['Priority'], 4)
+        ctl("set", "not-yet.service", "priority=4")
+        self.addCleanup(ctl, "reset", "not-yet.service")
+        self.assertEqual(ctl_json("show", "not-yet.service")["Priority"], 4)
 
     def test_nothing_of_a_refused_set_is_done(self):
         before = self.client.row()
-        message = ctl('set', self.client.pid, 'priority=9', 'weight=0', status=1)
-        self.assertIn('Weight', message)
-        self.assertEqual(self.client.row()['priority'], before['priority'])
+        message = ctl("set", self.client.pid, "priority=9", "weight=0", status=1)
+        self.assertIn("Weight", message)
+        self.assertEqual(self.client.row()["priority"], before["priority"])
 
     def test_set_a_device(self):
         def device():
-            return next(d for d in ctl_json('list-devices') if d['device'] == DEVICE)
+            return next(d for d in ctl_json("list-devices") if d["device"] == DEVICE)
+
         before = device()
-        self.addCleanup(ctl, 'set', f'device:{DEVICE}', 'concurrency=1', 'timeslice=5ms', f'threshold={before["threshold"]}',
-                        'preemption=auto')
-        ctl('set', f'device:{DEVICE}', 'concurrency=2', 'timeslice=1.5ms', 'policy=tree', 'threshold=4', 'preemption=1')
+        self.addCleanup(
+            ctl,
+            "set",
+            f"device:{DEVICE}",
+            "concurrency=1",
+            "timeslice=5ms",
+            f'threshold={before["threshold"]}',
+            "preemption=auto",
+        )
+        ctl("set", f"device:{DEVICE}", "concurrency=2", "timeslice=1.5ms", "policy=tree", "threshold=4", "preemption=1")
         row = device()
-        self.assertEqual((row['policy'], row['concurrency'], row['timeslice_usec'], row['threshold'], row['preemption']),
-                         ('tree', 2, 1500, 4, '1'))
-        ctl('set', 'device:all', 'TimeSliceUSec=2ms')
+        self.assertEqual(
+            (row["policy"], row["concurrency"], row["timeslice_usec"], row["threshold"], row["preemption"]),
+            ("tree", 2, 1500, 4, "1"),
+        )
+        ctl("set", "device:all", "TimeSliceUSec=2ms")
         row = device()
-        self.assertEqual((row['concurrency'], row['timeslice_usec']), (2, 2000))
+        self.assertEqual((row["concurrency"], row["timeslice_usec"]), (2, 2000))
 
     def test_every_device_means_those_to_come(self):
-        ctl('set', 'device:all', 'linger=123us')
-        self.addCleanup(ctl, 'set', 'device:all', f'linger={ctl_json("list-devices")[0]["linger_usec"]}us')
-        with Client(device='pci:0000:66:00.0'):
-            self.assertEqual(ctl_json('show', 'device:pci:0000:66:00.0')['LingerUSec'], 123)
+        ctl("set", "device:all", "linger=123us")
+        self.addCleanup(ctl, "set", "device:all", f'linger={ctl_json("list-devices")[0]["linger_usec"]}us')
+        with Client(device="pci:0000:66:00.0"):
+            self.assertEqual(ctl_json("show", "device:pci:0000:66:00.0")["LingerUSec"], 123)
 
     def test_a_device_goes_back_to_its_configuration(self):
         """One key by an empty value, in one step with what is set; all by reset."""
-        target = f'device:{DEVICE}'
-        keys = ('Concurrency', 'TimeSliceUSec', 'Policy', 'LingerUSec')
+        target = f"device:{DEVICE}"
+        keys = ("Concurrency", "TimeSliceUSec", "Policy", "LingerUSec")
 
         def now():
-            shown = ctl_json('show', target)
+            shown = ctl_json("show", target)
             return {k: shown[k] for k in keys}
+
         before = now()
-        ctl('set', target, 'concurrency=2', 'timeslice=7ms')
-        ctl('set', target, 'timeslice=', 'linger=99us')
+        ctl("set", target, "concurrency=2", "timeslice=7ms")
+        ctl("set", target, "timeslice=", "linger=99us")
         self.assertEqual(now(), dict(before, Concurrency=2, LingerUSec=99))
-        self.assertEqual([r for r in ctl_json('list-settings') if r['target'] == target],
-                         [{'target': target, 'lifetime': 'runtime', 'settings': {'Concurrency': 2, 'LingerUSec': 99}}])
-        ctl('reset', target)
+        self.assertEqual(
+            [r for r in ctl_json("list-settings") if r["target"] == target],
+            [{"target": target, "lifetime": "runtime", "settings": {"Concurrency": 2, "LingerUSec": 99}}],
+        )
+        ctl("reset", target)
         self.assertEqual(now(), before)
-        ctl('set', 'device:all', 'concurrency=3', 'policy=tree')
-        ctl('set', target, 'concurrency=2')
-        ctl('reset', target)
+        ctl("set", "device:all", "concurrency=3", "policy=tree")
+        ctl("set", target, "concurrency=2")
+        ctl("reset", target)
         self.assertEqual(now(), dict(before, Concurrency=3))
-        ctl('set', target, 'concurrency=2')
-        ctl('reset', 'device:all')
+        ctl("set", target, "concurrency=2")
+        ctl("reset", "device:all")
         self.assertEqual(now(), before)
-        self.assertFalse([r for r in ctl_json('list-settings') if r['target'].startswith('device:')])
+        self.assertFalse([r for r in ctl_json("list-settings") if r["target"].startswith("device:")])
 
     def test_a_device_has_ranges(self):
         """Those of the configuration files, in words."""
-        for value in ('1h', '10001ms', '99us', '0', 'infinity'):
-            self.assertIn('a time span, 100us..10s', ctl('set', f'device:{DEVICE}', f'timeslice={value}', status=1))
-        self.assertIn('1..1024', ctl('set', f'device:{DEVICE}', 'concurrency=1025', status=1))
-        self.assertIn('nonsense', ctl('set', f'device:{DEVICE}', 'nonsense=', status=1))
+        for value in ("1h", "10001ms", "99us", "0", "infinity"):
+            self.assertIn("a time span, 100us..10s", ctl("set", f"device:{DEVICE}", f"timeslice={value}", status=1))
+        self.assertIn("1..1024", ctl("set", f"device:{DEVICE}", "concurrency=1025", status=1))
+        self.assertIn("nonsense", ctl("set", f"device:{DEVICE}", "nonsense=", status=1))
 
     def test_suspended_client_waits_at_the_gate(self):
-        for target in (self.client.target, self.client.pid, self.client.row()['group']):
+        for target in (self.client.target, self.client.pid, self.client.row()["group"]):
             with self.subTest(target):
-                ctl('suspend', target)
-                self.assertEqual(self.client.row()['state'], 'suspended')
-                self.client.send('begin 0')
-                wait_until(lambda: 'waiters=1' in ctl('dump'), 'the launch waits')
+                ctl("suspend", target)
+                self.assertEqual(self.client.row()["state"], "suspended")
+                self.client.send("begin 0")
+                wait_until(lambda: "waiters=1" in ctl("dump"), "the launch waits")
                 self.assertFalse(self.client.answered())
-                ctl('resume', target)
-                self.assertIn(self.client.read(), ('tracked', 'untracked'))
-                self.client.do('complete 0')
-                self.assertNotEqual(self.client.row()['state'], 'suspended')
+                ctl("resume", target)
+                self.assertIn(self.client.read(), ("tracked", "untracked"))
+                self.client.do("complete 0")
+                self.assertNotEqual(self.client.row()["state"], "suspended")
 
     def test_reload_and_dump(self):
-        self.assertEqual(ctl('reload'), '')
-        self.assertIn(f'pid={self.client.pid}', ctl('dump'))
+        self.assertEqual(ctl("reload"), "")
+        self.assertIn(f"pid={self.client.pid}", ctl("dump"))
 
 
 class Errors(unittest.TestCase):
     def fails(self, *args, says, status=1, **changes):
         message = ctl(*args, status=status, **changes)
-        self.assertRegex(message, r'^xschedctl: [^\n]*\n$')
+        self.assertRegex(message, r"^xschedctl: [^\n]*\n$")
         self.assertIn(says, message)
         return message
 
     def test_no_such_object(self):
-        self.fails('show', 'client:987654', says='client:987654: no such')
-        self.fails('show', 'queue:987654', says='queue:987654: no such')
-        self.fails('show', 'device:pci:dead', says='device:pci:dead: no such')
-        self.fails('show', 'nobody.service', says='nobody.service: no such group')
-        self.fails('suspend', 'nobody.service', says='nobody.service: no such group')
-        self.fails('set', 'client:987654', 'weight=1', says='client:987654: no such')
-        self.fails('show', os.getpid(), says=f'process {os.getpid()}: no such client')
-        self.fails('explain', os.getpid(), says=f'process {os.getpid()}: no such client')
-        child = subprocess.Popen(['true'])
+        self.fails("show", "client:987654", says="client:987654: no such")
+        self.fails("show", "queue:987654", says="queue:987654: no such")
+        self.fails("show", "device:pci:dead", says="device:pci:dead: no such")
+        self.fails("show", "nobody.service", says="nobody.service: no such group")
+        self.fails("suspend", "nobody.service", says="nobody.service: no such group")
+        self.fails("set", "client:987654", "weight=1", says="client:987654: no such")
+        self.fails("show", os.getpid(), says=f"process {os.getpid()}: no such client")
+        self.fails("explain", os.getpid(), says=f"process {os.getpid()}: no such client")
+        child = subprocess.Popen(["true"])
         child.wait()
-        self.fails('show', child.pid, says=f'{child.pid}: no such process')
+        self.fails("show", child.pid, says=f"{child.pid}: no such process")
 
     def test_bad_words(self):
         with Client() as c:
-            self.fails('set', c.pid, 'weight', says='weight: not KEY=VALUE')
-            self.fails('set', c.pid, 'bogus=1', says='bogus: no such setting of a client')
-            self.fails('set', c.pid, 'timeslice=1ms', says='timeslice: no such setting of a client')
-            self.fails('set', f'device:{DEVICE}', 'weight=1', says='weight: no such setting of a device')
-            self.fails('set', c.pid, 'weight=many', says='weight=many: not a number')
-            self.fails('set', f'device:{DEVICE}', 'timeslice=soon', says='timeslice=soon: not a time span')
-            self.fails('set', c.pid, 'priority=99999999999', says='priority=99999999999: out of range')
-            self.fails('set', c.pid, 'priority=256', says='Priority')
-            self.fails('set', c.pid, 'class=nosuch', says='nosuch')
-            self.fails('set', f'device:{DEVICE}', 'policy=nosuch', says='nosuch')
-            self.fails('set', 'device:pci:dead', 'policy=tree', says='device:pci:dead: no such device')
-            self.fails('show', c.pid, '-p', 'Bogus', says='no such property: Bogus')
-            self.fails('suspend', f'device:{DEVICE}', says='only groups, clients and queues')
-        self.fails('show', 'client:one', says='client:one: not a number')
-        self.fails('status', 'client:987654', says='client:987654: no such')
-        self.fails('explain', 'client:987654', says='client:987654: no such')
-        self.fails('explain', 'queue:1', says='queue:1: only of processes, units and groups')
+            self.fails("set", c.pid, "weight", says="weight: not KEY=VALUE")
+            self.fails("set", c.pid, "bogus=1", says="bogus: no such setting of a client")
+            self.fails("set", c.pid, "timeslice=1ms", says="timeslice: no such setting of a client")
+            self.fails("set", f"device:{DEVICE}", "weight=1", says="weight: no such setting of a device")
+            self.fails("set", c.pid, "weight=many", says="weight=many: not a number")
+            self.fails("set", f"device:{DEVICE}", "timeslice=soon", says="timeslice=soon: not a time span")
+            self.fails("set", c.pid, "priority=99999999999", says="priority=99999999999: out of range")
+            self.fails("set", c.pid, "priority=256", says="Priority")
+            self.fails("set", c.pid, "class=nosuch", says="nosuch")
+            self.fails("set", f"device:{DEVICE}", "policy=nosuch", says="nosuch")
+            self.fails("set", "device:pci:dead", "policy=tree", says="device:pci:dead: no such device")
+            self.fails("show", c.pid, "-p", "Bogus", says="no such property: Bogus")
+            self.fails("suspend", f"device:{DEVICE}", says="only groups, clients and queues")
+        self.fails("show", "client:one", says="client:one: not a number")
+        self.fails("status", "client:987654", says="client:987654: no such")
+        self.fails("explain", "client:987654", says="client:987654: no such")
+        self.fails("explain", "queue:1", says="queue:1: only of processes, units and groups")
 
     def test_command_line(self):
-        self.fails('bogus', says='bogus: no such verb; try --help')
-        self.fails('lst-client', says='lst-client: no such verb; did you mean list-clients?')
-        self.fails('set', says='set wants TARGET KEY=VALUE')
-        self.fails('list-clients', 'x', says='list-clients: too many arguments')
-        self.fails('list-clients', '--class=x', says='--class is an option of run, not of list-clients')
-        self.fails('top', '-d', '0', says='--delay=0')
-        self.fails('top', '-n', 'x', says='--iterations=x')
-        self.fails('top', '--sort=x', says='--sort=')
-        ctl('--bogus', status=1)
-        self.assertEqual(ctl('--help', 'bogus', status=1).count('\n'), 1)
+        self.fails("bogus", says="bogus: no such verb; try --help")
+        self.fails("lst-client", says="lst-client: no such verb; did you mean list-clients?")
+        self.fails("set", says="set wants TARGET KEY=VALUE")
+        self.fails("list-clients", "x", says="list-clients: too many arguments")
+        self.fails("list-clients", "--class=x", says="--class is an option of run, not of list-clients")
+        self.fails("top", "-d", "0", says="--delay=0")
+        self.fails("top", "-n", "x", says="--iterations=x")
+        self.fails("top", "--sort=x", says="--sort=")
+        ctl("--bogus", status=1)
+        self.assertEqual(ctl("--help", "bogus", status=1).count("\n"), 1)
 
     def test_what_was_typed_does_nothing_to_the_terminal(self):
-        self.fails('set', 'a\033[31m\nb\177.service', 'weight', says='weight: not KEY=VALUE')
-        for args in (('fro\033[31m\n',), ('set', 'x.service', 'k\033\007=1'), ('status', 'queue:\033[2J')):
+        self.fails("set", "a\033[31m\nb\177.service", "weight", says="weight: not KEY=VALUE")
+        for args in (("fro\033[31m\n",), ("set", "x.service", "k\033\007=1"), ("status", "queue:\033[2J")):
             with self.subTest(args=args):
-                said = self.fails(*args, says='\\x1b')
-                self.assertEqual([c for c in said[:-1] if c < ' ' or c == '\177'], [])
+                said = self.fails(*args, says="\\x1b")
+                self.assertEqual([c for c in said[:-1] if c < " " or c == "\177"], [])
 
     def test_no_service(self):
         with EmptyBus() as address:
-            for verb in ('list-clients', 'list-policies', 'show', 'dump', 'reload', 'top'):
-                self.fails(verb, f'--bus-address={address}', says=f'xschedd is not running on the bus {address}')
-            self.assertIn('not running', ctl('status', f'--bus-address={address}', status=3))
-            self.assertEqual(ctl_json('status', f'--bus-address={address}', status=3), {'running': False})
-        for verb in ('list-clients', 'set 1 weight=1', 'monitor'):
-            self.fails(*verb.split(), '--bus-address=unix:path=/nonexistent', says='cannot reach the bus unix:path=/nonexistent')
-        self.assertIn('not running', ctl('--bus-address=unix:path=/nonexistent', status=3))
-        self.assertIn('cannot be reached: No such file', ctl('--bus-address=unix:path=/nonexistent', status=3))
+            for verb in ("list-clients", "list-policies", "show", "dump", "reload", "top"):
+                self.fails(verb, f"--bus-address={address}", says=f"xschedd is not running on the bus {address}")
+            self.assertIn("not running", ctl("status", f"--bus-address={address}", status=3))
+            self.assertEqual(ctl_json("status", f"--bus-address={address}", status=3), {"running": False})
+        for verb in ("list-clients", "set 1 weight=1", "monitor"):
+            self.fails(
+                *verb.split(),
+                "--bus-address=unix:path=/nonexistent",
+                says="cannot reach the bus unix:path=/nonexistent",
+            )
+        self.assertIn("not running", ctl("--bus-address=unix:path=/nonexistent", status=3))
+        self.assertIn("cannot be reached: No such file", ctl("--bus-address=unix:path=/nonexistent", status=3))
 
 
 class Run(unittest.TestCase):
     def run_ctl(self, *args, **changes):
-        return subprocess.run([XSCHEDCTL, 'run', *args], env=environment(**changes), text=True, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=DEADLINE)
+        return subprocess.run(
+            [XSCHEDCTL, "run", *args],
+            env=environment(**changes),
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=DEADLINE,
+        )
 
     def test_exit_status(self):
         for status in (0, 1, 3, 125):
-            self.assertEqual(self.run_ctl('--', 'sh', '-c', f'exit {status}').returncode, status)
-        self.assertEqual(self.run_ctl('sh', '-c', 'kill -9 $$').returncode, -signal.SIGKILL)
-        p = self.run_ctl('/nonexistent')
+            self.assertEqual(self.run_ctl("--", "sh", "-c", f"exit {status}").returncode, status)
+        self.assertEqual(self.run_ctl("sh", "-c", "kill -9 $$").returncode, -signal.SIGKILL)
+        p = self.run_ctl("/nonexistent")
         self.assertEqual(p.returncode, 127)
-        self.assertRegex(p.stderr, '^xschedctl: cannot run /nonexistent: ')
-        self.assertEqual(self.run_ctl('/etc/passwd').returncode, 126)
+        self.assertRegex(p.stderr, "^xschedctl: cannot run /nonexistent: ")
+        self.assertEqual(self.run_ctl("/etc/passwd").returncode, 126)
 
     def test_command_is_this_process(self):
-        p = subprocess.Popen([XSCHEDCTL, 'run', 'sh', '-c', 'echo $$'], env=environment(), text=True, stdout=subprocess.PIPE)
+        p = subprocess.Popen(
+            [XSCHEDCTL, "run", "sh", "-c", "echo $$"], env=environment(), text=True, stdout=subprocess.PIPE
+        )
         self.assertEqual(int(p.communicate()[0]), p.pid)
 
     def test_arguments_pass_unchanged(self):
-        for dashes in ((), ('--',)):
-            self.assertEqual(self.run_ctl(*dashes, 'printf', '%s\n', '--json=short', '', '--').stdout, '--json=short\n\n--\n')
+        for dashes in ((), ("--",)):
+            self.assertEqual(
+                self.run_ctl(*dashes, "printf", "%s\n", "--json=short", "", "--").stdout, "--json=short\n\n--\n"
+            )
 
     def test_environment(self):
-        p = self.run_ctl('env', OPENCL_LAYERS='/other.so')
-        env = dict(line.split('=', 1) for line in p.stdout.splitlines() if '=' in line)
-        self.assertGreaterEqual(len(env['XSCHED_JOB']), 16)
-        self.assertRegex(env['OPENCL_LAYERS'], r'^/.*/libxsched-opencl\.so:/other\.so$')
-        p = self.run_ctl('--shim=none', 'env', OPENCL_LAYERS=None)
-        self.assertNotIn('OPENCL_LAYERS', p.stdout)
-        address = os.environ['XSCHED_BUS_ADDRESS']
-        p = self.run_ctl(f'--bus-address={address}', '--', 'sh', '-c', 'echo $XSCHED_BUS_ADDRESS', XSCHED_BUS_ADDRESS=None)
+        p = self.run_ctl("env", OPENCL_LAYERS="/other.so")
+        env = dict(line.split("=", 1) for line in p.stdout.splitlines() if "=" in line)
+        self.assertGreaterEqual(len(env["XSCHED_JOB"]), 16)
+        self.assertRegex(env["OPENCL_LAYERS"], r"^/.*/libxsched-opencl\.so:/other\.so$")
+        p = self.run_ctl("--shim=none", "env", OPENCL_LAYERS=None)
+        self.assertNotIn("OPENCL_LAYERS", p.stdout)
+        address = os.environ["XSCHED_BUS_ADDRESS"]
+        p = self.run_ctl(
+            f"--bus-address={address}", "--", "sh", "-c", "echo $XSCHED_BUS_ADDRESS", XSCHED_BUS_ADDRESS=None
+        )
         self.assertEqual(p.stdout.strip(), address)
 
     def test_job(self):
-        with Client(prefix=(XSCHEDCTL, 'run', '--name=mine', '--class=batch', '--weight=9', '--threshold=2', '--weight=8')) as c:
+        with Client(
+            prefix=(XSCHEDCTL, "run", "--name=mine", "--class=batch", "--weight=9", "--threshold=2", "--weight=8")
+        ) as c:
             row = c.row()
-            self.assertRegex(row['group'], r'^job:\d+:mine$')
-            self.assertEqual((row['class'], row['priority'], row['weight'], row['threshold']), ('batch', -50, 8, 2))
-            self.assertEqual(ctl_json('show', row['group'])['Kind'], 'job')
-            group = row['group']
-        wait_until(lambda: group not in ctl('list-groups'), 'the job ends with its process')
+            self.assertRegex(row["group"], r"^job:\d+:mine$")
+            self.assertEqual((row["class"], row["priority"], row["weight"], row["threshold"]), ("batch", -50, 8, 2))
+            self.assertEqual(ctl_json("show", row["group"])["Kind"], "job")
+            group = row["group"]
+        wait_until(lambda: group not in ctl("list-groups"), "the job ends with its process")
 
     def test_job_includes_children(self):
-        with Client(prefix=(XSCHEDCTL, 'run', 'sh', '-c', '"$@"; exit $?', 'sh')) as c:
-            groups = [g for g in ctl_json('list-groups') if g['kind'] == 'job']
-            self.assertEqual([g['clients'] for g in groups], [1])
-            self.assertTrue(groups[0]['group'].endswith(':sh'))
-            clients = [r for r in ctl_json('list-clients') if r['group'] == groups[0]['group']]
-            self.assertNotEqual(clients[0]['pid'], c.pid)
+        with Client(prefix=(XSCHEDCTL, "run", "sh", "-c", '"$@"; exit $?', "sh")) as c:
+            groups = [g for g in ctl_json("list-groups") if g["kind"] == "job"]
+            self.assertEqual([g["clients"] for g in groups], [1])
+            self.assertTrue(groups[0]["group"].endswith(":sh"))
+            clients = [r for r in ctl_json("list-clients") if r["group"] == groups[0]["group"]]
+            self.assertNotEqual(clients[0]["pid"], c.pid)
 
     def test_name_comes_from_the_command_whatever_it_is(self):
         with tempfile.TemporaryDirectory() as d:
-            os.symlink(TEST_CLIENT, f'{d}/my "job", part 1 ' + 'x' * 80)
-            with Client(prefix=(XSCHEDCTL, 'run', '--'), program=f'{d}/my "job", part 1 ' + 'x' * 80) as c:
-                self.assertRegex(c.row()['group'], r'^job:\d+:my__job___part_1_x+$')
+            os.symlink(TEST_CLIENT, f'{d}/my "job", part 1 ' + "x" * 80)
+            with Client(prefix=(XSCHEDCTL, "run", "--"), program=f'{d}/my "job", part 1 ' + "x" * 80) as c:
+                self.assertRegex(c.row()["group"], r"^job:\d+:my__job___part_1_x+$")
 
     def test_refused(self):
-        p = self.run_ctl('--weight=0', 'echo', 'ran')
-        self.assertEqual((p.returncode, p.stdout), (125, ''))
-        self.assertIn('Weight', p.stderr)
-        self.assertEqual(self.run_ctl('--priority=high', 'true').returncode, 125)
-        self.assertEqual(self.run_ctl('--shim=bogus', 'true').returncode, 125)
+        p = self.run_ctl("--weight=0", "echo", "ran")
+        self.assertEqual((p.returncode, p.stdout), (125, ""))
+        self.assertIn("Weight", p.stderr)
+        self.assertEqual(self.run_ctl("--priority=high", "true").returncode, 125)
+        self.assertEqual(self.run_ctl("--shim=bogus", "true").returncode, 125)
 
     def test_without_a_service(self):
         with EmptyBus() as address:
-            for a in (address, 'unix:path=/nonexistent'):
-                p = self.run_ctl('sh', '-c', 'echo ran; exit 6', XSCHED_BUS_ADDRESS=a)
-                self.assertEqual((p.returncode, p.stdout), (6, 'ran\n'))
-                self.assertRegex(p.stderr, '^xschedctl: xschedd is not running on the bus [^\n]*: sh runs unscheduled\n$')
+            for a in (address, "unix:path=/nonexistent"):
+                p = self.run_ctl("sh", "-c", "echo ran; exit 6", XSCHED_BUS_ADDRESS=a)
+                self.assertEqual((p.returncode, p.stdout), (6, "ran\n"))
+                self.assertRegex(
+                    p.stderr, "^xschedctl: xschedd is not running on the bus [^\n]*: sh runs unscheduled\n$"
+                )
 
 
-class Check(unittest.TestCase):
-    def states(self, *args, status, **changes):
-        rows = json.loads(ctl('check', *args, '--json=short', status=status, **changes))
-        return {r['check']: r['state'] for r in rows}, ' '.join(r['detail'] for r in rows)
-
-    def setUp(self):
-        if 'OPENCL_LAYERS' not in os.environ:
-            self.skipTest('built without OpenCL')
-
-    def test_here(self):
-        states, text = self.states(status=0)
-        self.assertEqual((states['environment'], states['shim'], states['bus'], states['service']), ('ok',) * 4)
-        self.assertIn(os.environ['OPENCL_LAYERS'], text)
-
-    def test_broken_environments(self):
-        self.assertEqual(self.states(status=1, OPENCL_LAYERS=None)[0]['environment'], 'failed')
-        self.assertEqual(self.states(status=1, XSCHED_DISABLE='1')[0]['environment'], 'failed')
-        self.assertEqual(self.states(status=1, OPENCL_LAYERS='/nonexistent/libxsched-opencl.so')[0]['shim'], 'failed')
-        preload = {'OPENCL_LAYERS': None, 'LD_PRELOAD': os.environ['OPENCL_LAYERS']}
-        if 'asan' not in subprocess.check_output(['ldd', XSCHEDCTL], text=True):
-            self.assertEqual(self.states(status=0, **preload)[0]['environment'], 'ok')
-
-    def test_no_service(self):
-        self.assertEqual(self.states(status=1, XSCHED_BUS_ADDRESS='unix:path=/nonexistent')[0]['bus'], 'failed')
-        with EmptyBus() as address:
-            states, _ = self.states(status=1, XSCHED_BUS_ADDRESS=address)
-            self.assertEqual((states['bus'], states['service']), ('ok', 'failed'))
-
-    def test_process(self):
-        with Client() as c:
-            c.do('run 5')
-            states, text = self.states(str(c.pid), status=0)
-            self.assertEqual((states['process'], states['registered'], states['queue']), ('ok',) * 3)
-            self.assertIn('5 launches', text)
-            self.assertIn('libxsched.so', text)
-        self.assertEqual(self.states(str(os.getpid()), status=1)[0]['registered'], 'failed')
-
-
-if __name__ == '__main__':
+if __name__ == "__main__":
     main(unittest)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """xschedd as a process: command line, readiness, reload, signals, watchdog, log control, and the fd store over restarts
 
-The service manager is played by this test: it listens on $NOTIFY_SOCKET, keeps what it is given, and hands it to the next xschedd.
-"""
+The service manager is played by this test: it listens on $NOTIFY_SOCKET, keeps what it is given, and hands it to the
+next xschedd."""
 
 import contextlib
 import fcntl
@@ -287,7 +287,8 @@ class Life(unittest.TestCase):
             self.assertEqual(self.manager.expect("WATCHDOG")["WATCHDOG"], "1")
 
     def test_service_manager_does_not_read(self):
-        """Its socket takes some ten messages. Nobody waits for it, and it hears of everything that still counts, in order."""
+        """Its socket takes some ten messages. Nobody waits for it, and it hears of everything that still counts, in
+        order."""
         service = self.start(WATCHDOG_USEC="200000")
         with Client() as stays, Client(queues=2) as moves:
             for _ in range(3):

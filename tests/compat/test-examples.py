@@ -34,7 +34,7 @@ class Headers(unittest.TestCase):
         for platform in ("opencl", "cuda", "hip"):
             text += f'#include "xsched/{platform}/hal.h"\n'
         text += "int f(void);\nint f(void) { return XQueueSuspend(1, kQueueSuspendFlagNone) == kXSchedSuccess; }\n"
-        both = '#include <include/xsched/xsched.h>\n#include <include/xsched/local.h>\n'
+        both = "#include <include/xsched/xsched.h>\n#include <include/xsched/local.h>\n"
         for cc, *more in (("cc", "-std=c11"), ("c++", "-std=c++17")):
             self.assertEqual(compiled(text, compat, *more, cc=cc), "")
             self.assertEqual(compiled(both + text, compat, f"-I{SOURCE}", *more, cc=cc), "")
@@ -45,8 +45,14 @@ class Examples(Case):
         env = {**os.environ, "XSCHED_BUS_ADDRESS": address or self.bus.address, **env}
         if layer:
             env["OPENCL_LAYERS"] = os.environ["XSCHED_LAYER"]
-        p = subprocess.Popen([os.environ["TEST_EXAMPLES"], *arguments], env=env, text=True, stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen(
+            [os.environ["TEST_EXAMPLES"], *arguments],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.kill)
         self.assertEqual(p.stdout.readline(), "ready\n")

@@ -27,12 +27,18 @@ def step(text="step"):
 
 class Script:
     def __init__(self, case, text, *arguments, address=None, **env):
-        env = {**os.environ, "PYTHONPATH": f"{SOURCE}/python", "LD_LIBRARY_PATH": os.environ["XSCHED_LIBRARIES"],
-               "XSCHED_BUS_ADDRESS": address or case.bus.address, **env}
+        env = {
+            **os.environ,
+            "PYTHONPATH": f"{SOURCE}/python",
+            "LD_LIBRARY_PATH": os.environ["XSCHED_LIBRARIES"],
+            "XSCHED_BUS_ADDRESS": address or case.bus.address,
+            **env,
+        }
         self.case = case
         argv = [sys.executable, *arguments] if text is None else [sys.executable, "-c", HEAD + textwrap.dedent(text)]
-        self.p = subprocess.Popen(argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE)
+        self.p = subprocess.Popen(
+            argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         case.addCleanup(self.p.stdout.close)
         case.addCleanup(self.p.kill)
 
@@ -63,7 +69,10 @@ class Hints(Case):
 
     def test_nested(self):
         """The innermost of each; then what was before."""
-        self.follow(Script(self, """
+        self.follow(
+            Script(
+                self,
+                """
             queue = xsched.Queue("test:0")
             step()
             with xsched.priority(-10):
@@ -80,11 +89,23 @@ class Hints(Case):
                 step()
             f()
             step()
-            """), 0, -10, -20, -10, -3, -4, -3)
+            """,
+            ),
+            0,
+            -10,
+            -20,
+            -10,
+            -3,
+            -4,
+            -3,
+        )
 
     def test_at_once(self):
         """The highest of those that are inside, in whatever order they begin and end; the others do not count."""
-        self.follow(Script(self, """
+        self.follow(
+            Script(
+                self,
+                """
             import asyncio, threading
             queue = xsched.Queue("test:0")
             async def main():
@@ -127,11 +148,23 @@ class Hints(Case):
             t.start()
             t.join()
             step()                             # 0
-            """), -10, -5, -5, 0, -7, -9, -6, 0)
+            """,
+            ),
+            -10,
+            -5,
+            -5,
+            0,
+            -7,
+            -9,
+            -6,
+            0,
+        )
 
     def test_fork(self):
         """A child is inside of nothing, and its parent stays inside."""
-        s = Script(self, """
+        s = Script(
+            self,
+            """
             import multiprocessing
             def child():
                 with xsched.Queue("test:0") as q, q.launch():
@@ -154,7 +187,8 @@ class Hints(Case):
                 p.start()
                 p.join()
                 assert p.exitcode == 0
-            """)
+            """,
+        )
         s.at()
         until(lambda: self.priorities() == [-10], "the parent is lowered")
         s.go()
@@ -167,7 +201,9 @@ class Hints(Case):
         with open(f"{self.directory}/classes.d/batch.class", "w", encoding="utf-8") as f:
             f.write("[Class]\nPriority=-50\n")
         self.call("Reload")
-        s = Script(self, """
+        s = Script(
+            self,
+            """
             queue = xsched.Queue("test:0")
             try:
                 with xsched.hold("no-such-class"):
@@ -177,7 +213,8 @@ class Hints(Case):
             with xsched.hold("batch", "a test"):
                 step("held")
             step("over")
-            """)
+            """,
+        )
         s.at("held")
         (held,) = self.call("ListHolds")
         self.assertEqual(tuple(held[3:]), ("batch", "a test", False))
@@ -188,7 +225,9 @@ class Hints(Case):
         s.end()
 
     def test_misuse(self):
-        Script(self, """
+        Script(
+            self,
+            """
             def raises(error, function, *args, **kwargs):
                 try:
                     function(*args, **kwargs)
@@ -211,10 +250,13 @@ class Hints(Case):
             q.close()
             raises(ValueError, q.hint, priority=-1)
             assert xsched.counters().state in xsched.State
-            """).end()
+            """,
+        ).end()
 
     def test_without_a_service(self):
-        out = Script(self, """
+        out = Script(
+            self,
+            """
             q = xsched.Queue("test:0")
             with xsched.priority(-10), q.launch():
                 pass
@@ -224,19 +266,27 @@ class Hints(Case):
             except OSError as e:
                 print(type(e).__name__)
             print(xsched.counters().launches)
-            """, address="unix:path=/nonexistent").end()
+            """,
+            address="unix:path=/nonexistent",
+        ).end()
         self.assertEqual(out, "FileNotFoundError\n1\n")
 
     def test_environment(self):
         """XSched's variables: what is out of range is named once, and changes nothing. None of them raises."""
         said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: it is to be 1 or more\n"
         for priority, expected in (("-12", -12), ("200", 0)):
-            s = Script(self, """
+            s = Script(
+                self,
+                """
                 import ctypes
                 queues = [xsched.Queue("test:0"), xsched.Queue("test:0")]
                 step()
-                """, XSCHED_SCHEDULER="GLB", XSCHED_AUTO_XQUEUE="ON", XSCHED_AUTO_XQUEUE_PRIORITY=priority,
-                       XSCHED_AUTO_XQUEUE_DEADLINE="0")
+                """,
+                XSCHED_SCHEDULER="GLB",
+                XSCHED_AUTO_XQUEUE="ON",
+                XSCHED_AUTO_XQUEUE_PRIORITY=priority,
+                XSCHED_AUTO_XQUEUE_DEADLINE="0",
+            )
             s.at()
             until(lambda: self.priorities() == [expected], f"the priority is {expected}")
             _, err = s.p.communicate()

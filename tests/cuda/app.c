@@ -15,6 +15,8 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,6 +325,82 @@ static void case_others(void) {
         CHECK(cuEventDestroy_v2(e) == 0);
 }
 
+/* --- handlers that do not come back --- */
+
+#define JUMPS 64
+
+static sigjmp_buf back;
+static pthread_t jumper;
+static volatile unsigned long before_launch;
+static volatile bool jumps_in_record, waits;
+
+static void jump(int sig) {
+        siglongjmp(back, 1);
+}
+
+/* When the launch itself has been made: what is begun, and never made, nobody could count. */
+static void jump_out(bool record) {
+        if (pthread_equal(pthread_self(), jumper) && record == jumps_in_record &&
+                        (record ? fake_cuda_launches() > before_launch : waits)) {
+                fake_cuda_on_event(NULL);
+                (void) raise(SIGUSR1);
+        }
+}
+
+static void *launching_main(void *userdata) {
+        uint64_t p = memory();
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int i = 0; i < 20; i++)
+                CHECK(launch_on(userdata, p, i, 0) == 0);
+        CHECK(cu.wait(userdata) == 0);
+        return (void *) (uintptr_t) p;
+}
+
+/* Launches and waits until it is jumped away from, and after that. Natively nobody jumps. */
+static void jump_about(FakeStream s, uint64_t p) {
+        static volatile int i;
+
+        i = 0;
+        fake_cuda_on_event(jump_out);
+        (void) sigsetjmp(back, 1);
+        while (i < JUMPS) {
+                int k = i++;
+                waits = false;
+                before_launch = fake_cuda_launches();
+                CHECK(launch_on(s, p, k, k % 16 == 0 ? 200000 : 0) == 0);
+                waits = true;
+                if (k % 8 == 0)
+                        CHECK(cuCtxSynchronize() == 0);
+        }
+        fake_cuda_on_event(NULL);
+}
+
+static void case_jumps(void) {
+        struct sigaction sa = {.sa_handler = jump}, before;
+
+        CHECK(sigaction(SIGUSR1, &sa, &before) == 0);
+        jumper = pthread_self();
+        for (int how = 0; how < 4; how++) {
+                FakeStream s = stream();
+                uint64_t p = memory();
+                pthread_t t;
+                void *other;
+                jumps_in_record = how & 1;
+                jump_about(s, p);
+                /* Another thread, and the one that jumped, in both orders. */
+                for (int i = 0; how & 2 && i < 20; i++)
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                CHECK(pthread_create(&t, NULL, launching_main, s) == 0);
+                CHECK(pthread_join(t, &other) == 0);
+                for (int i = 0; i < 20; i++)
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                printf("jumps %d %08x %08x\n", how, sum((uintptr_t) other, s), sum(p, s));
+                CHECK(cuStreamDestroy_v2(s) == 0);
+        }
+        CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+}
+
 static void case_fork(void) {
         int status;
 
@@ -348,6 +426,7 @@ static const struct {
                 {"errors", case_errors},
                 {"destroy", case_destroy},
                 {"others", case_others},
+                {"jumps", case_jumps},
                 {"fork", case_fork},
 };
 

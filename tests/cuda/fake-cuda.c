@@ -277,13 +277,28 @@ API int cuEventDestroy_v2(Event *e) {
         return SUCCESS;
 }
 
+static _Atomic(void (*)(bool)) on_event;
+
+API void fake_cuda_on_event(void (*f)(bool record)) {
+        on_event = f;
+}
+
+static void tell_event(bool record) {
+        void (*f)(bool) = on_event;
+
+        if (f)
+                f(record);
+}
+
 API int cuEventRecord(Event *e, FakeStream handle) {
         ENTER;
+        tell_event(true);
         return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_RECORD, .event = e});
 }
 
 API int cuEventQuery(Event *e) {
         ENTER;
+        tell_event(false);
         if (fake_in_host_function)
                 return NOT_PERMITTED;
         pthread_mutex_lock(&fake_lock);

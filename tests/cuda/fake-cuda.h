@@ -5,6 +5,7 @@
  * Of the driver's interface: what fake-cuda.c and its programs share
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -80,3 +81,6 @@ int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flag
 /* What went to the device: a graph counts once; and what was captured. */
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
+
+/* Called at the begin of each cuEventRecord() and cuEventQuery(), on the thread that calls it; NULL: nothing is. */
+void fake_cuda_on_event(void (*f)(bool record));

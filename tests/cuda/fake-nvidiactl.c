@@ -13,7 +13,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/ioctl-arguments.h"
 #include "fake-rm.h"
 #include "hal/nvrm-abi.h"
 
@@ -31,19 +31,6 @@ static _Atomic int files[FILES]; /* 0: not ours */
 static _Atomic unsigned strays;
 
 #define NEXT(name) ((typeof(&name)) (uintptr_t) dlsym(RTLD_NEXT, #name))
-
-static void *argument(va_list ap) {
-        return va_arg(ap, void *);
-}
-
-#define ARGUMENT(last)                                                                                      \
-        ({                                                                                                  \
-                va_list _ap;                                                                                \
-                va_start(_ap, last);                                                                        \
-                void *_arg = argument(_ap);                                                                 \
-                va_end(_ap);                                                                                \
-                _arg;                                                                                       \
-        })
 
 __attribute__((constructor)) static void configure(void) {
         char words[128], *rest = words;
@@ -72,7 +59,7 @@ static int open_ours(void) {
 /* The names of parameters are those of the C library's header. */
 #define OPENS(name)                                                                                         \
         API int name(const char *file, int oflag, ...) {                                                    \
-                void *mode = ARGUMENT(oflag);                                                               \
+                void *mode = ARGUMENT_BEHIND(oflag);                                                        \
                                                                                                             \
                 if (strcmp(file, "/dev/nvidiactl") == 0)                                                    \
                         return open_ours();                                                                 \
@@ -105,7 +92,7 @@ unsigned fake_nvidiactl_strays(void) {
 }
 
 API int ioctl(int fd, unsigned long request, ...) {
-        void *arg = ARGUMENT(request);
+        void *arg = ARGUMENT_BEHIND(request);
         int file = fd >= 0 && fd < FILES ? files[fd] : 0;
 
         strays += file == 0 && fd >= 0 && _IOC_TYPE(request) == NVRM_IOCTL_TYPE;

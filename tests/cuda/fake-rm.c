@@ -58,9 +58,14 @@ static uint64_t now(void) {
         return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
 }
 
+static void enter(void);
+static void leave(void);
+
+/* A kernel has no lock that a child of fork() could find taken by a thread of the parent's. */
 static void init(void) {
         pthread_condattr_t a;
 
+        pthread_atfork(enter, leave, leave);
         pthread_condattr_init(&a);
         pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
         pthread_cond_init(&changed, &a);

@@ -46,8 +46,16 @@ class Changes(unittest.TestCase):
         self.counters, self.report = (os.path.join(folder.name, n) for n in ("counters", "report"))
 
     def run_app(self, env, *arguments):
-        p = subprocess.run([APP, *arguments], env={**env, "TEST_COUNTERS": self.counters}, text=True, timeout=DEADLINE,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        p = subprocess.run(
+            [APP, *arguments],
+            env={**env, "TEST_COUNTERS": self.counters},
+            text=True,
+            timeout=DEADLINE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
         self.assertEqual((p.returncode, p.stderr), (0, ""), p.stdout)
         return p.stdout, numbers(self.counters)
 
@@ -128,10 +136,19 @@ class Changes(unittest.TestCase):
 
     def test_no_cuda_no_cost(self):
         """A program without CUDA: nothing is loaded, and dlsym() is what it was."""
-        script = ("import ctypes; c = ctypes.CDLL(None); assert c.getpid; print(hasattr(c, 'cuda_nothing'), "
-                  "hasattr(c, 'cuLaunchKernel'), 'libxsched.so' in open('/proc/self/maps').read())")
-        p = subprocess.run([sys.executable, "-c", script], env=environment(LAYER), text=True, timeout=DEADLINE,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        script = (
+            "import ctypes; c = ctypes.CDLL(None); assert c.getpid; print(hasattr(c, 'cuda_nothing'), "
+            "hasattr(c, 'cuLaunchKernel'), 'libxsched.so' in open('/proc/self/maps').read())"
+        )
+        p = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment(LAYER),
+            text=True,
+            timeout=DEADLINE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
         self.assertEqual(p.stdout, "False False False\n")
 
 

@@ -31,8 +31,12 @@ class App(Program):
         self.case, self.gpus = case, gpus
         out_r, out_w = os.pipe()
         in_r, in_w = os.pipe()
-        ours = {"LD_LIBRARY_PATH": LIBRARIES, "LD_PRELOAD": f"{LAYER}:{NVIDIACTL}",
-                "XSCHED_BUS_ADDRESS": case.bus.address, "XSCHED_JOB": case.job("low")[0]}
+        ours = {
+            "LD_LIBRARY_PATH": LIBRARIES,
+            "LD_PRELOAD": f"{LAYER}:{NVIDIACTL}",
+            "XSCHED_BUS_ADDRESS": case.bus.address,
+            "XSCHED_JOB": case.job("low")[0],
+        }
         self.process = Process([APP, str(usec), *map(str, gpus)], env={**ours, **env}, stdin=in_r, stdout=out_w)
         os.close(out_w)
         os.close(in_r)
@@ -113,7 +117,8 @@ class Holds(Stops):
         for _ in range(4):
             low.goes_on()
             self.take(low)
-            self.assertEqual(low.get("State"), {"held"})
+            # Between two launches it has nothing that could be held, and is idle.
+            until(lambda: low.get("State") == {"held"}, "it waits, or stands still")
             self.assertEqual(low.get("Level"), {3})
             low.stands()
             self.give_back(low)

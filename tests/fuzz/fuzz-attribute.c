@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "service/base/log.h"
+#include "service/core/origin-labels.h"
 #include "service/core/origin.h"
 #include "tests/fuzz/fuzz-settings.h"
 
@@ -53,5 +54,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 take_attribute(line, &o);
                 take_assignment(line, &o, &s);
         }
+        origin_labels_free(o.labels);
         return 0;
 }

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "common/parse-util.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,7 +53,7 @@ static void check_same(const Config *a, const Config *b) {
 
         require(memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0);
         require(a->log_level == b->log_level && a->log_target == b->log_target);
-        require(a->n_overrides == b->n_overrides);
+        require(a->n_sections == b->n_sections);
         for (size_t i = 0; i < ELEMENTSOF(ids); i++) {
                 DeviceConfig x, y;
                 config_device(a, ids[i], &x);

@@ -19,7 +19,7 @@
 #include "service/bus/bus-util.h"
 #include "service/core/arbiter.h"
 #include "service/enforce/enforce.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "service/state/client-state.h"
 #include "service/state/state.h"
 

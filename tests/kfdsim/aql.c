@@ -273,6 +273,18 @@ void aql_ring_late(AqlQueue *q) {
                 __atomic_store_n(q->doorbell, q->written - 2, __ATOMIC_RELEASE);
 }
 
+void aql_reserve(AqlQueue *q) {
+        __atomic_store_n(&q->indices->write, q->written + 1, __ATOMIC_RELEASE);
+}
+
+void aql_ring_unwritten(AqlQueue *q) {
+        __atomic_store_n(q->doorbell, q->written, __ATOMIC_RELEASE);
+}
+
+AqlPacket *aql_newest(AqlQueue *q) {
+        return q->ring + (q->written - 1) % q->n_packets;
+}
+
 uint64_t aql_queue_backlog(const AqlQueue *q) {
         return q->written - queue_read_index(q);
 }

@@ -130,6 +130,12 @@ int aql_barrier(AqlQueue *q, bool any, AqlCompletion *const *dependencies, size_
 void aql_ring(AqlQueue *q);
 void aql_ring_late(AqlQueue *q); /* as a thread that had no time yet to ring for all but the newest packet */
 
+/* What programs do wrong, or late: takes the place of the next packet, which is not written yet; rings for that place;
+ * the newest packet, to be changed after it was announced. */
+void aql_reserve(AqlQueue *q);
+void aql_ring_unwritten(AqlQueue *q);
+AqlPacket *aql_newest(AqlQueue *q);
+
 uint64_t aql_queue_backlog(const AqlQueue *q);            /* packets written and not consumed */
 uint64_t aql_queue_executed(const AqlQueue *q);           /* dispatches */
 int aql_queue_wait(const AqlQueue *q, uint64_t until_ns); /* for an empty queue; -ETIMEDOUT */

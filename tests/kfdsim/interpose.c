@@ -493,3 +493,10 @@ uint64_t kfdsim_maps(uint32_t gpu_id) {
 
         return g ? atomic_load(&g->n_maps) : 0;
 }
+
+_public_
+uint64_t kfdsim_torn(uint32_t gpu_id) {
+        const SimGpu *g = is_active() ? sim_gpu_by_id(gpu_id) : NULL;
+
+        return g ? atomic_load(&g->n_torn) : 0;
+}

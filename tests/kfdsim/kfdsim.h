@@ -25,5 +25,9 @@ bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) __attribute__((weak));
 /* How often the queues of a GPU have been unmapped and mapped so far: what bystanders pay for. */
 uint64_t kfdsim_maps(uint32_t gpu_id) __attribute__((weak));
 
+/* How many places of this process's rings, over all maps so far, were reserved and had no packet when a map read the
+ * write indices again, which it does where KFDSIM_OPTS has strict=0. */
+uint64_t kfdsim_torn(uint32_t gpu_id) __attribute__((weak));
+
 /* The driver's ioctl(), past whoever stands in front of it. */
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) __attribute__((weak));

@@ -7,6 +7,7 @@
  */
 
 #include <stdio.h>
+#include <string.h>
 
 #include "aql.h"
 #include "sim.h"
@@ -17,32 +18,76 @@ static uint64_t read_index(const SimQueue *q) {
         return __atomic_load_n((uint64_t *) (uintptr_t) q->read_pointer, __ATOMIC_ACQUIRE);
 }
 
-void sim_packet_look(SimQueue *q) {
-        uint64_t w = __atomic_load_n((uint64_t *) (uintptr_t) q->write_pointer, __ATOMIC_ACQUIRE);
-
-        if (w > atomic_load(&q->rung))
-                atomic_store(&q->rung, w);
+static uint64_t write_index(const SimQueue *q) {
+        return __atomic_load_n((uint64_t *) (uintptr_t) q->write_pointer, __ATOMIC_ACQUIRE);
 }
 
-static AqlPacket *queue_packet(const SimQueue *q) {
-        uint64_t n = q->ring_size / sizeof(AqlPacket);
+static uint64_t n_places(const SimQueue *q) {
+        return q->type == KFD_QUEUE_COMPUTE_AQL ? q->ring_size / sizeof(AqlPacket) : 0;
+}
 
-        return (AqlPacket *) (uintptr_t) q->ring + read_index(q) % n;
+static AqlPacket *queue_place(const SimQueue *q, uint64_t index) {
+        return (AqlPacket *) (uintptr_t) q->ring + index % n_places(q);
 }
 
 static uint16_t packet_type(const AqlPacket *p) {
         return __atomic_load_n(&p->header, __ATOMIC_ACQUIRE) & 0xff;
 }
 
+/* Of this process's queues, by their doorbells, which no two have in common. */
+static AqlPacket copies[SIM_DOORBELLS][SIM_FETCH_MAX];
+
+static AqlPacket *queue_copy(const SimQueue *q, uint64_t index) {
+        return copies[q->doorbell] + index % SIM_FETCH_MAX;
+}
+
+/* As far as packets are announced and written: at a place without one the hardware looks again. */
+static void queue_fetch(SimQueue *q) {
+        uint64_t read = read_index(q), ahead = read + MIN(SIM_FETCH_MAX, n_places(q)),
+                 end = MIN(atomic_load(&q->rung), ahead), i = MAX(atomic_load(&q->fetched), read);
+
+        for (; i < end && packet_type(queue_place(q, i)) != AQL_INVALID; i++)
+                memcpy(queue_copy(q, i), queue_place(q, i), sizeof(AqlPacket));
+        atomic_store(&q->fetched, i);
+}
+
+void sim_packet_look(SimQueue *q) {
+        uint64_t w = write_index(q);
+
+        if (w > atomic_load(&q->rung))
+                atomic_store(&q->rung, w);
+        if (n_places(q) > 0)
+                queue_fetch(q);
+}
+
+/* A packet that is being retired has no header any more, and then no place. */
+static bool is_torn(const SimQueue *q, uint64_t index) {
+        return packet_type(queue_place(q, index)) == AQL_INVALID &&
+                        atomic_load(&q->execution) != SIM_RETIRING && index >= read_index(q);
+}
+
+uint64_t sim_packets_torn(const SimQueue *q) {
+        uint64_t read = n_places(q) > 0 ? read_index(q) : 0, torn = 0,
+                 end = n_places(q) > 0 ? MIN(write_index(q), read + n_places(q)) : 0;
+
+        for (uint64_t i = read; i < end; i++)
+                torn += is_torn(q, i);
+        return torn;
+}
+
+/* The packet at the read index, once it is fetched. */
+static const AqlPacket *queue_packet(const SimQueue *q) {
+        return queue_copy(q, read_index(q));
+}
+
 /* Whoever rings has written the packet that he announces; those before it may be another thread's. A GPU would run what
  * stands there, and hang: here the process ends. To be called where packets are retired, by no other thread. */
 void sim_packet_check(const SimQueue *q, uint64_t value) {
-        uint64_t n = q->ring_size / sizeof(AqlPacket), read = read_index(q);
+        uint64_t n = n_places(q), read = n > 0 ? read_index(q) : 0;
 
-        if (q->type != KFD_QUEUE_COMPUTE_AQL || n == 0 || value == SIM_DOORBELL_SILENT || value < read)
+        if (n == 0 || value == SIM_DOORBELL_SILENT || value < read)
                 return;
-        const AqlPacket *p = (AqlPacket *) (uintptr_t) q->ring + value % n;
-        if (value - read < n && packet_type(p) != AQL_INVALID)
+        if (value - read < n && packet_type(queue_place(q, value)) != AQL_INVALID)
                 return;
         (void) fprintf(stderr,
                         "kfdsim: queue %u: packet %llu is announced, which nobody has written; it is at %llu\n",
@@ -75,17 +120,18 @@ bool sim_queue_is_executed(const SimQueue *q) {
         return q->type == KFD_QUEUE_COMPUTE_AQL || is_sdma(q);
 }
 
-bool sim_packet_is_ready(const SimQueue *q) {
+bool sim_packet_is_ready(SimQueue *q) {
         if (!atomic_load(&q->mapped))
                 return false;
         if (is_sdma(q))
                 return sim_sdma_is_ready(q);
-        if (q->type != KFD_QUEUE_COMPUTE_AQL || q->ring_size == 0 || read_index(q) >= atomic_load(&q->rung))
+        if (n_places(q) == 0 || read_index(q) >= atomic_load(&q->rung))
+                return false;
+        queue_fetch(q);
+        if (read_index(q) >= atomic_load(&q->fetched))
                 return false;
         const AqlPacket *p = queue_packet(q);
         switch (packet_type(p)) {
-        case AQL_INVALID:
-                return false;
         case AQL_BARRIER_AND:
                 return barrier_is_met(p, false);
         case AQL_BARRIER_OR:
@@ -133,12 +179,12 @@ void sim_packet_retire(SimQueue *q, uint64_t ended_ns) {
                 sim_sdma_retire(q);
                 return;
         }
-        AqlPacket *p = queue_packet(q);
+        const AqlPacket *p = queue_packet(q);
         uint64_t completion = p->completion_signal;
 
         if (packet_type(p) == AQL_DISPATCH && packet_kernel(p))
                 aql_prove((AqlProof *) (uintptr_t) p->dispatch.kernarg, p->dispatch.reserved2);
-        __atomic_store_n(&p->header, AQL_INVALID, __ATOMIC_RELEASE);
+        __atomic_store_n(&queue_place(q, read_index(q))->header, AQL_INVALID, __ATOMIC_RELEASE);
         __atomic_fetch_add((uint64_t *) (uintptr_t) q->read_pointer, 1, __ATOMIC_ACQ_REL);
         signal_decrement(completion, q->begun_ns, ended_ns);
 }

@@ -42,13 +42,30 @@ static bool queue_may_run(const SimQueue *q, const SimProcess *p) {
         return q->percentage > 0 && !(q->flags & SIM_QUEUE_SUSPENDED) && p->n_evictions == 0;
 }
 
-/* Strict: what was rung while the queue was unmapped is gone. Otherwise the hardware looks at the write index again. */
+/* Strict: what was rung while the queue was unmapped is gone. What was fetched before is fetched anew. */
 static void queue_map(const SimProcess *p, SimQueue *q) {
         if (sim_world()->options.strict)
                 (void) sim_doorbell_take(p, q);
-        else
-                atomic_store(&q->is_looked_at, true);
+        atomic_store(&q->fetched, 0);
         atomic_store(&q->mapped, true);
+}
+
+/* Not strict: at a map the hardware reads the write indices again, of all queues on a GPU, or of the one that MES is
+ * told of. Under the lock. */
+static void queues_read_again(const SimProcess *p, const SimQueue *only, SimGpu *g) {
+        SimWorld *w = sim_world();
+
+        for (size_t i = 0; i < SIM_QUEUES_MAX; i++) {
+                SimQueue *q = w->queues + i;
+                bool own = sim_queue_is_of(q, p);
+                if (q->process == SIM_NO_PROCESS || q->id == SIM_QUEUE_GONE || w->gpus + q->gpu != g ||
+                                !atomic_load(&q->mapped) || (g->mes && (!own || (only && q != only))))
+                        continue;
+                if (own && p->pid == getpid())
+                        atomic_fetch_add(&g->n_torn, sim_packets_torn(q));
+                atomic_store(&q->is_looked_at, true);
+        }
+        sim_gpu_notify(g);
 }
 
 /* Firmware does one such thing at a time. On an HWS GPU every process's queues stop for as long. */
@@ -142,6 +159,9 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
                 if (paying & (1U << i))
                         gpu_pay(w->gpus + i);
         sim_lock();
+        for (uint32_t i = 0; i < w->n_gpus && !w->options.strict; i++)
+                if (paying & (1U << i))
+                        queues_read_again(p, only, w->gpus + i);
         return r;
 }
 

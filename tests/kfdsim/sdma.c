@@ -3,10 +3,10 @@
 /*
  * SDMA: the copies of a runtime
  *
- * A ring of packets of differing length, of which both indices and the doorbell count bytes. Only what ROCr builds of a
- * linear copy is known: wait for a word of memory, take the time, flush, copy, add to the signal or write it, raise the
- * event. A copy takes no simulated time, and has its turn as kernels have. At any other packet the queue stands, as one
- * of the hardware would that was given nonsense.
+ * A ring of packets of differing length, of which both indices and the doorbell count bytes. Known is what ROCr builds
+ * for copies: wait for a word of memory, take the time, flush, copy bytes or a rectangle, add to the signal or write
+ * it, raise the event. A copy takes no simulated time, and has its turn as kernels have. At any other packet the queue
+ * stands, as one of the hardware would that was given nonsense.
  *
  * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
  */
@@ -27,25 +27,36 @@ enum {
 };
 
 #define SUB_COPY_LINEAR 0U
+#define SUB_COPY_RECT   4U
 #define ATOMIC_ADD64    47U
 #define POLL_EQUAL      3U
 #define POLL_MEMORY     (1U << 31)
 #define COPY_COUNT      0x3fffffU
 #define COPY_COUNT_LONG 0x3fffffffU
 #define TRAP_CONTEXT    0xfffffffU
-#define WORDS_MAX       8U
+#define WORDS_MAX       13U
 
 typedef struct Packet {
         uint32_t words[WORDS_MAX];
         uint32_t n; /* 0: not known */
 } Packet;
 
+static uint32_t sub_op(uint32_t header) {
+        return header >> 8 & 0xff;
+}
+
+static uint32_t copy_words(uint32_t header) {
+        if (sub_op(header) == SUB_COPY_RECT)
+                return 13;
+        return sub_op(header) == SUB_COPY_LINEAR ? 7 : 0;
+}
+
 static uint32_t packet_words(uint32_t header) {
         switch (header & 0xff) {
         case OP_NOP:
                 return 1;
         case OP_COPY:
-                return (header >> 8 & 0xff) == SUB_COPY_LINEAR ? 7 : 0;
+                return copy_words(header);
         case OP_FENCE:
                 return 4;
         case OP_TRAP:
@@ -119,10 +130,64 @@ static size_t copy_size(const Packet *p, const SimGpu *g) {
         return (size_t) (p->words[1] & (is_long ? COPY_COUNT_LONG : COPY_COUNT)) + 1;
 }
 
+/* The widths of a rectangle's fields, which gfx12 has changed. */
+typedef struct RectBits {
+        unsigned x; /* of y, too */
+        unsigned z;
+        unsigned pitch_shift; /* the rest of its word is the pitch */
+        unsigned slice;
+} RectBits;
+
+static const RectBits *rect_bits(const SimGpu *g) {
+        static const RectBits old = {.x = 14, .z = 11, .pitch_shift = 13, .slice = 28},
+                              gfx12 = {.x = 16, .z = 14, .pitch_shift = 16, .slice = 32};
+
+        return g->gfx_target_version >= 120000 ? &gfx12 : &old;
+}
+
+static uint64_t field(uint32_t word, unsigned shift, unsigned width) {
+        return (uint64_t) word >> shift & ((UINT64_C(1) << width) - 1);
+}
+
+typedef struct Side {
+        uint8_t *base;
+        uint64_t pitch, slice; /* bytes */
+} Side;
+
+/* From the word of its address on. Sizes and offsets are counted in elements, sizes from 0. */
+static Side side_read(const Packet *p, uint32_t word, const RectBits *b, unsigned element) {
+        const uint32_t *w = p->words + word;
+        Side s = {
+                        .base = address(p, word),
+                        .pitch = (field(w[3], b->pitch_shift, 32 - b->pitch_shift) + 1) << element,
+                        .slice = (field(w[4], 0, b->slice) + 1) << element,
+        };
+
+        s.base += (field(w[2], 0, b->x) << element) + field(w[2], 16, b->x) * s.pitch +
+                        field(w[3], 0, b->z) * s.slice;
+        return s;
+}
+
+static void copy_rect(const Packet *p, const SimGpu *g) {
+        const RectBits *b = rect_bits(g);
+        unsigned element = p->words[0] >> 29;
+        Side from = side_read(p, 1, b, element), to = side_read(p, 6, b, element);
+        uint64_t width = (field(p->words[11], 0, b->x) + 1) << element,
+                 height = field(p->words[11], 16, b->x) + 1, depth = field(p->words[12], 0, b->z) + 1;
+
+        for (uint64_t z = 0; z < depth; z++)
+                for (uint64_t y = 0; y < height; y++)
+                        memmove(to.base + z * to.slice + y * to.pitch,
+                                        from.base + z * from.slice + y * from.pitch, width);
+}
+
 static void packet_execute(const Packet *p, const SimGpu *g) {
         switch (p->words[0] & 0xff) {
         case OP_COPY:
-                memmove(address(p, 5), address(p, 3), copy_size(p, g));
+                if (sub_op(p->words[0]) == SUB_COPY_RECT)
+                        copy_rect(p, g);
+                else
+                        memmove(address(p, 5), address(p, 3), copy_size(p, g));
                 break;
         case OP_FENCE:
                 __atomic_store_n((uint32_t *) address(p, 1), p->words[3], __ATOMIC_RELEASE);

@@ -149,6 +149,41 @@ int raw_destroy(const Raw *r, uint32_t id) {
         return ioctl(r->fd, KFD_IOC_DESTROY_QUEUE, &a);
 }
 
+/* --- a runtime that is played --- */
+
+#define QUEUE_OFFSET  8192U
+#define SIGNAL_OFFSET 12288U
+
+View view_new(const Raw *r) {
+        View v = {
+                        .queue = (AmdQueue *) (r->memory + QUEUE_OFFSET),
+                        .signal = (AmdSignal *) (r->memory + SIGNAL_OFFSET),
+        };
+
+        memset(v.queue, 0, sizeof(*v.queue));
+        v.queue->hsa_queue = (HsaQueue){
+                        .type = 0,
+                        .features = 1,
+                        .base_address = r->memory,
+                        .doorbell_signal.handle = (uintptr_t) v.signal,
+                        .size = VIEW_RING_SIZE / KFD_AQL_PACKET_SIZE,
+        };
+        *v.signal = (AmdSignal){.kind = AMD_SIGNAL_DOORBELL, .queue = v.queue};
+        v.a = (KfdCreateQueue){
+                        .ring_base_address = (uintptr_t) r->memory,
+                        .ring_size = VIEW_RING_SIZE,
+                        .write_pointer_address = (uintptr_t) &v.queue->write_index,
+                        .read_pointer_address = (uintptr_t) &v.queue->read_index,
+                        .gpu_id = device.gpu_id,
+                        .queue_type = KFD_QUEUE_COMPUTE_AQL,
+                        .queue_percentage = 100,
+                        .queue_priority = 7,
+                        .ctx_save_restore_address = (uintptr_t) r->memory + 16384,
+                        .ctx_save_restore_size = 4096,
+        };
+        return v;
+}
+
 int shim_cases_run(const BusCase *cases, size_t n, int argc, char *argv[]) {
         const char *self[] = {argv[0], NULL};
 

@@ -12,6 +12,7 @@
 #include "hal/kfd-abi.h"
 #include "include/xsched/xsched.h"
 #include "kfdsim.h"
+#include "shim/kfd/hsa.h"
 #include "tests/lib/bus-cases.h"
 #include "tests/lib/fake-scheduler.h"
 
@@ -58,5 +59,16 @@ Raw raw_open(void);
 int raw_create(const Raw *r, uint32_t type, size_t size, KfdCreateQueue *ret);
 int raw_update(int fd, const KfdCreateQueue *q, uint32_t percentage, uint32_t priority);
 int raw_destroy(const Raw *r, uint32_t id);
+
+/* What every HSA runtime lays out before it asks the kernel for a queue: the program plays one. */
+#define VIEW_RING_SIZE 4096U
+
+typedef struct View {
+        AmdQueue *queue;
+        AmdSignal *signal;
+        KfdCreateQueue a;
+} View;
+
+View view_new(const Raw *r); /* in its memory; not made yet */
 
 int shim_cases_run(const BusCase *cases, size_t n, int argc, char *argv[]);

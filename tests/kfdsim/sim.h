@@ -18,10 +18,14 @@
  *     process's own;
  *   - context save (CWSR): a running dispatch stops when its queue is unmapped, and goes on where it stopped; with
  *     cwsr=0 it ends first;
- *   - SDMA queues, as far as ROCr uses them for linear copies (sdma.c): the copies of HIP arrive, between memory of the
- *     host and of a GPU;
- *   - doorbells: a ring while the queue is unmapped is lost in strict mode, and served at the next map otherwise; who
- *     announces a packet that is not written ends the process;
+ *   - SDMA queues, as far as ROCr uses them for copies of bytes and of rectangles (sdma.c): the copies of HIP arrive,
+ *     between memory of the host and of a GPU;
+ *   - doorbells: a ring while the queue is unmapped is lost in strict mode. Otherwise each map of queues reads the
+ *     write index of all queues on an HWS GPU again, and kfdsim_torn() counts the places that had no packet then, at
+ *     which some firmware hangs (only of the caller's own queues: others' memory is not read). Who announces a packet
+ *     that is not written ends the process;
+ *   - packets are fetched when they are announced, SIM_FETCH_MAX ahead at most: what is written into one later is not
+ *     seen;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
  *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
@@ -30,8 +34,8 @@
  *     and that is where HIP on kfdsim ends: streams, events and copies work; kernels are launched and end, and what
  *     they should have computed is not there. That goes for what runtimes do by kernels of their own, too: hipMemset,
  *     copies within a GPU, and from HIP 6.0 on small copies ($GPU_FORCE_BLIT_COPY_SIZE=0 has them made by SDMA);
- *   - SDMA packets for anything else (rectangles, fills): the queue stands there, which is said once on stderr; a copy
- *     takes no time, and has its turn between kernels, not beside them;
+ *   - SDMA packets for anything else (fills): the queue stands there, which is said once on stderr; a copy takes no
+ *     time, and has its turn between kernels, not beside them;
  *   - PM4 queues: they can be made, unmapped and destroyed, and never run;
  *   - queues of one process do not run at the same time on one GPU, and a dispatch always fills the GPU; queue_priority
  *     is remembered and has no effect;
@@ -73,6 +77,7 @@
 #define SIM_DOORBELL_PAGE 8192U
 #define SIM_DOORBELLS     (SIM_DOORBELL_PAGE / sizeof(uint64_t))
 #define SIM_NO_PROCESS    0U
+#define SIM_FETCH_MAX     16U
 
 /* No index rings a doorbell with this value. */
 #define SIM_DOORBELL_SILENT UINT64_MAX
@@ -103,6 +108,7 @@ typedef struct SimGpu {
         _Atomic uint64_t frozen_until_ns; /* nobody executes: the cost of a remap */
         _Atomic uint32_t event;           /* futex: something about this GPU changed */
         _Atomic uint64_t n_maps;          /* times that queues were unmapped and mapped */
+        _Atomic uint64_t n_torn;          /* places without a packet that a map has found */
 } SimGpu;
 
 typedef struct SimProcess {
@@ -157,6 +163,7 @@ typedef struct SimQueue {
         _Atomic uint32_t execution;
         _Atomic uint64_t rung;     /* packets below this index have been announced */
         _Atomic bool is_looked_at; /* the engine shall take the write index for rung */
+        _Atomic uint64_t fetched;  /* the engine has copies of the packets below this index */
         uint64_t remaining_ns;     /* of the dispatch at the read index; 0: not begun */
         uint64_t begun_ns;         /* when it was */
 } SimQueue;
@@ -261,9 +268,10 @@ void sim_event_raise(uint32_t id);
 void sim_event_forget(void);
 
 /* The packet at a queue's read index: whether there is one that may execute now, how long it takes, and its end. */
-void sim_packet_look(SimQueue *q); /* takes the write index for rung */
+void sim_packet_look(SimQueue *q);            /* takes the write index for rung, and fetches */
+uint64_t sim_packets_torn(const SimQueue *q); /* places below the write index that have no packet */
 void sim_packet_check(const SimQueue *q, uint64_t value);
-bool sim_packet_is_ready(const SimQueue *q);
+bool sim_packet_is_ready(SimQueue *q);
 uint64_t sim_packet_duration(const SimQueue *q);
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns);
 bool sim_sdma_is_ready(const SimQueue *q);

@@ -17,8 +17,14 @@ def environment(**changes):
 
 
 def check(**changes):
-    p = subprocess.run([XSCHEDCTL, "check", "--json=short"], env=environment(**changes), stdout=subprocess.PIPE,
-                       text=True, timeout=DEADLINE, check=False)
+    p = subprocess.run(
+        [XSCHEDCTL, "check", "--json=short"],
+        env=environment(**changes),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
     return {row["check"]: (row["state"], row["detail"]) for row in json.loads(p.stdout)}
 
 
@@ -50,8 +56,14 @@ class Check(unittest.TestCase):
         if os.environ.get("SANITIZER"):
             # The layer comes before its runtime in the shell.
             changes["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        p = subprocess.run([XSCHEDCTL, "run", "--name=x", "--", "sh", "-c", show],
-                           env=environment(**changes), stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True)
+        p = subprocess.run(
+            [XSCHEDCTL, "run", "--name=x", "--", "sh", "-c", show],
+            env=environment(**changes),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE,
+            check=True,
+        )
         return p.stdout.splitlines()
 
     def test_run(self):

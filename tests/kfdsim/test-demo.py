@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-demo --device=amd-sim: the table's figures, where they come from, and that nothing of the simulated device is left behind.
+"""xsched-demo --device=amd-sim: the table's figures, where they come from, and that nothing of the simulated device is
+left behind.
 
 Asserts no times: a busy machine is not a failure."""
 
@@ -13,7 +14,16 @@ import unittest
 DEMO = os.environ["XSCHED_DEMO"]
 # A sanitizer's library has to come first, in the processes that preload others, too.
 ENVIRONMENT = {**os.environ, **({"LD_PRELOAD": os.environ["SANITIZER"]} if os.environ.get("SANITIZER") else {})}
-SHORT = ["--device=amd-sim", "--duration=1", "--low=1", "--period-ms=50", "--kernel-us=300", "--batch-kernels=20", "--quiet", "--no-plot"]
+SHORT = [
+    "--device=amd-sim",
+    "--duration=1",
+    "--low=1",
+    "--period-ms=50",
+    "--kernel-us=300",
+    "--batch-kernels=20",
+    "--quiet",
+    "--no-plot",
+]
 
 
 def demo(*arguments, status=0):

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 
 #include "hal/kfd-abi.h"
@@ -46,6 +47,48 @@ static void case_rings_cross(void) {
                 check(aql_queue_wait(q, now_ns() + TEST_DEADLINE_NS) == 0);
         }
         queue_close_clean(q);
+}
+
+static void ring_at_an_invalid_packet(void *userdata) {
+        AqlDevice d = device_open(0);
+        AqlQueue *q = queue_open(&d);
+
+        aql_reserve(q);
+        aql_ring_unwritten(q);
+        for (;;)
+                (void) pause();
+}
+
+/* Who announces what nobody has written is ended. */
+static void case_unwritten(void) {
+        check(child_wait(child_start(ring_at_an_invalid_packet, NULL)) == -SIGABRT);
+}
+
+/* A packet is what it was when it was announced: who writes its header first, and the rest after the ring, has run what
+ * stood there before. */
+static void case_fetched(void) {
+        AqlDevice d = device_open(0);
+        AqlQueue *q = queue_open(&d), *other = queue_open(&d);
+        AqlCompletion *go, *done;
+
+        check(aql_completion_create(&d, 1, false, &go) == 0 &&
+                        aql_completion_create(&d, 1, false, &done) == 0);
+        (void) run_dispatches(q, 1, 5000);
+        check(aql_barrier(q, false, &go, 1, NULL) == 0);
+        aql_ring(q);
+        check(aql_dispatch(q, 5000, done) == 0);
+        uint64_t number = aql_newest(q)->dispatch.reserved2;
+        aql_ring(q);
+        for (unsigned i = 0; i < 3; i++)
+                (void) run_dispatches(
+                                other, 1, 1000); /* the queues have their turns: this one was looked at */
+        aql_newest(q)->dispatch.reserved2 = number - 1;
+        aql_completion_set(go, 0);
+        check(aql_completion_wait(done, now_ns() + TEST_DEADLINE_NS) == 0);
+        queue_close_clean(q);
+        queue_close_clean(other);
+        aql_completion_destroy(go);
+        aql_completion_destroy(done);
 }
 
 static void case_report(void) {
@@ -240,6 +283,8 @@ int main(int argc, char *argv[]) {
         static const SimCase cases[] = {
                         {"once-in-order", NULL, NULL, case_once_in_order},
                         {"rings-cross", NULL, NULL, case_rings_cross},
+                        {"unwritten", NULL, NULL, case_unwritten},
+                        {"fetched", NULL, NULL, case_fetched},
                         {"report", NULL, NULL, case_report},
                         {"ratio", NULL, NULL, case_ratio},
                         {"queues-share", NULL, NULL, case_queues_share},

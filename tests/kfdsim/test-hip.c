@@ -72,6 +72,76 @@ static void test_copies(hipStream_t stream, int device) {
         free(plain);
 }
 
+/* A rectangle of a picture in memory of the host, and where it goes to. */
+typedef struct Rect {
+        size_t width, height, depth, pitch; /* bytes, rows, slices */
+} Rect;
+
+static size_t rect_size(const Rect *r) {
+        return r->pitch * r->height * r->depth;
+}
+
+static bool rect_copy(const Rect *r, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                hipMemcpyKind kind, hipStream_t stream) {
+        if (r->depth == 1)
+                return hipMemcpy2DAsync(to, to_pitch, from, from_pitch, r->width, r->height, kind, stream) ==
+                                hipSuccess &&
+                                hipStreamSynchronize(stream) == hipSuccess;
+        hipMemcpy3DParms p = {
+                        .srcPtr = make_hipPitchedPtr(
+                                        (void *) (uintptr_t) from, from_pitch, r->width, r->height),
+                        .dstPtr = make_hipPitchedPtr(to, to_pitch, r->width, r->height),
+                        .extent = make_hipExtent(r->width, r->height, r->depth),
+                        .kind = kind,
+        };
+        return hipMemcpy3DAsync(&p, stream) == hipSuccess && hipStreamSynchronize(stream) == hipSuccess;
+}
+
+/* There and back again. What is beside the rectangle stays as it was. */
+static bool rects(hipStream_t stream, uint8_t *host, const Rect *r) {
+        size_t n = rect_size(r), gpu_pitch = r->width + 64 - r->width % 4;
+        uint8_t *gpu = NULL;
+
+        if (hipMalloc((void **) &gpu, gpu_pitch * r->height * r->depth) != hipSuccess)
+                return false;
+        fill(host, n, 5);
+        bool ok = rect_copy(r, gpu, gpu_pitch, host, r->pitch, hipMemcpyHostToDevice, stream);
+        memset(host, PATTERN, n);
+        ok = ok && rect_copy(r, host, r->pitch, gpu, gpu_pitch, hipMemcpyDeviceToHost, stream);
+        for (size_t i = 0; i < n; i++)
+                ok = ok && host[i] == (i % r->pitch < r->width ? (i + 5) % PATTERN : PATTERN);
+        return hipFree(gpu) == hipSuccess && ok;
+}
+
+static void test_rects(hipStream_t stream, int device) {
+        static const Rect shapes[] = {
+                        {.width = 64, .height = 8, .depth = 1, .pitch = 256},
+                        {.width = 1000, .height = 300, .depth = 1, .pitch = 1024},
+                        {.width = 997, .height = 31, .depth = 1, .pitch = 1004},
+                        {.width = 70000,
+                                        .height = 3,
+                                        .depth = 1,
+                                        .pitch = 70004},                         /* several packets a row */
+                        {.width = 16, .height = 20000, .depth = 1, .pitch = 32}, /* several by rows */
+                        {.width = 48, .height = 5, .depth = 7, .pitch = 64},
+        };
+        uint8_t *pinned = NULL, *plain = malloc(LARGE);
+        bool ok[2] = {true, true};
+
+        check(plain && hipHostMalloc((void **) &pinned, LARGE, hipHostMallocDefault) == hipSuccess,
+                        "host memory for rectangles", device);
+        if (!plain || !pinned)
+                return;
+        for (size_t i = 0; i < ELEMENTSOF(shapes); i++) {
+                ok[0] &= rects(stream, plain, shapes + i);
+                ok[1] &= rects(stream, pinned, shapes + i);
+        }
+        check(ok[0], "rectangles", device);
+        check(ok[1], "rectangles, pinned", device);
+        check(hipHostFree(pinned) == hipSuccess, "hipHostFree of rectangles", device);
+        free(plain);
+}
+
 static void test_events(hipStream_t stream, int device) {
         hipEvent_t begin = NULL, end = NULL;
         float ms = -1;
@@ -162,6 +232,7 @@ static void test_device(int device, const char *model) {
                 return;
         test_events(stream, device);
         test_copies(stream, device);
+        test_rects(stream, device);
         test_host_calls(stream, device);
         test_fill(stream, device);
         check(hipDeviceSynchronize() == hipSuccess, "hipDeviceSynchronize", device);

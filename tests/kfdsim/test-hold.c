@@ -168,6 +168,48 @@ static void case_cycles(void) {
         queue_close_clean(q[1]);
 }
 
+/* --- what a map finds --- */
+
+/* A place that is taken, and has no packet yet, is found by each map, of whatever queue of the GPU. */
+static void maps_find(const AqlDevice *d, AqlQueue *moved, AqlQueue *late) {
+        uint64_t torn = kfdsim_torn(d->gpu_id);
+
+        check(aql_dispatch(late, 1000, NULL) == 0);
+        check(aql_queue_update(moved, 100) == 0);
+        check(kfdsim_torn(d->gpu_id) == torn);
+        check(wait_executed(late, 1)); /* nobody rang: the map has read how far it is written */
+        aql_reserve(late);
+        check(aql_queue_update(moved, 100) == 0);
+        check(kfdsim_torn(d->gpu_id) == torn + 1);
+        check(aql_dispatch(late, 1000, NULL) == 0);
+        aql_ring(late);
+        queue_close_clean(late);
+}
+
+static void case_torn(void) {
+        AqlDevice d = device_open(0);
+        AqlQueue *moved = queue_open(&d);
+
+        maps_find(&d, moved, queue_open(&d));
+        AqlQueue *late = queue_open(&d);
+        check(aql_queue_update(late, 0) == 0);
+        check(aql_queue_update(late, 100) == 0);
+        maps_find(&d, late, late);
+        check(aql_queue_destroy(moved) == 0);
+}
+
+/* MES is told of the queue that it moves, and of no other. */
+static void case_torn_mes(void) {
+        AqlDevice d = device_open(0);
+        AqlQueue *moved = queue_open(&d), *late = queue_open(&d);
+
+        aql_reserve(late);
+        check(aql_queue_update(moved, 0) == 0 && aql_queue_update(moved, 100) == 0);
+        check(kfdsim_torn(d.gpu_id) == 0);
+        check(aql_queue_update(late, 0) == 0 && aql_queue_update(late, 100) == 0);
+        check(kfdsim_torn(d.gpu_id) == 1);
+}
+
 /* --- who pays --- */
 
 /* Which part of the time that many updates took somebody else's work went on, in percent. */
@@ -215,6 +257,8 @@ int main(int argc, char *argv[]) {
                         {"timeout", NULL, "cwsr=0,timeout-ms=40", case_timeout},
                         {"doorbell-lost", NULL, "strict=1", case_doorbell_lost},
                         {"doorbell-kept", NULL, "strict=0", case_doorbell_kept},
+                        {"torn", NULL, "strict=0", case_torn},
+                        {"torn-mes", "gfx1100", "strict=0", case_torn_mes},
                         {"created-stopped", NULL, NULL, case_created_stopped},
                         {"destroy-stopped", NULL, NULL, case_destroy_stopped},
                         {"cycles", NULL, "map-us=10", case_cycles},

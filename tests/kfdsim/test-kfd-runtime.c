@@ -15,51 +15,9 @@
 
 #include "common/macro.h"
 #include "shim-kfd.h"
-#include "shim/kfd/hsa.h"
 
-#define SLOTS_MAX     16U
-#define RING_SIZE     4096U
-#define QUEUE_OFFSET  8192U
-#define SIGNAL_OFFSET 12288U
-
-typedef struct View {
-        AmdQueue *queue;
-        AmdSignal *signal;
-        KfdCreateQueue a;
-} View;
-
+#define SLOTS_MAX 16U
 static void (*store)(HsaSignal signal, int64_t value);
-
-/* As ROCr does: all of it is there before the kernel is asked. */
-static View view_new(const Raw *r) {
-        View v = {
-                        .queue = (AmdQueue *) (r->memory + QUEUE_OFFSET),
-                        .signal = (AmdSignal *) (r->memory + SIGNAL_OFFSET),
-        };
-
-        memset(v.queue, 0, sizeof(*v.queue));
-        v.queue->hsa_queue = (HsaQueue){
-                        .type = 0,
-                        .features = 1,
-                        .base_address = r->memory,
-                        .doorbell_signal.handle = (uintptr_t) v.signal,
-                        .size = RING_SIZE / KFD_AQL_PACKET_SIZE,
-        };
-        *v.signal = (AmdSignal){.kind = AMD_SIGNAL_DOORBELL, .queue = v.queue};
-        v.a = (KfdCreateQueue){
-                        .ring_base_address = (uintptr_t) r->memory,
-                        .ring_size = RING_SIZE,
-                        .write_pointer_address = (uintptr_t) &v.queue->write_index,
-                        .read_pointer_address = (uintptr_t) &v.queue->read_index,
-                        .gpu_id = device.gpu_id,
-                        .queue_type = KFD_QUEUE_COMPUTE_AQL,
-                        .queue_percentage = 100,
-                        .queue_priority = 7,
-                        .ctx_save_restore_address = (uintptr_t) r->memory + 16384,
-                        .ctx_save_restore_size = 4096,
-        };
-        return v;
-}
 
 static uint64_t launches(void) {
         uint64_t n = 0;

@@ -6,6 +6,9 @@
 
 #include <pthread.h>
 
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
 #include "common/macro.h"
 #include "shim-kfd.h"
 
@@ -181,6 +184,30 @@ static void case_create_held(void) {
         finish(late);
 }
 
+/* A queue that is made while its device is held, by arguments that are not all there, or may not be written: the
+ * kernel's answer, and no crash. */
+static void case_create_held_nowhere(void) {
+        KfdCreateQueue a;
+        start(GFX90A);
+        AqlQueue *q = queue();
+        Raw r = raw_open();
+        uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+        hold_all(1);
+        KfdCreateQueue *last = (KfdCreateQueue *) (void *) (pages + 4096 - sizeof(a));
+        errno = 0;
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a) + 8, last) < 0 && errno == EFAULT);
+        CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), last) == 0);
+        CHECK(raw_destroy(&r, last->queue_id) == 0);
+        CHECK(mprotect(pages, 4096, PROT_READ) == 0);
+        errno = 0;
+        CHECK(ioctl(r.fd, KFD_IOC_CREATE_QUEUE, last) < 0 && errno == EFAULT);
+        run_all(1);
+        dispatch(q, 3, SHORT_NS);
+        finish(q);
+}
+
 static void case_lease(void) {
         start(GFX90A);
         AqlQueue *q = queue();
@@ -295,6 +322,7 @@ int main(int argc, char *argv[]) {
                         CASE(unchanged),
                         CASE(destroy_held),
                         CASE(create_held),
+                        CASE(create_held_nowhere),
                         CASE(storm),
                         CASE(lease),
                         CASE(edges),

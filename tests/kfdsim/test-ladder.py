@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Levels above the gate, end to end: AQL tenants on simulated GPUs, the layer in front of them, and a real service on a bus of its own.
+"""Levels above the gate, end to end: AQL tenants on simulated GPUs, the layer in front of them, and a real service on a
+bus of its own.
 
-A low tenant keeps its queues busy; who has precedence is a client in our hands, so that nothing depends on time. What the hardware works on comes
-from the simulated hardware, and every tenant proves in the end that each of its dispatches was executed once and in order."""
+A low tenant keeps its queues busy; who has precedence is a client in our hands, so that nothing depends on time. What
+the hardware works on comes from the simulated hardware, and every tenant proves in the end that each of its dispatches
+was executed once and in order."""
 
 import os
 import re
@@ -71,7 +73,11 @@ class Ladder(Case):
 
     def setUp(self):
         super().setUp()
-        self.sim = {"KFDSIM_DIR": os.path.join(self.directory, "kfdsim"), "KFDSIM_GPUS": self.gpus, "KFDSIM_OPTS": "map-us=20"}
+        self.sim = {
+            "KFDSIM_DIR": os.path.join(self.directory, "kfdsim"),
+            "KFDSIM_GPUS": self.gpus,
+            "KFDSIM_OPTS": "map-us=20",
+        }
         _, self.high = self.tenant("high", GPU, Priority=10)
 
     def low(self, *options, token=None, **kwargs):
@@ -80,7 +86,9 @@ class Ladder(Case):
     def hardware(self):
         """{pid: [mapped, ...]} and {gpu: times of unmapping and mapping}."""
         queues, maps = {}, {}
-        text = subprocess.run([MAPPED], env={**os.environ, **self.sim}, check=True, capture_output=True, text=True).stdout
+        text = subprocess.run(
+            [MAPPED], env={**os.environ, **self.sim}, check=True, capture_output=True, text=True
+        ).stdout
         for line in text.splitlines():
             words = line.split()
             if words[0] == "gpu":
@@ -126,8 +134,17 @@ class Preemption(Ladder):
     def test_two_tenants(self):
         """The high one is a real one, too: it takes the device at each of its tasks."""
         low = self.low(queues=2)
-        high = Tenant(self, self.job("real", Priority=10)[0], "--role=latency", "--count=30", "--run-ms=0", "--period-us=10000",
-                      "--duration-us=500", "--dispatches=4", queues=1)
+        high = Tenant(
+            self,
+            self.job("real", Priority=10)[0],
+            "--role=latency",
+            "--count=30",
+            "--run-ms=0",
+            "--period-us=10000",
+            "--duration-us=500",
+            "--dispatches=4",
+            queues=1,
+        )
         until(high.process.ended, "its tasks are done")
         high.finish()
         self.assertGreater(self.device("NPreempted"), 0)
@@ -144,7 +161,14 @@ class Preemption(Ladder):
         self.take(low)
         self.give_back(low)
         until(bound(16))
-        for text, n in (("Threshold=3", 3), ("Threshold=1", 1), ("", 16), ("Preemption=1", 1), ("Preemption=2", 16), ("Threshold=auto", 16)):
+        for text, n in (
+            ("Threshold=3", 3),
+            ("Threshold=1", 1),
+            ("", 16),
+            ("Preemption=1", 1),
+            ("Preemption=2", 16),
+            ("Threshold=auto", 16),
+        ):
             self.service.configure(f"{self.config}{text}\n")
             self.call("Reload")
             until(bound(n), text)

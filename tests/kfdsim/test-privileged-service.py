@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that nothing else stops, on simulated GPUs."""
+"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that nothing else stops, on simulated
+GPUs."""
 
 import glob
 import os
@@ -25,10 +26,12 @@ class Tenant(Program):
 
     def stands_still(self):
         """Sooner or later nothing is executed for the time of many dispatches."""
+
         def still():
             before = self.count()
             select.select([], [], [], STILL)
             return self.count() == before
+
         until(still, "the tenant stands still")
 
     def goes_on(self):
@@ -51,7 +54,9 @@ class Holds(Case):
     more = ""
 
     def setUp(self):
-        self.config = f"[Scheduler]\nStarveAfter=1h\nPreemption=privileged\nPrivilegedPreemption={self.mode}\n{self.more}"
+        self.config = (
+            f"[Scheduler]\nStarveAfter=1h\nPreemption=privileged\nPrivilegedPreemption={self.mode}\n{self.more}"
+        )
         runtime = tempfile.mkdtemp(prefix="xsched-run-")
         self.addCleanup(shutil.rmtree, runtime)
         os.environ["RUNTIME_DIRECTORY"] = runtime
@@ -195,7 +200,8 @@ class Criu(Holds):
         self.finish(t)
 
     def test_former_holder_lives(self):
-        """A holder of the service before can neither let go nor end: who comes next waits for it, and undoes when it has ended."""
+        """A holder of the service before can neither let go nor end: who comes next waits for it, and undoes when it
+        has ended."""
         t = self.held_tenant()
         holder = self.holder()
         os.kill(holder, signal.SIGSTOP)
@@ -246,7 +252,13 @@ class Criu(Holds):
         good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
         self.release(t)
         self.service.stop()
-        bad = {"hold-1-1": b"", "hold-2-2": b"\0\1\2garbage" * 99, "hold-3-3": good.encode()[:-4], "hold-4-4": (good + "more\n").encode(), "hold-7-7": good.encode()}
+        bad = {
+            "hold-1-1": b"",
+            "hold-2-2": b"\0\1\2garbage" * 99,
+            "hold-3-3": good.encode()[:-4],
+            "hold-4-4": (good + "more\n").encode(),
+            "hold-7-7": good.encode(),
+        }
         for name, data in bad.items():
             with open(f"{self.records}/{name}", "wb") as f:
                 f.write(data)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every method and every writable property that introspection names, called by somebody who may not, in every wrong form.
+"""Every method and every writable property that introspection names, called by somebody who may not, in every wrong
+form.
 
 The calls are those that would change something if they got through: right names, plausible values, others' objects.
 """
@@ -19,13 +20,39 @@ NO_REPLY_EXPECTED = 1
 
 # What everybody may call in its right form: it reads, or makes something of the caller's own that ends with him.
 FOR_EVERYBODY = {
-    "ListDevices", "ListClients", "ListQueues", "ListGroups", "ListPolicies", "ListClasses", "ListHolds", "ListSettings", "ListStatistics", "GetClientByPIDFD",
-    "GetClientByPID", "GetGroup", "Explain", "ExplainObject", "Describe", "GetRecord", "Measure", "RegisterClient", "CreateJob", "HoldPriority",
+    "ListDevices",
+    "ListClients",
+    "ListQueues",
+    "ListGroups",
+    "ListPolicies",
+    "ListClasses",
+    "ListHolds",
+    "ListSettings",
+    "ListStatistics",
+    "GetClientByProcess",
+    "GetClientByPID",
+    "GetGroup",
+    "Explain",
+    "ExplainObject",
+    "Describe",
+    "GetRecord",
+    "Measure",
+    "RegisterClient",
+    "CreateJob",
+    "HoldPriority",
 }
 REFUSALS = {
     f"org.freedesktop.DBus.Error.{e}"
-    for e in ("AccessDenied", "InteractiveAuthorizationRequired", "InvalidArgs", "UnknownObject", "UnknownInterface", "UnknownMethod",
-              "UnknownProperty", "PropertyReadOnly")
+    for e in (
+        "AccessDenied",
+        "InteractiveAuthorizationRequired",
+        "InvalidArgs",
+        "UnknownObject",
+        "UnknownInterface",
+        "UnknownMethod",
+        "UnknownProperty",
+        "PropertyReadOnly",
+    )
 }
 
 
@@ -51,7 +78,15 @@ def state(c, seen):
     values = {}
     for path, interface, node in seen:
         got = c.call(NAME, path, PROPERTIES, "GetAll", "s", interface)[0]
-        for name in [p for p, _ in writable(node)] + ["Suspended", "PolicySource", "NQueues", "NClients", "AllowMESPreemption", "LingerUSec", "StarveUSec"]:
+        for name in [p for p, _ in writable(node)] + [
+            "Suspended",
+            "PolicySource",
+            "NQueues",
+            "NClients",
+            "AllowMESPreemption",
+            "LingerUSec",
+            "StarveUSec",
+        ]:
             if name in got:
                 values[path, name] = got[name]
     for member in ("ListHolds", "ListClasses"):
@@ -60,22 +95,47 @@ def state(c, seen):
 
 
 class Attack:
-    """By one connection, against what `victim` tells: group, client (path), queue (id), device (id), policy (a name)."""
+    """By one connection, against what `victim` tells: group, client (path), queue (id), device (id), policy (a
+    name)."""
 
     def __init__(self, connection, seen, victim):
         self.c, self.seen, self.victim = connection, seen, victim
         self.passed, self.n_refused = [], 0
-        self.pidfd = os.pidfd_open(os.getpid())
 
     def value(self, t, member):
         v = self.victim
         if t == "s":
-            return {"Policy": v["policy"], "Class": "batch", "Preemption": "off", "LogLevel": "debug", "LogTarget": "journal",
-                    "SetPolicy": v["device"], "HoldPriority": "batch", "CreateJob": "attack"}.get(member, v["group"])
+            return {
+                "Policy": v["policy"],
+                "Class": "batch",
+                "Preemption": "off",
+                "LogLevel": "debug",
+                "LogTarget": "journal",
+                "SetPolicy": v["device"],
+                "HoldPriority": "batch",
+                "CreateJob": "attack",
+            }.get(member, v["group"])
         if t == "t":
-            return v["queue"] if member in ("UnregisterQueue", "Hint") else 0 if member not in ("Period", "TimeSliceUSec") else 20000
-        return {"i": 200, "u": 3, "b": True, "o": v["client"], "h": self.pidfd, "a{sv}": {"Priority": ("i", 200)} if member != "SetPolicy" else {
-            "Concurrency": ("u", 3)}, "v": ("i", 200), "x": 1, "as": ["x"], "ay": b"x", "(i)": (200,)}[t]
+            return (
+                v["queue"]
+                if member in ("UnregisterQueue", "Hint")
+                else 0
+                if member not in ("Period", "TimeSliceUSec")
+                else 20000
+            )
+        settings = {"Priority": ("i", 200)} if member != "SetPolicy" else {"Concurrency": ("u", 3)}
+        return {
+            "i": 200,
+            "u": 3,
+            "b": True,
+            "o": v["client"],
+            "a{sv}": settings,
+            "v": ("i", 200),
+            "x": 1,
+            "as": ["x"],
+            "ay": b"x",
+            "(i)": (200,),
+        }[t]
 
     def try_call(self, path, interface, member, signature, *args, flags=0):
         what = f"{interface}.{member}({signature}) on {path}: {args}"
@@ -130,13 +190,15 @@ class Attack:
         self.try_call(path + "/x", interface, member, signature, *args)
         for extra in ("s", "v", "x", "as", "(i)", "a{sv}"):
             self.try_call(path, interface, member, signature + extra, *args, self.value(extra, ""))
-            self.try_call(path, interface, member, signature + extra, *args, self.value(extra, ""), flags=NO_REPLY_EXPECTED)
+            self.try_call(
+                path, interface, member, signature + extra, *args, self.value(extra, ""), flags=NO_REPLY_EXPECTED
+            )
         if types:
             self.try_call(path, interface, member, "".join(types[:-1]), *args[:-1])
             self.try_call(path, interface, member, "v" * len(types), *zip(types, args))
             self.try_call(path, interface, member, "")
 
-    def run(self):
+    def run(self, n_members=60):
         """What got through; the caller compares the state."""
         n = 0
         for path, interface, node in self.seen:
@@ -148,10 +210,30 @@ class Attack:
                 self.calls(path, interface, m.get("name"), signature)
                 n += 1
         self.c.call(NAME, PATH, STANDARD + "Peer", "Ping")  # those without a reply are through
-        os.close(self.pidfd)
-        if n < 60 or self.n_refused < 10 * n:
+        if n < n_members or self.n_refused < 10 * n:
             raise AssertionError(f"only {self.n_refused} refusals of {n} members")
         return self.passed
+
+
+class OwnersAttack(Attack):
+    """By the owner of all of it: values that he may set, in every form but the right one."""
+
+    def value(self, t, member):
+        lower = {"i": -7, "u": 3, "a{sv}": {"Priority": ("i", -7)}}
+        return lower[t] if t in lower else super().value(t, member)
+
+    def sets(self, path, interface, name, t):
+        self.right = (PROPERTIES, "Set", "ssv", (interface, name, (t, self.value(t, name))))
+        super().sets(path, interface, name, t)
+
+    def calls(self, path, interface, member, signature):
+        self.right = (interface, member, signature, None)
+        super().calls(path, interface, member, signature)
+
+    def try_call(self, path, interface, member, signature, *args, flags=0):
+        right = self.right[:3] == (interface, member, signature) and self.right[3] in (None, args)
+        if not right or path.endswith("/x"):
+            super().try_call(path, interface, member, signature, *args, flags=flags)
 
 
 def main():

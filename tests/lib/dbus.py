@@ -1,27 +1,35 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A small D-Bus client for tests: one blocking connection, file descriptors, and messages that no library would send.
 
-Values are Python's own; a variant is the pair (signature, value). Replies come as a list of values; variants in them are
-unpacked to their value. Nothing here knows xsched.
-"""
+Values are Python's own; a variant is the pair (signature, value). Replies come as a list of values; variants in them
+are unpacked to their value. Nothing here knows xsched."""
 
 import array
 import collections
 import functools
 import os
 import re
-import select
 import socket
 import struct
 import time
+
+from processes import is_readable
 
 CALL, RETURN, ERROR, SIGNAL = 1, 2, 3, 4
 NO_REPLY = 1
 TIMEOUT = 60.0
 
 _FIXED = {
-    "y": ("B", 1), "n": ("<h", 2), "q": ("<H", 2), "i": ("<i", 4), "u": ("<I", 4), "b": ("<I", 4),
-    "x": ("<q", 8), "t": ("<Q", 8), "d": ("<d", 8), "h": ("<I", 4),
+    "y": ("B", 1),
+    "n": ("<h", 2),
+    "q": ("<H", 2),
+    "i": ("<i", 4),
+    "u": ("<I", 4),
+    "b": ("<I", 4),
+    "x": ("<q", 8),
+    "t": ("<Q", 8),
+    "d": ("<d", 8),
+    "h": ("<I", 4),
 }
 _ALIGN = {"s": 4, "o": 4, "g": 1, "v": 1, "a": 4, "(": 8, "{": 8, **{k: v[1] for k, v in _FIXED.items()}}
 
@@ -69,26 +77,31 @@ def _putter(t):
     c = t[0]
     n = _ALIGN[c]
     if c == "h":
+
         def put(data, v, fds):
             data += b"\0" * (-len(data) % 4) + struct.pack("<I", len(fds))
             fds.append(v)
+
     elif c in _FIXED:
         pack = struct.Struct(_FIXED[c][0]).pack
 
         def put(data, v, fds):
             data += b"\0" * (-len(data) % n) + pack(v)
+
     elif c in "sog":
         pack = struct.Struct("B" if c == "g" else "<I").pack
 
         def put(data, v, fds):
             raw = v if isinstance(v, bytes) else v.encode()
             data += b"\0" * (-len(data) % n) + pack(len(raw)) + raw + b"\0"
+
     elif c == "v":
         signature = _putter("g")
 
         def put(data, v, fds):
             signature(data, v[0], fds)
             _putter(v[0])(data, v[1], fds)
+
     elif c == "a":
         item, alignment = _putter(t[1:]), _ALIGN[t[1]]
 
@@ -100,6 +113,7 @@ def _putter(t):
             for i in v.items() if isinstance(v, dict) else v:
                 item(data, i, fds)
             struct.pack_into("<I", data, at - 4, len(data) - start)
+
     else:
         parts = tuple(_putter(p) for p in split(t[1:-1]))
 
@@ -107,6 +121,7 @@ def _putter(t):
             data += b"\0" * (-len(data) % 8)
             for part, i in zip(parts, v, strict=True):
                 part(data, i, fds)
+
     return put
 
 
@@ -118,18 +133,24 @@ def _getter(t):
     if c in _FIXED:
         unpack, size = struct.Struct(_FIXED[c][0]).unpack_from, _FIXED[c][1]
         if c in "hb":
+
             def get(data, at, fds):
                 at += -at % n
                 v = unpack(data, at)[0]
                 return fds[v] if c == "h" else bool(v), at + size
+
         else:
+
             def get(data, at, fds):
                 at += -at % n
                 return unpack(data, at)[0], at + size
+
     elif c == "g":
+
         def get(data, at, fds):
             end = at + 1 + data[at]
             return data[at + 1 : end].decode(), end + 1
+
     elif c in "so":
         length = struct.Struct("<I").unpack_from
 
@@ -137,12 +158,14 @@ def _getter(t):
             at += -at % 4
             end = at + 4 + length(data, at)[0]
             return data[at + 4 : end].decode(), end + 1
+
     elif c == "v":
         signature = _getter("g")
 
         def get(data, at, fds):
             inner, at = signature(data, at, fds)
             return _getter(inner)(data, at, fds)
+
     elif c == "a":
         item, alignment, length = _getter(t[1:]), _ALIGN[t[1]], struct.Struct("<I").unpack_from
 
@@ -157,6 +180,7 @@ def _getter(t):
                 i, at = item(data, at, fds)
                 items.append(i)
             return dict(items) if t[1] == "{" else items, at
+
     else:
         parts = tuple(_getter(p) for p in split(t[1:-1]))
 
@@ -167,6 +191,7 @@ def _getter(t):
                 i, at = part(data, at, fds)
                 items.append(i)
             return tuple(items), at
+
     return get
 
 
@@ -280,7 +305,7 @@ class Connection:
 
     def _receive(self, deadline):
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+        if left <= 0 or not is_readable(self.socket, left):
             raise TimeoutError("no answer")
         try:
             data, aux, _, _ = self.socket.recvmsg(65536, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
@@ -333,18 +358,30 @@ class Connection:
         return self.reply(self.send(destination, path, interface, member, signature, *args), timeout)
 
     def bus(self, member, signature="", *args):
-        body = self.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", member, signature, *args)
+        body = self.call(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", member, signature, *args
+        )
         return body[0] if body else None
 
     def get(self, destination, path, interface, name):
         return self.call(destination, path, "org.freedesktop.DBus.Properties", "Get", "ss", interface, name)[0]
 
     def set(self, destination, path, interface, name, signature, value):
-        self.call(destination, path, "org.freedesktop.DBus.Properties", "Set", "ssv", interface, name, (signature, value))
+        self.call(
+            destination, path, "org.freedesktop.DBus.Properties", "Set", "ssv", interface, name, (signature, value)
+        )
 
     def monitor(self, *rules):
         """From here on the connection only sees what others send: next_message()."""
-        self.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu", list(rules), 0)
+        self.call(
+            "org.freedesktop.DBus",
+            "/org/freedesktop/DBus",
+            "org.freedesktop.DBus.Monitoring",
+            "BecomeMonitor",
+            "asu",
+            list(rules),
+            0,
+        )
 
     def next_message(self, timeout=TIMEOUT):
         deadline = time.monotonic() + timeout

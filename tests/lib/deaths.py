@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tests of death and restart share: programs at the gate of a device that another one has, for as long as it likes."""
+"""What tests of death and restart share: programs at the gate of a device that another one has, for as long as it
+likes."""
 
 from harness import CLIENT, Case, until
 

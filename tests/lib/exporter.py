@@ -15,8 +15,9 @@ DEVICE_ID, OTHER_ID = "pci:0000:01:00.0", "opencl:pocl:cpu:0"
 CONNECTIONS_MAX = 32  # HTTP_CONNECTIONS_MAX
 ASKING = 0.25  # HTTP_ASKING_NS, in seconds
 FRESH_NS = 1_000_000_000  # COLLECT_FRESH_NS
-MEASURED = ("source=test\\nutilisation=37\\ntemperature_mc=61500\\nvram_total=64000\\nvram_used=5000\\n"
-            "power_uw=212500000\\n")
+MEASURED = (
+    "source=test\\nutilisation=37\\ntemperature_mc=61500\\nvram_total=64000\\nvram_used=5000\\npower_uw=212500000\\n"
+)
 
 
 class ExporterCase(Case):
@@ -61,18 +62,21 @@ class ExporterCase(Case):
 
     def fresh(self):
         """Not of a question that was asked before now: it is asked at most so often."""
+
         def stamp(metrics):
             return metrics.value("xsched_exporter_collect_seconds"), metrics.value("xsched_wakeups_total")
 
         def newer():
             metrics = self.scrape()
             return metrics if stamp(metrics) != before else None
+
         before = stamp(self.scrape())
         return until(newer, "a new answer", nap=0.02)
 
     def promtool(self, text):
-        done = subprocess.run([os.environ["PROMTOOL"], "check", "metrics"], input=text, capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(
+            [os.environ["PROMTOOL"], "check", "metrics"], input=text, capture_output=True, text=True, check=False
+        )
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def load(self):

@@ -365,6 +365,10 @@ void xsched_queue_set_flying(XschedQueue *q, uint64_t ns, uint64_t since_ns) {
 }
 
 _public_
+void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
+}
+
+_public_
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
 }
 

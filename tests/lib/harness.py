@@ -86,7 +86,11 @@ class Bus:
             f.write(_DAEMON_CONF.format(kind="session", path=path))
         r, w = os.pipe()
         log = open(os.path.join(directory, "bus.log"), "wb")  # it complains when it may not have its fds
-        self.process = Process(["dbus-daemon", "--nofork", "--nopidfile", f"--config-file={conf}", "--print-address=3"], fds=[w], stderr=log.fileno())
+        self.process = Process(
+            ["dbus-daemon", "--nofork", "--nopidfile", f"--config-file={conf}", "--print-address=3"],
+            fds=[w],
+            stderr=log.fileno(),
+        )
         os.close(w)
         log.close()
         with open(r, encoding="utf-8") as f:
@@ -112,8 +116,14 @@ class Bus:
         everybody = (0xFFFFFFFF, (True, 1, [(True, 1, True, "")], [anything], [anything]))
         self.controller = dbus.Connection(ours, hello=False)
         self.controller.call(
-            None, "/org/bus1/DBus/Broker", "org.bus1.DBus.Broker", "AddListener", "ohv",
-            "/org/bus1/DBus/Listener/0", listener.fileno(), (policy, ([everybody], [], [], False, "session")),
+            None,
+            "/org/bus1/DBus/Broker",
+            "org.bus1.DBus.Broker",
+            "AddListener",
+            "ohv",
+            "/org/bus1/DBus/Listener/0",
+            listener.fileno(),
+            (policy, ([everybody], [], [], False, "session")),
         )
         listener.close()
 
@@ -130,7 +140,8 @@ class Bus:
 
 
 class Store:
-    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps what is to be kept, and knows when the service is ready."""
+    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps what is to be kept, and knows when the service is
+    ready."""
 
     def __init__(self, directory, keep):
         self.keep, self.kept, self.state = keep, [], set()
@@ -225,7 +236,13 @@ class Service:
             kept = list(self.store.kept)
         with open(self.log, "ab") as log:
             self.process = Process(
-                [*self.command, self.program, f"--bus-address={self.bus.address}", f"--config={self.config}", *self.options],
+                [
+                    *self.command,
+                    self.program,
+                    f"--bus-address={self.bus.address}",
+                    f"--config={self.config}",
+                    *self.options,
+                ],
                 env={"NOTIFY_SOCKET": self.store.path},
                 fds=[fd for _, fd in kept],
                 names=[n for n, _ in kept] if kept else None,
@@ -277,7 +294,8 @@ class Program:
         self.process = Process(
             [*command, os.environ["TEST_CLIENT"], device, str(queues)],
             env={"XSCHED_BUS_ADDRESS": bus.address, **(env or {})},
-            stdin=in_r, stdout=out_w,
+            stdin=in_r,
+            stdout=out_w,
         )
         os.close(out_w)
         os.close(in_r)
@@ -293,7 +311,7 @@ class Program:
         """The next line of output; None when there is none in time."""
         end = time.monotonic() + timeout
         while b"\n" not in self.buffer:
-            if not select.select([self.out], [], [], max(0, end - time.monotonic()))[0]:
+            if not is_readable(self.out, max(0, end - time.monotonic())):
                 return None
             data = os.read(self.out, 4096)
             if not data:
@@ -337,13 +355,33 @@ class Program:
 HOLD = 1
 UNTRACKED = 0x80000000
 _SLOT = {  # common/page.h: name -> (offset, code)
-    "verdict": (0, "I"), "threshold": (4, "I"), "budget_us": (8, "I"), "watch": (12, "I"), "level": (16, "I"),
-    "queue_id": (24, "Q"), "ordered_ns": (32, "Q"), "hold_wake_ns": (40, "I"), "hold_call_ns": (44, "I"),
-    "release_wake_ns": (48, "I"), "release_call_ns": (52, "I"), "outstanding": (64, "I"), "waiters": (68, "I"), "applied": (72, "I"), "boost": (76, "I"),
-    "submitted": (80, "Q"), "completed": (88, "Q"), "held_ns": (96, "Q"), "busy_ns": (104, "Q"),
-    "ready_since_ns": (112, "Q"), "mean_ns": (120, "I"), "lease_expiries": (124, "I"),
-    "launched_ns": (128, "Q"), "drained_ns": (136, "Q"), "hooked": (144, "I"),
-    "flying_ns": (152, "Q"), "flying_since_ns": (160, "Q"),
+    "verdict": (0, "I"),
+    "threshold": (4, "I"),
+    "budget_us": (8, "I"),
+    "watch": (12, "I"),
+    "level": (16, "I"),
+    "queue_id": (24, "Q"),
+    "ordered_ns": (32, "Q"),
+    "hold_wake_ns": (40, "I"),
+    "hold_call_ns": (44, "I"),
+    "release_wake_ns": (48, "I"),
+    "release_call_ns": (52, "I"),
+    "outstanding": (64, "I"),
+    "waiters": (68, "I"),
+    "applied": (72, "I"),
+    "boost": (76, "I"),
+    "submitted": (80, "Q"),
+    "completed": (88, "Q"),
+    "held_ns": (96, "Q"),
+    "busy_ns": (104, "Q"),
+    "ready_since_ns": (112, "Q"),
+    "mean_ns": (120, "I"),
+    "lease_expiries": (124, "I"),
+    "launched_ns": (128, "Q"),
+    "drained_ns": (136, "Q"),
+    "hooked": (144, "I"),
+    "flying_ns": (152, "Q"),
+    "flying_since_ns": (160, "Q"),
 }
 SLOT_SIZE = 192
 PAGE_SIZE = 4096 + 4096 * SLOT_SIZE
@@ -412,7 +450,9 @@ class Raw:
         slots = []
         while len(slots) < n:
             wanted = {"Device": ("s", device), "Backend": ("s", "test")}
-            for s in self.connection.send_times(min(n - len(slots), 64), NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", self.path, wanted):
+            for s in self.connection.send_times(
+                min(n - len(slots), 64), NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", self.path, wanted
+            ):
                 id_, slot = self.connection.reply(s)
                 self.ids.append(id_)
                 slots.append(Slot(self, slot))
@@ -502,11 +542,8 @@ class Case(unittest.TestCase):
     def job(self, name, **settings):
         """A group of its own, for as long as this process: (token, path of the group)."""
         codes = {"Priority": "i", "Weight": "u", "Threshold": "u", "Class": "s", "Gang": "b"}
-        pidfd = os.pidfd_open(os.getpid())
-        try:
-            return self.call("CreateJob", "sa{sv}ht", name, {k: (codes[k], v) for k, v in settings.items()}, pidfd, 0)
-        finally:
-            os.close(pidfd)
+        values = {k: (codes[k], v) for k, v in settings.items()}
+        return self.call("CreateJob", "sa{sv}utt", name, values, *process_id(os.getpid()), 0)
 
     def tenant(self, name, device="pci:0000:01:00.0", **settings):
         """A raw client in a job of its own, with one queue."""
@@ -529,6 +566,7 @@ class Case(unittest.TestCase):
 
     def cpu_ns(self, function):
         """What the service's own thread takes for it."""
+
         def taken():
             with open(f"/proc/{self.service.pid}/task/{self.service.pid}/schedstat", encoding="ascii") as f:
                 return int(f.read().split()[0])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Descriptors that take long to close, sent along with messages to the service. As a program: lingering.py ADDRESS, as
-whoever may not do more than anybody; says "ready" when all is sent, or what went through that should not have, and
-stays until its standard input ends."""
+"""Descriptors that take long to close, sent along with messages to the service. As a program, as
+whoever may not do more than anybody: lingering.py ADDRESS says "ready" when all is sent, or what went through that
+should not have; lingering.py ADDRESS SOCKET N, when that many wait at the socket. Both stay until their standard input
+ends."""
 
 import os
 import socket
@@ -11,6 +12,7 @@ import sys
 import dbus
 
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
+BUS, BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 PEER = "org.freedesktop.DBus.Peer"
 LINGER_S = 600  # longer than any test waits
 
@@ -18,10 +20,15 @@ LINGER_S = 600  # longer than any test waits
 class Lingering:
     """A socket with data that nobody takes: whoever closes its last copy waits until somebody does."""
 
-    def __init__(self):
+    def __init__(self, buffers=None):
+        """Of an end at most so many bytes wait."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
+            if buffers:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
             self.socket = socket.create_connection(listener.getsockname())
             self.other_end, _ = listener.accept()
+        if buffers:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
         self.socket.setblocking(False)
         try:
             while True:
@@ -40,11 +47,14 @@ class Lingering:
         self.other_end.close()
 
 
-def send_along(c, fds, interface, member, kind=dbus.CALL, path=PATH):
-    """A message with descriptors, of which there is nothing in its body. Returns its serial."""
+def send_along(c, fds, interface, member, kind=dbus.CALL, path=PATH, destination=NAME):
+    """A message with descriptors, of which there is nothing in its body; an answer is to a call that nobody made.
+    Returns its serial."""
     serial = c.next_serial()
-    fields = {1: ("o", path), 2: ("s", interface), 3: ("s", member), 6: ("s", NAME), 9: ("u", len(fds))}
-    c.send_raw(dbus.encode(kind, serial, fields)[0], fds)
+    answer_to = 1 if kind == dbus.RETURN else None
+    fields = ("o", path), ("s", interface), ("s", member), ("u", answer_to), ("s", destination), ("u", len(fds))
+    given = {n: v for n, v in zip((1, 2, 3, 5, 6, 9), fields) if v[1] is not None}
+    c.send_raw(dbus.encode(kind, serial, given)[0], fds)
     return serial
 
 
@@ -56,31 +66,48 @@ def refusal(c, serial):
     return None
 
 
-def main():
-    c = dbus.Connection(sys.argv[1])
-    denied, invalid = (f"org.freedesktop.DBus.Error.{e}" for e in ("AccessDenied", "InvalidArgs"))
-    null, pidfd = os.open("/dev/null", os.O_RDWR), os.pidfd_open(os.getpid())
-
-    # The bus does not pass on what no member takes.
-    said = {
-        "Ping": refusal(c, send_along(c, [pidfd], PEER, "Ping")),
-        "Describe": refusal(c, send_along(c, [pidfd], NAME, "Describe")),
-        "two": refusal(c, send_along(c, [pidfd, pidfd], NAME, "Explain")),
-        "many": refusal(c, send_along(c, [null] * 16, PEER, "Ping")),
-    }
-    wrong = {k: v for k, v in said.items() if v != denied}
-    # What a member takes is passed on, whatever it is: the service looks at it.
-    lingering = [Lingering() for _ in range(4)]
-    members = ("Explain", "h"), ("GetClientByPIDFD", "h"), ("CreateJob", "sa{sv}ht"), ("Explain", "h")
-    for x, (member, signature) in zip(lingering, members):
-        args = ("x", {}, x.socket.fileno(), 0) if len(signature) > 1 else (x.socket.fileno(),)
-        serial = c.send(NAME, PATH, NAME, member, signature, *args)
+def crowd(path, n):
+    """At the service's own socket, each with one of which no copy stays here."""
+    all_of_them = [Lingering(buffers=4096) for _ in range(n)]
+    for x in all_of_them:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.connect(path)
+            socket.send_fds(s, [b"\0AUTH"], [x.socket.fileno()])
         x.leave_to_others()
-        wrong.update({member: e for e in [refusal(c, serial)] if e != invalid})
-    c.call(NAME, PATH, NAME, "CreateJob", "sa{sv}ht", "x", {}, pidfd, 0)
+    print("ready", flush=True)
+    sys.stdin.read()
+    for x in all_of_them:
+        x.end()
+
+
+def main():
+    """What takes long to close stays open here: the bus would be the one that waits, whoever it is for."""
+    c = dbus.Connection(sys.argv[1])
+    owner = c.call(BUS, BUS_PATH, BUS, "GetNameOwner", "s", NAME)[0]
+    denied, stranger = "org.freedesktop.DBus.Error.AccessDenied", Lingering()
+    null, pidfd = os.open("/dev/null", os.O_RDWR), os.pidfd_open(os.getpid())
+    fds = {"pidfd": pidfd, "null": null, "lingering": stranger.socket.fileno()}
+    members = [(NAME, m) for m in ("Describe", "Explain", "CreateJob", "RegisterClient", "NoSuchMethod")]
+    members.append((PEER, "Ping"))
+    wrong = []
+    for kind, fd in fds.items():
+        for destination in (NAME, owner):
+            for interface, member in members:
+                error = refusal(c, send_along(c, [fd], interface, member, destination=destination))
+                if error != denied:
+                    wrong.append((kind, destination, member, error))
+        # These have no answer, whether they are passed on or not.
+        for destination in (NAME, owner, None):
+            send_along(c, [fd], BUS, "NameOwnerChanged", dbus.SIGNAL, BUS_PATH, destination)
+        send_along(c, [fd], None, None, dbus.RETURN, None, owner)
+    c.call(NAME, PATH, NAME, "CreateJob", "sa{sv}utt", "x", {}, 0, 0, 0)
     print(f"wrong: {wrong}" if wrong else "ready", flush=True)
     sys.stdin.read()
+    stranger.end()
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 2:
+        crowd(sys.argv[2], int(sys.argv[3]))
+    else:
+        main()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Nobody gets more than his cgroup has: a user who tries all that he may, in any order, and a model of what he has without it.
+"""Nobody gets more than his cgroup has: a user who tries all that he may, in any order, and a model of what he has
+without it.
 
-The user is an agent, a process of his own that does what it is told, line by line (JSON). The model knows what the administrator has said, and
-nothing of what the user does: whatever that is, nothing of his may be above it. It resolves the administrator's words anew, without looking at how
-the service does it.
-"""
+The user is an agent, a process of his own that does what it is told, line by line (JSON). The model knows what the
+administrator has said, and nothing of what the user does: whatever that is, nothing of his may be above it. It resolves
+the administrator's words anew, without looking at how the service does it."""
 
 import contextlib
 import json
@@ -18,14 +18,29 @@ import sys
 
 import dbus
 import harness
+from lowering_model import CLASSES, Model, excess
 
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 CLIENT, QUEUE, GROUP = (f"{NAME}.{i}" for i in ("Client", "Queue", "Group"))
 DEVICE = "pci:0000:01:00.0"
 CGROUPS = "/sys/fs/cgroup"
-TYPES = {"Priority": "i", "Weight": "u", "Threshold": "u", "Preemption": "s", "Gang": "b", "Deadline": "t",
-         "Laxity": "t", "Critical": "i", "Utilization": "u", "Active": "b", "Max": "u", "Min": "u", "Period": "t",
-         "Accounting": "s", "Class": "s"}
+TYPES = {
+    "Priority": "i",
+    "Weight": "u",
+    "Threshold": "u",
+    "Preemption": "s",
+    "Gang": "b",
+    "Deadline": "t",
+    "Laxity": "t",
+    "Critical": "i",
+    "Utilization": "u",
+    "Active": "b",
+    "Max": "u",
+    "Min": "u",
+    "Period": "t",
+    "Accounting": "s",
+    "Class": "s",
+}
 VALUES = {
     "Priority": [-255, -200, -50, -1, 0, 1, 50, 200, 255],
     "Weight": [1, 50, 99, 100, 101, 5000, 10000],
@@ -43,19 +58,7 @@ VALUES = {
     "Accounting": ["auto", "off", "sampled", "exact"],
     "Class": ["idle", "slow", "fast", "heavy", "light", "bound"],
 }
-OF_NODES = ("Weight", "Max", "Min", "Period")  # never inherited
 OF_GROUPS = ("Max", "Min", "Period", "Accounting")
-CLASSES = {
-    "idle": {"Priority": -200, "Weight": 10},
-    "fast": {"Priority": 60},
-    "slow": {"Priority": -5},
-    "heavy": {"Priority": -20, "Weight": 900},  # lowers one, raises the other
-    "light": {"Priority": 20, "Weight": 5, "Threshold": 2, "Preemption": "3", "Accounting": "off"},
-    "bound": {"Priority": -5, "Max": 20, "Min": 2, "Period": 20000, "Gang": True, "Accounting": "exact"},
-}
-BUILT_IN = {"Priority": 0, "Weight": 100, "Threshold": 0, "Preemption": "auto", "Gang": False, "Deadline": 0,
-            "Laxity": 0, "Critical": 0, "Utilization": 100, "Active": False, "Max": 0, "Min": 0, "Period": 100000,
-            "Accounting": "auto"}
 
 
 def write_classes(directory):
@@ -72,6 +75,7 @@ def typed(settings):
 
 def text_of(settings):
     """As files, attributes and environments have it: (key, value) of each."""
+
     def text(k, v):
         return str(v).lower() if isinstance(v, bool) else f"{v}us" if TYPES[k] == "t" else str(v)
 
@@ -156,11 +160,7 @@ class Agent:
         """For a process that can be ended: (token, group)."""
         sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.sleepers.append(sleeper)
-        pidfd = os.pidfd_open(sleeper.pid)
-        try:
-            return self.call("CreateJob", "sa{sv}ht", "j", typed(settings), pidfd, flags)
-        finally:
-            os.close(pidfd)
+        return self.call("CreateJob", "sa{sv}utt", "j", typed(settings), *harness.process_id(sleeper.pid), flags)
 
     def end_job(self, index):
         if self.sleepers:
@@ -170,8 +170,13 @@ class Agent:
 
     def start(self, environment):
         """A process of its own, which has its wishes from its environment."""
-        p = subprocess.Popen([self.program, DEVICE, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env={**os.environ, "XSCHED_BUS_ADDRESS": self.address, **environment})
+        p = subprocess.Popen(
+            [self.program, DEVICE, "1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "XSCHED_BUS_ADDRESS": self.address, **environment},
+        )
         self.programs.append(p)
         return p.pid if p.stdout.readline() == "ready\n" else 0
 
@@ -287,81 +292,6 @@ def fork_agent(case, address, prepare):
     return agent
 
 
-# --- the model ---
-
-
-def rank(key, value):
-    """The higher, the more one has of the device. 0 is no limit, or the device's threshold; or never."""
-    if key == "Preemption":
-        return -["off", "1", "2", "3", "auto", "privileged"].index(value)
-    if key in ("Deadline", "Laxity"):
-        return -(value or 1 << 40)
-    if key in ("Max", "Threshold") and value == 0:
-        return 1 << 32
-    return value
-
-
-class Model:
-    """What the administrator has said of groups, clients and queues, by their objects' paths; of groups, by name."""
-
-    def __init__(self):
-        self.said = {}
-        self.attributes = {}  # of cgroups that are the administrator's
-
-    def say(self, what, settings):
-        self.said.setdefault(what, {}).update(settings)
-
-    def forget(self, what):
-        self.said.pop(what, None)
-
-    def unsay(self, what, keys):
-        for k in keys:
-            self.said.get(what, {}).pop(k, None)
-
-    @staticmethod
-    def above(group):
-        while len(group) > 1:
-            group = group.rpartition("/")[0] or "/"
-            yield group
-
-    def of_group(self, name, parent):
-        """A job has what the cgroup has that it was made in."""
-        layers = [(self.said.get(name, {}), False), (self.attributes.get(name, {}), False)]
-        if not name.startswith("/"):
-            layers += self.inherited(parent)
-            name = parent
-        return layers + [layer for g in self.above(name) for layer in self.inherited(g)]
-
-    def inherited(self, name):
-        return [(self.said.get(name, {}), True), (self.attributes.get(name, {}), True)]
-
-    @staticmethod
-    def resolve(layers):
-        has, class_seen = {}, False
-        for settings, inherited in layers:
-            words = [settings]
-            if "Class" in settings and not class_seen:
-                class_seen = True
-                words.append(CLASSES[settings["Class"]])
-            for word in words:
-                for k, v in word.items():
-                    if k != "Class" and not (inherited and k in OF_NODES):
-                        has.setdefault(k, v)
-        return {**BUILT_IN, **has}
-
-
-def excess(has, bound):
-    """The keys of which there is more than the bound. The period is that of the administrator's quotas: who waives
-    his Min= and has no Max= of his may choose one for a Max= of his own. Counted exactly one may always be."""
-    more = [k for k in has if k in bound and k not in ("Period", "Accounting") and rank(k, has[k]) > rank(k, bound[k])]
-    if has.get("Accounting", "exact") not in ("exact", bound["Accounting"]):
-        more.append("Accounting")
-    has_quota = bound["Max"] or (bound["Min"] and has.get("Min", bound["Min"]))
-    if "Period" in has and has_quota and has["Period"] != bound["Period"]:
-        more.append("Period")
-    return more
-
-
 # --- the two together ---
 
 
@@ -369,8 +299,9 @@ class Trial:
     """`case` has get(), call() and a connection c, all of the administrator's; `places` are cgroups that the user may
     go to, `roots` those that are root's; `units` are the user's own; restart() restarts the service."""
 
-    def __init__(self, case, agent, seed, places=(), roots=(), units=(), programs=False, others=(), until=None,
-                 restart=None):
+    def __init__(
+        self, case, agent, seed, places=(), roots=(), units=(), programs=False, others=(), until=None, restart=None
+    ):
         self.case, self.agent, self.model = case, agent, Model()
         self.random = random.Random(seed)
         self.pid, self.uid, _ = agent.whereabouts()
@@ -424,7 +355,10 @@ class Trial:
             if path in self.slots:  # and what the gate goes by
                 in_flight = self.agent.in_force(*self.slots[path])
                 if in_flight > (bound["Threshold"] or 1):
-                    self.case.fail(f"{path}: {in_flight} launches in flight, of {bound['Threshold']}; so far:\n" + "\n".join(map(str, self.done)))
+                    self.case.fail(
+                        f"{path}: {in_flight} launches in flight, of {bound['Threshold']}; so far:\n"
+                        + "\n".join(map(str, self.done))
+                    )
         return clients, queues, groups
 
     # What is done.
@@ -444,8 +378,14 @@ class Trial:
         settings = self.settings(own is not None and own[1] == GROUP)
         key = r.choice(list(settings))
         mine = [p for p in clients if p in self.known]
-        ways = [("register", self.settings()), ("hint", 0, self.settings()), ("hold", r.choice(VALUES["Class"]), r.choice((0, 1))), ("end_hold", r.randrange(9)),
-                ("job", self.settings(True), r.choice((0, 0, 0, 1))), ("end_job", r.randrange(9))]
+        ways = [
+            ("register", self.settings()),
+            ("hint", 0, self.settings()),
+            ("hold", r.choice(VALUES["Class"]), r.choice((0, 1))),
+            ("end_hold", r.randrange(9)),
+            ("job", self.settings(True), r.choice((0, 0, 0, 1))),
+            ("end_job", r.randrange(9)),
+        ]
         if own:
             ways += 3 * [("set", *own, settings)] + 2 * [("write", *own, key, settings[key])] + [("reset", *own)]
             keys = r.sample(list(TYPES), r.choice((1, 1, 3)))
@@ -509,7 +449,9 @@ class Trial:
             settings.pop("Class", None)  # it may be named, and is of its client
         unset = self.random.sample(list(TYPES), 2) if self.random.random() < 0.2 else []
         self.done.append(("administrator", "set", name, settings, "unset", unset))
-        self.case.bus_connection.call(NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", unset)})
+        self.case.bus_connection.call(
+            NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", unset)}
+        )
         self.model.unsay(name, unset)
         self.model.say(name, settings)
 
@@ -548,7 +490,11 @@ class Trial:
         """A job that was made there is there."""
         clients, _, groups = self.look()
         parents = {g["Name"]: g["Parent"] for g in groups.values()}
-        return all(place in (c["Group"], parents.get(c["Group"]) if c["Group"].startswith("job:") else None) for c in clients.values() if c["PID"] == self.pid)
+        return all(
+            place in (c["Group"], parents.get(c["Group"]) if c["Group"].startswith("job:") else None)
+            for c in clients.values()
+            if c["PID"] == self.pid
+        )
 
     def run(self, n):
         self.known = set()

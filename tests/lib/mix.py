@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Tenants with kernels of all lengths in all patterns, and what each of them got of the device, by what it computed.
 
-A tenant's part of a window is what it did in it, divided by what it does alone in the same time: 1 for who has the device for itself. That of two
-which always want the device add up to less than 1 by what taking turns costs; shares are parts of that sum, so that a machine that was
-slower for all of them for a while makes no difference. Nothing here knows where the service runs: see Session, and tests/system/test-mix.py.
-"""
+A tenant's part of a window is what it did in it, divided by what it does alone in the same time: 1 for who has the
+device for itself. That of two which always want the device add up to less than 1 by what taking turns costs; shares are
+parts of that sum, so that a machine that was slower for all of them for a while makes no difference. Nothing here knows
+where the service runs: see Session, and tests/system/test-mix.py."""
 
 import collections
 import json
@@ -45,16 +45,23 @@ KINDS = [Kind(usec, pattern) for usec in LENGTHS for pattern in PATTERNS]
 
 def calibrate(program, lengths=LENGTHS):
     """{"device", "driver", "gpu", "cpu", "kernels": {usec: {"rounds", "ns"}}}; on a device that nobody else uses."""
-    r = subprocess.run([program, "calibrate", *map(str, lengths)], stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT,
-                       env={**os.environ, **ENVIRONMENT})
+    r = subprocess.run(
+        [program, "calibrate", *map(str, lengths)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=TIMEOUT,
+        env={**os.environ, **ENVIRONMENT},
+    )
     found = json.loads(r.stdout)
     found["kernels"] = {k.pop("usec"): k for k in found["kernels"]}
     return found
 
 
 def go_first(*pids):
-    """These processes, and what they start, before the rest of the machine, as far as that is allowed: its other work is not what is measured. They
-    stay equals of each other. Sessions are scheduled as wholes (autogroup), so it is theirs that counts."""
+    """These processes, and what they start, before the rest of the machine, as far as that is allowed: its other work
+    is not what is measured. They stay equals of each other. Sessions are scheduled as wholes (autogroup), so it is
+    theirs that counts."""
     for pid in (os.getpid(), *pids):
         try:
             os.setpriority(os.PRIO_PROCESS, pid, -15)
@@ -67,8 +74,15 @@ def go_first(*pids):
 class Tenant:
     def __init__(self, kind, command, environment=None, **more):
         self.kind = kind
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-                                        env={**os.environ, **ENVIRONMENT, **(environment or {})}, **more)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env={**os.environ, **ENVIRONMENT, **(environment or {})},
+            **more,
+        )
         self.group = None
 
     def line(self):
@@ -216,7 +230,9 @@ def mix(session, tenants, settings, seconds, span=0.5):
     return Mixed(tenants, works, alones, session.kernels)
 
 
-Verdict = collections.namedtuple("Verdict", "excess unknown text")  # beyond what is allowed; what the machine leaves unknown, in parts of the device
+Verdict = collections.namedtuple(
+    "Verdict", "excess unknown text"
+)  # beyond what is allowed; what the machine leaves unknown, in parts of the device
 
 
 def unknowns(mixed, asked):
@@ -306,7 +322,11 @@ class Session:
     def start(self, kind, name, enter=None):
         """In a job of its own; or in the cgroup that `enter` brings the new process to."""
         command = [self.program, *kind.arguments(self.kernels[kind.usec]["rounds"])]
-        t = Tenant(kind, command, preexec_fn=enter) if enter else Tenant(kind, ["xschedctl", "run", f"--name={name}", "--", *command])
+        t = (
+            Tenant(kind, command, preexec_fn=enter)
+            if enter
+            else Tenant(kind, ["xschedctl", "run", f"--name={name}", "--", *command])
+        )
         self.tenants.append(t)
         t.wait_ready()
         deadline = time.monotonic() + TIMEOUT

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Processes of a test: started, looked at, ended; and waiting for what has no event.
 
-Everything started here dies with the test (PR_SET_PDEATHSIG) and is waited for. Nothing sleeps in place of an event; where
-the other side has none to give (a word in a page, a line in /proc), until() looks again and again up to DEADLINE, which is
-far beyond any honest delay on a loaded machine.
-"""
+Everything started here dies with the test (PR_SET_PDEATHSIG) and is waited for. Nothing sleeps in place of an event;
+where the other side has none to give (a word in a page, a line in /proc), until() looks again and again up to DEADLINE,
+which is far beyond any honest delay on a loaded machine."""
 
 import fcntl
 import functools
@@ -30,8 +29,21 @@ def until(condition, what="the condition", deadline=DEADLINE, nap=0.002):
         time.sleep(nap)
 
 
+def process_id(pid):
+    """How the bus is told of a process: its number, and when it was started."""
+    with open(f"/proc/{pid}/stat") as f:
+        return pid, int(f.read().rpartition(")")[2].split()[19])
+
+
 def now_ns():
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def is_readable(fd, timeout):
+    """Within so many seconds; at its end, too. For any number of descriptors, as select() is not."""
+    p = select.poll()
+    p.register(fd, select.POLLIN)
+    return bool(p.poll(timeout * 1000))
 
 
 class Process:
@@ -58,11 +70,11 @@ class Process:
             signal.pidfd_send_signal(self.pidfd, sig)
 
     def ended(self):
-        return self.status is not None or bool(select.select([self.pidfd], [], [], 0)[0])
+        return self.status is not None or is_readable(self.pidfd, 0)
 
     def wait(self, timeout=DEADLINE):
         if self.status is None:
-            if not select.select([self.pidfd], [], [], timeout)[0]:
+            if not is_readable(self.pidfd, timeout):
                 raise AssertionError(f"process {self.pid} does not end")
             self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             os.close(self.pidfd)

@@ -5,9 +5,12 @@ import http.client
 import re
 import socket
 
-ACCEPT = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,"
-          "*/*;q=0.1")  # of Prometheus 2.42
-SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
+ACCEPT = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,"
+    "*/*;q=0.1"
+)  # of Prometheus 2.42
+SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -20,7 +23,11 @@ class UnixHTTP(http.client.HTTPConnection):
 
 def get(address, path="/metrics", method="GET", accept=None, timeout=30, body=None):
     """(status, type, text) by a TCP port or the path of a socket."""
-    c = http.client.HTTPConnection("127.0.0.1", address, timeout=timeout) if isinstance(address, int) else UnixHTTP(address, timeout=timeout)
+    c = (
+        http.client.HTTPConnection("127.0.0.1", address, timeout=timeout)
+        if isinstance(address, int)
+        else UnixHTTP(address, timeout=timeout)
+    )
     try:
         c.request(method, path, headers={"Accept": accept} if accept else {}, body=body)
         answer = c.getresponse()

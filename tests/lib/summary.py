@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Counts what "meson test" did: summary.py [--complete] [--gone=FILE] BUILD-DIR...
 
-Names every test that failed, was skipped or is not there, and closes with "N passed, N failed, N skipped". Exits with 1 when a test
-failed, when none ran, when a suite that ran lacks what a missing package would have brought (tests/left-out.txt of the build), with
---complete when a suite or a test is missing altogether, or, with CI set in the environment, when a test was skipped.
+Names every test that failed, was skipped or is not there, and closes with "N passed, N failed, N skipped". Exits with 1
+when a test failed, when none ran, when a suite that ran lacks what a missing package would have brought
+(tests/left-out.txt of the build), with --complete when a suite or a test is missing altogether, or, with CI set in the
+environment, when a test was skipped.
 
-An archive of packages moves on. What is missing because it no longer serves a package is named, and fails nothing: that package
-stands in FILE, which tools/install-packages has written, or the test was skipped and said so (tests/lib/from-archive).
+An archive of packages moves on. What is missing because it no longer serves a package is named, and fails nothing: that
+package stands in FILE, which tools/install-packages has written, or the test was skipped and said so
+(tests/lib/from-archive).
 
 What failed is told with its last lines right before the close: who has only the end of a long log knows which test it
 was, and why.
@@ -58,7 +60,9 @@ class Build:
 
     def expected(self):
         """The names of all tests, as the log has them; what has no suite has no " / " either."""
-        tests = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, stdout=subprocess.PIPE).stdout)
+        tests = json.loads(
+            subprocess.run(["meson", "introspect", "--tests", self.path], check=True, stdout=subprocess.PIPE).stdout
+        )
         return {t["name"] for t in tests}
 
     def missing(self, complete):
@@ -89,8 +93,8 @@ def last_words(lines, n):
     end = len(lines) - (n - n // 2 - 1)
     telling = sorted({j for i in range(end) if TELLING.search(lines[i]) for j in range(i, min(i + AROUND, end))})
     # What went wrong first is seldom what followed from something else.
-    kept = telling[:n // 2]
-    return [lines[i] for i in kept] + ["..."] + lines[end - (n // 2 - len(kept)):]
+    kept = telling[: n // 2]
+    return [lines[i] for i in kept] + ["..."] + lines[end - (n // 2 - len(kept)) :]
 
 
 class Summary:

@@ -9,6 +9,9 @@
  *   begin Q       one launch on queue Q passes the gate: "tracked" or "untracked", late if the gate is held
  *   complete Q    it has completed
  *   run N         N launches on every queue, each completed at once: "ran"
+ *   sample MS     launches on the first queue for so long, each completed at once, and whether they were watched
+ *                 meanwhile: "LAUNCHES NS LAUNCHES NS NS", in the time that nobody watched, in the rest, and the
+ *                 longest piece of that
  *   work          launches on the first queue one after the other from now on, in the background, each one step of a
  *                 sum: "working"
  *   stream        as work, but the next launch waits while one runs: "streaming"
@@ -57,6 +60,42 @@ static void run(unsigned long n) {
                 for (size_t q = 0; q < n_queues; q++)
                         if (xsched_queue_begin(queues[q]) == XSCHED_TRACKED)
                                 xsched_queue_complete(queues[q], 1, NSEC_PER_MSEC);
+}
+
+/* --- what it costs to be watched --- */
+
+#define BATCH 64U /* launches between two looks at the clock */
+
+typedef struct Time {
+        uint64_t launches, ns;
+} Time;
+
+static bool is_watched(void) {
+        return xsched_queue_get_state(queues[0]) & XSCHED_QUEUE_WATCHED;
+}
+
+static void sample(unsigned long ms, char *answer, size_t size) {
+        Time unwatched = {}, watched = {};
+        uint64_t piece = 0, longest = 0, now = now_ns(), end = now + ms * NSEC_PER_MSEC;
+
+        for (bool before = is_watched(); now < end;) {
+                uint64_t began = now;
+
+                for (unsigned i = 0; i < BATCH; i++)
+                        if (xsched_queue_begin(queues[0]) == XSCHED_TRACKED)
+                                xsched_queue_complete(queues[0], 1, NSEC_PER_MSEC);
+                bool after = is_watched(), either = before || after;
+                Time *t = either ? &watched : &unwatched;
+
+                now = now_ns();
+                t->launches += BATCH;
+                t->ns += now - began;
+                piece = either ? piece + now - began : 0;
+                longest = MAX(longest, piece);
+                before = after;
+        }
+        (void) snprintf(answer, size, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+                        unwatched.launches, unwatched.ns, watched.launches, watched.ns, longest);
 }
 
 /* --- work: what takes the device for a while, and can be checked --- */
@@ -131,6 +170,10 @@ static const char *obey(const char *line, char *answer, size_t size) {
         if (streq(verb, "run")) {
                 run(n);
                 return "ran";
+        }
+        if (streq(verb, "sample") && n_queues > 0) {
+                sample(n, answer, size);
+                return answer;
         }
         if (streq(verb, "work") && resting)
                 return begin_work(work, "working");

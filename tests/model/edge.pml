@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The edges: ready and idle, watch, dirty bits, eventfd, the untracked bit and its drain (common/page.h, page_slot_begin()
- * and its peers)
+ * The edges: ready and idle, watch, dirty bits, eventfd, the untracked bit and its drain (common/page.h,
+ * page_slot_begin() and its peers)
  *
  * Threads of one client launch on one slot, a device completes, the client's control thread drains on request; one
  * service watches or does not, reads the eventfd, takes the dirty bits and looks; it can be killed between any two of
@@ -16,8 +16,8 @@
  * The one slack that page.h allows is here, too: a launch that read `watch == 0` may be with the device uncounted after
  * the bit was cleared. It makes no belief wrong that concerns what is counted.
  *
- * Checked twice: one thread and every death, and (CROWD) two threads and none; the two together are more states than they
- * are worth, because death meets a thread only through the page.
+ * Checked twice: one thread and every death, and (CROWD) two threads and none; the two together are more states than
+ * they are worth, because death meets a thread only through the page.
  *
  * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
  * as it is. run-models.py knows them by these names.
@@ -243,8 +243,8 @@ init {
         (service == ALIVE &&                                                                                \
                         ((watching && !client_dead && believed != READY) || (client_dead && believed)))
 #define STUCK (service == ALIVE && watching && !client_dead && untracked)
-/* A service that lives learns of every edge while it watches, and of the client's end; and what ran uncounted before it watched is
- * drained. */
+/* A service that lives learns of every edge while it watches, and of the client's end; and what ran uncounted
+ * before it watched is drained. */
 ltl learnt { [](WRONG -> <>!WRONG) }
 ltl drained { [](STUCK -> <>!STUCK) }
 #endif

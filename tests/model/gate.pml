@@ -3,8 +3,8 @@
 /*
  * The gate: hold, lease, release, escape, death and adoption (common/page.h, page_slot_wait() and its peers)
  *
- * Two threads of one client come to the gate of one slot again and again; one service holds, renews and releases; it can
- * be stopped, continued, killed and started again between any two of its steps, with the file-descriptor store (the
+ * Two threads of one client come to the gate of one slot again and again; one service holds, renews and releases; it
+ * can be stopped, continued, killed and started again between any two of its steps, with the file-descriptor store (the
  * next instance adopts the page) or without (the lifeline hangs up, and the client escapes); the client can be killed,
  * too. One step here is one atomic access of the code, and sequential consistency is what page.h asks for.
  *

@@ -3,15 +3,16 @@
 /*
  * The drained edge: what a held queue has in flight is over (common/page.h, page_slot_drained_edge() and its peers)
  *
- * Threads of one client count a launch, wait for room or at the gate while it is held, or pass; a wait may be given up; a device completes what
- * is in flight. One service holds, looks, is told, looks again, and lets go; it can be killed between any two of its steps and
- * started again on the same page, where it lets go first. One step here is one atomic access or one system call of the code.
+ * Threads of one client count a launch, wait for room or at the gate while it is held, or pass; a wait may be given up;
+ * a device completes what is in flight. One service holds, looks, is told, looks again, and lets go; it can be killed
+ * between any two of its steps and started again on the same page, where it lets go first. One step here is one atomic
+ * access or one system call of the code.
  *
- * What is checked: a service that comes to know that nothing is in flight is right at that moment; and whenever nothing is under
- * way, a service that waits to be told has something to wait for. And, under weak fairness, that it is told.
+ * What is checked: a service that comes to know that nothing is in flight is right at that moment; and whenever nothing
+ * is under way, a service that waits to be told has something to wait for. And, under weak fairness, that it is told.
  *
- * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol as it is.
- * run-models.py knows them by these names.
+ * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
+ * as it is. run-models.py knows them by these names.
  */
 
 #define COMPLETION_LOOKS_FIRST 1 /* a completion reads the verdict, then takes itself off outstanding */

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+
 def fail(text):
     print(f"FAIL: {text}")
     sys.exit(1)

@@ -491,6 +491,10 @@ uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
 }
 
+void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
+        library.started_ns = since_ns;
+}
+
 void xsched_queue_look(XschedQueue *q) {
         __atomic_store_n(&q->look_wanted, true, __ATOMIC_SEQ_CST);
 }

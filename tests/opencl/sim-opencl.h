@@ -92,8 +92,8 @@ typedef struct FakeLibrary {
         uint32_t limit;
         uint64_t budget_ns, each_ns; /* each_ns: what was asked last */
         int launches, nowait, completed, drained, boosts, looks, queues_alive;
-        uint64_t device_ns;
-        XschedQueue *last; /* made */
+        uint64_t device_ns, started_ns; /* started_ns: what was said last */
+        XschedQueue *last;              /* made */
 } FakeLibrary;
 
 extern FakeLibrary library;

@@ -82,7 +82,13 @@ class Output(unittest.TestCase):
         self.assertIn("prefers-color-scheme:dark", self.plot)
 
     def test_table(self):
-        for text in ("alone", "shared without xsched", "shared with xsched", "Intercepted", "Checked: the results of all"):
+        for text in (
+            "alone",
+            "shared without xsched",
+            "shared with xsched",
+            "Intercepted",
+            "Checked: the results of all",
+        ):
             self.assertIn(text, self.outcome.stdout)
         self.assertIn("[3/3]", self.outcome.stderr)
         self.assertNotIn("\r", self.outcome.stderr)
@@ -184,6 +190,41 @@ class Ends(unittest.TestCase):
 
     def test_interrupted(self):
         self.check(signal.SIGINT)
+
+
+class Recording(unittest.TestCase):
+    """What the service decided while the demo played is decided again, by what it was told."""
+
+    SCRIPT = """
+export DBUS_SYSTEM_BUS_ADDRESS="${XSCHED_BUS_ADDRESS##*;}"
+"$1" record --output="$3" & recorder=$!
+"$2" --system --only=xsched --duration=2 --quiet --no-plot || exit
+kill -INT $recorder && wait $recorder
+"""
+
+    def test_again(self):
+        tools = os.path.join(os.path.dirname(DEMO), "..")
+        session, ctl = os.path.join(tools, "xsched-session"), os.path.join(tools, "xschedctl")
+        with tempfile.TemporaryDirectory() as directory:
+            tape = os.path.join(directory, "tape")
+            r = subprocess.run(
+                [session, "--", "sh", "-c", self.SCRIPT, "sh", ctl, DEMO, tape],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(tape, encoding="utf-8") as f:
+                records = [json.loads(line) for line in f]
+            decided = {grant[1] for r in records if r["is"] == "dispatch" for grant in r["grants"]}
+            self.assertLessEqual({"run", "hold"}, decided, records[:20])
+            r = subprocess.run([ctl, "replay", "--check", tape], capture_output=True, text=True, check=False)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertIn("the same", r.stdout)
+            r = subprocess.run([ctl, "--json=short", "replay", tape], capture_output=True, text=True, check=True)
+            batch = max(json.loads(r.stdout), key=lambda row: row["run_usec"])
+            self.assertGreater(batch["preempted"], 0)
 
 
 class Manual(unittest.TestCase):

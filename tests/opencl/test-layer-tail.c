@@ -9,6 +9,7 @@
 
 #include "common/time-util.h"
 #include "layer-fixture.h"
+#include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-tail.h"
 #include "tests/lib/deadline.h"
 

@@ -5,13 +5,15 @@
  * and what is learned is what launches take
  *
  * Time passes by looking and by sleeping only. Sleeps end late, callbacks come in the end, and status is right at once,
- * as on a GPU in a virtual machine. The first launch of a turn waits behind what a neighbour has left on the device.
+ * as on a GPU in a virtual machine. The first launch of a turn waits behind what a neighbour has left on the device, or
+ * for the device to go over to this process.
  */
 
 #include <time.h>
 
 #include "common/time-util.h"
 #include "layer-fixture.h"
+#include "shim/opencl/opencl-delay.h"
 #include "shim/opencl/opencl-time.h"
 
 #define KERNEL_NS    (1200 * NSEC_PER_USEC)
@@ -20,11 +22,12 @@
 #define TURNS        60
 #define LOOK_NS      UINT64_C(300)
 #define OVERSLEEP_NS (160 * NSEC_PER_USEC)
+#define GO_OVER_NS   (130 * NSEC_PER_USEC)
 
 typedef struct Device {
         uint64_t now_ns, free_at_ns, idle_ns, busy_ns;
         uint64_t ends[SIM_COMMANDS_MAX];
-        int n_given, n_over;
+        int n_given, n_over, first; /* first: of its commands among the runtime's */
 } Device;
 
 static Device device;
@@ -45,7 +48,7 @@ int __wrap_nanosleep(const struct timespec *ts, struct timespec *left) {
 static void look(void) {
         device.now_ns += LOOK_NS;
         while (device.n_over < device.n_given && device.ends[device.n_over] <= device.now_ns)
-                sim_end(device.n_over++, CL_COMPLETE);
+                sim_end(device.first + device.n_over++, CL_COMPLETE);
 }
 
 /* The device has it from its enqueue on, which is the last that happens in a launch but for looks. */
@@ -58,7 +61,7 @@ static void launch_one(cl_command_queue q, uint64_t ns) {
 }
 
 static cl_command_queue device_open(void) {
-        device = (Device){.now_ns = NSEC_PER_SEC, .free_at_ns = NSEC_PER_SEC};
+        device = (Device){.now_ns = NSEC_PER_SEC, .free_at_ns = NSEC_PER_SEC, .first = sim.n_events};
         sim.late_callbacks = true;
         sim.in_query = look;
         library.track = true;
@@ -103,10 +106,123 @@ static void test_turns(void **state) {
         device_close(q);
 }
 
+/* --- when the first launch of a turn begins --- */
+
+typedef void Launch(cl_command_queue q, uint64_t ns);
+
+static void launch_and_finish(cl_command_queue q, uint64_t ns) {
+        launch_one(q, ns);
+        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
+}
+
+/* All that was launched is over when it returns. */
+static void pass_to_end(void) {
+        device.now_ns = MAX(device.now_ns, device.free_at_ns);
+        device.n_over = device.n_given;
+}
+
+/* Shorter and longer ones of one kind, by chance, KERNEL_NS on average; all the same where `spread` is 0. */
+static unsigned spread; /* percent */
+
+static uint64_t some_length(void) {
+        static uint32_t random = 1;
+
+        random = random * 1664525U + 1013904223U;
+        return KERNEL_NS * (100 - spread + (random >> 16) % (2 * spread + 1)) / 100;
+}
+
+/* The verdict turns to hold while a launch is in flight, as it does; others have the device for 60 ms, and it goes over
+ * to this process when the next is submitted. Returns by how much later than submitted that was said to begin; 0: it
+ * was not said. */
+static uint64_t turn_after_others(cl_command_queue q, Launch *launch_it, uint64_t over_ns) {
+        library.held = true;
+        launch_it(q, some_length());
+        device.now_ns = MAX(device.now_ns, device.free_at_ns) + 60 * NSEC_PER_MSEC;
+        opencl_harvest_some(opencl_queue_find(q));
+        library.held = false;
+
+        library.started_ns = 0;
+        uint64_t submitted = device.now_ns;
+        device.free_at_ns = device.now_ns + over_ns;
+        for (int i = 1; i < TURN; i++)
+                launch_it(q, some_length());
+        return ns_sub(library.started_ns, submitted);
+}
+
+/* Of the second half of the turns, in which it is known: the mean. */
+static uint64_t mean_delay(cl_command_queue q, Launch *launch_it, uint64_t over_ns) {
+        uint64_t sum = 0;
+
+        for (int i = 0; i < TURN; i++)
+                launch_it(q, some_length());
+        for (int turn = 0; turn < TURNS; turn++) {
+                uint64_t delay = turn_after_others(q, launch_it, over_ns);
+
+                assert_true(delay <= OPENCL_DELAY_MAX + 2 * LOOK_NS);
+                sum += turn >= TURNS / 2 ? delay : 0;
+        }
+        return sum / (TURNS - TURNS / 2);
+}
+
+static void check_delay(Launch *launch_it, uint64_t over_ns, unsigned by, uint64_t within_ns) {
+        cl_command_queue q = device_open();
+
+        spread = by;
+
+        sim.in_finish = pass_to_end;
+        uint64_t delay = mean_delay(q, launch_it, over_ns);
+        print_message("goes over in %.1f us, said %.1f\n", (double) over_ns / 1e3, (double) delay / 1e3);
+        assert_in_range(delay + within_ns, over_ns, over_ns + 2 * within_ns);
+        device_close(q);
+        sim.in_finish = NULL;
+}
+
+/* Where it takes no time, none is said. Of launches that differ by up to 360 us it is known as well as their mean. */
+static void check_delays(Launch *launch_it) {
+        const uint64_t exact_ns = 10 * NSEC_PER_USEC, mean_ns = KERNEL_NS / 20;
+
+        check_delay(launch_it, GO_OVER_NS, 0, exact_ns);
+        check_delay(launch_it, 0, 0, exact_ns);
+        check_delay(launch_it, GO_OVER_NS, 15, mean_ns);
+        check_delay(launch_it, 0, 15, mean_ns);
+}
+
+static void test_going_over(void **state) {
+        check_delays(launch_one);
+}
+
+static void test_going_over_synchronous(void **state) {
+        check_delays(launch_and_finish);
+}
+
+/* What others left on the device takes longer than going over does: no more than that is believed. */
+static void test_no_more_than_that(void **state) {
+        cl_command_queue q = device_open();
+
+        uint64_t delay = mean_delay(q, launch_one, 4 * OPENCL_DELAY_MAX);
+        assert_in_range(delay, OPENCL_DELAY_MAX * 9 / 10, OPENCL_DELAY_MAX + 2 * LOOK_NS);
+        device_close(q);
+}
+
+/* Alone there are no turns. */
+static void test_alone(void **state) {
+        cl_command_queue q = device_open();
+
+        library.started_ns = 0;
+        for (int i = 0; i < 4 * TURN; i++)
+                launch_one(q, some_length());
+        assert_int_equal(library.started_ns, 0);
+        device_close(q);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
                         T(test_turns),
+                        T(test_going_over),
+                        T(test_going_over_synchronous),
+                        T(test_no_more_than_that),
+                        T(test_alone),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }

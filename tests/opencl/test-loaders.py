@@ -4,8 +4,10 @@
 
 test-loaders.py new       the loader of the tests, which asks as the Khronos loader does since v2026.05.29 (loader.c)
 test-loaders.py archive   the Khronos loader of Debian's archive
+test-loaders.py trixie    ocl-icd, PoCL and libc of Debian 13, in a root of their own (opencl-root)
+test-loaders.py sid       the same of Debian sid
 
-The environment says where things are: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
+The environment says where things are: BUILD, XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
 XSCHEDCTL, TEST_LOADER (a folder), and the programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_NO_QUEUE, TEST_ENDING,
 TEST_UNLOADING.
 """
@@ -29,21 +31,27 @@ DEADLINE = 240
 ENDINGS = 8
 
 
-def archive():
-    """Its folder; ends this program as skipped where the archive no longer serves it."""
-    script = os.path.join(os.path.dirname(__file__), "khronos-loader")
-    p = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=False)
+def archive(script, *args):
+    """A folder; ends this program as skipped where the archive no longer serves it."""
+    command = [os.path.join(os.path.dirname(__file__), script), *args]
+    p = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if p.returncode != 0:
         sys.exit(p.returncode)
     return p.stdout.strip()
 
 
 def environment(*more):
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("XSCHED_", "OCL_ICD_")) and k not in ("OPENCL_LAYERS", "LD_PRELOAD", "LD_LIBRARY_PATH")}
-    env["LD_LIBRARY_PATH"] = Loaders.loader
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("XSCHED_", "OCL_ICD_")) and k not in ("OPENCL_LAYERS", "LD_PRELOAD", "LD_LIBRARY_PATH")
+    }
+    if Loaders.root:
+        env.update(PATH="/usr/bin:/usr/sbin:/bin:/sbin", POCL_CACHE_DIR=Loaders.kernels)
+    else:
+        env["LD_LIBRARY_PATH"] = Loaders.loader
     for m in more:
-        if "LD_LIBRARY_PATH" in m:
+        if "LD_LIBRARY_PATH" in m and Loaders.loader:
             m = {**m, "LD_LIBRARY_PATH": f"{m['LD_LIBRARY_PATH']}:{Loaders.loader}"}
         env.update(m)
     return env
@@ -54,16 +62,30 @@ def read_numbers(path):
         return {k: int(v) for k, v in (line.split(" ", 1) for line in f) if v.strip().lstrip("-").isdigit()}
 
 
+def command(program):
+    """A program, in the root where there is one."""
+    in_root = [os.path.join(os.path.dirname(__file__), "in-root"), Loaders.root, os.environ["BUILD"]]
+    return [*(in_root if Loaders.root else []), os.environ[program]]
+
+
 def run(program, *more, stderr=True):
-    p = subprocess.run([os.environ[program]], env=environment(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+    p = subprocess.run(
+        command(program),
+        env=environment(*more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
     assert p.returncode == 0, (program, more, p.returncode, p.stdout[-500:], p.stderr[-2000:])
     assert not stderr or p.stderr == "", p.stderr
     return p.stdout
 
 
 class Loaders(unittest.TestCase):
-    loader = None
+    kind = loader = root = kernels = ""
     maxDiff = None
 
     def setUp(self):
@@ -97,7 +119,7 @@ class Loaders(unittest.TestCase):
 
     def test_hostile_service(self):
         native = run("TEST_CONFORMANCE")
-        for seed in range(2):
+        for seed in range(1 if Loaders.root else 2):
             output, n = self.hostile("TEST_CONFORMANCE", f"flip,hold,limit=2,seed={seed}", MODES["layer"])
             self.assertEqual(output, native)
             self.assertGreater(n["launches"], 1000)
@@ -111,7 +133,7 @@ class Loaders(unittest.TestCase):
                 self.assertEqual(run("TEST_NO_QUEUE", NOWHERE, variables), native)
 
     def test_end_at_work(self):
-        for i in range(ENDINGS):
+        for i in range(ENDINGS // 2 if Loaders.root else ENDINGS):
             run("TEST_ENDING")
             words = f"{'flip' if i % 2 else 'track'},hold,limit=3,seed={i}"
             _, n = self.hostile("TEST_ENDING", words, MODES["both" if i % 3 == 0 else "layer"])
@@ -120,7 +142,7 @@ class Loaders(unittest.TestCase):
     def test_unload(self):
         run("TEST_UNLOADING")
         drains = 0
-        for i in range(4):
+        for i in range(2 if Loaders.root else 4):
             _, n = self.hostile("TEST_UNLOADING", f"flip,seed={i}", MODES["layer"])
             self.assertGreaterEqual(n["launches"], 300)
             self.assertEqual(n["excess"], 0)
@@ -130,9 +152,16 @@ class Loaders(unittest.TestCase):
     # --- in a session: registered, held, seen by `check` ---
 
     def in_session(self, name):
-        command = [sys.executable, __file__, "inside", Loaders.loader, name]
-        p = subprocess.run([os.environ["XSCHED_SESSION"], "--shim=none", "--", *command], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False)
+        inside = [sys.executable, __file__, "inside", Loaders.loader, Loaders.root, Loaders.kernels, name]
+        p = subprocess.run(
+            [os.environ["XSCHED_SESSION"], "--shim=none", "--", *inside],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
         self.assertEqual(p.returncode, 0, p.stdout[-4000:])
 
     def test_scheduled(self):
@@ -142,7 +171,7 @@ class Loaders(unittest.TestCase):
         self.in_session("check")
 
     def test_check_refused(self):
-        if Loaders.kind == "archive":
+        if Loaders.kind != "new":
             self.skipTest("this loader cannot be told to refuse")
         self.in_session("check_refused")
 
@@ -154,8 +183,13 @@ class Inside:
         self.bus = {"XSCHED_BUS_ADDRESS": os.environ["XSCHED_BUS_ADDRESS"]}
 
     def start(self, *more):
-        p = subprocess.Popen([os.environ["TEST_NEIGHBOUR"]], env=environment(self.bus, *more), stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen(
+            command("TEST_NEIGHBOUR"),
+            env=environment(self.bus, *more),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert p.stdout.readline() == "ready\n"
         return p
 
@@ -166,16 +200,27 @@ class Inside:
 
     def check(self, *args, **variables):
         """Lists of states, by what is looked at; the exit status; all that is said."""
-        p = subprocess.run([XSCHEDCTL, "check", *args, "--json=short"], env=environment(self.bus, variables),
-                           stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+        p = subprocess.run(
+            [XSCHEDCTL, "check", *args, "--json=short"],
+            env=environment(self.bus, variables),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
         rows = json.loads(p.stdout)
         return {r["check"]: r["state"] for r in rows}, p.returncode, " ".join(r["detail"] for r in rows)
 
     def clients(self, programs):
         """What the service has of them, once it has both."""
         while True:
-            p = subprocess.run([XSCHEDCTL, "list-clients", "--json=short"], env=environment(self.bus),
-                               stdout=subprocess.PIPE, text=True, check=True)
+            p = subprocess.run(
+                [XSCHEDCTL, "list-clients", "--json=short"],
+                env=environment(self.bus),
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
             found = [c for c in json.loads(p.stdout) if c["pid"] in [q.pid for q in programs]]
             assert all(q.poll() is None for q in programs)
             if len(found) == len(programs):
@@ -185,8 +230,10 @@ class Inside:
         """Beside another, and both were held at times."""
         with tempfile.TemporaryDirectory() as folder:
             names = [os.path.join(folder, str(i)) for i in range(2)]
-            both = [self.start(MODES["layer"], {"TEST_COUNTERS": name, "XSCHED_WEIGHT": str(90 + i)})
-                    for i, name in enumerate(names)]
+            both = [
+                self.start(MODES["layer"], {"TEST_COUNTERS": name, "XSCHED_WEIGHT": str(90 + i)})
+                for i, name in enumerate(names)
+            ]
             while any(c["held_usec"] == 0 for c in self.clients(both)):
                 pass
             for p in both:
@@ -196,8 +243,9 @@ class Inside:
             assert sum(c["waited"] for c in counters) > 0, counters
 
     def check_(self):
-        states, status, text = self.check(**MODES["layer"])
-        assert (status, states["loader"]) == (0, "ok") and "has taken the layer" in text, (states, text)
+        if not Loaders.root:  # xschedctl is this machine's, and has its loader
+            states, status, text = self.check(**MODES["layer"])
+            assert (status, states["loader"]) == (0, "ok") and "has taken the layer" in text, (states, text)
         for mode in ("layer", "both"):
             p = self.start(MODES[mode])
             while True:
@@ -227,11 +275,18 @@ class Inside:
 
 if __name__ == "__main__":
     if sys.argv[1] == "inside":
-        Loaders.loader = sys.argv[2]
+        Loaders.loader, Loaders.root, Loaders.kernels = sys.argv[2:5]
         inside = Inside()
-        {"scheduled": inside.scheduled, "check": inside.check_, "check_refused": inside.check_refused}[sys.argv[3]]()
+        {"scheduled": inside.scheduled, "check": inside.check_, "check_refused": inside.check_refused}[sys.argv[5]]()
     else:
         Loaders.kind = sys.argv[1]
-        Loaders.loader = archive() if Loaders.kind == "archive" else os.environ["TEST_LOADER"]
-        suite = unittest.defaultTestLoader.loadTestsFromTestCase(Loaders)
-        sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+        if Loaders.kind == "archive":
+            Loaders.loader = archive("khronos-loader")
+        elif Loaders.kind == "new":
+            Loaders.loader = os.environ["TEST_LOADER"]
+        else:
+            Loaders.root = archive("opencl-root", Loaders.kind)
+        with tempfile.TemporaryDirectory(prefix="xsched-kernels-") as Loaders.kernels:
+            suite = unittest.defaultTestLoader.loadTestsFromTestCase(Loaders)
+            result = unittest.TextTestRunner(verbosity=2).run(suite)
+        sys.exit(not result.wasSuccessful())

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """MeanUSec of queues is what launches take on the device, whatever the program does around them
 
-The yardstick is of the same launches: the program's own queue has profiling enabled, and it says what it was from start to end of each. The layer
-does not use that. What else the machine does counts in both; and that the layer changes nothing about the kernels themselves is seen
-by the same program without it.
-"""
+The yardstick is of the same launches: the program's own queue has profiling enabled, and it says what it was from start
+to end of each. The layer does not use that. What else the machine does counts in both; and that the layer changes
+nothing about the kernels themselves is seen by the same program without it."""
 
 import itertools
 import json
@@ -37,8 +36,13 @@ class Timed:
             env["OPENCL_LAYERS"] = os.environ["XSCHED_LAYER"]
         self.case, self.usec = case, max(lengths, default=0)
         arguments = [*map(str, lengths), *(f"{r}r" for r in rounds)]
-        self.process = subprocess.Popen([os.environ["TEST_TIMED"], how, *arguments], env=env, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [os.environ["TEST_TIMED"], how, *arguments],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         case.addCleanup(self.end)
         mix.go_first(self.process.pid)
         ready, *self.rounds = self.process.stdout.readline().split()
@@ -100,9 +104,10 @@ class Mean(Case):
         return found[0]
 
     def off(self, what, measured, mixed):
-        """By how much MeanUSec is off, less what is allowed. Of launches of one length it is no less than their median, which a kernel that was interrupted does not
-        move, and no more than their mean, which such kernels do move, as they do MeanUSec; of several, it is the mean, and most of those are read while a
-        long one runs, after a short one: half of one launch's weight in the mean is not ours."""
+        """By how much MeanUSec is off, less what is allowed. Of launches of one length it is no less than their median,
+        which a kernel that was interrupted does not move, and no more than their mean, which such kernels do move, as
+        they do MeanUSec; of several, it is the mean, and most of those are read while a long one runs, after a short
+        one: half of one launch's weight in the mean is not ours."""
         mean, median, seen = measured
         self.assertGreater(len(seen), 10, what)
         low, high = (mean, mean) if mixed else (min(median, mean), max(median, mean))

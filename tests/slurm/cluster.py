@@ -22,8 +22,17 @@ USER = "alice"
 HIDE = "/mnt/build/tests/slurm/libhide-v1.so"
 NODE_OPTIONS = ("-p", "Delegate=yes", "-p", "KillMode=process", "-p", f"Environment=LD_PRELOAD={HIDE}")
 
-OWNED = ("/etc/munge", "/var/lib/munge", "/var/log/munge", "/run/munge", "/var/lib/slurm/state", "/var/log/slurm",
-         "/run/slurmctld", "/run/slurmdbd", "/run/mysqld")
+OWNED = (
+    "/etc/munge",
+    "/var/lib/munge",
+    "/var/log/munge",
+    "/run/munge",
+    "/var/lib/slurm/state",
+    "/var/log/slurm",
+    "/run/slurmctld",
+    "/run/slurmdbd",
+    "/run/mysqld",
+)
 
 CONFIG = """\
 ClusterName=test
@@ -89,8 +98,10 @@ def configure(more, node):
     where = f"NodeHostname={host} NodeAddr={ADDRESS}"
     nodes = "\n".join(f"NodeName={n} {where} Port={port} {NODE} {node}" for n, port in NODES.items())
     partitions = "\n".join(f"PartitionName={p} {PARTITION}" for p in PARTITIONS)
-    write("/etc/slurm/slurm.conf",
-          CONFIG.format(host=host, address=ADDRESS, nodes=nodes, partitions=partitions, more=more))
+    write(
+        "/etc/slurm/slurm.conf",
+        CONFIG.format(host=host, address=ADDRESS, nodes=nodes, partitions=partitions, more=more),
+    )
     write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\n")
     write("/etc/slurm/slurmdbd.conf", DATABASE.format(host=host, address=ADDRESS))
     run("chmod", "600", "/etc/slurm/slurmdbd.conf")
@@ -156,8 +167,15 @@ def wait_for(condition, what):
 
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/xsched.conf"
 MAPPING = "partition.online=interactive partition.bulk=batch qos.spare=idle min=20%"
-AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "env", f"HOME=/home/{USER}",
-           "POCL_CACHE_DIR=/run/pocl")
+AS_USER = (
+    "setpriv",
+    f"--reuid={USER}",
+    f"--regid={USER}",
+    "--init-groups",
+    "env",
+    f"HOME=/home/{USER}",
+    "POCL_CACHE_DIR=/run/pocl",
+)
 # A client until it is killed, for scripts, whose standard input is empty.
 ENDLESS = f"sh -c 'sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1'"
 
@@ -172,8 +190,15 @@ def map_classes(arguments=MAPPING):
 def as_user(*command, environment=(), **kwargs):
     """Ends by itself, or is ended: what waits for a cluster that does not answer waits long."""
     variables = [f"{k}={v}" for k, v in dict(environment).items()]
-    return subprocess.run(["timeout", "60", *AS_USER, *variables, *command], cwd=f"/home/{USER}",
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs)
+    return subprocess.run(
+        ["timeout", "60", *AS_USER, *variables, *command],
+        cwd=f"/home/{USER}",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        **kwargs,
+    )
 
 
 class ClusterCase(Case):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * For slurmd on a hybrid host: /proc/self/cgroup without the lines of the old controllers
+ * For slurmd on a hybrid host: /proc/self/cgroup, and /proc/1/cgroup, without the lines of the old controllers
  *
  * A system that is booted in a container of such a host has the unified hierarchy alone, but the kernel lists the
  * host's others as well, and slurmd refuses to run ("Hybrid mode is not supported").
@@ -17,10 +17,10 @@
 
 typedef int open_t(const char *path, int flags, ...);
 
-static int without_v1(open_t *next) {
+static int without_v1(open_t *next, const char *file) {
         char text[16384];
 
-        int from = next("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+        int from = next(file, O_RDONLY | O_CLOEXEC);
         if (from < 0)
                 return from;
         ssize_t n = read(from, text, sizeof(text) - 1);
@@ -37,8 +37,8 @@ __attribute__((visibility("default"))) int open(const char *file, int oflag, ...
         open_t *next = (open_t *) dlsym(RTLD_NEXT, "open");
         va_list ap;
 
-        if (strcmp(file, "/proc/self/cgroup") == 0)
-                return without_v1(next);
+        if (strcmp(file, "/proc/self/cgroup") == 0 || strcmp(file, "/proc/1/cgroup") == 0)
+                return without_v1(next, file);
         va_start(ap, oflag);
         mode_t mode = va_arg(ap, mode_t);
         va_end(ap);

@@ -61,7 +61,8 @@ class Requests(ClusterCase):
         self.assertEqual(self.priority("--gpu-priority=-77"), -77)
         self.assertEqual(self.priority(XSCHED_PRIORITY="99", XSCHED_CLASS="system"), BATCH)
         self.assertEqual(
-            self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH)
+            self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH
+        )
 
     def test_of_the_job(self):
         job = self.sbatch("-p", "bulk", "--gpu-weight=40", "--gpu-max=30%", "--gpu-min=15", script=["{client}"])
@@ -78,8 +79,12 @@ class Requests(ClusterCase):
         self.cancel(job)
 
     def test_refused(self):
-        for option, range_ in (("--gpu-priority=256", "-255..255"), ("--gpu-weight=0", "1..10000"),
-                               ("--gpu-max=x", "a percentage"), ("--gpu-min=21%", "at most 20%")):
+        for option, range_ in (
+            ("--gpu-priority=256", "-255..255"),
+            ("--gpu-weight=0", "1..10000"),
+            ("--gpu-max=x", "a percentage"),
+            ("--gpu-min=21%", "at most 20%"),
+        ):
             for command in (["srun", option, "true"], ["sbatch", option, "--wrap=true"], ["salloc", option, "true"]):
                 done = cluster.as_user(*command)
                 self.assertNotEqual(done.returncode, 0, command)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""driver.py QUEUES MEAN_USEC CALL_USEC: a client whose queues can be taken off the device, and always have a launch of so long in flight.
+"""driver.py QUEUES MEAN_USEC CALL_USEC: a client whose queues can be taken off the device, and always have a launch of
+so long in flight.
 
-It obeys each order at once, and says that its driver took so long. Says "ready", and then of its first queue, whenever asked for "state":
-"run" or "hold", and the level.
-"""
+It obeys each order at once, and says that its driver took so long. Says "ready", and then of its first queue, whenever
+asked for "state": "run" or "hold", and the level."""
 
 import sys
 import threading

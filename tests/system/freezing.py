@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A unit of a class with Freeze=yes, whose progress can be seen. The real polkitd, the example's rule, the real freezer."""
+"""A unit of a class with Freeze=yes, whose progress can be seen. The real polkitd, the example's rule, the real
+freezer."""
 
 import os
 import time
@@ -16,7 +17,8 @@ told = ""
 
 
 def set_rule(text):
-    """polkitd looks at its rules again by itself, some time; a new one looks at once. One that has been told this already goes on."""
+    """polkitd looks at its rules again by itself, some time; a new one looks at once. One that has been told this
+    already goes on."""
     global told
     if text == told:
         return
@@ -40,9 +42,24 @@ class FreezeCase(Case):
         # Beside the client, something that writes on and on: what has to stop.
         self.counter = f"/run/count-{self.id()}"
         script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
-        self.c = self.client(unit="cold.service", command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=cold.service", "-p", "LogExtraFields=XSCHED_CLASS=cold",
-            "--", "sh", "-c", script, "sh"])
+        self.c = self.client(
+            unit="cold.service",
+            command=[
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=cold.service",
+                "-p",
+                "LogExtraFields=XSCHED_CLASS=cold",
+                "--",
+                "sh",
+                "-c",
+                script,
+                "sh",
+            ],
+        )
         until(lambda: self.get_group("Class") == "cold", "the class")
 
     def tearDown(self):

@@ -21,5 +21,6 @@ def make_image(image, usr, uid=0):
         os.symlink(f"usr/{name}", f"{image}/{name}")
     with open(f"{image}/etc/os-release", "w", encoding="ascii") as f:
         f.write("ID=box\n")
-    run("cp", "-r", "/etc/OpenCL", "/etc/ld.so.cache", f"{image}/etc")
+    found = [path for path in ("/etc/OpenCL", "/etc/ld.so.cache") if os.path.exists(path)]
+    run("cp", "-r", *found, f"{image}/etc")
     run("chown", "-R", f"{uid}:{uid}", image)

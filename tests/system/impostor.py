@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""impostor.py: somebody who holds a connection to the bus that another process made; and who gets that one's number afterwards.
+"""impostor.py: somebody who holds a connection to the bus that another process made; and who gets that one's number
+afterwards.
 
     connect         a child connects, and ends: says its number
     keep            a child connects, and stays: says its number

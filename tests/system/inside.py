@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the tests stand on that run inside of a booted system: units, the journal, clients in units of their own.
 
-The build is mounted at /mnt/build, the source at /mnt/source, both read-only; what was installed from the build is where a
-distribution has it. Everything here is gone when the system is.
-"""
+The build is mounted at /mnt/build, the source at /mnt/source, both read-only; what was installed from the build is
+where a distribution has it. Everything here is gone when the system is."""
 
 import json
 import os
@@ -80,9 +79,21 @@ class Client:
     def __init__(self, *options, queues=1, unit=None, device=DEVICE_ID, command=(), program=()):
         Client.n_made += 1
         self.unit = unit or f"client-{Client.n_made}.service"
-        argv = list(command) or ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={self.unit}", *options]
+        argv = list(command) or [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            f"--unit={self.unit}",
+            *options,
+        ]
         self.process = subprocess.Popen(
-            [*argv, "--", *(program or (TEST_CLIENT, device, str(queues)))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*argv, "--", *(program or (TEST_CLIENT, device, str(queues)))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         if self.line() != "ready":
             self.end()

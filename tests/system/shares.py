@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests of shares over the tree of cgroups share: settings of groups, and what each has run, seen at one instant."""
+"""What the tests of shares over the tree of cgroups share: settings of groups, and what each has run, seen at one
+instant."""
 
 import json
 import time
@@ -9,13 +10,14 @@ from inside import GROUP, Case, run, until, write
 
 PERCENT = 0.01
 
+
 def last_component(path):
     return path.rsplit("/", 1)[-1]
 
 
 class Moment:
-    """What the service accounts, by the last component of the groups' names, in seconds; how many launches of their clients were done; and
-    when, not before and not after."""
+    """What the service accounts, by the last component of the groups' names, in seconds; how many launches of their
+    clients were done; and when, not before and not after."""
 
     def __init__(self, case):
         self.begin = time.monotonic()
@@ -36,7 +38,8 @@ class Span:
         self.least, self.most = last.begin - first.end, last.end - first.begin
 
     def idle(self, name):
-        """The part of the span in which it neither ran nor waited: it had nothing to launch, so it is owed nothing for that."""
+        """The part of the span in which it neither ran nor waited: it had nothing to launch, so it is owed nothing for
+        that."""
         return max(0.0, 1 - (self.ran[name] + self.wait[name]) / self.least)
 
     def of(self, *names):
@@ -72,7 +75,10 @@ class SharesCase(Case):
         def enough():
             nonlocal last
             last = Moment(self)
-            return sum(last.ran[name] - first.ran.get(name, 0) for name in last.ran if name.endswith(".service")) >= seconds
+            return (
+                sum(last.ran[name] - first.ran.get(name, 0) for name in last.ran if name.endswith(".service"))
+                >= seconds
+            )
 
         until(enough, f"{seconds} s of device time", deadline)
         return Span(first, last)
@@ -92,11 +98,13 @@ class SharesCase(Case):
                     raise
 
     def check_share(self, part, whole, share, what, tolerance=5 * PERCENT):
-        self.assertAlmostEqual(part / whole / share, 1, delta=tolerance, msg=f"{what}: {part / whole:.4f}, should be {share:.4f}")
+        self.assertAlmostEqual(
+            part / whole / share, 1, delta=tolerance, msg=f"{what}: {part / whole:.4f}, should be {share:.4f}"
+        )
 
     def check_shares(self, span, shares, tolerance=5 * PERCENT):
-        """{unit: share} of all that ran. Each has its share of the time in which it had work, and more only of what others have left idle: as long
-        as everybody always has work, that is the share itself."""
+        """{unit: share} of all that ran. Each has its share of the time in which it had work, and more only of what
+        others have left idle: as long as everybody always has work, that is the share itself."""
         everything, idle = span.of(*shares), {unit: span.idle(unit) for unit in shares}
         for unit, share in shares.items():
             least = share * (1 - idle[unit])
@@ -107,7 +115,8 @@ class SharesCase(Case):
             self.assertLessEqual(part, most + share * tolerance, what)
 
     def check_guaranteed(self, part, whole, share, what):
-        """Never less; more by what turns ran over that ended late, for a guarantee remembers no more than a turn of that."""
+        """Never less; more by what turns ran over that ended late, for a guarantee remembers no more than a turn of
+        that."""
         self.assertGreater(part / whole, share * (1 - 5 * PERCENT), what)
         self.assertLess(part / whole, share * (1 + 30 * PERCENT), what)
 

@@ -13,7 +13,8 @@ import inside
 
 
 class Terminal:
-    """xschedctl on a terminal of its own; of a user in a session: polkit has no other use for an agent that is a fallback."""
+    """xschedctl on a terminal of its own; of a user in a session: polkit has no other use for an agent that is a
+    fallback."""
 
     def __init__(self, *argv, rows=33, columns=77, user=None, before=""):
         """`before` is what was typed before it was started."""
@@ -22,7 +23,11 @@ class Terminal:
         if self.pid == 0:
             try:
                 os.read(start, 1)
-                session = ["systemd-run", "--quiet", "--pty", "--collect", "-p", "PAMName=login", f"--uid={user}", "--"] if user else []
+                session = (
+                    ["systemd-run", "--quiet", "--pty", "--collect", "-p", "PAMName=login", f"--uid={user}", "--"]
+                    if user
+                    else []
+                )
                 argv = [*session, "xschedctl", *argv]
                 os.execvp(argv[0], argv)
             finally:
@@ -52,7 +57,7 @@ class Terminal:
         while not re.search(pattern, self.text):
             if not self.read():
                 raise AssertionError(f"ended, without {pattern!r}, after {self.text!r}")
-        self.text = self.text[re.search(pattern, self.text).end():]
+        self.text = self.text[re.search(pattern, self.text).end() :]
 
     def type(self, text):
         os.write(self.fd, text.encode())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""GPU time of a program that is alone, with real kernels (PoCL): no less than what its kernels took by the clock, no more than the time that passed. Its kernels
-are of a fixed length by the clock, and it always has one under way."""
+"""GPU time of a program that is alone, with real kernels (PoCL): no less than what its kernels took by the clock, no
+more than the time that passed. Its kernels are of a fixed length by the clock, and it always has one under way."""
 
 import glob
 import json
@@ -31,8 +31,22 @@ class Alone(Case):
     def check(self, accounting, kernel_usec, source, tolerance, seconds=6):
         run("xschedctl", "set", "device:all", f"accounting={accounting}")
         p = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=alone.service", f"--setenv=OPENCL_LAYERS={LAYER}",
-             "--setenv=POCL_MAX_PTHREAD_COUNT=1", TENANT, str(kernel_usec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=alone.service",
+                f"--setenv=OPENCL_LAYERS={LAYER}",
+                "--setenv=POCL_MAX_PTHREAD_COUNT=1",
+                TENANT,
+                str(kernel_usec),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             until(lambda: self.get("NClients") == 1, "the client")
             until(lambda: self.look()[4] == source and self.look()[2] > 0.2, f"it to be {source}")
@@ -44,7 +58,10 @@ class Alone(Case):
         self.assertEqual(p.returncode, 0, inside.log_tail())
         self.assertGreaterEqual(int(out), last[3] - first[3])
         ran, took = last[2] - first[2], (last[3] - first[3]) * kernel_usec / 1e6
-        what = f"{accounting}, kernels of {kernel_usec} us: told {ran:.3f} s, kernels took {took:.3f} s, passed {last[1] - first[0]:.3f} s"
+        what = (
+            f"{accounting}, kernels of {kernel_usec} us: told {ran:.3f} s, kernels took {took:.3f} s, passed "
+            f"{last[1] - first[0]:.3f} s"
+        )
         print(what, flush=True)
         self.assertLessEqual(ran, (last[1] - first[0]) * (1 + tolerance), what)
         self.assertGreaterEqual(ran, took * (1 - tolerance), what)
@@ -73,7 +90,10 @@ class Alone(Case):
         for _ in range(10):
             c.ask("run 1000")
         path = self.call("GetGroup", "s", "alone.service")[0]
-        self.assertEqual([self.get(p, path, GROUP) for p in ("GPUTimeUSec", "GPUTimeSource")], [self.get("GPUTimeUSec", path, GROUP), "none"])
+        self.assertEqual(
+            [self.get(p, path, GROUP) for p in ("GPUTimeUSec", "GPUTimeSource")],
+            [self.get("GPUTimeUSec", path, GROUP), "none"],
+        )
 
 
 if __name__ == "__main__":

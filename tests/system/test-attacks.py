@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Ordinary users who take more than their part of the service: of its time, and of what systemd keeps for it."""
 
+import os
+import pathlib
 import pwd
+import signal
 import time
 import unittest
 
@@ -11,6 +14,7 @@ ATTACKER = "/mnt/build/tests/lib/attacker"
 HOSTILE, HONEST = "games", "daemon"
 UID = pwd.getpwnam(HOSTILE).pw_uid
 CROWD = 50000
+SOCKET = "/run/xschedd-client/socket"
 CONFIG_PROBLEM = "6aabf4ab9f604647a02033d478817e63"
 
 
@@ -18,6 +22,11 @@ def cpu(pid, task=""):
     """Seconds."""
     with open(f"/proc/{pid}{task}/schedstat", encoding="utf-8") as f:
         return int(f.read().split()[0]) / 1e9
+
+
+def threads_of(pid):
+    tasks = f"/proc/{pid}/task"
+    return [pathlib.Path(tasks, t, "comm").read_text(encoding="utf-8").strip() for t in os.listdir(tasks)]
 
 
 class Attacks(Case):
@@ -31,8 +40,8 @@ class Attacks(Case):
         return " ".join(self.get("Degraded"))
 
     def share(self, attack):
-        """The CPU of the thread that decides, as a share of the attacker's; or of the time, where that is more: what a user may cost goes by time, and on a busy
-        machine the attacker gets less of a CPU than that."""
+        """The CPU of the thread that decides, as a share of the attacker's; or of the time, where that is more: what a
+        user may cost goes by time, and on a busy machine the attacker gets less of a CPU than that."""
         service, attacker = int(show("xsched", "MainPID")), int(show(attack.unit, "MainPID"))
         ours, theirs, since = cpu(service, f"/task/{service}"), cpu(attacker), time.monotonic()
         until(lambda: cpu(attacker) - theirs > 1, "the attacker to have a second of CPU")
@@ -50,8 +59,14 @@ class Attacks(Case):
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def in_cgroups(self, *args):
-        """In a cgroup that is the attacker's own. How much CPU an attack takes is the kernel's: much of the time it waits for locks, so that the share is larger."""
-        attack = self.client(f"--uid={HOSTILE}", "--property=Delegate=yes", "--property=LimitNOFILE=16384", program=(ATTACKER, *map(str, args)))
+        """In a cgroup that is the attacker's own. How much CPU an attack takes is the kernel's: much of the time it
+        waits for locks, so that the share is larger."""
+        attack = self.client(
+            f"--uid={HOSTILE}",
+            "--property=Delegate=yes",
+            "--property=LimitNOFILE=16384",
+            program=(ATTACKER, *map(str, args)),
+        )
         self.assertLess(self.share(attack), 0.6)
 
     def test_moves(self):
@@ -70,17 +85,37 @@ class Attacks(Case):
         self.assertGreater(len(said), 0)
         self.assertLess(len(said), 500, "messages of one user")
 
-    def test_descriptors_that_take_long_to_close(self):
+    def test_descriptors(self):
+        """The bus passes none on, with whatever and however it is sent: a thread that closes it may wait for ever."""
         client = self.honest()
         lingering = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS)
         self.client(f"--uid={HOSTILE}", program=lingering)
         self.assertEqual(self.get("NClients"), 1)
+        self.assertNotIn("strangers", threads_of(int(show("xsched", "MainPID"))), "the bus has passed one on")
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
+
+    def test_descriptors_at_the_socket(self):
+        """Faster than they can be closed: they are put aside, which the service's hardened unit lets it do."""
+        n, pid = 120, int(show("xsched", "MainPID"))  # door.c: BACKLOG is 128
+        program = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS, SOCKET, str(n))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.client(f"--uid={HOSTILE}", program=program)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        until(lambda: "aside" in threads_of(pid), "some to be put aside")
+        self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
 
     def test_full_store(self):
         """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""
         drop_in("xsched.service", "store", "[Service]\nFileDescriptorStoreMax=42\n")
-        self.addCleanup(lambda: (run("rm", "-r", "/run/systemd/system/xsched.service.d"), run("systemctl", "daemon-reload"), run("systemctl", "restart", "xsched")))
+        self.addCleanup(
+            lambda: (
+                run("rm", "-r", "/run/systemd/system/xsched.service.d"),
+                run("systemctl", "daemon-reload"),
+                run("systemctl", "restart", "xsched"),
+            )
+        )
         run("systemctl", "restart", "xsched")
         self.attack("-c", 9, "-q", 0, "idle")
         client = self.honest()
@@ -88,7 +123,10 @@ class Attacks(Case):
         self.assertIn(f"clients of user {UID}: 2 are kept", self.degraded())
 
         run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "xsched")
-        until(lambda: int(show("xsched", "MainPID")) not in (0, pid) and show("xsched", "ActiveState") == "active", "another process")
+        until(
+            lambda: int(show("xsched", "MainPID")) not in (0, pid) and show("xsched", "ActiveState") == "active",
+            "another process",
+        )
         self.assertEqual(self.client_of(client), path, "the honest one was taken over")
         uids = [self.get("UID", c[-1], CLIENT) for c in self.call("ListClients")[0]]
         self.assertEqual(uids.count(UID), 2)

@@ -47,7 +47,18 @@ class Audit(Case):
         """In a unit of its own, whose name is returned."""
         self.n_calls += 1
         unit = f"caller-{self._testMethodName.replace('_', '-')}-{self.n_calls}.service"
-        run("systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", f"--uid={user}", "--", *argv, status=status)
+        run(
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            f"--unit={unit}",
+            f"--uid={user}",
+            "--",
+            *argv,
+            status=status,
+        )
         return unit
 
     def set(self, path, interface, key, signature, value, **kwargs):
@@ -55,10 +66,18 @@ class Audit(Case):
 
     def check(self, message_id, unit, uid="0", key=None, old=None, new=None, **fields):
         """One line by this caller, with these fields; what it says has the caller in it."""
-        found = [e for e in self.lines(message_id) if e.get("XSCHED_CALLER_UNIT") == unit and e.get("XSCHED_KEY") == key]
+        found = [
+            e for e in self.lines(message_id) if e.get("XSCHED_CALLER_UNIT") == unit and e.get("XSCHED_KEY") == key
+        ]
         self.assertEqual(len(found), 1, self.lines(message_id))
         e = found[0]
-        expected = {"XSCHED_CALLER_UID": uid, "XSCHED_CALLER_GROUP": f"/system.slice/{unit}", "XSCHED_OLD": old, "XSCHED_NEW": new, **fields}
+        expected = {
+            "XSCHED_CALLER_UID": uid,
+            "XSCHED_CALLER_GROUP": f"/system.slice/{unit}",
+            "XSCHED_OLD": old,
+            "XSCHED_NEW": new,
+            **fields,
+        }
         self.assertEqual({k: e.get(k) for k in expected}, expected)
         self.assertGreater(int(e["XSCHED_CALLER_PID"]), 1)
         self.assertRegex(e["MESSAGE"], rf"by \w+ \(pid {e['XSCHED_CALLER_PID']}, uid {uid}, {unit}\)$")
@@ -69,7 +88,9 @@ class Audit(Case):
 
     def test_own_client(self):
         unit = self.set(self.object, CLIENT, "Priority", "i", -5, user="alice")
-        self.check(SETTINGS, unit, self.uid, "Priority", "0", "-5", XSCHED_CLIENT=self.id(self.object), OBJECT_PID=self.pid)
+        self.check(
+            SETTINGS, unit, self.uid, "Priority", "0", "-5", XSCHED_CLIENT=self.id(self.object), OBJECT_PID=self.pid
+        )
         unit = self.do("xschedctl", "set", self.pid, "priority=-7", "weight=50", user="alice")
         self.check(SETTINGS, unit, self.uid, "Priority", "-5", "-7", XSCHED_CLIENT=self.id(self.object))
         self.check(SETTINGS, unit, self.uid, "Weight", "100", "50", XSCHED_CLIENT=self.id(self.object))
@@ -82,7 +103,15 @@ class Audit(Case):
 
     def test_queue(self):
         unit = self.set(self.queue, QUEUE, "Weight", "u", 7)
-        self.check(SETTINGS, unit, key="Weight", old="100", new="7", XSCHED_QUEUE=self.id(self.queue), XSCHED_CLIENT=self.id(self.object))
+        self.check(
+            SETTINGS,
+            unit,
+            key="Weight",
+            old="100",
+            new="7",
+            XSCHED_QUEUE=self.id(self.queue),
+            XSCHED_CLIENT=self.id(self.object),
+        )
 
     def test_group_and_reset(self):
         unit, name = self.alice.unit, f"/system.slice/{self.alice.unit}"
@@ -92,10 +121,14 @@ class Audit(Case):
         self.check(SETTINGS, by, key="Class", old="default", new="batch", XSCHED_GROUP=name)
         self.check(SETTINGS, by, key="Priority", old="0", new="3", XSCHED_GROUP=name)
         by = self.do("xschedctl", "set", unit, "priority=4")
-        self.assertIn("(stored)", self.check(SETTINGS, by, key="Priority", old="3", new="4", XSCHED_GROUP=name)["MESSAGE"])
+        self.assertIn(
+            "(stored)", self.check(SETTINGS, by, key="Priority", old="3", new="4", XSCHED_GROUP=name)["MESSAGE"]
+        )
         by = self.do("xschedctl", "set", unit, "weight=50")
         by = self.do("xschedctl", "set", unit, "weight=")
-        self.check(SETTINGS, by, key="Weight", old="50", new=str(self.get("Weight", self.group, GROUP)), XSCHED_GROUP=name)
+        self.check(
+            SETTINGS, by, key="Weight", old="50", new=str(self.get("Weight", self.group, GROUP)), XSCHED_GROUP=name
+        )
         by = self.do("xschedctl", "reset", unit)
         self.check(SETTINGS, by, XSCHED_GROUP=name)
         self.check(SETTINGS, by, key="Max", old="40", new="0", XSCHED_GROUP=name)
@@ -126,12 +159,36 @@ class Audit(Case):
         unit = self.do("xschedctl", "set", f"device:{DEVICE_ID}", "timeslice=20ms", "preemption=off")
         self.check(POLICY, unit, key="TimeSliceUSec", old=before, new="20000", XSCHED_DEVICE=DEVICE_ID)
         self.check(POLICY, unit, key="Preemption", old="auto", new="off", XSCHED_DEVICE=DEVICE_ID)
-        unit = self.do("busctl", "call", NAME, inside.PATH, NAME, "SetPolicy", "ssta{sv}", "", "tree", "0", "1", "Concurrency", "u", "2")
-        found = [(e["XSCHED_DEVICE"], e["XSCHED_KEY"], e["XSCHED_OLD"], e["XSCHED_NEW"]) for e in self.lines(POLICY) if e["XSCHED_CALLER_UNIT"] == unit]
-        self.assertEqual(sorted(found), [
-            ("*", "Concurrency", "1", "2"), ("*", "Policy", "tree", "tree"),
-            (DEVICE_ID, "Concurrency", "3", "2"), (DEVICE_ID, "Policy", "tree", "tree"),
-        ])
+        unit = self.do(
+            "busctl",
+            "call",
+            NAME,
+            inside.PATH,
+            NAME,
+            "SetPolicy",
+            "ssta{sv}",
+            "",
+            "tree",
+            "0",
+            "1",
+            "Concurrency",
+            "u",
+            "2",
+        )
+        found = [
+            (e["XSCHED_DEVICE"], e["XSCHED_KEY"], e["XSCHED_OLD"], e["XSCHED_NEW"])
+            for e in self.lines(POLICY)
+            if e["XSCHED_CALLER_UNIT"] == unit
+        ]
+        self.assertEqual(
+            sorted(found),
+            [
+                ("*", "Concurrency", "1", "2"),
+                ("*", "Policy", "tree", "tree"),
+                (DEVICE_ID, "Concurrency", "3", "2"),
+                (DEVICE_ID, "Policy", "tree", "tree"),
+            ],
+        )
         unit = self.do("xschedctl", "set", f"device:{DEVICE_ID}", "timeslice=")
         self.check(POLICY, unit, key="TimeSliceUSec", old="20000", new=before, XSCHED_DEVICE=DEVICE_ID)
 
@@ -159,19 +216,33 @@ class Audit(Case):
         self.assertEqual(self.lines(SETTINGS), [])
 
     def test_nobody_fills_the_journal(self):
-        """What a user does to his own things is written down 200 times, and 5 times a second; what the administrator does, always."""
+        """What a user does to his own things is written down 200 times, and 5 times a second; what the administrator
+        does, always."""
         bob, uid = self.client_of(self.client("--uid=bob")), run("id", "-u", "bob").strip()
         script = (
             "import sys, time; sys.path.insert(0, '/mnt/source/tests/lib'); import dbus\n"
             f"c = dbus.Connection({inside.SYSTEM_BUS!r})\n"
             "begun, changes = time.monotonic(), 0\n"
             "while changes < 300 + 5 * (time.monotonic() - begun):\n"
-            "    settings = {'Priority': ('i', -1 - changes % 2), 'Weight': ('u', 99 - changes % 2), 'Threshold': ('u', 2 + changes % 2)}\n"
+            "    settings = {'Priority': ('i', -1 - changes % 2), 'Weight': ('u', 99 - changes % 2), "
+            "'Threshold': ('u', 2 + changes % 2)}\n"
             f"    c.call({NAME!r}, {bob!r}, {CLIENT!r}, 'Set', 'ta{{sv}}', 0, settings)\n"
             "    changes += len(settings)\n"
             "print(changes, time.monotonic() - begun)\n"
         )
-        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=bob", "--", "/usr/bin/python3", "-B", "-c", script]
+        argv = [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--uid=bob",
+            "--",
+            "/usr/bin/python3",
+            "-B",
+            "-c",
+            script,
+        ]
         changes, seconds = map(float, run(*argv).split())
         n = len([e for e in self.lines(SETTINGS) if e["XSCHED_CALLER_UID"] == uid])
         self.assertGreaterEqual(n, 200)

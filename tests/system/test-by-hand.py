@@ -26,7 +26,9 @@ class ByHand(unittest.TestCase):
         for _, command in then:
             said = run("/bin/bash", "-ec", command)
         self.assertIn("/org/xsched/Scheduler", said)
-        self.assertEqual((show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail())
+        self.assertEqual(
+            (show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail()
+        )
         self.assertEqual([m["MESSAGE"] for m in journal("-p", "err", "_SYSTEMD_UNIT=xsched.service")], [])
         self.assertEqual(run("xschedctl", "--no-legend", "list-clients"), "")
         self.assertIn(NAME, run("busctl", "--acquired", "list"))

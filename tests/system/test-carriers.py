@@ -36,16 +36,32 @@ class Carriers(SettingsCase):
 
     def test_environment_of_the_process_raises_nothing(self):
         """Only what systemd says counts: a process that puts it into its own environment can lower, and no more."""
-        c = self.client(unit="liar.service", command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=liar.service",
-            "--", "env", "XSCHED_CLASS=high", "sh", "-c", 'shift; exec "$@"', "sh",
-        ])
+        c = self.client(
+            unit="liar.service",
+            command=[
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=liar.service",
+                "--",
+                "env",
+                "XSCHED_CLASS=high",
+                "sh",
+                "-c",
+                'shift; exec "$@"',
+                "sh",
+            ],
+        )
         self.assertEqual(c.ask("run 1"), "ran")
         self.assertEqual(self.settings(c)[0], 0)
         self.assertEqual(self.get("Priority", self.call("ListClients")[0][0][-1], CLIENT), 0)
 
     def test_bad_values_are_named(self):
-        c = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=1000", "-p", "LogExtraFields=XSCHED_WEIGHT=50", unit="bad.service")
+        c = self.client(
+            "-p", "LogExtraFields=XSCHED_PRIORITY=1000", "-p", "LogExtraFields=XSCHED_WEIGHT=50", unit="bad.service"
+        )
         until(lambda: self.get("Weight", self.group(c.unit), GROUP) == 50, "the good one to apply")
         self.assertEqual(self.settings(c)[0], 0)
         said = [m["MESSAGE"] for m in inside.journal("_SYSTEMD_UNIT=xsched.service") if "bad.service" in m["MESSAGE"]]
@@ -55,7 +71,10 @@ class Carriers(SettingsCase):
         """Its section begins in line 6."""
         write(
             f"/run/systemd/system/{name}",
-            f"[Service]\nStandardInput=file:/run/client.in\nExecStart={inside.TEST_CLIENT} {inside.DEVICE_ID} \\\n1\n\n{section}",
+            (
+                f"[Service]\nStandardInput=file:/run/client.in\n"
+                f"ExecStart={inside.TEST_CLIENT} {inside.DEVICE_ID} \\\n1\n\n{section}"
+            ),
         )
 
     def start(self, name):
@@ -98,8 +117,8 @@ class Carriers(SettingsCase):
         self.check(c, -7, "low", "unit-file")
 
     def test_a_unit_that_runs(self):
-        """Its drop-ins count from daemon-reload on, for the clients that it has, transient units included; nothing else of what it says can change: systemd
-        refuses it, so that there is no other event to wait for."""
+        """Its drop-ins count from daemon-reload on, for the clients that it has, transient units included; nothing else
+        of what it says can change: systemd refuses it, so that there is no other event to wait for."""
         c = self.client(unit="live.service")
         self.check(c, 0, "default", "default")
         for priority in (7, -8):
@@ -177,12 +196,15 @@ class Carriers(SettingsCase):
         until(lambda: self.settings(c)[0] == -7, "the unit's priority again")
 
     def test_attributes_of_a_unit_that_comes_again(self):
-        """In a new directory: what was set over the bus waited for it, and its attributes count as those of the first."""
+        """In a new directory: what was set over the bus waited for it, and its attributes count as those of the
+        first."""
         for weight in (41, 42, 43):
             c = self.client(unit="again.service")
             run("xschedctl", "set", "--runtime", "again.service", "priority=3")
             self.set_attr("/sys/fs/cgroup/system.slice/again.service", weight=weight)
-            until(lambda w=weight: self.get("Weight", self.group("again.service"), GROUP) == w, "the attribute to count")
+            until(
+                lambda w=weight: self.get("Weight", self.group("again.service"), GROUP) == w, "the attribute to count"
+            )
             c.end()
             until(lambda: self.get("NClients") == 0, "it to go")
         run("xschedctl", "reset", "again.service")
@@ -211,15 +233,29 @@ class Carriers(SettingsCase):
 
     def test_attributes_by_a_user(self):
         """Who owns the directory, and is not root, lowers; what would raise is refused, and logged."""
-        c = self.client("-p", "LogExtraFields=XSCHED_PRIORITY=-2", "--uid=nobody", "-p", "Delegate=yes", unit="own.service")
+        c = self.client(
+            "-p", "LogExtraFields=XSCHED_PRIORITY=-2", "--uid=nobody", "-p", "Delegate=yes", unit="own.service"
+        )
         self.check(c, -2, "default", "unit")
         directory = "/sys/fs/cgroup/system.slice/own.service"
         self.assertEqual(os.stat(directory).st_uid, 65534)
-        set_as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "/usr/bin/python3", "-c",
-                         "import os, sys; os.setxattr(sys.argv[1], 'user.xsched.priority', sys.argv[2].encode())", directory]
+        set_as_nobody = [
+            "setpriv",
+            "--reuid=nobody",
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-c",
+            "import os, sys; os.setxattr(sys.argv[1], 'user.xsched.priority', sys.argv[2].encode())",
+            directory,
+        ]
         run(*set_as_nobody, "20")
-        until(lambda: any("only lower" in m["MESSAGE"] and "own.service" in m["MESSAGE"]
-                          for m in inside.journal("_SYSTEMD_UNIT=xsched.service")), "the refusal in the journal")
+        until(
+            lambda: any(
+                "only lower" in m["MESSAGE"] and "own.service" in m["MESSAGE"]
+                for m in inside.journal("_SYSTEMD_UNIT=xsched.service")
+            ),
+            "the refusal in the journal",
+        )
         self.check(c, -2, "default", "unit")
         run(*set_as_nobody, "-5")
         self.check(c, -5, "default", "attribute")

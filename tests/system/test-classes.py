@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""[Match] of classes, by real units, slices, users and processes; and what a reload makes of files that have gone bad."""
+"""[Match] of classes, by real units, slices, users and processes; and what a reload makes of files that have gone
+bad."""
 
 import os
 
@@ -33,7 +34,9 @@ class Classes(SettingsCase):
         return [(i["source"], i["value"], i["detail"]) for i in chain if i["detail"].startswith("Class:")]
 
     def test_unit_slice_and_user(self):
-        self.write_class("match-a.class", "[Class]\nPriority=-11\n[Match]\nUnit=match-*.service other.service\nSlice=matched.slice\n")
+        self.write_class(
+            "match-a.class", "[Class]\nPriority=-11\n[Match]\nUnit=match-*.service other.service\nSlice=matched.slice\n"
+        )
         self.write_class("match-b.class", "[Class]\nPriority=-12\n[Match]\nUser=nobody\nUnit=!*-excluded.service\n")
         self.reload()
         fits = self.client("--slice=matched.slice", unit="match-it.service")
@@ -42,14 +45,25 @@ class Classes(SettingsCase):
         self.check(self.client("--uid=nobody", unit="theirs.service"), -12, "match-b", "class")
         self.check(self.client("--uid=nobody", unit="theirs-excluded.service"), 0, "default", "default")
         # Both fit: the first by name.
-        self.check(self.client("--uid=nobody", "--slice=matched.slice", unit="match-both.service"), -11, "match-a", "class")
+        self.check(
+            self.client("--uid=nobody", "--slice=matched.slice", unit="match-both.service"), -11, "match-a", "class"
+        )
         winner = self.explained_class(fits)[0]
         self.assertEqual(winner[:2], ("class", "match-a"))
-        self.assertIn(f"{CLASSES}/match-a.class:4: Unit=match-*.service, {CLASSES}/match-a.class:5: Slice=matched.slice", winner[2])
+        self.assertIn(
+            f"{CLASSES}/match-a.class:4: Unit=match-*.service, {CLASSES}/match-a.class:5: Slice=matched.slice",
+            winner[2],
+        )
 
     def test_group(self):
         """By the cgroup's path; what a unit has named below itself only lowers."""
-        self.write_class("group-a.class", "[Class]\nPriority=61\n[Match]\nGroup=/grouped.slice !/grouped.slice/grouped-out.slice /system.slice/by-*.service/*\n")
+        self.write_class(
+            "group-a.class",
+            (
+                "[Class]\nPriority=61\n[Match]\nGroup=/grouped.slice !/grouped.slice/grouped-out.slice "
+                "/system.slice/by-*.service/*\n"
+            ),
+        )
         self.reload()
         c = self.client("--slice=grouped-in.slice", unit="group-in.service")
         self.check(c, 61, "group-a", "class")
@@ -59,13 +73,16 @@ class Classes(SettingsCase):
 
     def test_a_unit_has_its_share_once(self):
         """Whatever cgroups it makes below itself: they cannot leave the limit behind, nor have a guarantee each."""
-        self.write_class("once.class", "[Class]\nPriority=-4\nMax=20%\nMin=5%\nWeight=30\n[Match]\nUnit=once.service\nUser=nobody\n")
+        self.write_class(
+            "once.class", "[Class]\nPriority=-4\nMax=20%\nMin=5%\nWeight=30\n[Match]\nUnit=once.service\nUser=nobody\n"
+        )
         self.reload()
         c = self.client("--uid=nobody", "-p", "Delegate=yes", unit="once.service")
 
         def share(name):
             path = self.call("GetGroup", "s", name)[0]
             return tuple(self.get(k, path, inside.GROUP) for k in ("Priority", "Max", "Min", "Weight"))
+
         unit = "/system.slice/once.service"
         until(lambda: share(unit) == (-4, 20, 5, 30), "the class of the unit")
         os.mkdir(f"/sys/fs/cgroup{unit}/below")
@@ -156,10 +173,28 @@ class Environment(SettingsCase):
         self.check(c, -7, "env-low", "unit")
 
     def test_the_process_still_lowers_itself(self):
-        c = self.client("-p", "Environment=XSCHED_PRIORITY=4", unit="env-own.service", command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=env-own.service",
-            "-p", "Environment=XSCHED_PRIORITY=4", "--", "env", "XSCHED_PRIORITY=2", "sh", "-c", 'shift; exec "$@"', "sh",
-        ])
+        c = self.client(
+            "-p",
+            "Environment=XSCHED_PRIORITY=4",
+            unit="env-own.service",
+            command=[
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=env-own.service",
+                "-p",
+                "Environment=XSCHED_PRIORITY=4",
+                "--",
+                "env",
+                "XSCHED_PRIORITY=2",
+                "sh",
+                "-c",
+                'shift; exec "$@"',
+                "sh",
+            ],
+        )
         until(lambda: self.settings(c)[0] == 4, "the unit's word")
         client = self.call("ListClients")[0][0][-1]
         self.assertEqual(self.get("Priority", client, CLIENT), 2)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image that has never heard of us, and of the host
-only the shim and the service's or the bus's socket. What it computes on the device is checked by itself."""
+"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image that has never heard of us,
+and of the host only the shim and the service's or the bus's socket. What it computes on the device is checked by
+itself."""
 
 import glob
 import os
@@ -22,14 +23,34 @@ class Container:
     def __init__(self, *options):
         self.process = subprocess.Popen(
             [
-                "systemd-nspawn", "--quiet", "--directory", IMAGE, "--machine=box", f"--private-users={UID}:65536", "--private-network",
-                "--as-pid2", "--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
-                f"--bind-ro={USR}/usr:/usr", f"--bind-ro={NEIGHBOUR}:/opt/neighbour",
-                f"--bind-ro={LIBDIR}/xsched:/opt/xsched", f"--bind-ro={LIBDIR}/libxsched.so.0:/opt/lib/libxsched.so.0",
-                "--setenv=LD_LIBRARY_PATH=/opt/lib", "--setenv=OPENCL_LAYERS=/opt/xsched/libxsched-opencl.so", "--setenv=XSCHED_DEBUG=1",
-                "--setenv=POCL_CACHE_DIR=/tmp", *options, "--", "/opt/neighbour",
+                "systemd-nspawn",
+                "--quiet",
+                "--directory",
+                IMAGE,
+                "--machine=box",
+                f"--private-users={UID}:65536",
+                "--private-network",
+                "--as-pid2",
+                "--console=pipe",
+                "--resolv-conf=off",
+                "--timezone=off",
+                "--link-journal=no",
+                f"--bind-ro={USR}/usr:/usr",
+                f"--bind-ro={NEIGHBOUR}:/opt/neighbour",
+                f"--bind-ro={LIBDIR}/xsched:/opt/xsched",
+                f"--bind-ro={LIBDIR}/libxsched.so.0:/opt/lib/libxsched.so.0",
+                "--setenv=LD_LIBRARY_PATH=/opt/lib",
+                "--setenv=OPENCL_LAYERS=/opt/xsched/libxsched-opencl.so",
+                "--setenv=XSCHED_DEBUG=1",
+                "--setenv=POCL_CACHE_DIR=/tmp",
+                *options,
+                "--",
+                "/opt/neighbour",
             ],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         line = self.process.stdout.readline()
         if line.strip() != "ready":
@@ -103,7 +124,8 @@ class InContainer(Case):
         self.assertNotEqual(os.stat("/proc/self/ns/user").st_ino, os.stat(f"/proc/{pid}/ns/user").st_ino)
         self.assertEqual(group, "/machine.slice/machine-box.scope/payload")
         self.assertEqual(
-            [self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Container")], ["machine-box.scope", "machine.slice", "machine:box"]
+            [self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Container")],
+            ["machine-box.scope", "machine.slice", "machine:box"],
         )
         device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
         high = self.client(device=device)
@@ -115,7 +137,10 @@ class InContainer(Case):
         self.check_scheduled(path, high)
         service = int(show("xsched", "MainPID"))
         run("systemctl", "kill", "--signal=KILL", "xsched")
-        until(lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active", "another service")
+        until(
+            lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active",
+            "another service",
+        )
         self.check_scheduled(path, high)
         status, errors = box.end()
         self.assertEqual(status, 0, errors)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter under systemd: started by its socket, ended when nobody asks, before a service that comes and goes, with scrapers that mean no
-good, behind a socket in the file system, and as a text file."""
+"""xsched-exporter under systemd: started by its socket, ended when nobody asks, before a service that comes and goes,
+with scrapers that mean no good, behind a socket in the file system, and as a text file."""
 
 import glob
 import json
@@ -75,7 +75,7 @@ class Exporter(Case):
         c = self.client()
         m = scrape(PORT, ACCEPT)
         self.assertEqual((m.value("xsched_up"), m.value("xsched_clients")), (1, 1))
-        (labels, _), = m.all("xsched_group_queues")
+        ((labels, _),) = m.all("xsched_group_queues")
         self.assertEqual((labels["unit"], labels["group"].rsplit("/", 1)[1]), (c.unit, c.unit))
         self.assertEqual(show(SERVICE, "ActiveState"), "active")
         with open(f"/proc/{show(SERVICE, 'MainPID')}/status", encoding="utf-8") as f:
@@ -177,25 +177,41 @@ class Exporter(Case):
         for _ in range(3):
             self.assertEqual(scrape(PORT).value("xsched_up"), 1)
             until(lambda: show(SERVICE, "ActiveState") == "inactive", "it to end")
-            self.assertEqual((show(SERVICE, "Result"), show(SERVICE, "NRestarts"), show(SOCKET, "ActiveState")), ("success", "0", "active"))
+            self.assertEqual(
+                (show(SERVICE, "Result"), show(SERVICE, "NRestarts"), show(SOCKET, "ActiveState")),
+                ("success", "0", "active"),
+            )
 
     def hostile(self, n, text):
-        p = subprocess.Popen([sys.executable, "-c", HOSTILE, str(n), text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        p = subprocess.Popen(
+            [sys.executable, "-c", HOSTILE, str(n), text],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
         def end():
             p.kill()
             p.communicate()
+
         self.addCleanup(end)
         self.assertEqual(p.stdout.readline(), "on\n")
         return p
 
     def test_scrapers_that_mean_no_good(self):
-        """As another user, with far more connections than there is room for: whoever scrapes is served, and the scheduler does not notice."""
+        """As another user, with far more connections than there is room for: whoever scrapes is served, and the
+        scheduler does not notice."""
         c = self.client()
         self.assertEqual(scrape(PORT).value("xsched_up"), 1)
         pid = show(SERVICE, "MainPID")
         before = rss_kb(pid)
-        for text in ("", "GET /metrics HTTP/1.1\r\nX: ", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /" + "x" * 30000):
+        for text in (
+            "",
+            "GET /metrics HTTP/1.1\r\nX: ",
+            "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET /" + "x" * 30000,
+        ):
             self.hostile(320, text)
             for _ in range(3):
                 self.assertEqual(scrape(PORT, timeout=LIFE).value("xsched_up"), 1)
@@ -206,12 +222,24 @@ class Exporter(Case):
     def test_a_flood_of_scrapes_is_few_questions(self):
         """What the service does for them is bounded by time, not by how many they are."""
         nobody = subprocess.Popen(
-            ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", sys.executable, "-c",
-             "import http.client, itertools\n"
-             "for i in itertools.count():\n"
-             f"    c = http.client.HTTPConnection('127.0.0.1', {PORT}); c.request('GET', '/metrics'); c.getresponse().read(); c.close()\n"
-             "    if i % 50 == 49: print(i, flush=True)\n"],
-            stdout=subprocess.PIPE, text=True)
+            [
+                "setpriv",
+                "--reuid",
+                str(NOBODY),
+                "--regid",
+                str(NOBODY),
+                "--clear-groups",
+                sys.executable,
+                "-c",
+                "import http.client, itertools\n"
+                "for i in itertools.count():\n"
+                f"    c = http.client.HTTPConnection('127.0.0.1', {PORT}); c.request('GET', '/metrics'); "
+                "c.getresponse().read(); c.close()\n"
+                "    if i % 50 == 49: print(i, flush=True)\n",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             monitor = inside.dbus.Connection(inside.SYSTEM_BUS)
             self.addCleanup(monitor.close)
@@ -237,16 +265,38 @@ class Exporter(Case):
         with self.assertRaises(OSError):
             socket.create_connection(("127.0.0.1", PORT), timeout=5)
         fetch = ["curl", "--silent", "--unix-socket", path, "http://localhost/metrics"]
-        refused = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", *fetch], capture_output=True, check=False)
+        refused = subprocess.run(
+            ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", *fetch],
+            capture_output=True,
+            check=False,
+        )
         self.assertEqual((refused.returncode != 0, refused.stdout), (True, b""))
-        member = run("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--groups", str(int(run("getent", "group", "daemon").split(":")[2])), *fetch)
+        member = run(
+            "setpriv",
+            "--reuid",
+            str(NOBODY),
+            "--regid",
+            str(NOBODY),
+            "--groups",
+            str(int(run("getent", "group", "daemon").split(":")[2])),
+            *fetch,
+        )
         self.assertEqual(Metrics(member).value("xsched_up"), 1)
 
     def test_textfile(self):
         """By anybody who may write there; whatever the service does meanwhile."""
         os.makedirs("/run/textfile", exist_ok=True)
         os.chmod("/run/textfile", 0o777)
-        write = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "xsched-exporter", "--textfile=/run/textfile/xsched.prom"]
+        write = [
+            "setpriv",
+            "--reuid",
+            str(NOBODY),
+            "--regid",
+            str(NOBODY),
+            "--clear-groups",
+            "xsched-exporter",
+            "--textfile=/run/textfile/xsched.prom",
+        ]
         for expected, verb in ((1, "start"), (0, "stop"), (1, "start")):
             run("systemctl", verb, "xsched")
             run(*write)
@@ -255,7 +305,9 @@ class Exporter(Case):
         self.assertEqual(os.listdir("/run/textfile"), ["xsched.prom"])
 
     def test_units_are_valid(self):
-        done = subprocess.run(["systemd-analyze", "verify", "--man=no", SERVICE, SOCKET], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", SERVICE, SOCKET], capture_output=True, text=True, check=False
+        )
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
         run("systemd-analyze", "security", "--no-pager", "--threshold=10", SERVICE)
         self.assertEqual([m["MESSAGE"] for m in inside.journal("-p", "warning", f"_SYSTEMD_UNIT={SERVICE}")], [])

@@ -36,10 +36,27 @@ class Users(Case):
         uid = self.uids[name]
         self.n_units += 1
         kwargs.setdefault("unit", f"{name}-{self.n_units}.service")
-        return self.client(command=[
-            "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}",
-            "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", f"--unit={kwargs['unit']}", *options,
-        ], **kwargs)
+        return self.client(
+            command=[
+                "setpriv",
+                "--reuid",
+                uid,
+                "--regid",
+                uid,
+                "--clear-groups",
+                "env",
+                f"XDG_RUNTIME_DIR=/run/user/{uid}",
+                "systemd-run",
+                "--user",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                f"--unit={kwargs['unit']}",
+                *options,
+            ],
+            **kwargs,
+        )
 
     def first(self):
         c = self.client("--slice=gpu-online.slice", unit="first.service")
@@ -79,9 +96,9 @@ class Floor(Users):
         self.check_half([self.user("eve") for _ in range(10)])
 
     def test_many_slices_and_low_priorities(self):
-        self.check_half([
-            self.user("eve", f"--slice=a{i}-b.slice", f"--setenv=XSCHED_PRIORITY={-i}") for i in range(10)
-        ])
+        self.check_half(
+            [self.user("eve", f"--slice=a{i}-b.slice", f"--setenv=XSCHED_PRIORITY={-i}") for i in range(10)]
+        )
 
 
 class Costs(Users):

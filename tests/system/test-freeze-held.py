@@ -41,8 +41,13 @@ class Held(FreezeCase):
     def another(self, unit, where="system.slice"):
         """One more of the class, with a launch that does not end."""
         c = self.client("-p", "LogExtraFields=XSCHED_CLASS=cold", unit=unit)
-        until(lambda: self.get("Class", next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit)), GROUP) == "cold",
-              "the class")
+        until(
+            lambda: self.get(
+                "Class", next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit)), GROUP
+            )
+            == "cold",
+            "the class",
+        )
         self.begin(c)
         return c
 

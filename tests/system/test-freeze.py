@@ -147,11 +147,25 @@ class Freeze(FreezeCase):
 
     def test_right_to_freeze_is_no_right_to_stop(self):
         """polkit cannot tell one from the other, the bus can."""
-        for argv in (["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StopUnit", "ss", "cold.service", "replace"],
-                     ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StartUnit", "ss", "cold.service", "replace"],
-                     ["call", self.SYSTEMD[0], f"{self.SYSTEMD[1]}/unit/cold_2eservice", f"{self.SYSTEMD[0]}.Unit", "Stop", "s", "replace"]):
-            done = inside.subprocess.run(["setpriv", "--reuid=xsched", "--regid=xsched", "--clear-groups", "busctl", *argv],
-                                         capture_output=True, text=True, check=False)
+        for argv in (
+            ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StopUnit", "ss", "cold.service", "replace"],
+            ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StartUnit", "ss", "cold.service", "replace"],
+            [
+                "call",
+                self.SYSTEMD[0],
+                f"{self.SYSTEMD[1]}/unit/cold_2eservice",
+                f"{self.SYSTEMD[0]}.Unit",
+                "Stop",
+                "s",
+                "replace",
+            ],
+        ):
+            done = inside.subprocess.run(
+                ["setpriv", "--reuid=xsched", "--regid=xsched", "--clear-groups", "busctl", *argv],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("Access denied", done.stderr)
         self.assertEqual(show("cold.service", "ActiveState"), "active")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a process belongs: services, scopes, user managers, delegated trees; and that it is scheduled as its unit is."""
+"""Where a process belongs: services, scopes, user managers, delegated trees; and that it is scheduled as its unit
+is."""
 
 import json
 import os
+import platform
 import re
 import subprocess
 import time
@@ -11,14 +13,13 @@ import inside
 from inside import CLIENT, GROUP, NAME, TEST_CLIENT, DEVICE_ID, Case, run, show, until
 from terminal import Terminal
 
+BUS, BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
+
 
 class Identity(Case):
     def check(self, client, group, unit, slice_, path=None):
         path = path or self.client_of(client)
-        self.assertEqual(
-            [self.get(p, path, CLIENT) for p in ("Group", "Unit", "Slice")],
-            [group, unit, slice_],
-        )
+        self.assertEqual([self.get(p, path, CLIENT) for p in ("Group", "Unit", "Slice")], [group, unit, slice_])
         listed = json.loads(run("xschedctl", "--json=short", "list-groups"))
         self.assertIn(group, [g["group"] for g in listed], listed)
         found = next(g for g in self.call("ListGroups")[0] if g[0] == group)
@@ -47,12 +48,28 @@ class Identity(Case):
 
     def test_delegated_tree(self):
         """What a unit makes below itself are groups of their own, and still of that unit."""
-        inner = 'mkdir -p /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2 && echo 0 > ' \
+        inner = (
+            "mkdir -p /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2 && echo 0 > "
             '/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2/cgroup.procs && exec "$@"'
-        c = self.client(command=[
-            "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=trees.service", "-p", "Delegate=yes",
-            "--", "sh", "-c", inner, "sh", "env",
-        ])
+        )
+        c = self.client(
+            command=[
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=trees.service",
+                "-p",
+                "Delegate=yes",
+                "--",
+                "sh",
+                "-c",
+                inner,
+                "sh",
+                "env",
+            ]
+        )
         self.check(c, "/system.slice/trees.service/job_1/step_2", "trees.service", "system.slice", self.only_client())
 
     def test_user_manager(self):
@@ -61,10 +78,25 @@ class Identity(Case):
         uid = run("id", "-u", "carol").strip()
         run("loginctl", "enable-linger", "carol")
         until(lambda: show(f"user@{uid}.service", "ActiveState") == "active", "the user's manager")
-        c = self.client(command=[
-            "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}",
-            "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--unit=mine.service",
-        ])
+        c = self.client(
+            command=[
+                "setpriv",
+                "--reuid",
+                uid,
+                "--regid",
+                uid,
+                "--clear-groups",
+                "env",
+                f"XDG_RUNTIME_DIR=/run/user/{uid}",
+                "systemd-run",
+                "--user",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=mine.service",
+            ]
+        )
         group = f"/user.slice/user-{uid}.slice/user@{uid}.service/app.slice/mine.service"
         path = self.only_client()
         self.assertEqual(self.get("Group", path, CLIENT), group)
@@ -76,8 +108,13 @@ class Identity(Case):
     def test_processes_of_one_unit_are_one_group(self):
         a = self.client(unit="pair.service")
         pid = int(show("pair.service", "MainPID"))
-        b = subprocess.Popen([TEST_CLIENT, DEVICE_ID, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             preexec_fn=lambda: self.join("/system.slice/pair.service"))
+        b = subprocess.Popen(
+            [TEST_CLIENT, DEVICE_ID, "1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: self.join("/system.slice/pair.service"),
+        )
         self.assertEqual(b.stdout.readline().strip(), "ready")
         groups = [g for g in self.call("ListGroups")[0] if "pair" in g[0]]
         self.assertEqual(len(groups), 1)
@@ -94,8 +131,8 @@ class Identity(Case):
 
 
 class Impostor(Case):
-    """A number that was another process's when the connection was made. The impostor, a user, keeps the socket of a child that has ended; the victim
-    gets the child's number, in a unit that has more than the impostor's."""
+    """A number that was another process's when the connection was made. The impostor, a user, keeps the socket of a
+    child that has ended; the victim gets the child's number, in a unit that has more than the impostor's."""
 
     PROGRAM = ("/usr/bin/python3", "-B", "/mnt/source/tests/system/impostor.py")
     PROC = "/run/impostor-proc"  # in which numbers can be chosen: /proc/sys is read-only in here
@@ -118,7 +155,8 @@ class Impostor(Case):
         self.victim = self.client("--slice=gpu-online.slice", unit="victim.service", program=self.PROGRAM)
 
     def takes_over(self, user):
-        """The victim begins in a later tick of the clock than the connection: it is by ticks that starts of processes are known."""
+        """The victim begins in a later tick of the clock than the connection: it is by ticks that starts of processes
+        are known."""
         pid = self.eve.ask("connect")
         self.get("NClients")  # by now the service has heard of the connection
         tick = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7
@@ -152,6 +190,15 @@ class Impostor(Case):
         self.assertEqual(self.get("Group", path, CLIENT), "/gpu.slice/gpu-batch.slice/eve.service")
         self.assertRegex(self.eve.ask("call HoldPriority"), "^done")
         self.assertRegex(self.eve.ask("call Hint"), "^done")
+
+    def test_what_the_bus_knows(self):
+        """Those of Debian 13 have a pidfd of who has connected; those of Debian 12 have his number."""
+        system = platform.freedesktop_os_release()
+        if system["ID"] != "debian":
+            self.skipTest("it is known of Debian's")
+        of = self.bus.call(BUS, BUS_PATH, BUS, "GetConnectionCredentials", "s", NAME)[0]
+        self.assertEqual("ProcessFD" in of, int(system["VERSION_ID"]) >= 13)
+        self.assertEqual(of["ProcessID"], int(show("xsched", "MainPID")))
 
     def test_connection_from_before_the_service(self):
         """Nobody told it when that was made; it was there before."""
@@ -198,7 +245,21 @@ class Order(Case):
 
     def test_set_before_it_starts(self):
         """A setting that was made for a unit waits for it."""
-        run("busctl", "call", NAME, inside.PATH, NAME, "SetGroup", "sta{sv}", "/system.slice/later.service", "0", "1", "Priority", "i", "10")
+        run(
+            "busctl",
+            "call",
+            NAME,
+            inside.PATH,
+            NAME,
+            "SetGroup",
+            "sta{sv}",
+            "/system.slice/later.service",
+            "0",
+            "1",
+            "Priority",
+            "i",
+            "10",
+        )
         early = self.client(unit="early.service")
         later = self.client(unit="later.service")
         self.check_first(later, early)
@@ -211,7 +272,8 @@ class Order(Case):
         return lines
 
     def test_engines_on_a_narrow_terminal(self):
-        """Containers and Slurm's jobs have a column that gives way; all of it fits 80 columns, and --full shows what is left out."""
+        """Containers and Slurm's jobs have a column that gives way; all of it fits 80 columns, and --full shows what is
+        left out."""
         container = "0123456789abcdef" * 4
         for name in (f"docker-{container}.scope", f"libpod-{container[::-1]}.scope"):
             self.client(command=["systemd-run", "--quiet", "--scope", f"--unit={name}"], unit=name)
@@ -230,7 +292,9 @@ class Order(Case):
         self.assertTrue(any(re.search("─(user/)?task_0 ", i) for i in lines), lines)
         for columns in range(64, 80):
             self.assertEqual(len(self.narrow(columns)), len(lines))
-        self.assertLessEqual({"GROUP", "ENGINE", "STATE", "CLASS", "PRIO", "WEIGHT", "CLIENTS", "GPU"}, set(lines[0].split()))
+        self.assertLessEqual(
+            {"GROUP", "ENGINE", "STATE", "CLASS", "PRIO", "WEIGHT", "CLIENTS", "GPU"}, set(lines[0].split())
+        )
         self.assertNotIn("PREEMPTED", lines[0].split())
         self.assertEqual(len(lines), len(whole.splitlines()))
         t = Terminal("list-groups", "--no-pager", "-l", columns=80)
@@ -239,10 +303,28 @@ class Order(Case):
         self.assertIn("PREEMPTED", t.text)
 
     def test_outside_of_the_services_namespace(self):
-        """A process whose cgroup the service does not see belongs to the top of what it sees, and no group's name leads out of that."""
+        """A process whose cgroup the service does not see belongs to the top of what it sees, and no group's name leads
+        out of that."""
         session = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=inner", "unshare", "--cgroup", "xsched-session", "--", "sh", "-c",
-             'echo "$XSCHED_BUS_ADDRESS"; read line'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=inner",
+                "unshare",
+                "--cgroup",
+                "xsched-session",
+                "--",
+                "sh",
+                "-c",
+                'echo "$XSCHED_BUS_ADDRESS"; read line',
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         address = session.stdout.readline().strip()
         outside = self.client(f"--setenv=XSCHED_BUS_ADDRESS={address}", "--slice=other.slice")
         groups = json.loads(run("xschedctl", f"--bus-address={address}", "--json=short", "list-groups"))

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Max=, Min= and Concurrency= over slices three deep, for clients that always have a launch to come. What they run is a sleep: it takes as
-long as it takes, however busy the machine is; and they say themselves how long they ran."""
+"""Max=, Min= and Concurrency= over slices three deep, for clients that always have a launch to come. What they run is a
+sleep: it takes as long as it takes, however busy the machine is; and they say themselves how long they ran."""
 
 from inside import GROUP, NAME, run, until
 from shares import PERCENT, SharesCase, main
 
-CLIENTS = (("one.service", "b.slice"), ("two.service", "a-x.slice"), ("three.service", "a-y.slice"), ("four.service", "a-y.slice"))
-SLICES = {"a.slice": ("a-x.slice", "a-y.slice"), "a-x.slice": ("two.service",), "a-y.slice": ("three.service", "four.service")}
+CLIENTS = (
+    ("one.service", "b.slice"),
+    ("two.service", "a-x.slice"),
+    ("three.service", "a-y.slice"),
+    ("four.service", "a-y.slice"),
+)
+SLICES = {
+    "a.slice": ("a-x.slice", "a-y.slice"),
+    "a-x.slice": ("two.service",),
+    "a-y.slice": ("three.service", "four.service"),
+}
 
 LATE = 0.2  # seconds, for a service that waits for a CPU
 
@@ -16,7 +25,8 @@ class StreamCase(SharesCase):
         """Clients by the first word of their units; all there when the first begins."""
         self.streams = {
             unit: self.client(f"--slice={slice_unit}", unit=unit)
-            for unit, slice_unit in CLIENTS if unit.split(".")[0] in names
+            for unit, slice_unit in CLIENTS
+            if unit.split(".")[0] in names
         }
         for c in self.streams.values():
             self.assertEqual(c.ask("stream"), "streaming")
@@ -41,15 +51,16 @@ class StreamCase(SharesCase):
             self.assertEqual(total, expected, unit)
 
     def check_worked(self, worked, span):
-        """What the service accounts is what was run: as a share of all, and, but for what the last launch of a turn takes beyond its end, in all."""
+        """What the service accounts is what was run: as a share of all, and, but for what the last launch of a turn
+        takes beyond its end, in all."""
         everything, accounted = sum(worked.values()), span.of(*worked)
         for unit, t in worked.items():
             self.check_share(t, everything, span.ran[unit] / accounted, f"launches of {unit}", 10 * PERCENT)
         self.assertAlmostEqual(everything / accounted, 1, delta=20 * PERCENT, msg=(worked, span.ran))
 
     def check_limit(self, span, name, share, period):
-        """Never more than so much of the time; and not much less for it, as there is always work. A period at either end may be in the span in
-        part, and what ran over at its end is taken off after it."""
+        """Never more than so much of the time; and not much less for it, as there is always work. A period at either
+        end may be in the span in part, and what ran over at its end is taken off after it."""
         self.assertLessEqual(span.ran[name], share * (span.most + period) + LATE, name)
         self.assertGreaterEqual(span.ran[name], 0.8 * share * (span.least - period), name)
 
@@ -95,7 +106,10 @@ class Limits(StreamCase):
         self.set("four.service", Priority=("i", -50))
         self.set("b.slice", Priority=("i", 50))
         self.start("one", "four")
-        self.assertEqual([self.get("Priority", self.path(u), GROUP) for u in ("one.service", "a-y.slice", "four.service")], [50, 0, -50])
+        self.assertEqual(
+            [self.get("Priority", self.path(u), GROUP) for u in ("one.service", "a-y.slice", "four.service")],
+            [50, 0, -50],
+        )
         span, worked = self.measure(5)
         self.check_guaranteed(span.ran["a.slice"], span.of("a.slice", "b.slice"), 0.3, "a")
         self.check_worked(worked, span)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The examples that load the shim: copied where they say, unmodified, they make an OpenCL program of that unit a client."""
+"""The examples that load the shim: copied where they say, unmodified, they make an OpenCL program of that unit a
+client."""
 
 import os
 import shutil
@@ -25,8 +26,8 @@ class Loading(Case):
         self.addCleanup(take_back)
 
     def check(self, *command, unit):
-        """Started as the host would start anything: nothing in its command line or its own environment knows us. `unit` is that of
-        the client it becomes, or None."""
+        """Started as the host would start anything: nothing in its command line or its own environment knows us. `unit`
+        is that of the client it becomes, or None."""
         p = subprocess.Popen([*command, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.assertEqual(p.stdout.readline().strip(), "ready", inside.log_tail())
@@ -47,11 +48,19 @@ class Loading(Case):
         self.check("systemd-run", "--quiet", "--pipe", "--wait", "--collect", unit=None)
 
     def test_one_unit(self):
-        self.put("unit.conf", "/run/systemd/system/gpu-job.service.d/50-xsched.conf", lambda: run("systemctl", "daemon-reload"))
+        self.put(
+            "unit.conf",
+            "/run/systemd/system/gpu-job.service.d/50-xsched.conf",
+            lambda: run("systemctl", "daemon-reload"),
+        )
         self.check("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=gpu-job", unit="gpu-job.service")
 
     def test_priority_of_a_unit(self):
-        self.put("priority.conf", "/run/systemd/system/gpu-job.service.d/60-gpu.conf", lambda: run("systemctl", "daemon-reload"))
+        self.put(
+            "priority.conf",
+            "/run/systemd/system/gpu-job.service.d/60-gpu.conf",
+            lambda: run("systemctl", "daemon-reload"),
+        )
         c = self.client(unit="gpu-job.service")
         path = self.client_of(c)
         until(lambda: self.get("Priority", path, CLIENT) == 20, "its priority")
@@ -64,14 +73,30 @@ class Loading(Case):
     def user_case(self, example, path, name):
         """Of a user who logs in after it was put there."""
         run("useradd", "--create-home", name)
-        self.put(example, path.format(uid=run("id", "-u", name).strip(), home=f"/home/{name}"), lambda: run("systemctl", "daemon-reload"))
+        self.put(
+            example,
+            path.format(uid=run("id", "-u", name).strip(), home=f"/home/{name}"),
+            lambda: run("systemctl", "daemon-reload"),
+        )
         uid = int(run("id", "-u", name))
         run("loginctl", "enable-linger", name)
         until(lambda: show(f"user@{uid}.service", "ActiveState") == "active", "the user's manager")
         self.addCleanup(run, "loginctl", "disable-linger", name)
         self.check(
-            "setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups", "env", f"HOME=/home/{name}", f"XDG_RUNTIME_DIR=/run/user/{uid}",
-            "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--unit=mine",
+            "setpriv",
+            f"--reuid={name}",
+            f"--regid={name}",
+            "--init-groups",
+            "env",
+            f"HOME=/home/{name}",
+            f"XDG_RUNTIME_DIR=/run/user/{uid}",
+            "systemd-run",
+            "--user",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--unit=mine",
             unit="mine.service",
         )
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user with a cgroup of his own: attributes, cgroups that he makes, environments and jobs give him nothing, in whatever order."""
+"""A user with a cgroup of his own: attributes, cgroups that he makes, environments and jobs give him nothing, in
+whatever order."""
 
 import os
 import subprocess
@@ -8,6 +9,7 @@ import inside
 import lowering
 from inside import CLIENT, GROUP, PATH, QUEUE, Case, run, until
 from lowering import Refused, Trial
+from processes import process_id
 
 SEED = int(os.environ.get("LOWERING_SEED", 0)) or int.from_bytes(os.urandom(4), "little")
 STEPS = 200
@@ -37,10 +39,27 @@ class LoweringCase(Case):
     def start(self, unit, *options, command=("systemd-run", "--uid=alice")):
         """Alice, in a cgroup that is hers: (agent, its cgroup)."""
         process = subprocess.Popen(
-            [*command, "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", "-p", "Delegate=yes", *options,
-             "--", "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS,
-             inside.TEST_CLIENT],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                *command,
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                f"--unit={unit}",
+                "-p",
+                "Delegate=yes",
+                *options,
+                "--",
+                "/usr/bin/python3",
+                "-B",
+                "/mnt/source/tests/lib/lowering.py",
+                inside.SYSTEM_BUS,
+                inside.TEST_CLIENT,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.agents.append(process)
         agent = lowering.Remote(process.stdin, process.stdout)
         return agent, agent.whereabouts()[2]
@@ -95,9 +114,8 @@ class Attacks(LoweringCase):
     def test_below_what_it_was_started_with(self):
         """What the administrator has set with a program is not left by way of a cgroup of one's own, nor of a job."""
         agent, home = self.start("agent.service")
-        pidfd = os.pidfd_open(agent.whereabouts()[0])
-        self.call("CreateJob", "sa{sv}ht", "agent", lowering.typed({"Priority": -50, "Threshold": 1}), pidfd, 1)
-        os.close(pidfd)
+        started = process_id(agent.whereabouts()[0])
+        self.call("CreateJob", "sa{sv}utt", "agent", lowering.typed({"Priority": -50, "Threshold": 1}), *started, 1)
         path = agent.register({})
         place = home + "/down"
         agent.move(place)
@@ -144,8 +162,11 @@ class Attacks(LoweringCase):
         self.assertEqual([self.priority(member), self.get("Weight", member, CLIENT)], [-20, 30])
 
     def test_jobs_do_not_take_off_a_class(self):
-        """What a class says of a service by [Match] it says of it as a whole, also when all that is there is in jobs."""
-        inside.write("/etc/xsched/classes.d/row.class", "[Class]\nMax=20\nMin=10\nWeight=30\n[Match]\nUnit=agent.service\n")
+        """What a class says of a service by [Match] it says of it as a whole, also when all that is there is in
+        jobs."""
+        inside.write(
+            "/etc/xsched/classes.d/row.class", "[Class]\nMax=20\nMin=10\nWeight=30\n[Match]\nUnit=agent.service\n"
+        )
         self.addCleanup(self.call, "Reload")
         self.addCleanup(os.unlink, "/etc/xsched/classes.d/row.class")
         self.call("Reload")
@@ -208,8 +229,18 @@ class Random(LoweringCase):
         run("loginctl", "enable-linger", "alice")
         self.addCleanup(run, "loginctl", "disable-linger", "alice")
         until(lambda: inside.show(f"user@{uid}.service", "ActiveState") == "active", "her manager")
-        as_alice = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=alice",
-                    f"--setenv=XDG_RUNTIME_DIR=/run/user/{uid}", "--", "systemd-run", "--user")
+        as_alice = (
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--uid=alice",
+            f"--setenv=XDG_RUNTIME_DIR=/run/user/{uid}",
+            "--",
+            "systemd-run",
+            "--user",
+        )
         agent, home = self.start("agent.service", command=as_alice)
         top = f"/user.slice/user-{uid}.slice"
         units = ["agent.service", "app.slice", f"user@{uid}.service", f"user-{uid}.slice", "user.slice"]

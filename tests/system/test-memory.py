@@ -66,7 +66,8 @@ def move(directory):
 os.mkdir(place + "/home")
 for turn in range(3):
     kept = []
-    # Each in a cgroup of its own, with something to do, until a frame of the record that ends after the last has come has all of them.
+    # Each in a cgroup of its own, with something to do, until a frame of the record that ends after \
+the last has come has all of them.
     for i in range(90):
         name = f"{place}/mallory-{turn}-{i}-".ljust(250 + len(place), "x")
         os.mkdir(name)
@@ -108,8 +109,23 @@ class Memory(Case):
 
     def as_mallory(self, program, *options):
         return subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "-p", "User=mallory", *options, "--", "/usr/bin/python3", "-c", program],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "-p",
+                "User=mallory",
+                *options,
+                "--",
+                "/usr/bin/python3",
+                "-c",
+                program,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def test_the_unit_is_bounded(self):
@@ -147,8 +163,8 @@ class Memory(Case):
         self.assertLess(self.service_kb() - before, 4 << 10)
 
     def test_the_record(self):
-        """Groups that come and go, by the hundred and with names as long as they may be, while the record of the last minutes is kept: it stays
-        small, and others are still in it."""
+        """Groups that come and go, by the hundred and with names as long as they may be, while the record of the last
+        minutes is kept: it stays small, and others are still in it."""
         steady = self.client(unit="steady.service")
         self.assertEqual(steady.ask("stream"), "streaming")
         before = self.service_kb()

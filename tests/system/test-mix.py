@@ -30,8 +30,21 @@ class Units:
 
     def start(self, kind, unit, slice_unit):
         environment = [f"--setenv={k}={v}" for k, v in {**mix.ENVIRONMENT, "OPENCL_LAYERS": LAYER}.items()]
-        t = mix.Tenant(kind, ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", f"--slice={slice_unit}", *environment,
-                              PROGRAM, *kind.arguments(self.kernels[kind.usec]["rounds"])])
+        t = mix.Tenant(
+            kind,
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                f"--unit={unit}",
+                f"--slice={slice_unit}",
+                *environment,
+                PROGRAM,
+                *kind.arguments(self.kernels[kind.usec]["rounds"]),
+            ],
+        )
         self.tenants.append(t)
         t.wait_ready()
 
@@ -68,7 +81,9 @@ class Nested(SharesCase):
         ]
         self.set("a-y.slice", Weight=("u", 200))
         asked = [1 / 4, 2 / 4, 1 / 4]
-        excess, text = mix.judge(lambda: mix.judge_shares(mix.mix(units, tenants, [{}, {}, {}], SECONDS), asked, WITHIN), WITHIN)
+        excess, text = mix.judge(
+            lambda: mix.judge_shares(mix.mix(units, tenants, [{}, {}, {}], SECONDS), asked, WITHIN), WITHIN
+        )
         print(text, file=sys.stderr)
         if excess is None:
             self.skipTest(f"the machine is too unsteady to tell: {text}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that are put into another cgroup: by hand, by systemd, into what is there and what was made for them, alone and among
-others. Nobody tells the service, and it is scheduled as what it is now."""
+"""Processes that are put into another cgroup: by hand, by systemd, into what is there and what was made for them, alone
+and among others. Nobody tells the service, and it is scheduled as what it is now."""
 
 import contextlib
 import json
@@ -10,6 +10,7 @@ import subprocess
 
 import inside
 from inside import CLIENT, GROUP, Case, run, show, until
+from processes import process_id
 
 ROOT = "/sys/fs/cgroup"
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
@@ -78,10 +79,14 @@ class Moves(Case):
         return int(show(client.unit, "MainPID"))
 
     def wait_for_group(self, path, group):
-        until(lambda: self.get("Group", path, CLIENT) == group, f"{path} to be in {group}, not {self.get('Group', path, CLIENT)}")
+        until(
+            lambda: self.get("Group", path, CLIENT) == group,
+            f"{path} to be in {group}, not {self.get('Group', path, CLIENT)}",
+        )
 
     def groups(self):
-        """But those that are there for what is below them: slices, and what else has no client and no settings of its own."""
+        """But those that are there for what is below them: slices, and what else has no client and no settings of its
+        own."""
         rows = json.loads(run("xschedctl", "--json=short", "list-groups"))
         above = {r["parent"] for r in rows}
         names = {r["group"] for r in rows if r["group"] not in above or r["clients"] > 0}
@@ -171,7 +176,8 @@ class Moves(Case):
         c.ask("complete 0")
 
     def test_made_for_it(self):
-        """Directories that were not there before, three at once, and the process in the deepest as soon as it is there."""
+        """Directories that were not there before, three at once, and the process in the deepest as soon as it is
+        there."""
         c = self.client()
         path, pid = self.client_of(c), self.pid(c)
         for i in range(50):
@@ -182,7 +188,8 @@ class Moves(Case):
         self.assertEqual(c.ask("run 10"), "ran")
 
     def test_names_of_containers(self):
-        """What the path says of containers, pods and Slurm's steps is on the bus and in xschedctl's lists, and changes with the path."""
+        """What the path says of containers, pods and Slurm's steps is on the bus and in xschedctl's lists, and changes
+        with the path."""
         uid, id_ = "2bb4e2b5-9b5c-4f2c-8c4c-ab06a8ef8e35", "3dc1c7b5e5f8b1f6" * 4
         places = {
             f"/moves/kubepods/burstable/pod{uid}/{id_}": [f"cri:{id_}", uid, "burstable", ""],
@@ -195,7 +202,9 @@ class Moves(Case):
             put(pid, place)
             self.wait_for_group(path, place)
             for object_, interface in ((path, CLIENT), (self.groups()[place], GROUP)):
-                self.assertEqual([self.get(p, object_, interface) for p in ("Container", "Pod", "PodQOS", "SlurmJob")], expected)
+                self.assertEqual(
+                    [self.get(p, object_, interface) for p in ("Container", "Pod", "PodQOS", "SlurmJob")], expected
+                )
             for verb in ("list-clients", "list-groups"):
                 row = next(r for r in json.loads(run("xschedctl", "--json=short", verb)) if r["group"] == place)
                 self.assertEqual([row[k] or "" for k in ("container", "pod", "pod_qos", "slurm_job")], expected)
@@ -205,10 +214,28 @@ class Moves(Case):
         c = self.client()
         path, pid = self.client_of(c), self.pid(c)
         self.set("gpu-batch.slice", Priority=-3)
-        run("busctl", "call", *SYSTEMD, "StartTransientUnit", "ssa(sv)a(sa(sv))", "picked.scope", "fail",
-            "2", "PIDs", "au", "1", str(pid), "Slice", "s", "gpu-batch.slice", "0")
+        run(
+            "busctl",
+            "call",
+            *SYSTEMD,
+            "StartTransientUnit",
+            "ssa(sv)a(sa(sv))",
+            "picked.scope",
+            "fail",
+            "2",
+            "PIDs",
+            "au",
+            "1",
+            str(pid),
+            "Slice",
+            "s",
+            "gpu-batch.slice",
+            "0",
+        )
         self.wait_for_group(path, "/gpu.slice/gpu-batch.slice/picked.scope")
-        self.assertEqual([self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Priority")], ["picked.scope", "gpu-batch.slice", -3])
+        self.assertEqual(
+            [self.get(p, path, CLIENT) for p in ("Unit", "Slice", "Priority")], ["picked.scope", "gpu-batch.slice", -3]
+        )
         home = self.client("-p", "Delegate=yes")
         run("busctl", "call", *SYSTEMD, "AttachProcessesToUnit", "ssau", home.unit, "/", "1", str(pid))
         self.wait_for_group(path, f"/system.slice/{home.unit}")
@@ -219,12 +246,14 @@ class Moves(Case):
         """A job goes where its processes go: they stay in it."""
         maker = subprocess.Popen(["sleep", "infinity"])
         self.sleepers.append(maker)
-        pidfd = os.pidfd_open(maker.pid)
-        token, _ = self.call("CreateJob", "sa{sv}ht", "far", {}, pidfd, 0)
-        os.close(pidfd)
+        token, _ = self.call("CreateJob", "sa{sv}utt", "far", {}, *process_id(maker.pid), 0)
         ready = subprocess.Popen(
-            [inside.TEST_CLIENT, inside.DEVICE_ID, "1"], env={**os.environ, "XSCHED_JOB": token},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            [inside.TEST_CLIENT, inside.DEVICE_ID, "1"],
+            env={**os.environ, "XSCHED_JOB": token},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         self.addCleanup(ready.stdout.close)
         self.addCleanup(ready.kill)
@@ -286,7 +315,10 @@ class Moves(Case):
         os.kill(service, signal.SIGSTOP)
         put(pid, "/moves/b")
         os.kill(service, signal.SIGKILL)
-        until(lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active", "another service")
+        until(
+            lambda: int(show("xsched", "MainPID")) not in (0, service) and show("xsched", "ActiveState") == "active",
+            "another service",
+        )
         self.assertEqual(self.get("Group", path, CLIENT), "/moves/b")
         put(pid, "/moves/a")
         self.wait_for_group(path, "/moves/a")

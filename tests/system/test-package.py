@@ -16,8 +16,21 @@ ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
 
 PLACES = ("/boot", "/etc", "/home", "/opt", "/run", "/srv", "/usr", "/var")
 # What a system that runs changes by itself, and what the package manager keeps for itself.
-NOT_OURS = ("/run/credentials", "/run/dbus", "/run/log", "/run/systemd", "/run/udev", "/run/user", "/var/cache", "/var/lib/PackageKit",
-            "/var/lib/apt", "/var/lib/dpkg", "/var/lib/systemd", "/var/log", "/var/tmp")
+NOT_OURS = (
+    "/run/credentials",
+    "/run/dbus",
+    "/run/log",
+    "/run/systemd",
+    "/run/udev",
+    "/run/user",
+    "/var/cache",
+    "/var/lib/PackageKit",
+    "/var/lib/apt",
+    "/var/lib/dpkg",
+    "/var/lib/systemd",
+    "/var/log",
+    "/var/tmp",
+)
 
 
 def all_files():
@@ -38,7 +51,8 @@ class Package(Case):
 
     @classmethod
     def setUpClass(cls):
-        # Images for containers have a policy that starts nothing. And man-db reads all manuals of the system after each package, if this file says so.
+        # Images for containers have a policy that starts nothing. And man-db reads all manuals of the system after each
+        # package, if this file says so.
         for path in ("/usr/sbin/policy-rc.d", "/var/lib/man-db/auto-update"):
             if os.path.exists(path):
                 os.unlink(path)
@@ -53,21 +67,50 @@ class Package(Case):
             super().tearDown()
 
     def test_1_installed_it_runs(self):
-        self.assertEqual(sorted(NAMES), ["libxsched-compat0", "libxsched-dev", "libxsched0", "python3-xsched", "xsched",
-                                         "xsched-demo", "xsched-exporter", "xsched-shim", "xsched-slurm"])
+        self.assertEqual(
+            sorted(NAMES),
+            [
+                "cockpit-xsched",
+                "libxsched-compat0",
+                "libxsched-dev",
+                "libxsched0",
+                "python3-xsched",
+                "xsched",
+                "xsched-demo",
+                "xsched-exporter",
+                "xsched-shim",
+                "xsched-slurm",
+            ],
+        )
         done = subprocess.run(
             ["apt-get", "install", "-q", "-y", "--no-install-recommends", *PACKAGES],
-            env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual([s for s in done.stdout.splitlines() if re.search(r"(?i)could not|cannot|error|fail|warning|^W:|^E:", s)], [], done.stdout)
+        self.assertEqual(
+            [s for s in done.stdout.splitlines() if re.search(r"(?i)could not|cannot|error|fail|warning|^W:|^E:", s)],
+            [],
+            done.stdout,
+        )
         # At the first try: the bus knows who may take the name.
-        self.assertEqual((show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail())
+        self.assertEqual(
+            (show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail()
+        )
         self.assertEqual([m["MESSAGE"] for m in journal("-p", "err", "_SYSTEMD_UNIT=xsched.service")], [])
-        self.assertEqual([m["MESSAGE"] for m in journal() if "Failed to" in str(m["MESSAGE"]) and "xsched" in str(m)], [])
+        self.assertEqual(
+            [m["MESSAGE"] for m in journal() if "Failed to" in str(m["MESSAGE"]) and "xsched" in str(m)], []
+        )
         self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
         self.assertEqual(run("xschedctl", "--no-legend", "list-clients"), "")
-        self.assertEqual((show("xsched-exporter.socket", "UnitFileState"), show("xsched-exporter.socket", "ActiveState")), ("enabled", "active"))
+        self.assertEqual(
+            (show("xsched-exporter.socket", "UnitFileState"), show("xsched-exporter.socket", "ActiveState")),
+            ("enabled", "active"),
+        )
         self.assertIn("\nxsched_up 1\n", run("curl", "--silent", "http://localhost:10371/metrics"))
         self.assertEqual(run("stat", "-c", "%U %a", "/var/lib/xsched").strip(), "xsched 700")
         self.assertEqual(dpkg("--verify", *NAMES), "")
@@ -117,7 +160,9 @@ class Package(Case):
         self.assertEqual([f for f in files if os.path.lexists(f)], [])
         left = {f for f in all_files() - self.files_before if not f.endswith(".pyc")}
         self.assertEqual(left, {"/etc/xsched", "/etc/xsched/classes.d", "/etc/xsched/classes.d/mine.class"})
-        self.assertEqual(run("find", "/run", "/var/lib/systemd", "-name", "*xsched*", "-not", "-path", "*/transient/*"), "")
+        self.assertEqual(
+            run("find", "/run", "/var/lib/systemd", "-name", "*xsched*", "-not", "-path", "*/transient/*"), ""
+        )
         self.assertEqual(run("systemctl", "list-units", "--all", "--no-legend", "*xsched*").strip(), "")
         self.assertEqual(run("find", "/etc", "/var/lib", "-name", "*xsched*").splitlines(), ["/etc/xsched"])
         self.assertEqual(os.listdir("/etc/xsched"), ["classes.d"])

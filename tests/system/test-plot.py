@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The picture of the last minutes, in a booted system: of real kernels, as an ordinary user sees it, with whatever names users give."""
+"""The picture of the last minutes, in a booted system: of real kernels, as an ordinary user sees it, with whatever
+names users give."""
 
 import glob
 import json
@@ -14,9 +15,16 @@ from inside import GROUP, Case, run, show, until
 TENANT = "/mnt/build/tests/opencl/tenant"
 LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
 SVG = "{http://www.w3.org/2000/svg}"
-TIMES = {"run_usec": "RunUSec", "kept_usec": "KeptUSec", "wait_usec": "WaitUSec", "drain_wait_usec": "DrainWaitUSec", "service_wait_usec": "ServiceWaitUSec"}
+TIMES = {
+    "run_usec": "RunUSec",
+    "kept_usec": "KeptUSec",
+    "wait_usec": "WaitUSec",
+    "drain_wait_usec": "DrainWaitUSec",
+    "service_wait_usec": "ServiceWaitUSec",
+}
 
-# In a delegated cgroup: a group of the name that it is given, and more than anybody reads, of names as long as they may be; each does something.
+# In a delegated cgroup: a group of the name that it is given, and more than anybody reads, of names as long as they may
+# be; each does something.
 NAMES = r"""
 import os, subprocess, sys
 with open("/proc/self/cgroup") as f:
@@ -70,20 +78,42 @@ class Plot(Case):
         return ElementTree.fromstring(self.as_user("carol", "xschedctl", "plot", *args))
 
     def test_real_kernels(self):
-        """Two tenants with kernels on a CPU: what the record has, and the picture shows, is what was counted for each."""
+        """Two tenants with kernels on a CPU: what the record has, and the picture shows, is what was counted for
+        each."""
         tenants = [
             subprocess.Popen(
-                ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", "-p", "User=carol", f"--setenv=OPENCL_LAYERS={LAYER}",
-                 "--setenv=POCL_MAX_PTHREAD_COUNT=1", TENANT, "1000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-            for unit in ("one.service", "two.service")]
+                [
+                    "systemd-run",
+                    "--quiet",
+                    "--pipe",
+                    "--wait",
+                    "--collect",
+                    f"--unit={unit}",
+                    "-p",
+                    "User=carol",
+                    f"--setenv=OPENCL_LAYERS={LAYER}",
+                    "--setenv=POCL_MAX_PTHREAD_COUNT=1",
+                    TENANT,
+                    "1000",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+            )
+            for unit in ("one.service", "two.service")
+        ]
         self.addCleanup(lambda: [t.kill() for t in tenants])
         groups = ["/system.slice/one.service", "/system.slice/two.service"]
         until(lambda: {g[0] for g in self.call("ListGroups")[0]} >= set(groups), "the tenants to be clients")
         for group, weight in zip(groups, (300, 100)):
             self.call("SetGroup", "sta{sv}", group, 0, {"Weight": ("u", weight)})
             self.addCleanup(self.call, "ResetGroup", "st", group, 0)
-        both = lambda samples: [b for b in {s["begin_usec"] for s in samples}
-                        if {s["group"] for s in samples if s["begin_usec"] == b and s.get("run_usec", 0) > 0} >= set(groups)]
+        both = lambda samples: [
+            b
+            for b in {s["begin_usec"] for s in samples}
+            if {s["group"] for s in samples if s["begin_usec"] == b and s.get("run_usec", 0) > 0} >= set(groups)
+        ]
         until(lambda: len(both(self.samples())) > 3, "several seconds of both in the record", 60)
         before = self.counters(groups)
         have = self.sums()
@@ -100,7 +130,8 @@ class Plot(Case):
             self.assertGreater(int(out), 0)
         until(lambda: self.get("NClients") == 0, "the clients to go")
 
-        # They are gone, and what they have done stays: more than what was counted when somebody looked, and all of it in the picture.
+        # They are gone, and what they have done stays: more than what was counted when somebody looked, and all of it
+        # in the picture.
         until(lambda: all(self.sums()[g]["run_usec"] >= after[g]["run_usec"] for g in groups), "the rest of it")
         said, samples = self.sums(), self.samples()
         self.assertGreater(said[groups[0]]["run_usec"], said[groups[1]]["run_usec"])
@@ -113,20 +144,47 @@ class Plot(Case):
         self.assertAlmostEqual(busy / sum(said[g]["run_usec"] for g in groups), 1, delta=0.05)
 
     def counters(self, groups):
-        return {g: {key: self.get(name, self.call("GetGroup", "s", g)[0], GROUP) for key, name in TIMES.items()} for g in groups}
+        return {
+            g: {key: self.get(name, self.call("GetGroup", "s", g)[0], GROUP) for key, name in TIMES.items()}
+            for g in groups
+        }
 
     def legend(self, picture):
         """{name: percent}"""
-        return {line.find(f"{SVG}title").text: float(line.text.split("%")[0])
-                for line in picture.iter(f"{SVG}text") if line.find(f"{SVG}title") is not None}
+        return {
+            line.find(f"{SVG}title").text: float(line.text.split("%")[0])
+            for line in picture.iter(f"{SVG}text")
+            if line.find(f"{SVG}title") is not None
+        }
 
     def test_names_that_users_give(self):
         user("mallory")
         steady = self.client(unit="steady.service")
         self.assertEqual(steady.ask("stream"), "streaming")
         hostile = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=mallory.service", "-p", "User=mallory", "-p", "Delegate=yes", "--",
-             "/usr/bin/python3", "-c", NAMES, inside.TEST_CLIENT, inside.DEVICE_ID, HOSTILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--unit=mallory.service",
+                "-p",
+                "User=mallory",
+                "-p",
+                "Delegate=yes",
+                "--",
+                "/usr/bin/python3",
+                "-c",
+                NAMES,
+                inside.TEST_CLIENT,
+                inside.DEVICE_ID,
+                HOSTILE,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(hostile.kill)
         self.assertEqual(hostile.stdout.readline(), "started\n")
         try:
@@ -138,7 +196,13 @@ class Plot(Case):
 
     def check_names(self):
         named = lambda: {s["group"] for s in self.samples() if s["group"] and s["run_usec"] > 0}
-        until(lambda: any("script" in n for n in named()) and "/system.slice/steady.service" in named() and len(named()) > 12, "all in the record", 60)
+        until(
+            lambda: any("script" in n for n in named())
+            and "/system.slice/steady.service" in named()
+            and len(named()) > 12,
+            "all in the record",
+            60,
+        )
         text = self.as_user("carol", "xschedctl", "plot", "--since=1min")
         picture = ElementTree.fromstring(text)
         self.assertEqual([e for e in picture.iter() if e.tag.endswith("script")], [])
@@ -147,8 +211,15 @@ class Plot(Case):
         self.assertLess(len(text), 60000)
         self.assertIn("others", [t.text for t in picture.iter(f"{SVG}title")])
         self.assertGreater(sum(self.legend(picture).values()), 99)
-        for verb in (["plot", "-o", "-"], ["top", "-bn1", "-d100ms"], ["status"], ["status", f"device:{inside.DEVICE_ID}"]):
-            self.assertNotRegex(self.as_user("carol", "xschedctl", "--no-pager", *verb), "[\x00-\x08\x0b-\x1f\x7f]", verb)
+        for verb in (
+            ["plot", "-o", "-"],
+            ["top", "-bn1", "-d100ms"],
+            ["status"],
+            ["status", f"device:{inside.DEVICE_ID}"],
+        ):
+            self.assertNotRegex(
+                self.as_user("carol", "xschedctl", "--no-pager", *verb), "[\x00-\x08\x0b-\x1f\x7f]", verb
+            )
 
     def test_a_file_of_ones_own(self):
         """Written with the rights of who asks: nothing of the service's is."""

@@ -16,17 +16,39 @@ SPEC = "/etc/cdi/xsched.yaml"
 HOOK = "/usr/libexec/xsched-oci-hook"
 MISSING = "/opt/other/libother.so"
 USER, UID = "alice", 4711
-AS_USER = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={USER}", "-p", "Delegate=yes",
-           "--unit=rootless", "-E", f"XDG_RUNTIME_DIR=/run/user/{UID}", "-E", f"HOME=/home/{USER}", "--")
-STORAGE = "[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/run/graph\"\n"
+AS_USER = (
+    "systemd-run",
+    "--quiet",
+    "--pipe",
+    "--wait",
+    "--collect",
+    f"--uid={USER}",
+    "-p",
+    "Delegate=yes",
+    "--unit=rootless",
+    "-E",
+    f"XDG_RUNTIME_DIR=/run/user/{UID}",
+    "-E",
+    f"HOME=/home/{USER}",
+    "--",
+)
+STORAGE = '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/run/graph"\n'
 # Another vendor's, who preloads something, too.
 OTHER = {
     "cdiVersion": "0.5.0",
     "kind": "example.com/gpu",
-    "devices": [{"name": "0", "containerEdits": {"env": ["OTHER_VENDOR=yes"],
-                                                 "deviceNodes": [{"path": "/dev/other", "hostPath": "/dev/zero"}]}}],
-    "containerEdits": {"mounts": [{"hostPath": "/run/other.preload", "containerPath": "/etc/ld.so.preload",
-                                   "options": ["ro", "bind"]}]},
+    "devices": [
+        {
+            "name": "0",
+            "containerEdits": {
+                "env": ["OTHER_VENDOR=yes"],
+                "deviceNodes": [{"path": "/dev/other", "hostPath": "/dev/zero"}],
+            },
+        }
+    ],
+    "containerEdits": {
+        "mounts": [{"hostPath": "/run/other.preload", "containerPath": "/etc/ld.so.preload", "options": ["ro", "bind"]}]
+    },
 }
 PROGRAM = r"""
 #include <stdio.h>
@@ -43,8 +65,16 @@ int main(void) {
 """
 DEVICE = "--device=xsched.org/class=batch"
 ENGINE = ("podman", "--runtime", "runc")
-OPTIONS = ("--rm", "--network=none", "--pids-limit=0", "--log-driver=none", f"--volume={USR}/usr:/usr:ro",
-           f"--volume={NEIGHBOUR}:/opt/neighbour:ro", "--env=POCL_CACHE_DIR=/tmp", "--env=XSCHED_DEBUG=1")
+OPTIONS = (
+    "--rm",
+    "--network=none",
+    "--pids-limit=0",
+    "--log-driver=none",
+    f"--volume={USR}/usr:/usr:ro",
+    f"--volume={NEIGHBOUR}:/opt/neighbour:ro",
+    "--env=POCL_CACHE_DIR=/tmp",
+    "--env=XSCHED_DEBUG=1",
+)
 
 
 def directory_of(group):
@@ -59,8 +89,13 @@ def attributes_of(group):
 
 
 def podman(*options, image=IMAGE, command=()):
-    done = subprocess.run([*ENGINE, "run", *OPTIONS, *options, "--rootfs", image, *command], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*ENGINE, "run", *OPTIONS, *options, "--rootfs", image, *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -74,7 +109,11 @@ class Box:
         self.name = f"box{Box.n_made}"
         self.process = subprocess.Popen(
             [*engine, "run", "-i", f"--name={self.name}", *OPTIONS, *options, "--rootfs", image, "/opt/neighbour"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         line = self.process.stdout.readline()
         if line.strip() != "ready":
             raise AssertionError(f"not ready: {line}{self.process.communicate()}\n{inside.log_tail()}")
@@ -95,8 +134,9 @@ class WithPodman(Case):
         run("systemctl", "restart", "xsched")
         run("xschedctl", "cdi", "generate")
         # Who is not told of what container, and waits.
-        cls.waiting = subprocess.Popen([HOOK, "createRuntime"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT)
+        cls.waiting = subprocess.Popen(
+            [HOOK, "createRuntime"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
 
     @classmethod
     def tearDownClass(cls):
@@ -135,8 +175,7 @@ class WithPodman(Case):
         until(lambda: self.settings(path) == expected, f"{expected}, not {self.settings(path)}")
 
     def test_class(self):
-        box = self.box(DEVICE, "--annotation=io.kubernetes.pod.name=web-1",
-                       "--annotation=xsched.org/weight=7")
+        box = self.box(DEVICE, "--annotation=io.kubernetes.pod.name=web-1", "--annotation=xsched.org/weight=7")
         uid, command, group, path = self.registered()
         self.assertEqual((uid, command), (0, "neighbour"))
         full = json.loads(run("podman", "inspect", box.name))[0]["Id"]
@@ -188,19 +227,27 @@ class WithPodman(Case):
         until(lambda: self.get("Submitted", path, CLIENT) > before, "it to go on")
 
     def test_annotations_only_lower(self):
-        self.box(DEVICE, "--annotation=xsched.org/class=interactive",
-                 "--annotation=xsched.org/priority=-60", "--annotation=xsched.org/nonsense=1",
-                 "--annotation=xsched.org/weight=" + "1" * 5000)
+        self.box(
+            DEVICE,
+            "--annotation=xsched.org/class=interactive",
+            "--annotation=xsched.org/priority=-60",
+            "--annotation=xsched.org/nonsense=1",
+            "--annotation=xsched.org/weight=" + "1" * 5000,
+        )
         _, _, group, path = self.registered()
-        self.assertEqual(attributes_of(group),
-                         {"class": "batch", "lower.class": "interactive", "lower.priority": "-60"})
+        self.assertEqual(
+            attributes_of(group), {"class": "batch", "lower.class": "interactive", "lower.priority": "-60"}
+        )
         self.settle(path, (-60, "batch"))
 
     def test_annotations_of_the_list_raise(self):
         write("/etc/xsched/containers.conf", "[Containers]\nRaisingAnnotations=class\n")
         self.addCleanup(os.unlink, "/etc/xsched/containers.conf")
-        self.box("--device=xsched.org/class=default", "--annotation=xsched.org/class=interactive",
-                 "--annotation=xsched.org/priority=200")
+        self.box(
+            "--device=xsched.org/class=default",
+            "--annotation=xsched.org/class=interactive",
+            "--annotation=xsched.org/priority=200",
+        )
         _, _, group, path = self.registered()
         self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "200"})
         self.settle(path, (50, "interactive"))
@@ -209,10 +256,20 @@ class WithPodman(Case):
         """The user's own variables, the image's own file, and another vendor's device, whose library is not there."""
         with open("/etc/cdi/other.json", "w", encoding="ascii") as f:
             json.dump(OTHER, f)
-        show_all = ("sh", "-c", "cat /etc/ld.so.preload; echo $LD_PRELOAD $OPENCL_LAYERS $OTHER_VENDOR; ls /dev/other;"
-                                "grep -c libmemusage /proc/self/maps; cat /proc/self/maps")
-        status, out, errors = podman("--device=example.com/gpu=0", DEVICE, "--env=LD_PRELOAD=libmemusage.so",
-                                     "--env=OPENCL_LAYERS=/mine.so", "--env=MEMUSAGE_NO_TIMER=1", command=show_all)
+        show_all = (
+            "sh",
+            "-c",
+            "cat /etc/ld.so.preload; echo $LD_PRELOAD $OPENCL_LAYERS $OTHER_VENDOR; ls /dev/other;"
+            "grep -c libmemusage /proc/self/maps; cat /proc/self/maps",
+        )
+        status, out, errors = podman(
+            "--device=example.com/gpu=0",
+            DEVICE,
+            "--env=LD_PRELOAD=libmemusage.so",
+            "--env=OPENCL_LAYERS=/mine.so",
+            "--env=MEMUSAGE_NO_TIMER=1",
+            command=show_all,
+        )
         lines = out.splitlines()
         self.assertEqual((status, lines[:4]), (0, [SHIM, MISSING, "libmemusage.so /mine.so yes", "/dev/other"]), errors)
         self.assertGreater(int(lines[4]), 0)
@@ -269,12 +326,16 @@ class WithPodman(Case):
     def test_rootless(self):
         run("useradd", "--create-home", f"--uid={UID}", USER)
         make_image(f"/home/{USER}/image", "/run/user-usr", UID)
-        write(f"/home/{USER}/.config/containers/storage.conf", "[storage]\ndriver = \"vfs\"\n")
+        write(f"/home/{USER}/.config/containers/storage.conf", '[storage]\ndriver = "vfs"\n')
         run("mkdir", "-p", f"/run/user/{UID}")
         run("chown", "-R", USER, f"/home/{USER}", f"/run/user/{UID}")
-        box = self.box("--device=xsched.org/class=interactive", "--annotation=xsched.org/priority=-5",
-                       "--cgroups=split", engine=(*AS_USER, *ENGINE, "--cgroup-manager=cgroupfs"),
-                       image=f"/home/{USER}/image")
+        box = self.box(
+            "--device=xsched.org/class=interactive",
+            "--annotation=xsched.org/priority=-5",
+            "--cgroups=split",
+            engine=(*AS_USER, *ENGINE, "--cgroup-manager=cgroupfs"),
+            image=f"/home/{USER}/image",
+        )
         uid, command, group, path = self.registered()
         self.assertEqual((uid, command), (UID, "neighbour"))
         self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "-5"})

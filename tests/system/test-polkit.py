@@ -45,7 +45,19 @@ class Polkit(Case):
 
     def set_priority(self, user, value, allowed, path=None, interface=CLIENT):
         before = self.get("Priority", path or self.object, interface)
-        self.as_user(user, "busctl", "set-property", NAME, path or self.object, interface, "Priority", "i", "--", str(value), allowed=allowed)
+        self.as_user(
+            user,
+            "busctl",
+            "set-property",
+            NAME,
+            path or self.object,
+            interface,
+            "Priority",
+            "i",
+            "--",
+            str(value),
+            allowed=allowed,
+        )
         self.assertEqual(self.get("Priority", path or self.object, interface), value if allowed else before)
 
     def test_polkitd_is_the_real_one(self):
@@ -93,7 +105,9 @@ class Polkit(Case):
 
     def test_groups_and_devices(self):
         device = self.call("ListDevices")[0][0][-1]
-        self.as_user("alice", "busctl", "set-property", NAME, device, f"{NAME}.Device", "Concurrency", "u", "2", allowed=False)
+        self.as_user(
+            "alice", "busctl", "set-property", NAME, device, f"{NAME}.Device", "Concurrency", "u", "2", allowed=False
+        )
         group = next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit))
         self.set_priority("bob", -5, False, group, GROUP)
         self.set_priority("alice", 5, False, group, GROUP)
@@ -112,14 +126,29 @@ class Polkit(Case):
         root = self.client_of(self.client())
         client = self.client_of(self.alice)
         victim = {
-            "group": self.get("Group", client, CLIENT), "client": client, "queue": self.call("ListQueues")[0][0][0],
-            "device": DEVICE_ID, "policy": self.get("Policies")[-1],
+            "group": self.get("Group", client, CLIENT),
+            "client": client,
+            "queue": self.call("ListQueues")[0][0][0],
+            "device": DEVICE_ID,
+            "policy": self.get("Policies")[-1],
         }
         seen = attack.objects(self.bus)
         self.assertTrue({client, root} <= {path for path, _, _ in seen})
         before = attack.state(self.bus, seen)
-        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--",
-                "/usr/bin/python3", "-B", "/mnt/source/tests/lib/attack.py", SYSTEM_BUS, json.dumps(victim)]
+        argv = [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            f"--uid={user}",
+            "--",
+            "/usr/bin/python3",
+            "-B",
+            "/mnt/source/tests/lib/attack.py",
+            SYSTEM_BUS,
+            json.dumps(victim),
+        ]
         done = inside.subprocess.run(argv, capture_output=True, text=True, check=False)
         after = attack.state(self.bus, seen)
         self.assertEqual({k: (before[k], v) for k, v in after.items() if before[k] != v}, {})
@@ -136,13 +165,38 @@ class Polkit(Case):
 
     def test_extra_argument(self):
         """What every setter once took, of anybody, for anything."""
-        for path, interface in ((self.object, CLIENT), (next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit)), GROUP)):
+        for path, interface in (
+            (self.object, CLIENT),
+            (next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit)), GROUP),
+        ):
             before = self.get("Priority", path, interface)
             for user in ("alice", "bob"):
                 said = inside.subprocess.run(
-                    ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--", "busctl", "call", NAME, path,
-                     "org.freedesktop.DBus.Properties", "Set", "ssvs", interface, "Priority", "i", "200", "x"],
-                    capture_output=True, text=True, check=False)
+                    [
+                        "systemd-run",
+                        "--quiet",
+                        "--pipe",
+                        "--wait",
+                        "--collect",
+                        f"--uid={user}",
+                        "--",
+                        "busctl",
+                        "call",
+                        NAME,
+                        path,
+                        "org.freedesktop.DBus.Properties",
+                        "Set",
+                        "ssvs",
+                        interface,
+                        "Priority",
+                        "i",
+                        "200",
+                        "x",
+                    ],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 self.assertNotEqual(said.returncode, 0)
                 self.assertIn("Set takes", said.stderr)
             self.assertEqual(self.get("Priority", path, interface), before)

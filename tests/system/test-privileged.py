@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds by privilege under the installed unit with the example's drop-in: what systemd grants of capabilities, system calls and directories is
-enough, and without it nothing is held. The driver is simulated in the service, its holders and the tenants; taking fds out of a process
-and tracing it is the kernel's own work."""
+"""Holds by privilege under the installed unit with the example's drop-in: what systemd grants of capabilities, system
+calls and directories is enough, and without it nothing is held. The driver is simulated in the service, its holders and
+the tenants; taking fds out of a process and tracing it is the kernel's own work."""
 
 import os
 import re
@@ -44,7 +44,13 @@ class Tenant(inside.Client):
 
     def __init__(self):
         preload = [f"--setenv={k}={v}" for k, v in ENVIRONMENT.items()]
-        super().__init__("--property=User=daemon", "--property=UMask=0000", "--setenv=XSCHED_PRIORITY=-10", *preload, program=[TENANT, "0", inside.DEVICE_ID])
+        super().__init__(
+            "--property=User=daemon",
+            "--property=UMask=0000",
+            "--setenv=XSCHED_PRIORITY=-10",
+            *preload,
+            program=[TENANT, "0", inside.DEVICE_ID],
+        )
 
     def count(self):
         return int(self.ask("count"))
@@ -158,7 +164,10 @@ class Criu(Privileged):
             until(lambda: show("xsched", "ActiveState") == "failed", "the unit to have failed")
             self.assertEqual(self.named(), [])
             self.low.goes_on()
-            self.assertTrue(any(f"hold of process {pid} " in m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")))
+            until(
+                lambda: any(f"hold of process {pid} " in m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")),
+                "the journal to say so",
+            )
         finally:
             os.unlink("/run/systemd/system/xsched.service.d/95-once.conf")
             run("systemctl", "daemon-reload")

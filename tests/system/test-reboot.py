@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""test-reboot.py STATE BOOT: what was stored in the first system holds in the second, and what was reset there does not in the third."""
+"""test-reboot.py STATE BOOT: what was stored in the first system holds in the second, and what was reset there does not
+in the third."""
 
 import os
 import shutil

@@ -56,7 +56,9 @@ class Password(Case):
 
     def test_terminal_is_the_commands(self):
         """A command has the terminal for itself: no agent is left beside it."""
-        t = Terminal("hold", "interactive", "--", "sh", "-c", "echo agents=$(pgrep -c pkttyagent); exit 5", user="alice")
+        t = Terminal(
+            "hold", "interactive", "--", "sh", "-c", "echo agents=$(pgrep -c pkttyagent); exit 5", user="alice"
+        )
         t.expect("AUTHENTICATING FOR org.xsched.manage")
         t.expect("Password: ")
         t.type_password("open sesame\r")
@@ -74,8 +76,13 @@ class Password(Case):
         self.assertNotIn("AUTHENTICATING", t.text)
         t = Terminal("set", self.pid, "priority=9")
         self.assertEqual((t.wait(), t.text), (0, ""))
-        done = subprocess.run(["setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "xschedctl", "set", self.pid, "priority=8"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "xschedctl", "set", self.pid, "priority=8"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn("access denied", done.stderr)
         self.assertEqual(self.priority(), 9)
@@ -92,7 +99,9 @@ class Password(Case):
 
 class Elsewhere(Case):
     def ctl(self, *argv, status=0, **kwargs):
-        done = subprocess.run(["xschedctl", *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs)
+        done = subprocess.run(
+            ["xschedctl", *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs
+        )
         self.assertEqual(done.returncode, status, f"{argv}: {done.stdout}{done.stderr}")
         return done
 
@@ -124,17 +133,29 @@ class Elsewhere(Case):
             with open("/tmp/ssh/arguments", encoding="utf-8") as f:
                 self.assertEqual(f.read(), ours)
         inside.write(write, "#!/bin/sh\nexit 255\n")
-        self.assertRegex(self.ctl("-H", "gone", "list-clients", status=1, env=env).stderr, r"\Axschedctl: cannot reach the system bus of gone: [^\n]*\n\Z")
+        self.assertRegex(
+            self.ctl("-H", "gone", "list-clients", status=1, env=env).stderr,
+            r"\Axschedctl: cannot reach the system bus of gone: [^\n]*\n\Z",
+        )
         # Nothing is known of the service there.
-        self.assertRegex(self.ctl("-H", "gone", "status", status=3, env=env).stdout, r"\AUnknown: the system bus of gone cannot be reached: [^\n]*\n\Z")
+        self.assertRegex(
+            self.ctl("-H", "gone", "status", status=3, env=env).stdout,
+            r"\AUnknown: the system bus of gone cannot be reached: [^\n]*\n\Z",
+        )
 
     def test_machine(self):
         for where in (".host", "root@.host"):
             self.check_is_that_service("-M", where)
-        self.assertRegex(self.ctl("-M", "nosuch", "status", status=3).stdout, r"\AUnknown: the system bus of nosuch cannot be reached: [^\n]*\n\Z")
+        self.assertRegex(
+            self.ctl("-M", "nosuch", "status", status=3).stdout,
+            r"\AUnknown: the system bus of nosuch cannot be reached: [^\n]*\n\Z",
+        )
         for option in ("--host=", "--machine="):
             self.assertIn(f"{option} is empty", self.ctl(option, "status", status=1).stderr)
-        self.assertRegex(self.ctl("-M", "nosuch", "list-clients", status=1).stderr, r"\Axschedctl: [^\n]*the system bus of nosuch[^\n]*\n\Z")
+        self.assertRegex(
+            self.ctl("-M", "nosuch", "list-clients", status=1).stderr,
+            r"\Axschedctl: [^\n]*the system bus of nosuch[^\n]*\n\Z",
+        )
 
     def test_what_is_of_this_host(self):
         for argv in (["run", "true"], ["hold", "batch", "true"], ["check"], ["dump"], ["list-queues", "--kernel"]):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Restarts of every kind with clients at work: systemd's fd store brings back clients, queues and settings, and nobody is held
-for longer than the lease."""
+"""Restarts of every kind with clients at work: systemd's fd store brings back clients, queues and settings, and nobody
+is held for longer than the lease."""
 
 import os
 import signal
@@ -27,7 +27,10 @@ class Restart(Case):
             "clients": clients,
             "queues": sorted(self.call("ListQueues")[0]),
             "groups": sorted(self.call("ListGroups")[0]),
-            "settings": [[self.get(p, c[-1], CLIENT) for p in ("Priority", "Weight", "Threshold", "Unit", "Slice", "UID")] for c in clients],
+            "settings": [
+                [self.get(p, c[-1], CLIENT) for p in ("Priority", "Weight", "Threshold", "Unit", "Slice", "UID")]
+                for c in clients
+            ],
         }
 
     def hold_the_low_one(self):
@@ -35,7 +38,10 @@ class Restart(Case):
         self.assertIn(self.high.ask("begin 0"), ("tracked", "untracked"))
         path = self.client_of(self.low)
         queue = next(q[-1] for q in self.call("ListQueues")[0] if q[-1] and self.get("Client", q[-1], QUEUE) == path)
-        until(lambda: self.get("State", self.client_of(self.high), CLIENT) in ("running", "ready"), "the high one to be seen")
+        until(
+            lambda: self.get("State", self.client_of(self.high), CLIENT) in ("running", "ready"),
+            "the high one to be seen",
+        )
         self.low.tell("begin 0")
         until(lambda: self.get("State", path, CLIENT) == "held", "the low one to be held")
         return queue
@@ -91,7 +97,9 @@ class Restart(Case):
             self.low.tell("run 500")
             run("systemctl", "kill", "--signal=KILL", "xsched")
             self.assertEqual(self.low.line(), "ran")
-            until(lambda: self.main_pid() not in (0, pid) and show("xsched", "ActiveState") == "active", "another process")
+            until(
+                lambda: self.main_pid() not in (0, pid) and show("xsched", "ActiveState") == "active", "another process"
+            )
         until(lambda: self.state() == self.before, "everything to be back")
         launches = int(self.low.ask("counters").split()[2])
         self.assertEqual(launches, 5 * 500 * 3)
@@ -123,8 +131,8 @@ class Restart(Case):
         self.check_restarted(pid)
 
     def test_bus_is_killed(self):
-        """systemd starts another bus where the old one was, and the service after it; nobody registers anew, and who was held is so
-        again."""
+        """systemd starts another bus where the old one was, and the service after it; nobody registers anew, and who
+        was held is so again."""
         pid = self.main_pid()
         self.hold_the_low_one()
         self.bus.close()
@@ -158,17 +166,32 @@ class Restart(Case):
                 yield m.error
 
     def test_stopped_means_stopped(self):
-        """What clients say, those that were there and a new one, starts nothing; and they are there again with the service."""
+        """What clients say, those that were there and a new one, starts nothing; and they are there again with the
+        service."""
         starts = len(inside.journal(f"MESSAGE_ID={STARTED}"))
         run("systemctl", "enable", "xsched")  # else the bus has nothing to start
         with inside.dbus.Connection(inside.SYSTEM_BUS) as monitor:
-            monitor.monitor("interface='org.xsched.Scheduler',member='RegisterClient'", "type='error'", "type='method_return'")
+            monitor.monitor(
+                "interface='org.xsched.Scheduler',member='RegisterClient'", "type='error'", "type='method_return'"
+            )
             answers = self.answered_registrations(monitor)
             run("systemctl", "stop", "xsched")
             errors = [next(answers), next(answers)]
             new = subprocess.Popen(
-                ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=new", inside.TEST_CLIENT, inside.DEVICE_ID, "1"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                [
+                    "systemd-run",
+                    "--quiet",
+                    "--pipe",
+                    "--wait",
+                    "--collect",
+                    "--unit=new",
+                    inside.TEST_CLIENT,
+                    inside.DEVICE_ID,
+                    "1",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             errors.append(next(answers))
         self.assertEqual(errors, ["org.freedesktop.DBus.Error.NameHasNoOwner"] * 3)

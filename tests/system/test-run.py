@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl run, hold and set with a real systemd: scopes, services, terminals, signals, exit statuses, the user's manager."""
+"""xschedctl run, hold and set with a real systemd: scopes, services, terminals, signals, exit statuses, the user's
+manager."""
 
 import os
 import re
@@ -14,9 +15,13 @@ CGROUP = ["sed", "-n", "s/^0:://p", "/proc/self/cgroup"]
 
 
 def ctl(*argv, status=0, stdin="", env=None, **kwargs):
-    done = subprocess.run(["xschedctl", *argv], input=stdin, capture_output=True, text=True, check=False, env=env, **kwargs)
+    done = subprocess.run(
+        ["xschedctl", *argv], input=stdin, capture_output=True, text=True, check=False, env=env, **kwargs
+    )
     if done.returncode != status:
-        raise AssertionError(f"xschedctl {' '.join(argv)}: status {done.returncode}\n{done.stdout}{done.stderr}\n{inside.log_tail()}")
+        raise AssertionError(
+            f"xschedctl {' '.join(argv)}: status {done.returncode}\n{done.stdout}{done.stderr}\n{inside.log_tail()}"
+        )
     return done
 
 
@@ -35,8 +40,15 @@ class Run(Case):
 
 class Scope(Run):
     def test_command_takes_our_place(self):
-        p = subprocess.Popen(["xschedctl", "run", "--unit=here", "--", "sh", "-c", 'pwd; echo $$ "$X"; read x; exit 6'], cwd="/usr",
-                             env={**os.environ, "X": "y z"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        p = subprocess.Popen(
+            ["xschedctl", "run", "--unit=here", "--", "sh", "-c", 'pwd; echo $$ "$X"; read x; exit 6'],
+            cwd="/usr",
+            env={**os.environ, "X": "y z"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.assertEqual([p.stdout.readline() for _ in range(2)], ["/usr\n", f"{p.pid} y z\n"])
         self.assertEqual(show("here.scope", "ControlGroup"), "/system.slice/here.scope")
         self.assertEqual(show("here.scope", "Description"), 'sh -c pwd; echo $$ "$X"; read x; exit 6')
@@ -52,8 +64,10 @@ class Scope(Run):
         c = self.by_run("--unit=train", "--slice=gpu-batch", "--priority=-5", "--weight=42")
         name = "/gpu.slice/gpu-batch.slice/train.scope"
         path = self.only_client()
-        self.assertEqual([self.get(p, path, CLIENT) for p in ("Group", "Unit", "Priority", "Weight", "PolicySource")],
-                         [name, "train.scope", -5, 42, "job"])
+        self.assertEqual(
+            [self.get(p, path, CLIENT) for p in ("Group", "Unit", "Priority", "Weight", "PolicySource")],
+            [name, "train.scope", -5, 42, "job"],
+        )
         run("xschedctl", "set", "train.scope", "priority=7")  # it is a unit like any other
         self.assertEqual(self.get("Priority", path, CLIENT), 7)
         run("xschedctl", "reset", "train.scope")
@@ -66,7 +80,9 @@ class Scope(Run):
 
     def test_without_settings(self):
         self.by_run("--unit=plain")
-        self.assertEqual([self.get(p, self.only_client(), CLIENT) for p in ("Group", "Priority")], ["/system.slice/plain.scope", 0])
+        self.assertEqual(
+            [self.get(p, self.only_client(), CLIENT) for p in ("Group", "Priority")], ["/system.slice/plain.scope", 0]
+        )
 
     def test_name_is_told_when_asked(self):
         said = ctl("run", "-v", *CGROUP)
@@ -75,21 +91,49 @@ class Scope(Run):
         self.assertEqual(ctl("run", "-v", "--name=my job", "true").stderr[:28], "Running as unit: run-my_job-")
 
     def test_options_of_the_process(self):
-        said = ctl("run", "--uid=nobody", "--working-directory=/usr", "-E", "A=b c", "-E", "PASSED", "--", "sh", "-c", 'id -un; pwd; echo "$A$PASSED"',
-                   env={**os.environ, "PASSED": "!"})
+        said = ctl(
+            "run",
+            "--uid=nobody",
+            "--working-directory=/usr",
+            "-E",
+            "A=b c",
+            "-E",
+            "PASSED",
+            "--",
+            "sh",
+            "-c",
+            'id -un; pwd; echo "$A$PASSED"',
+            env={**os.environ, "PASSED": "!"},
+        )
         self.assertEqual(said.stdout, "nobody\n/usr\nb c!\n")
         self.assertIn("no such user", ctl("run", "--uid=nosuch", "true", status=125).stderr)
         self.assertIn("/nonexistent", ctl("run", "--working-directory=/nonexistent", "true", status=125).stderr)
 
     def test_properties(self):
-        said = ctl("run", "--unit=p", "-p", "MemoryMax=1G", "-p", "CPUWeight=50", "--description=D", "sh", "-c",
-                   "systemctl show -P MemoryMax -P CPUWeight -P Description p.scope")
+        said = ctl(
+            "run",
+            "--unit=p",
+            "-p",
+            "MemoryMax=1G",
+            "-p",
+            "CPUWeight=50",
+            "--description=D",
+            "sh",
+            "-c",
+            "systemctl show -P MemoryMax -P CPUWeight -P Description p.scope",
+        )
         self.assertEqual(sorted(said.stdout.split()), ["1073741824", "50", "D"])
 
     def test_refused(self):
-        for argv, words in ((["--scope", "--wait", "true"], "options of a service"), (["--unit=x.service", "--scope", "true"], "options of a service"),
-                            (["-p", "Nice=1", "true"], "a scope has no such property"), (["-p", "x", "true"], "not NAME=VALUE"),
-                            (["--weight=0", "true"], "Weight must be"), (["--class=nope", "true"], "no class"), (["--unit=/", "true"], "Invalid|not valid")):
+        for argv, words in (
+            (["--scope", "--wait", "true"], "options of a service"),
+            (["--unit=x.service", "--scope", "true"], "options of a service"),
+            (["-p", "Nice=1", "true"], "a scope has no such property"),
+            (["-p", "x", "true"], "not NAME=VALUE"),
+            (["--weight=0", "true"], "Weight must be"),
+            (["--class=nope", "true"], "no class"),
+            (["--unit=/", "true"], "Invalid|not valid"),
+        ):
             done = ctl("run", *argv, status=125)
             self.assertRegex(done.stderr, words)
             self.assertRegex(done.stderr, r"\Axschedctl: [^\n]*\n\Z")
@@ -100,18 +144,31 @@ class Scope(Run):
     def test_without_the_scheduler(self):
         run("systemctl", "stop", "xsched")
         said = ctl("run", "--priority=-3", "sh", "-c", "echo ran; exit 4", status=4)
-        self.assertEqual((said.stdout, said.stderr), ("ran\n", "xschedctl: xschedd is not running on the system bus: sh runs unscheduled\n"))
+        self.assertEqual(
+            (said.stdout, said.stderr),
+            ("ran\n", "xschedctl: xschedd is not running on the system bus: sh runs unscheduled\n"),
+        )
 
     def test_job_where_there_is_no_systemd_to_ask(self):
         """On a bus of its own the scheduler has jobs."""
-        said = run("xsched-session", "--", "sh", "-c", "xschedctl run -v --name=j sh -c 'echo ${#XSCHED_JOB}; xschedctl list-groups' 2>&1")
+        said = run(
+            "xsched-session",
+            "--",
+            "sh",
+            "-c",
+            "xschedctl run -v --name=j sh -c 'echo ${#XSCHED_JOB}; xschedctl list-groups' 2>&1",
+        )
         self.assertRegex(said, r"Running as a job, [^\n]*\n32\n")
         self.assertIn("job:1:j", said)
 
 
 class Service(Run):
     def test_exit_status(self):
-        for script, status, words in (("exit 0", 0, "success"), ("exit 7", 7, "exit-code"), ("kill -9 $$", 255, "signal")):
+        for script, status, words in (
+            ("exit 0", 0, "success"),
+            ("exit 7", 7, "exit-code"),
+            ("kill -9 $$", 255, "signal"),
+        ):
             said = ctl("run", "--wait", "sh", "-c", script, status=status)
             self.assertIn(f"Finished with result: {words}\n", said.stderr)
             self.assertEqual(ctl("run", "--wait", "-q", "sh", "-c", script, status=status).stderr, "")
@@ -137,7 +194,9 @@ class Service(Run):
         self.assertEqual(ctl("run", "--service", "-q", "true").stderr, "")
 
     def test_pipe(self):
-        said = ctl("run", "-q", "--pipe", "sh", "-c", "tr a-z A-Z; echo err >&2; exit 3", stdin="some text\n" * 5000, status=3)
+        said = ctl(
+            "run", "-q", "--pipe", "sh", "-c", "tr a-z A-Z; echo err >&2; exit 3", stdin="some text\n" * 5000, status=3
+        )
         self.assertEqual((said.stdout, said.stderr), ("SOME TEXT\n" * 5000, "err\n"))
 
     def test_arguments_pass_unchanged(self):
@@ -145,28 +204,62 @@ class Service(Run):
         self.assertEqual(ctl("run", "-q", "--pipe", "--", "printf", "%s\n", *words).stdout.split("\n")[:-1], words)
 
     def test_environment_is_the_managers_with_ours(self):
-        said = ctl("run", "-q", "--pipe", "-E", "A=1 2", "-E", "PASSED", "-p", 'Environment="B=3 4" C=5', "env", env={**os.environ, "PASSED": "6", "NOT": "7"})
+        said = ctl(
+            "run",
+            "-q",
+            "--pipe",
+            "-E",
+            "A=1 2",
+            "-E",
+            "PASSED",
+            "-p",
+            'Environment="B=3 4" C=5',
+            "env",
+            env={**os.environ, "PASSED": "6", "NOT": "7"},
+        )
         env = dict(line.split("=", 1) for line in said.stdout.splitlines())
-        self.assertEqual([env.get(k) for k in ("A", "B", "C", "PASSED", "NOT", "XSCHED_JOB")], ["1 2", "3 4", "5", "6", None, None])
+        self.assertEqual(
+            [env.get(k) for k in ("A", "B", "C", "PASSED", "NOT", "XSCHED_JOB")], ["1 2", "3 4", "5", "6", None, None]
+        )
         self.assertRegex(env["OPENCL_LAYERS"], "libxsched-opencl.so")
-        self.assertNotIn("OPENCL_LAYERS", ctl("run", "-q", "--pipe", "--shim=none", "env", env={"PATH": os.environ["PATH"]}).stdout)
+        self.assertNotIn(
+            "OPENCL_LAYERS", ctl("run", "-q", "--pipe", "--shim=none", "env", env={"PATH": os.environ["PATH"]}).stdout
+        )
 
     def test_options_of_the_process(self):
-        said = ctl("run", "-q", "--pipe", "--uid=nobody", "--gid=daemon", "--working-directory=/usr", "sh", "-c", "id -un; id -gn; pwd")
+        said = ctl(
+            "run",
+            "-q",
+            "--pipe",
+            "--uid=nobody",
+            "--gid=daemon",
+            "--working-directory=/usr",
+            "sh",
+            "-c",
+            "id -un; id -gn; pwd",
+        )
         self.assertEqual(said.stdout, "nobody\ndaemon\n/usr\n")
 
     def test_settings_travel_with_the_unit(self):
-        c = self.by_run("--pipe", "-q", "--unit=infer", "--class=interactive", "--weight=42", "--slice=gpu-online.slice")
+        c = self.by_run(
+            "--pipe", "-q", "--unit=infer", "--class=interactive", "--weight=42", "--slice=gpu-online.slice"
+        )
         name = "/gpu.slice/gpu-online.slice/infer.service"
         self.assertEqual(show("infer", "LogExtraFields"), "XSCHED_CLASS=interactive XSCHED_WEIGHT=42")
-        settings = lambda: [self.get(p, self.group(name), GROUP) for p in ("Priority", "Class", "Weight", "PolicySource")]
+        settings = lambda: [
+            self.get(p, self.group(name), GROUP) for p in ("Priority", "Class", "Weight", "PolicySource")
+        ]
         until(lambda: settings() == [50, "interactive", 42, "unit"], "the settings")
         self.assertEqual(c.ask("run 3"), "ran")
         self.assertIn("no class", ctl("run", "--wait", "--class=nope", "true", status=125).stderr)
         self.assertIn("Weight must be", ctl("run", "--wait", "--weight=0", "true", status=125).stderr)
 
     def waiting(self, *script):
-        p = subprocess.Popen(["xschedctl", "run", "-q", "--pipe", "--unit=sig", "--collect", "--", *script], stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen(
+            ["xschedctl", "run", "-q", "--pipe", "--unit=sig", "--collect", "--", *script],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.assertEqual(p.stdout.readline(), "up\n")
         return p
 
@@ -188,8 +281,15 @@ class Service(Run):
 
     def test_terminal(self):
         """What is typed goes there, what is printed comes here; its size, and Ctrl-C, are the other side's."""
-        t = Terminal("run", "-q", "--pty", "sh", "-c", 'stty size; test -t 0 && test -t 1 && test -t 2; echo tty=$? term=$TERM; read x; echo "got<$x>"; '
-                     'trap "stty size" WINCH; trap "echo interrupted; exit 9" INT; echo sized; while :; do sleep 0.05; done')
+        t = Terminal(
+            "run",
+            "-q",
+            "--pty",
+            "sh",
+            "-c",
+            'stty size; test -t 0 && test -t 1 && test -t 2; echo tty=$? term=$TERM; read x; echo "got<$x>"; '
+            'trap "stty size" WINCH; trap "echo interrupted; exit 9" INT; echo sized; while :; do sleep 0.05; done',
+        )
         t.expect(r"33 77\r\n")
         t.expect(r"tty=0 term=\S+\r\n")
         t.type("one two\r")
@@ -202,14 +302,24 @@ class Service(Run):
         self.assertEqual(t.wait(), 9)
 
     def test_terminal_is_as_it_was(self):
-        t = subprocess.run(["script", "-qec", "stty -a; xschedctl run -q --pty true; stty -a", "/dev/null"], capture_output=True, text=True,
-                           stdin=subprocess.DEVNULL, check=True).stdout.replace("\r", "")
+        t = subprocess.run(
+            ["script", "-qec", "stty -a; xschedctl run -q --pty true; stty -a", "/dev/null"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        ).stdout.replace("\r", "")
         half = len(t) // 2
         self.assertEqual(t[:half], t[half:])
 
     def test_what_was_typed_before(self):
         """Lines and ends of file are for the command, as they were typed."""
-        for before, taken in (("\x04", ""), ("one\n\x04", "one$\n"), ("one\x04\x04", "one"), ("one\n\ntwo\n\x04", "one$\n$\ntwo$\n")):
+        for before, taken in (
+            ("\x04", ""),
+            ("one\n\x04", "one$\n"),
+            ("one\x04\x04", "one"),
+            ("one\n\ntwo\n\x04", "one$\n$\ntwo$\n"),
+        ):
             t = Terminal("run", "-q", "--pty", "sh", "-c", "cat -A >/run/typed", before=before)
             self.assertEqual(t.wait(), 0)
             self.assertNotIn("^@", t.text)
@@ -228,7 +338,9 @@ class Service(Run):
 
     def test_terminal_without_a_terminal(self):
         said = ctl("run", "-q", "--pty", "sh", "-c", "cat; echo end", stdin="one\ntwo")
-        self.assertTrue(said.stdout.endswith("one\ntwoend\n"), said.stdout)  # once more before that, where the terminal echoed it
+        self.assertTrue(
+            said.stdout.endswith("one\ntwoend\n"), said.stdout
+        )  # once more before that, where the terminal echoed it
         self.assertEqual(ctl("run", "-q", "--pty", "--pipe", "cat", stdin="as it is\n").stdout, "as it is\n")
 
     def test_everything_printed_comes(self):
@@ -246,20 +358,36 @@ class UserManager(Run):
         until(lambda: show(f"user@{cls.uid}.service", "ActiveState") == "active", "the user's manager")
         cls.top = f"/user.slice/user-{cls.uid}.slice/user@{cls.uid}.service"
         # A process of the user's own, as it is in a session.
-        cls.user = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=dora", f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}", "--"]
+        cls.user = [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--uid=dora",
+            f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}",
+            "--",
+        ]
 
     @classmethod
     def tearDownClass(cls):
         run("loginctl", "disable-linger", "dora")
 
     def as_user(self, *argv, status=0):
-        done = subprocess.run([*self.user, *argv], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*self.user, *argv], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
         self.assertEqual(done.returncode, status, f"{argv}: {done.stdout}{done.stderr}{inside.log_tail()}")
         return done
 
     def test_is_the_users_by_default(self):
-        self.assertEqual(self.as_user("xschedctl", "run", "--unit=mine", *CGROUP).stdout, f"{self.top}/app.slice/mine.scope\n")
-        self.assertEqual(self.as_user("xschedctl", "run", "-q", "--pipe", "--unit=mine", "--slice=my", *CGROUP).stdout, f"{self.top}/my.slice/mine.service\n")
+        self.assertEqual(
+            self.as_user("xschedctl", "run", "--unit=mine", *CGROUP).stdout, f"{self.top}/app.slice/mine.scope\n"
+        )
+        self.assertEqual(
+            self.as_user("xschedctl", "run", "-q", "--pipe", "--unit=mine", "--slice=my", *CGROUP).stdout,
+            f"{self.top}/my.slice/mine.service\n",
+        )
         self.assertEqual(self.as_user("xschedctl", "run", "--wait", "-q", "sh", "-c", "exit 3", status=3).stderr, "")
         self.assertIn("access denied", self.as_user("xschedctl", "run", "--system", "true", status=125).stderr)
 
@@ -277,8 +405,12 @@ class UserManager(Run):
             self.assertIn("access denied", said.stderr)
 
     def test_short_commands(self):
-        """However soon a command ends, its exit status is ours, with settings and without: nothing that is said of its unit is too late."""
-        script = 'i=0; while [ $i -lt 50 ]; do xschedctl run -q "$@" sh -c "exit $((i % 7))" </dev/null; echo $?; i=$((i + 1)); done'
+        """However soon a command ends, its exit status is ours, with settings and without: nothing that is said of its
+        unit is too late."""
+        script = (
+            'i=0; while [ $i -lt 50 ]; do xschedctl run -q "$@" sh -c "exit $((i % 7))" </dev/null; echo $?; '
+            "i=$((i + 1)); done"
+        )
         for options in (["--wait"], ["--pipe"], ["--scope"], ["--wait", "--collect"]):
             for settings in ([], ["--priority=-5", "--weight=50"]):
                 said = self.as_user("sh", "-c", script, "sh", *options, *settings)
@@ -290,29 +422,68 @@ class UserManager(Run):
         path = self.only_client()
         self.as_user("xschedctl", "--user", "set", "mine.scope", "priority=-4")
         self.assertEqual(self.get("Priority", path, CLIENT), -4)
-        self.assertIn("access denied", self.as_user("xschedctl", "--user", "set", "mine.scope", "priority=4", status=1).stderr)
-        self.assertIn("is not running", self.as_user("xschedctl", "--user", "set", "other.scope", "priority=-4", status=1).stderr)
+        self.assertIn(
+            "access denied", self.as_user("xschedctl", "--user", "set", "mine.scope", "priority=4", status=1).stderr
+        )
+        self.assertIn(
+            "is not running", self.as_user("xschedctl", "--user", "set", "other.scope", "priority=-4", status=1).stderr
+        )
         # Which scheduler that is: the user has none.
         self.assertIn("on the system bus: ", self.as_user("xschedctl", "--user", "status").stdout)
         self.assertEqual(c.ask("run 1"), "ran")
 
     def test_where_the_user_has_no_manager(self):
-        done = subprocess.run(["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", "xschedctl", "run", "-v",
-                               "sh", "-c", "echo ${#XSCHED_JOB}"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [
+                "setpriv",
+                "--reuid=nobody",
+                "--regid=nogroup",
+                "--clear-groups",
+                "env",
+                "-u",
+                "XDG_RUNTIME_DIR",
+                "xschedctl",
+                "run",
+                "-v",
+                "sh",
+                "-c",
+                "echo ${#XSCHED_JOB}",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         self.assertEqual(done.stdout, "32\n")
         self.assertIn("Running as a job", done.stderr)
 
 
 class Hold(Run):
     def test_of_a_command_and_what_it_starts(self):
-        c = self.client(command=["xschedctl", "hold", "--why=demo time", "interactive", "--", "sh", "-c", 'shift; "$@"; exit $?', "sh"])
+        c = self.client(
+            command=[
+                "xschedctl",
+                "hold",
+                "--why=demo time",
+                "interactive",
+                "--",
+                "sh",
+                "-c",
+                'shift; "$@"; exit $?',
+                "sh",
+            ]
+        )
         path = self.only_client()
         self.assertEqual([self.get(p, path, CLIENT) for p in ("Priority", "PolicySource")], [50, "hold"])
         listed = inside.json.loads(run("xschedctl", "--json=short", "list-holds"))
-        self.assertEqual([(h["pid"], h["user"], h["class"], h["descendants"], h["why"]) for h in listed],
-                         [(c.process.pid, "root", "interactive", True, "demo time")])
+        self.assertEqual(
+            [(h["pid"], h["user"], h["class"], h["descendants"], h["why"]) for h in listed],
+            [(c.process.pid, "root", "interactive", True, "demo time")],
+        )
         run("systemctl", "restart", "xsched")
-        until(lambda: self.get("NClients") == 1 and self.get("Priority", self.only_client(), CLIENT) == 50, "the hold to be taken again")
+        until(
+            lambda: self.get("NClients") == 1 and self.get("Priority", self.only_client(), CLIENT) == 50,
+            "the hold to be taken again",
+        )
         self.assertEqual(c.end(), 0)
         until(lambda: not self.call("ListHolds")[0], "the hold to end")
 
@@ -321,7 +492,19 @@ class Hold(Run):
         ctl("hold", "batch", "sh", "-c", "kill -9 $$", status=137)
         ctl("hold", "batch", "nosuchcommand", status=127)
         self.assertIn("no class", ctl("hold", "nope", "--", "true", status=125).stderr.lower())
-        p = subprocess.Popen(["xschedctl", "hold", "batch", "--", "sh", "-c", "trap 'exit 6' TERM; echo up; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen(
+            [
+                "xschedctl",
+                "hold",
+                "batch",
+                "--",
+                "sh",
+                "-c",
+                "trap 'exit 6' TERM; echo up; while :; do sleep 0.05; done",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.assertEqual(p.stdout.readline(), "up\n")
         p.terminate()
         self.assertEqual(p.wait(), 6)
@@ -329,8 +512,12 @@ class Hold(Run):
     def test_without_the_scheduler(self):
         """The command runs, and has the hold as soon as there is somebody to give it."""
         run("systemctl", "stop", "xsched")
-        p = subprocess.Popen(["xschedctl", "hold", "idle", "--", "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(p.stderr.readline(), "xschedctl: xschedd is not running on the system bus: cat runs without the hold\n")
+        p = subprocess.Popen(
+            ["xschedctl", "hold", "idle", "--", "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.assertEqual(
+            p.stderr.readline(), "xschedctl: xschedd is not running on the system bus: cat runs without the hold\n"
+        )
         run("systemctl", "start", "xsched")
         until(lambda: [h[3] for h in self.call("ListHolds")[0]] == ["idle"], "the hold")
         p.communicate()
@@ -342,7 +529,9 @@ class Set(Run):
         c = self.client(unit="set-me.service", queues=2)
         path, pid = self.client_of(c), show(c.unit, "MainPID")
         group = self.group("/system.slice/set-me.service")
-        for n, target in enumerate(("set-me.service", "set-me", "/system.slice/set-me.service", "group:/system.slice/set-me.service")):
+        for n, target in enumerate(
+            ("set-me.service", "set-me", "/system.slice/set-me.service", "group:/system.slice/set-me.service")
+        ):
             run("xschedctl", "set", target, f"priority={n + 1}")
             self.assertEqual(self.get("Priority", group, GROUP), n + 1)
         number = self.get("Id", path, CLIENT)

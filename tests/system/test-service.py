@@ -101,8 +101,9 @@ class Service(Case):
             f.write("{")
         run("systemctl", "start", "xsched")
         self.assertIn("Scheduling, degraded: ", show("xsched", "StatusText"))
-        self.assertEqual(show("xsched", "StatusText").split("degraded: ")[1].split(":")[0],
-                         self.get("Degraded")[0].split(":")[0])
+        self.assertEqual(
+            show("xsched", "StatusText").split("degraded: ")[1].split(":")[0], self.get("Degraded")[0].split(":")[0]
+        )
         run("rm", "-f", "/var/lib/xsched/overrides.json.bad")
         run("systemctl", "restart", "xsched")
         self.assertEqual(show("xsched", "StatusText"), "Scheduling")
@@ -115,12 +116,17 @@ class Service(Case):
         self.assertEqual(run("systemctl", "service-log-target", "xsched").strip(), "journal")
 
     def test_units_are_valid(self):
-        done = subprocess.run(["systemd-analyze", "verify", "xsched.service"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "xsched.service"], capture_output=True, text=True, check=False
+        )
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def test_hardening(self):
         done = subprocess.run(
-            ["systemd-analyze", "security", "--no-pager", "--threshold=20", "xsched.service"], capture_output=True, text=True, check=False
+            ["systemd-analyze", "security", "--no-pager", "--threshold=20", "xsched.service"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout)
         level = float(re.search(r"exposure level for xsched.service: ([0-9.]+)", done.stdout)[1])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares over slices three deep, with real kernels (PoCL): by what the service accounts, and, less exactly because others use the CPUs as well,
-by how many kernels were done; the results of all of them are checked. Tenants always have a launch to come, and slices are many kernels
-long, so that it matters little whose kernel is still under way when a turn begins."""
+"""Shares over slices three deep, with real kernels (PoCL): by what the service accounts, and, less exactly because
+others use the CPUs as well, by how many kernels were done; the results of all of them are checked. Tenants always have
+a launch to come, and slices are many kernels long, so that it matters little whose kernel is still under way when a
+turn begins."""
 
 import glob
 import subprocess
@@ -20,9 +21,23 @@ class Tenant:
     def __init__(self, unit, slice_unit):
         self.unit = unit
         self.process = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={unit}", f"--slice={slice_unit}",
-             f"--setenv=OPENCL_LAYERS={LAYER}", "--setenv=POCL_MAX_PTHREAD_COUNT=1", TENANT, str(KERNEL_USEC)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                f"--unit={unit}",
+                f"--slice={slice_unit}",
+                f"--setenv=OPENCL_LAYERS={LAYER}",
+                "--setenv=POCL_MAX_PTHREAD_COUNT=1",
+                TENANT,
+                str(KERNEL_USEC),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
 
     def end(self):
@@ -63,11 +78,19 @@ class Shares(SharesCase):
         """a: 300, b: 100; in a: a-x 100, a-y 200; in a-y: two services, 100 and 300."""
         for unit, weight in (("a.slice", 300), ("a-y.slice", 200), ("four.service", 300)):
             self.set(unit, Weight=("u", weight))
-        self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"), ("three.service", "a-y.slice"), ("four.service", "a-y.slice"))
+        self.start(
+            ("one.service", "b.slice"),
+            ("two.service", "a-x.slice"),
+            ("three.service", "a-y.slice"),
+            ("four.service", "a-y.slice"),
+        )
         self.assertEqual(self.get("Parent", self.path("four.service"), GROUP), "/a.slice/a-y.slice")
         self.assertEqual(self.get("Parent", self.path("a-y.slice"), GROUP), "/a.slice")
         self.assertEqual(self.get("Parent", self.path("a.slice"), GROUP), "/")
-        self.assertEqual([self.get("Weight", self.path(u), GROUP) for u in ("a.slice", "two.service", "four.service")], [300, 100, 300])
+        self.assertEqual(
+            [self.get("Weight", self.path(u), GROUP) for u in ("a.slice", "two.service", "four.service")],
+            [300, 100, 300],
+        )
 
         span = self.check_span(10, self.check_tree)
         self.check_sums(
@@ -93,7 +116,8 @@ class Shares(SharesCase):
             self.check_share(span.ran["a-y.slice"], span.ran["a.slice"], 2 / 3, "a-y")
 
     def test_guarantee_against_priority(self):
-        """In turns of 20 ms: that is what may be owed when the span begins and ends. The last kernel of each ends after it."""
+        """In turns of 20 ms: that is what may be owed when the span begins and ends. The last kernel of each ends after
+        it."""
         self.set("a.slice", Min=("u", 20))
         self.set("b.slice", Priority=("i", 50))
         self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the bus sees, with busctl alone: every signal that is documented, once; changes of properties exactly as documented; and polkit's two ways to say no."""
+"""What the bus sees, with busctl alone: every signal that is documented, once; changes of properties exactly as
+documented; and polkit's two ways to say no."""
 
 import json
 import os
@@ -21,7 +22,9 @@ class Monitor:
     def __init__(self):
         self.seen, self.changed = [], []
         # Started with what it sees: a process that is ready is one that has printed something.
-        self.process = subprocess.Popen(["busctl", "monitor", "--json=short", NAME], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            ["busctl", "monitor", "--json=short", NAME], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
         until(self.is_awake, "the monitor to see something")
@@ -35,7 +38,11 @@ class Monitor:
             self.seen.append(json.loads(line))
 
     def signals(self, interface, member):
-        return [m for m in self.seen if m.get("type") == "signal" and m.get("interface") == interface and m.get("member") == member]
+        return [
+            m
+            for m in self.seen
+            if m.get("type") == "signal" and m.get("interface") == interface and m.get("member") == member
+        ]
 
     def changes(self):
         """{(interface, property)}, with the objects' paths."""
@@ -72,7 +79,11 @@ class Signals(Case):
 
     def until_signal(self, member, *wanted):
         def found():
-            return [m for m in self.monitor.signals(NAME, member) if all(m["payload"]["data"][i] == w for i, w in enumerate(wanted) if w is not None)]
+            return [
+                m
+                for m in self.monitor.signals(NAME, member)
+                if all(m["payload"]["data"][i] == w for i, w in enumerate(wanted) if w is not None)
+            ]
 
         return until(found, f"{member}{wanted}")[0]
 
@@ -88,7 +99,9 @@ class Signals(Case):
         self.set_property(group, GROUP, "Priority", "i", 10)
         self.assertIn(low.ask("begin 0"), ("tracked", "untracked"))
         high.tell("begin 0")
-        self.until_signal("Preempted", self.call("ListDevices")[0][0][-1], self.get("Name", self.group("low.service"), GROUP), name)
+        self.until_signal(
+            "Preempted", self.call("ListDevices")[0][0][-1], self.get("Name", self.group("low.service"), GROUP), name
+        )
         self.assertIn(high.line(), ("tracked", "untracked"))
         for c in (low, high):
             self.assertEqual(c.ask("complete 0"), "completed")
@@ -99,12 +112,20 @@ class Signals(Case):
         self.until_signal("ClientRemoved", None, path)
         self.until_signal("GroupRemoved", name, group)
 
-        declared = {s.get("name"): "".join(a.get("type") for a in s.findall("arg")) for s in self.interfaces[NAME].findall("signal")}
-        self.assertLessEqual({"ClientAdded", "ClientRemoved", "QueueAdded", "QueueRemoved", "GroupAdded", "GroupRemoved", "Preempted"}, set(declared))
+        declared = {
+            s.get("name"): "".join(a.get("type") for a in s.findall("arg"))
+            for s in self.interfaces[NAME].findall("signal")
+        }
+        self.assertLessEqual(
+            {"ClientAdded", "ClientRemoved", "QueueAdded", "QueueRemoved", "GroupAdded", "GroupRemoved", "Preempted"},
+            set(declared),
+        )
         for member, signature in declared.items():
             for m in self.monitor.signals(NAME, member):
                 self.assertEqual((m["payload"]["type"], m["path"]), (signature, PATH), m)
-        undeclared = {m["member"] for m in self.monitor.seen if m.get("type") == "signal" and m.get("interface") == NAME} - set(declared)
+        undeclared = {
+            m["member"] for m in self.monitor.seen if m.get("type") == "signal" and m.get("interface") == NAME
+        } - set(declared)
         self.assertEqual(undeclared, set())
 
     def test_properties_changed(self):
@@ -116,24 +137,45 @@ class Signals(Case):
         queue = next(q[-1] for q in self.call("ListQueues")[0] if q[1] == client_id)
         device = self.call("ListDevices")[0][0][-1]
         for n, (object_, interface) in enumerate(((group, GROUP), (path, CLIENT), (queue, QUEUE))):
-            for name, signature, value in (("Priority", "i", -3 - n), ("Weight", "u", 77 - n), ("Threshold", "u", 3 + n)):
+            for name, signature, value in (
+                ("Priority", "i", -3 - n),
+                ("Weight", "u", 77 - n),
+                ("Threshold", "u", 3 + n),
+            ):
                 self.set_property(object_, interface, name, signature, value)
-                until(lambda: object_ in self.monitor.changes().get((interface, name), ()), f"{interface}.{name} to change")
+                until(
+                    lambda: object_ in self.monitor.changes().get((interface, name), ()),
+                    f"{interface}.{name} to change",
+                )
                 self.assertEqual(self.get(name, object_, interface), value)
-            until(lambda: object_ in self.monitor.changes().get((interface, "PolicySource"), ()), "the source to change")
+            until(
+                lambda: object_ in self.monitor.changes().get((interface, "PolicySource"), ()), "the source to change"
+            )
             for member, value in (("Suspend", True), ("Resume", False)):
                 seen = len(self.monitor.seen)
                 run("busctl", "call", NAME, object_, interface, member)
-                until(lambda: any(m.get("path") == object_ and m.get("member") == "PropertiesChanged" and
-                                  m["payload"]["data"][1].get("Suspended", {}).get("data") is value for m in self.monitor.seen[seen:]), member)
+                until(
+                    lambda: any(
+                        m.get("path") == object_
+                        and m.get("member") == "PropertiesChanged"
+                        and m["payload"]["data"][1].get("Suspended", {}).get("data") is value
+                        for m in self.monitor.seen[seen:]
+                    ),
+                    member,
+                )
         for name, signature, value in (("Concurrency", "u", 2), ("TimeSliceUSec", "t", 7000), ("Threshold", "u", 4)):
             self.set_property(device, DEVICE, name, signature, value)
             until(lambda: device in self.monitor.changes().get((DEVICE, name), ()), f"{name} of the device to change")
         self.assertEqual(other.ask("run 5"), "ran")  # what counts
         self.assertEqual(c.ask("run 5"), "ran")
 
-        silent = {(i, p.get("name")) for i, x in self.interfaces.items() for p in x.findall("property")
-                  for a in p.findall("annotation") if a.get("name") == EMITS and a.get("value") in ("const", "false")}
+        silent = {
+            (i, p.get("name"))
+            for i, x in self.interfaces.items()
+            for p in x.findall("property")
+            for a in p.findall("annotation")
+            if a.get("name") == EMITS and a.get("value") in ("const", "false")
+        }
         self.assertGreater(len(silent), 20)
         self.assertEqual(set(self.monitor.changes()) & silent, set())
         known = {(i, p.get("name")) for i, x in self.interfaces.items() for p in x.findall("property")}
@@ -145,9 +187,15 @@ class Signals(Case):
         c = self.client(unit="come.service")
         path = self.client_of(c)
         manager = "org.freedesktop.DBus.ObjectManager"
-        until(lambda: any(m["payload"]["data"][0] == path for m in self.monitor.signals(manager, "InterfacesAdded")), "it to be added")
+        until(
+            lambda: any(m["payload"]["data"][0] == path for m in self.monitor.signals(manager, "InterfacesAdded")),
+            "it to be added",
+        )
         c.end()
-        until(lambda: any(m["payload"]["data"][0] == path for m in self.monitor.signals(manager, "InterfacesRemoved")), "it to be removed")
+        until(
+            lambda: any(m["payload"]["data"][0] == path for m in self.monitor.signals(manager, "InterfacesRemoved")),
+            "it to be removed",
+        )
 
 
 class Interactive(Case):
@@ -160,8 +208,32 @@ class Interactive(Case):
         path = self.call("ListClients")[0][0][-1]
         for flag, words in (("no", "Interactive authorisation required"), ("yes", "Access denied")):
             done = subprocess.run(
-                ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=eve", "--", "busctl", f"--allow-interactive-authorization={flag}",
-                 "call", NAME, path, CLIENT, "Set", "ta{sv}", "0", "1", "Priority", "i", "5"], capture_output=True, text=True, check=False)
+                [
+                    "systemd-run",
+                    "--quiet",
+                    "--pipe",
+                    "--wait",
+                    "--collect",
+                    "--uid=eve",
+                    "--",
+                    "busctl",
+                    f"--allow-interactive-authorization={flag}",
+                    "call",
+                    NAME,
+                    path,
+                    CLIENT,
+                    "Set",
+                    "ta{sv}",
+                    "0",
+                    "1",
+                    "Priority",
+                    "i",
+                    "5",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
         self.assertEqual(self.get("Priority", path, CLIENT), 0)

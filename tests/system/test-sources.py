@@ -8,6 +8,7 @@ import subprocess
 import inside
 import lowering
 from inside import CLIENT, GROUP, NAME, PATH, Case, run, show, until, write
+from processes import process_id
 
 MANUAL = "/mnt/source/man/xsched.conf.5.scd"
 CLASSES = "/etc/xsched/classes.d"
@@ -26,7 +27,10 @@ def rows():
     """(source, what it does, as what it is shown) of each, without the marks of the formatter."""
     with open(MANUAL, encoding="utf-8") as f:
         section = f.read().split("\n# WHO MAY RAISE\n", 1)[1].split("\n# ", 1)[0]
-    cells = [re.sub(r"[*_\\]", "", c) for c in re.findall(r"^[:|\[]\[?  ?(.*)$", section[section.index("[[ ") :].split("\n\n")[0], re.M)]
+    cells = [
+        re.sub(r"[*_\\]", "", c)
+        for c in re.findall(r"^[:|\[]\[?  ?(.*)$", section[section.index("[[ ") :].split("\n\n")[0], re.M)
+    ]
     table = [tuple(cells[i : i + 4]) for i in range(0, len(cells), 4)]
     return [(r[0], r[2], r[3]) for r in table[1:]]
 
@@ -36,7 +40,16 @@ class Sources(Case):
     def setUpClass(cls):
         subprocess.run(["useradd", "--create-home", "alice"], check=True)
         cls.uid = run("id", "-u", "alice").strip()
-        cls.as_alice = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=alice", f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}", "--"]
+        cls.as_alice = [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--uid=alice",
+            f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}",
+            "--",
+        ]
         run("loginctl", "enable-linger", "alice")
         until(lambda: show(f"user@{cls.uid}.service", "ActiveState") == "active", "the user's manager")
         for name, value in (("up", UP), ("down", DOWN)):
@@ -50,9 +63,28 @@ class Sources(Case):
         """Alice, in a unit of her own: (agent, its cgroup, its client)."""
         self.n_started += 1
         process = subprocess.Popen(
-            ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit=agent-{self.n_started}.service", "--uid=alice", "-p", "Delegate=yes", *options, "--",
-             "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS, inside.TEST_CLIENT],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                "systemd-run",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                f"--unit=agent-{self.n_started}.service",
+                "--uid=alice",
+                "-p",
+                "Delegate=yes",
+                *options,
+                "--",
+                "/usr/bin/python3",
+                "-B",
+                "/mnt/source/tests/lib/lowering.py",
+                inside.SYSTEM_BUS,
+                inside.TEST_CLIENT,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
         def end():
             process.stdin.close()
@@ -133,7 +165,11 @@ class Sources(Case):
         return client
 
     def unit_file(self, value):
-        self.file("/run/systemd/system/agent-.service.d/50.conf", f"[X-XSched]\nPriority={value}\nWeight=42\n", self.daemon_reload)
+        self.file(
+            "/run/systemd/system/agent-.service.d/50.conf",
+            f"[X-XSched]\nPriority={value}\nWeight=42\n",
+            self.daemon_reload,
+        )
         client = self.start()[2]
         until(lambda: self.get("Weight", client, CLIENT) == 42, "systemd's answer")
         return client
@@ -144,15 +180,32 @@ class Sources(Case):
         return client
 
     def user_unit(self, value):
-        c = self.client(command=[*self.as_alice, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "-p", f"LogExtraFields=XSCHED_PRIORITY={value}",
-                                 "-p", "LogExtraFields=XSCHED_WEIGHT=42"])
+        c = self.client(
+            command=[
+                *self.as_alice,
+                "systemd-run",
+                "--user",
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "-p",
+                f"LogExtraFields=XSCHED_PRIORITY={value}",
+                "-p",
+                "LogExtraFields=XSCHED_WEIGHT=42",
+            ]
+        )
         self.undo.append(c.end)
         client = self.call("ListClients")[0][0][-1]
         self.assertEqual(self.get("Weight", client, CLIENT), 42)
         return client
 
     def match(self, value):
-        self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nUnit=agent-*.service\nUser=alice\n", self.reload)
+        self.file(
+            f"{CLASSES}/row.class",
+            f"[Class]\nPriority={value}\n[Match]\nUnit=agent-*.service\nUser=alice\n",
+            self.reload,
+        )
         return self.start()[2]
 
     def in_class(self, value, match):
@@ -179,15 +232,18 @@ class Sources(Case):
 
     def match_of_executable(self, value):
         name = os.path.realpath("/usr/bin/python3")
-        self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\nExecutable={os.path.basename(name)} python3\n", self.reload)
+        self.file(
+            f"{CLASSES}/row.class",
+            f"[Class]\nPriority={value}\n[Match]\nExecutable={os.path.basename(name)} python3\n",
+            self.reload,
+        )
         return self.start()[2]
 
     def job(self, value):
         """For a cgroup, by root."""
         client = self.start()[2]
-        pidfd = os.pidfd_open(self.get("PID", client, CLIENT))
-        self.call("CreateJob", "sa{sv}ht", "row", {"Priority": ("i", value)}, pidfd, 1)
-        os.close(pidfd)
+        process = process_id(self.get("PID", client, CLIENT))
+        self.call("CreateJob", "sa{sv}utt", "row", {"Priority": ("i", value)}, *process, 1)
         return client
 
     def job_of_user(self, value):
@@ -198,8 +254,20 @@ class Sources(Case):
     def hold(self, value):
         """By root, for what it starts."""
         fd = self.bus.call(NAME, PATH, NAME, "HoldPriority", "sst", "up" if value > 0 else "down", "row", 1)[0]
-        process = subprocess.Popen(["setpriv", f"--reuid={self.uid}", "--clear-groups", "/usr/bin/python3", "-B", "/mnt/source/tests/lib/lowering.py", inside.SYSTEM_BUS],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [
+                "setpriv",
+                f"--reuid={self.uid}",
+                "--clear-groups",
+                "/usr/bin/python3",
+                "-B",
+                "/mnt/source/tests/lib/lowering.py",
+                inside.SYSTEM_BUS,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.undo += [lambda: os.close(fd), lambda: process.communicate()]  # pylint: disable=unnecessary-lambda
         return lowering.Remote(process.stdin, process.stdout).register({})
 
@@ -269,6 +337,44 @@ class Sources(Case):
             while self.undo:
                 self.undo.pop()()
             until(lambda: self.get("NClients") == 0, "clients to go")
+
+    def labelled(self, attribute, match, value, place):
+        """A container's cgroup with a label, in a directory of root's or in her own."""
+        self.in_class(value, match)
+        agent, home, client = self.start()
+        name = f"cri-containerd-{ID}.scope"
+        group = f"/kubepods.slice/{name}" if place == "root" else f"{home}/{name}"
+        if place == "root":
+            os.makedirs(lowering.CGROUPS + group, exist_ok=True)
+            with open(f"{lowering.CGROUPS}{group}/cgroup.procs", "w", encoding="ascii") as f:
+                f.write(str(self.get("PID", client, CLIENT)))
+        else:
+            agent.move(group)
+        until(lambda: self.get("Group", client, CLIENT) == group, "it to be there")
+        # What is written second counts when the first does.
+        for key, text in (attribute, ("lower.weight", "42")):
+            os.setxattr(lowering.CGROUPS + group, f"user.xsched.{key}", text.encode())
+            if place == "root":  # her own goes with her unit
+                self.undo.insert(0, lambda key=key: os.removexattr(lowering.CGROUPS + group, f"user.xsched.{key}"))
+        until(lambda: self.get("Weight", client, CLIENT) == 42, "the attributes to count")
+        return client
+
+    def test_labels(self):
+        """What the engine says raises; what whoever wrote the pod claims, or has written himself, only lowers."""
+        cases = (
+            (("label.namespace", "prod"), "Namespace=prod", "root", UP),
+            (("label.pod-label.example.com/app", "x" * 253), "PodLabel=example.com/app=x*", "root", UP),
+            (("label.priority-class", "online"), "PriorityClass=online", "root", UP),
+            (("claim.priority-class", "online"), "PriorityClass=online", "root", 0),
+            (("claim.pod-label.app", ""), "PodLabel=app", "root", 0),
+            (("label.namespace", "prod"), "Namespace=prod", "alice", 0),
+        )
+        for attribute, match, place, raised in cases:
+            with self.subTest(attribute, place=place):
+                bring = lambda value, a=attribute, m=match, p=place: self.labelled(a, m, value, p)
+                up, _ = self.value_of(bring, UP)
+                down, _ = self.value_of(bring, DOWN)
+                self.assertEqual((up, down), (raised, DOWN))
 
     def test_every_row(self):
         table = rows()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stored settings: over and under those until the next boot, on a disk that is full or read-only, and in files that somebody has damaged."""
+"""Stored settings: over and under those until the next boot, on a disk that is full or read-only, and in files that
+somebody has damaged."""
 
 import json
 import os
@@ -62,8 +63,10 @@ class Stored(SettingsCase):
         over_the_bus("ResetGroup", "st", "elsewhere.service", "0")
         run("xschedctl", "set", "elsewhere", "weight=5")
         self.assertEqual(stored(), {"away.service": {"Weight": 5}})
-        self.assertEqual(json.loads(run("xschedctl", "--json=short", "list-settings")),
-                         [{"target": "away.service", "lifetime": "stored", "settings": {"Weight": 5}}])
+        self.assertEqual(
+            json.loads(run("xschedctl", "--json=short", "list-settings")),
+            [{"target": "away.service", "lifetime": "stored", "settings": {"Weight": 5}}],
+        )
         self.assertIn("away.service", run("busctl", "call", inside.NAME, inside.PATH, inside.NAME, "ListSettings"))
         for name in ("away", "elsewhere.service"):
             shown = run("xschedctl", "show", name).split()
@@ -113,18 +116,33 @@ class Stored(SettingsCase):
         refused(*as_nobody, "priority=")
         run(*as_nobody, "weight=50")
         refused(*as_nobody, "priority=", "weight=")
-        self.assertEqual((self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 50))
+        self.assertEqual(
+            (self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 50)
+        )
         run(*as_nobody, "weight=")
-        self.assertEqual((self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 100))
+        self.assertEqual(
+            (self.get("Priority", self.group(c.unit), GROUP), self.get("Weight", self.group(c.unit), GROUP)), (-9, 100)
+        )
 
     def test_typos_are_not_stored(self):
-        for name in ("tyop.service", "tyop", "tyop.servce", "ty op.service", " tyop.service", "tyop.service ", "@.service", ".service"):
+        for name in (
+            "tyop.service",
+            "tyop",
+            "tyop.servce",
+            "ty op.service",
+            " tyop.service",
+            "tyop.service ",
+            "@.service",
+            ".service",
+        ):
             said = refused("xschedctl", "set", name, "weight=5")
             self.assertIn(name.strip(), said)
         for path in ("/system.slice/tyop.service", "/gpu.slice/gpu-batch.slice/tyop.scope"):
             self.assertIn(f"there is no unit {path.rpartition('/')[2]}", refused("xschedctl", "set", path, "weight=5"))
         for assignment in ("weight= 5", "weight=5 ", "weigth=5", " weight=5", "weight =5", "class=inter active"):
-            self.assertIn(assignment.split("=")[0].strip(), refused("xschedctl", "set", "gpu-batch.slice", assignment).lower())
+            self.assertIn(
+                assignment.split("=")[0].strip(), refused("xschedctl", "set", "gpu-batch.slice", assignment).lower()
+            )
         for name in ("tyop.servce", "ty op.service", "no-suffix"):
             with self.assertRaisesRegex(inside.dbus.DBusError, "neither"):
                 self.call("SetGroup", "sta{sv}", name, PERSISTENT, {"Weight": ("u", 5)})
@@ -189,7 +207,15 @@ class Stored(SettingsCase):
 
     def on_a_small_disk(self):
         run("systemctl", "stop", "xsched")
-        run("mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=16,mode=700,uid=xsched,gid=xsched", "tmpfs", os.path.dirname(FILE))
+        run(
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            "size=64k,nr_inodes=16,mode=700,uid=xsched,gid=xsched",
+            "tmpfs",
+            os.path.dirname(FILE),
+        )
         run("systemctl", "start", "xsched")
         self.addCleanup(run, "umount", "--lazy", os.path.dirname(FILE))
         self.addCleanup(run, "systemctl", "stop", "xsched")
@@ -246,7 +272,9 @@ class Stored(SettingsCase):
             f.write(contents)
         run("systemctl", "start", "xsched")
         said = [m for m in inside.journal(f"MESSAGE_ID={STATE_BAD}")]
-        self.assertTrue(said and FILE in said[-1]["MESSAGE"] and "kept as overrides.json.bad" in said[-1]["MESSAGE"], said)
+        self.assertTrue(
+            said and FILE in said[-1]["MESSAGE"] and "kept as overrides.json.bad" in said[-1]["MESSAGE"], said
+        )
         with open(f"{FILE}.bad", "rb") as f:
             self.assertEqual(f.read(), contents)
         until(lambda: any(FILE in d for d in self.get("Degraded")), "Degraded to say so")
@@ -256,7 +284,13 @@ class Stored(SettingsCase):
         run("xschedctl", "set", "--force", "two.service", "priority=2")
         with open(FILE, "rb") as f:
             good = f.read()
-        for bad in (good[: len(good) // 2], b"", bytes(1000), os.urandom(1000), good.replace(b'"version": 1', b'"version": 9')):
+        for bad in (
+            good[: len(good) // 2],
+            b"",
+            bytes(1000),
+            os.urandom(1000),
+            good.replace(b'"version": 1', b'"version": 9'),
+        ):
             self.damage(bad)
             c = self.client(unit="one.service")
             self.check(c, 0, "default", "default")
@@ -268,7 +302,6 @@ class Stored(SettingsCase):
         run("systemctl", "restart", "xsched")
         until(lambda: self.get("NClients") == 1, "the client")
         self.assertEqual(self.get("Degraded"), [])
-
 
 
 class Gone(SettingsCase):
@@ -394,6 +427,7 @@ class Gone(SettingsCase):
         self.assertIn("/system.slice/once.scope", self.names())
         c.end()
         until(lambda: "/system.slice/once.scope" not in self.names(), "it to be forgotten")
+
 
 if __name__ == "__main__":
     inside.main()

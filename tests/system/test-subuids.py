@@ -72,8 +72,23 @@ for line in sys.stdin:
 class Worker:
     def __init__(self, uid):
         self.process = subprocess.Popen(
-            ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "/usr/bin/python3", "-B", "-c", WORKER, inside.SYSTEM_BUS, str(uid)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            [
+                "setpriv",
+                f"--reuid={uid}",
+                f"--regid={uid}",
+                "--clear-groups",
+                "/usr/bin/python3",
+                "-B",
+                "-c",
+                WORKER,
+                inside.SYSTEM_BUS,
+                str(uid),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
         assert self.line() == "ready"
 
     def line(self):
@@ -101,7 +116,9 @@ class Subuids(Case):
         cls.alice, cls.bob = (int(run("id", "-u", user)) for user in ("alice", "bob"))
         # dbus-daemon takes no connection of a uid without a name.
         with open("/etc/passwd", "a", encoding="utf-8") as f:
-            f.writelines(f"u{uid}:x:{uid}:{uid}::/:/bin/sh\n" for uid in (*SUBUIDS, 99999, 165536, *range(200000, 200011)))
+            f.writelines(
+                f"u{uid}:x:{uid}:{uid}::/:/bin/sh\n" for uid in (*SUBUIDS, 99999, 165536, *range(200000, 200011))
+            )
         run("systemctl", "stop", "xsched")
         write("/etc/xsched/xsched.conf.d/limits.conf", "[Limits]\n" + "".join(f"{k}={v}\n" for k, v in LIMITS.items()))
         write(SUBUID, "nonsense\nalice:100000:65536\nnobody-of-this-name:300000:65536\n")
@@ -138,7 +155,10 @@ class Subuids(Case):
         self.assertEqual(self.take("clients", 1, everybody), 0)
 
     def test_lines_are_named(self):
-        expected = {f"{SUBUID}:1: not NAME:FIRST:COUNT, ignoring the line", f"{SUBUID}:3: no such user, ignoring the line"}
+        expected = {
+            f"{SUBUID}:1: not NAME:FIRST:COUNT, ignoring the line",
+            f"{SUBUID}:3: no such user, ignoring the line",
+        }
         until(lambda: expected <= {e["MESSAGE"] for e in journal("_SYSTEMD_UNIT=xsched.service")}, "both to be named")
 
     def test_ranges_that_come_later(self):

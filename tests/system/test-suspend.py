@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Suspending slices, units and cgroups: it holds all that is below and all that comes there, and ends with what it was said of."""
+"""Suspending slices, units and cgroups: it holds all that is below and all that comes there, and ends with what it was
+said of."""
 
 import os
 import subprocess
 import inside
 from inside import CLIENT, Case, run, show, until
+from processes import process_id
 
 BATCH = "/gpu.slice/gpu-batch.slice"
 NIGHT = f"{BATCH}/gpu-batch-night.slice"
@@ -96,7 +98,7 @@ class Suspend(Case):
         for name in (BATCH, NIGHT, f"{NIGHT}/a.service"):
             self.assertEqual((groups[name]["state"], groups[name]["suspended_by"]), ("suspended", BATCH))
         self.assertEqual(groups["/gpu.slice"]["suspended_by"], "")
-        client, = inside.json.loads(run("xschedctl", "--json=short", "list-clients"))
+        (client,) = inside.json.loads(run("xschedctl", "--json=short", "list-clients"))
         self.assertEqual((client["state"], client["suspended_by"]), ("suspended", BATCH))
         self.assertRegex(run("xschedctl", "--full", "status", "a.service"), rf"(?s)SUSPENDED BY.*{BATCH}")
 
@@ -132,7 +134,9 @@ class Suspend(Case):
         self.assertEqual(self.suspended_by(c), "/system.slice/c.service")
         run("systemctl", "stop", "c.service")
         c.end()
-        until(lambda: not [g for g in self.call("ListGroups")[0] if g[0].endswith("/c.service")], "the suspension to end")
+        until(
+            lambda: not [g for g in self.call("ListGroups")[0] if g[0].endswith("/c.service")], "the suspension to end"
+        )
         c = self.client(unit="c.service")
         self.assertEqual(self.suspended_by(c), "")
         self.assertEqual(c.ask("run 1"), "ran")
@@ -173,9 +177,7 @@ class Suspend(Case):
     def test_job_of_somewhere_else(self):
         """A token leads into another group, and not out of what is suspended."""
         maker = subprocess.Popen(["sleep", "infinity"])
-        pidfd = os.pidfd_open(maker.pid)
-        token = self.call("CreateJob", "sa{sv}ht", "elsewhere", {}, pidfd, 0)[0]
-        os.close(pidfd)
+        token = self.call("CreateJob", "sa{sv}utt", "elsewhere", {}, *process_id(maker.pid), 0)[0]
         c = self.client("--slice=gpu-batch.slice", f"--setenv=XSCHED_JOB={token}", unit="c.service")
         self.assertTrue(self.get("Group", self.client_of(c), CLIENT).startswith("job:"))
         self.suspend("gpu-batch.slice")
@@ -213,7 +215,10 @@ class Suspend(Case):
     def next_service(*how):
         pid = show("xsched", "MainPID")
         run("systemctl", *how)
-        until(lambda: show("xsched", "MainPID") not in ("0", pid) and show("xsched", "ActiveState") == "active", "the next one")
+        until(
+            lambda: show("xsched", "MainPID") not in ("0", pid) and show("xsched", "ActiveState") == "active",
+            "the next one",
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What groups have used: over restarts of every kind, the end of the unit, a reboot of the service's state, and damaged files; and the record at the end."""
+"""What groups have used: over restarts of every kind, the end of the unit, a reboot of the service's state, and damaged
+files; and the record at the end."""
 
 import os
 import signal
@@ -36,10 +37,16 @@ class Totals(SettingsCase):
         return self.of("RunUSec")
 
     def settled(self):
-        return self.of("RunUSec") == self.of("RunUSec") and self.get("NReady", self.call("ListDevices")[0][0][-1], f"{inside.NAME}.Device") == 0
+        return (
+            self.of("RunUSec") == self.of("RunUSec")
+            and self.get("NReady", self.call("ListDevices")[0][0][-1], f"{inside.NAME}.Device") == 0
+        )
 
     def again(self, pid):
-        until(lambda: int(show("xsched", "MainPID")) not in (0, pid) and show("xsched", "ActiveState") == "active", "another process")
+        until(
+            lambda: int(show("xsched", "MainPID")) not in (0, pid) and show("xsched", "ActiveState") == "active",
+            "another process",
+        )
         until(lambda: self.there() and self.get("NClients") == 1, "the client to be back")
 
     def pid(self):
@@ -83,7 +90,9 @@ class Totals(SettingsCase):
         until(lambda: len(inside.journal(f"MESSAGE_ID={GROUP_ENDED}")) > told, "the record")
         entry = inside.journal(f"MESSAGE_ID={GROUP_ENDED}")[-1]
         self.assertEqual(entry["XSCHED_GROUP"], "/count.slice/count.service")
-        self.assertEqual((entry["XSCHED_UNIT"], entry["XSCHED_SOURCE"], entry["XSCHED_PREEMPTED"]), ("count.service", "tracked", "0"))
+        self.assertEqual(
+            (entry["XSCHED_UNIT"], entry["XSCHED_SOURCE"], entry["XSCHED_PREEMPTED"]), ("count.service", "tracked", "0")
+        )
         self.assertAlmostEqual(int(entry["XSCHED_RUN_USEC"]), ran - self.before, delta=1)  # both are rounded
         self.c = self.client("--slice=count.slice", unit="count.service")
         self.assertEqual(self.of("RunUSec"), ran)
@@ -108,7 +117,8 @@ class Totals(SettingsCase):
         self.assertEqual(self.of("RunUSec"), ran)
 
     def test_scope(self):
-        """A scope's number is nobody's the next time: while the service is away it is kept, and then it ends with the scope."""
+        """A scope's number is nobody's the next time: while the service is away it is kept, and then it ends with the
+        scope."""
         c = self.client(command=("systemd-run", "--quiet", "--scope", "--unit=once.scope"), unit="once.scope")
         self.assertIn(c.ask("begin 0"), ("tracked", "untracked"))
         until(lambda: self.of("RunUSec", "once.scope") > SECOND // 10, "it to run")

@@ -13,7 +13,8 @@ sys.path.insert(0, "/mnt/source/tests/lib")
 import dbus
 c = dbus.Connection("unix:path=/run/dbus/system_bus_socket")
 told = [tuple(a.split(":", 1)) for a in sys.argv[1:]]
-c.call("org.xsched.Scheduler", "/org/xsched/Scheduler", "org.xsched.Scheduler", "RegisterClient", "ta{sv}", 0, {"UserUnits": ("a(ss)", told)})
+c.call("org.xsched.Scheduler", "/org/xsched/Scheduler", "org.xsched.Scheduler", "RegisterClient", "ta{sv}", 0, \
+{"UserUnits": ("a(ss)", told)})
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -27,7 +28,16 @@ class UserUnits(Case):
         cls.files = "/home/dora/.config/systemd/user"
         cls.admin = "/etc/systemd/user"
         cls.top = f"/user.slice/user-{cls.uid}.slice/user@{cls.uid}.service"
-        cls.user = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=dora", f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}", "--"]
+        cls.user = [
+            "systemd-run",
+            "--quiet",
+            "--pipe",
+            "--wait",
+            "--collect",
+            "--uid=dora",
+            f"--setenv=XDG_RUNTIME_DIR=/run/user/{cls.uid}",
+            "--",
+        ]
         run("loginctl", "enable-linger", "dora")
         until(lambda: show(f"user@{cls.uid}.service", "ActiveState") == "active", "the user's manager")
 
@@ -53,7 +63,9 @@ class UserUnits(Case):
         return self.call("ListClients")[0][0][-1]
 
     def by_systemd_run(self, *options):
-        c = self.client(command=[*self.user, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", *options])
+        c = self.client(
+            command=[*self.user, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", *options]
+        )
         return c, self.only_client()
 
     def end(self, c):
@@ -66,7 +78,10 @@ class UserUnits(Case):
 
     def start(self, unit, *sections, where=None, text=""):
         """A unit of the user's, by these files: (path below the directory, [X-XSched])."""
-        inside.write(f"{self.files}/{unit}", f"[Service]\n{text}ExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\n")
+        inside.write(
+            f"{self.files}/{unit}",
+            f"[Service]\n{text}ExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\n",
+        )
         for path, section in sections:
             inside.write(path, f"[X-XSched]\n{section}\n")
         run("chown", "-R", "dora:", "/home/dora")
@@ -76,8 +91,12 @@ class UserUnits(Case):
         return self.only_client()
 
     def test_names_of_units_are_the_systems(self):
-        """Also while only the user has a unit, or a slice, of that name: he gets nothing of what the administrator says of his own."""
-        inside.write("/run/systemd/system/train.service", f"[Service]\nExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\nSlice=gpu-batch.slice\n")
+        """Also while only the user has a unit, or a slice, of that name: he gets nothing of what the administrator says
+        of his own."""
+        inside.write(
+            "/run/systemd/system/train.service",
+            f"[Service]\nExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\nSlice=gpu-batch.slice\n",
+        )
         run("systemctl", "daemon-reload")
         self.addCleanup(run, "systemctl", "daemon-reload")
         self.addCleanup(os.unlink, "/run/systemd/system/train.service")
@@ -88,7 +107,10 @@ class UserUnits(Case):
         before = self.settings(path)
         self.assertEqual(before[:2], (-50, 100))
         own = f"{self.top}/gpu.slice/gpu-batch.slice"
-        self.assertIn("no such group", subprocess.run(["xschedctl", "status", "gpu.slice"], capture_output=True, check=False, text=True).stderr)
+        self.assertIn(
+            "no such group",
+            subprocess.run(["xschedctl", "status", "gpu.slice"], capture_output=True, check=False, text=True).stderr,
+        )
         run("xschedctl", "set", "train.service", "priority=9")
         run("xschedctl", "set", "gpu-batch.slice", "max=30%")
         run("xschedctl", "suspend", "gpu-batch.slice")
@@ -105,18 +127,33 @@ class UserUnits(Case):
         run("systemctl", "stop", "train.service")
 
     def test_properties(self):
-        for options, expected in ((["-p", "LogExtraFields=XSCHED_PRIORITY=-9"], (-9, 100, "user-unit")),
-                                  (["-p", "Environment=XSCHED_PRIORITY=-8 XSCHED_WEIGHT=40"], (-8, 40, "user-unit")),
-                                  (["-p", "LogExtraFields=XSCHED_CLASS=batch", "-p", "Environment=XSCHED_PRIORITY=-8"], (-50, 100, "user-unit"))):
+        for options, expected in (
+            (["-p", "LogExtraFields=XSCHED_PRIORITY=-9"], (-9, 100, "user-unit")),
+            (["-p", "Environment=XSCHED_PRIORITY=-8 XSCHED_WEIGHT=40"], (-8, 40, "user-unit")),
+            (
+                ["-p", "LogExtraFields=XSCHED_CLASS=batch", "-p", "Environment=XSCHED_PRIORITY=-8"],
+                (-50, 100, "user-unit"),
+            ),
+        ):
             c, path = self.by_systemd_run("--unit=props", *options)
             self.assertEqual(self.settings(path), expected)
             self.assertEqual(self.get("Priority", path, CLIENT), expected[0])
             self.end(c)
 
     def test_files(self):
-        """The user's own, with a drop-in, a comment and what makes no sense; of the group, limits, too; over a restart of the service."""
-        path = self.start("low.service", (f"{self.files}/low.service.d/50.conf", " Priority = -7 \n# Priority=-70\nWeight=30\nMax=25%\nPeriod=50ms\nNosuch=1\nMin=x\n[Unit]\nPriority=-90"),
-                          text="Nice=1\n[X-XSched]\nPriority=-3\nThreshold=2\n[Service]\n")
+        """The user's own, with a drop-in, a comment and what makes no sense; of the group, limits, too; over a restart
+        of the service."""
+        path = self.start(
+            "low.service",
+            (
+                f"{self.files}/low.service.d/50.conf",
+                (
+                    " Priority = -7 \n# Priority=-70\nWeight=30\nMax=25%\nPeriod=50ms\nNosuch=1\nMin=x\n[Unit]\n"
+                    "Priority=-90"
+                ),
+            ),
+            text="Nice=1\n[X-XSched]\nPriority=-3\nThreshold=2\n[Service]\n",
+        )
         for _ in range(2):
             self.assertEqual(self.settings(path), (-7, 30, "user-unit"))
             group = self.get("Group", path, CLIENT)
@@ -126,16 +163,28 @@ class UserUnits(Case):
             run("systemctl", "restart", "xsched")
             until(lambda: self.get("NClients") == 1, "the client")
             path = self.only_client()
-        chain = [(i["source"], i["value"]) for i in self.explain(self.get("PID", path, CLIENT)) if i["detail"].startswith("Priority:")]
+        chain = [
+            (i["source"], i["value"])
+            for i in self.explain(self.get("PID", path, CLIENT))
+            if i["detail"].startswith("Priority:")
+        ]
         self.assertEqual(chain[0], ("user-unit", -7))
 
     def test_files_of_the_administrator(self):
         """Of a unit by name and by prefix, of all services, of a slice that users have."""
-        path = self.start("gpu-train.service", (f"{self.admin}/gpu-.service.d/50.conf", "Priority=-20"), (f"{self.admin}/service.d/10-all.conf", "Weight=50"))
+        path = self.start(
+            "gpu-train.service",
+            (f"{self.admin}/gpu-.service.d/50.conf", "Priority=-20"),
+            (f"{self.admin}/service.d/10-all.conf", "Weight=50"),
+        )
         self.assertEqual(self.settings(path), (-20, 50, "user-unit"))
 
     def test_nothing_raises(self):
-        path = self.start("high.service", (f"{self.files}/high.service.d/50.conf", "Priority=99\nWeight=5000"), (f"{self.admin}/high.service.d/60.conf", "Class=interactive\nMin=50%"))
+        path = self.start(
+            "high.service",
+            (f"{self.files}/high.service.d/50.conf", "Priority=99\nWeight=5000"),
+            (f"{self.admin}/high.service.d/60.conf", "Class=interactive\nMin=50%"),
+        )
         self.assertEqual(self.settings(path)[:2], (0, 100))
         run("xschedctl", "set", "--runtime", f"user@{self.uid}.service", "priority=-30")
         self.addCleanup(run, "xschedctl", "reset", f"user@{self.uid}.service")
@@ -172,21 +221,45 @@ class UserUnits(Case):
         inside.write(f"{self.files}/now.service.d/50.conf", "[X-XSched]\nPriority=\n")
         self.reload()
         self.as_user("systemctl", "--user", "restart", "now.service")
-        until(lambda: len(self.call("ListClients")[0]) == 1 and self.settings(self.only_client())[0] == 0, "the new one")
+        until(
+            lambda: len(self.call("ListClients")[0]) == 1 and self.settings(self.only_client())[0] == 0, "the new one"
+        )
 
     def test_of_others(self):
         """Whatever is told: only of units of the teller's own manager, among those that he is in, and only lower."""
         victim = self.client("--slice=shared.slice", unit="victim.service")
-        told = [f"{unit}:{text}" for unit in ("victim.service", "shared.slice", "-.slice", "liar.service", "user.slice", f"user@{self.uid}.service", "app.slice")
-                for text in ("Priority=-100", "Weight=1")]
+        told = [
+            f"{unit}:{text}"
+            for unit in (
+                "victim.service",
+                "shared.slice",
+                "-.slice",
+                "liar.service",
+                "user.slice",
+                f"user@{self.uid}.service",
+                "app.slice",
+            )
+            for text in ("Priority=-100", "Weight=1")
+        ]
         for where in (["--uid=dora", "--slice=shared.slice"], ["--uid=nobody"]):
             c = self.client(*where, unit="liar.service", program=("/usr/bin/python3", "-c", RAW, *told))
             mine = next(i[-1] for i in self.call("ListClients")[0] if i[-1] != self.client_of(victim))
             self.assertEqual([self.get("Priority", p, CLIENT) for p in (self.client_of(victim), mine)], [0, 0])
             c.end()
             until(lambda: self.get("NClients") == 1, "it to go")
-        c = self.client(command=[*self.user, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--unit=liar"],
-                        program=("/usr/bin/python3", "-c", RAW, "app.slice:Priority=-4", "app.slice:Priority=77x", "liar.service:Weight=9999", "x:", *(f"{i}.slice:Priority=-9" for i in range(300))))
+        c = self.client(
+            command=[*self.user, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--unit=liar"],
+            program=(
+                "/usr/bin/python3",
+                "-c",
+                RAW,
+                "app.slice:Priority=-4",
+                "app.slice:Priority=77x",
+                "liar.service:Weight=9999",
+                "x:",
+                *(f"{i}.slice:Priority=-9" for i in range(300)),
+            ),
+        )
         mine = next(i[-1] for i in self.call("ListClients")[0] if i[-1] != self.client_of(victim))
         self.assertEqual([self.get(p, mine, CLIENT) for p in ("Priority", "Weight")], [-4, 100])
         self.assertEqual(self.get("Priority", self.client_of(victim), CLIENT), 0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Why a job does not run, as xschedctl says it of processes and units: suspended, held, over its limit, or not registered at all."""
+"""Why a job does not run, as xschedctl says it of processes and units: suspended, held, over its limit, or not
+registered at all."""
 
 import json
 import os
@@ -25,8 +26,17 @@ class Why(Case):
     def said(self, client, words):
         """What check, explain and status say, of the process and of its unit."""
         pid = show(client.unit, "MainPID")
-        for argv in (["check", pid], ["explain", pid], ["explain", client.unit], ["status", pid], ["status", client.unit], ["status"]):
-            done = subprocess.run(["xschedctl", "--full", "--no-pager", *argv], capture_output=True, text=True, check=False)
+        for argv in (
+            ["check", pid],
+            ["explain", pid],
+            ["explain", client.unit],
+            ["status", pid],
+            ["status", client.unit],
+            ["status"],
+        ):
+            done = subprocess.run(
+                ["xschedctl", "--full", "--no-pager", *argv], capture_output=True, text=True, check=False
+            )
             self.assertRegex(re.sub(r"\s+", " ", done.stdout + done.stderr), words, argv)
         waits = json.loads(run("xschedctl", "--json=short", "status", client.unit))["waits"]
         self.assertTrue(waits[0]["group"].endswith(client.unit), waits)
@@ -45,7 +55,9 @@ class Why(Case):
     def test_suspended_with_its_slice(self):
         c = self.client("--slice=gpu-batch.slice", unit="job.service")
         run("xschedctl", "suspend", "gpu-batch.slice")
-        self.assertEqual(self.said(c, "suspended by way of /gpu.slice/gpu-batch.slice")["by"], "/gpu.slice/gpu-batch.slice")
+        self.assertEqual(
+            self.said(c, "suspended by way of /gpu.slice/gpu-batch.slice")["by"], "/gpu.slice/gpu-batch.slice"
+        )
         run("xschedctl", "resume", "gpu-batch.slice")
         self.assertEqual(self.waits(c), [])
 
@@ -55,11 +67,20 @@ class Why(Case):
         high = self.client(unit="high.service")
         self.assertEqual(high.ask("work"), "working")
         self.assertEqual(low.ask("work"), "working")
-        held = lambda: int(json.loads(run("xschedctl", "--json=short", "list-clients"))[[i["pid"] for i in json.loads(
-            run("xschedctl", "--json=short", "list-clients"))].index(int(show("low.service", "MainPID")))]["held_usec"])
+        held = lambda: int(
+            json.loads(run("xschedctl", "--json=short", "list-clients"))[
+                [i["pid"] for i in json.loads(run("xschedctl", "--json=short", "list-clients"))].index(
+                    int(show("low.service", "MainPID"))
+                )
+            ]["held_usec"]
+        )
         until(lambda: [w[1] for w in self.waits(low)] == ["priority"], "it to be held")
         # Work that comes and goes leaves gaps, in which nobody is named.
-        until(lambda: self.waits(low) and re.search("high.service runs, with a higher priority", run("xschedctl", "explain", "low.service")), "who it is")
+        until(
+            lambda: self.waits(low)
+            and re.search("high.service runs, with a higher priority", run("xschedctl", "explain", "low.service")),
+            "who it is",
+        )
         before = held()
         until(lambda: held() > before, "the time to count")
         self.assertRegex(high.ask("rest"), "^[0-9]+ ")
@@ -78,7 +99,17 @@ class Why(Case):
 
     def start(self, *options):
         """A process that is not taken: its pid."""
-        run("systemd-run", "--quiet", "--collect", "--unit=alone", *options, "--", "sh", "-c", f"sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1")
+        run(
+            "systemd-run",
+            "--quiet",
+            "--collect",
+            "--unit=alone",
+            *options,
+            "--",
+            "sh",
+            "-c",
+            f"sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1",
+        )
         self.alone = True
         return until(self.alone_pid, "the process")
 
@@ -90,9 +121,18 @@ class Why(Case):
 
     def check_is_told(self, pid, words):
         def look():
-            done = subprocess.run(["xschedctl", "--json=short", "check", pid], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["xschedctl", "--json=short", "check", pid], capture_output=True, text=True, check=False
+            )
             self.assertEqual(done.returncode, 1, done.stdout)
-            return next((i["detail"] for i in json.loads(done.stdout) if i["check"] == "registered" and re.search(words, i["detail"])), None)
+            return next(
+                (
+                    i["detail"]
+                    for i in json.loads(done.stdout)
+                    if i["check"] == "registered" and re.search(words, i["detail"])
+                ),
+                None,
+            )
 
         until(look, words)
         cgroup = show("alone", "ControlGroup")
@@ -104,8 +144,22 @@ class Why(Case):
 
     def test_refused_by_the_bus(self):
         run("useradd", "--create-home", "eve")
-        inside.write(REFUSAL, '<busconfig><policy user="eve"><deny send_destination="org.xsched.Scheduler" send_interface="org.xsched.Scheduler" send_member="RegisterClient"/></policy></busconfig>')
-        self.addCleanup(run, "busctl", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
+        inside.write(
+            REFUSAL,
+            (
+                '<busconfig><policy user="eve"><deny send_destination="org.xsched.Scheduler" '
+                'send_interface="org.xsched.Scheduler" send_member="RegisterClient"/></policy></busconfig>'
+            ),
+        )
+        self.addCleanup(
+            run,
+            "busctl",
+            "call",
+            "org.freedesktop.DBus",
+            "/org/freedesktop/DBus",
+            "org.freedesktop.DBus",
+            "ReloadConfig",
+        )
         self.addCleanup(os.unlink, REFUSAL)
         run("busctl", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
         # The bus's policy is the bus's: who has nothing but the bus is refused by it.
@@ -138,7 +192,7 @@ class Why(Case):
     def check_is_said_of_the_unit(self, words):
         self.assertRegex(run("xschedctl", "--full", "explain", "alone"), rf"Waits +- *unregistered {words}")
         self.assertRegex(run("xschedctl", "--full", "status", "alone"), rf"WHY\n\S*alone.service +- +{words}")
-        wait, = json.loads(run("xschedctl", "--json=short", "status", "alone"))["waits"]
+        (wait,) = json.loads(run("xschedctl", "--json=short", "status", "alone"))["waits"]
         self.assertRegex(wait["group"], "(^|/)alone.service$")
         self.assertEqual((wait["reason"], wait["device"]), ("unregistered", ""))
         self.assertRegex(wait["why"], words)

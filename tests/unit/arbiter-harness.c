@@ -10,7 +10,7 @@
 
 #include "service/core/levels.h"
 #include "service/enforce/enforce.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "service/state/state.h"
 #include "tests/unit/arbiter-harness.h"
 
@@ -34,12 +34,12 @@ Manager *manager_make(void) {
         return manager_make_accounting(ACCOUNTING_OFF);
 }
 
-Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid) {
+static Process join_peer(Manager *m, const char *cgroup, int priority, uid_t uid, pid_t pid) {
         const ClientParameters parameters = {.sender = ":1.1"};
         Process p;
         Peer peer;
 
-        assert_int_equal(peer_from_pid(getpid(), &peer), 0);
+        assert_int_equal(peer_from_pid(pid, &peer), 0);
         free(peer.cgroup);
         peer.cgroup = strdup(cgroup);
         peer.uid = uid;
@@ -50,6 +50,14 @@ Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid) {
         }
         arbiter_flush(m);
         return p;
+}
+
+Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid) {
+        return join_peer(m, cgroup, priority, uid, getpid());
+}
+
+Process join_pid(Manager *m, const char *cgroup, int priority, pid_t pid) {
+        return join_peer(m, cgroup, priority, getuid(), pid);
 }
 
 Process join(Manager *m, const char *cgroup, int priority) {

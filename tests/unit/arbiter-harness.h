@@ -15,8 +15,9 @@ typedef struct Process {
 
 Manager *manager_make(void);
 Manager *manager_make_accounting(Accounting accounting);
-/* A client in a cgroup of our choice; the process behind it is this one. */
+/* A client in a cgroup of our choice; the process behind it is this one, or another. */
 Process join(Manager *m, const char *cgroup, int priority);
+Process join_pid(Manager *m, const char *cgroup, int priority, pid_t pid);
 Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);
 /* The process, or the queue, goes, and what it has launched is over. */
 void leave(Process *p);

@@ -100,13 +100,14 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         assert_int_equal(a->tuning.busy_poll_ns, b->tuning.busy_poll_ns);
         assert_int_equal(a->tuning.cpu_latency_ns, b->tuning.cpu_latency_ns);
         assert_int_equal(a->tuning.preemption, b->tuning.preemption);
+        assert_int_equal(a->tuning.adaptive, b->tuning.adaptive);
         assert_int_equal(a->tuning.allow_mes, b->tuning.allow_mes);
 }
 
 void assert_defaults(const Config *c) {
         DeviceConfig expected = {.policy = policy_all[0],
                         .params = POLICY_CONFIG_DEFAULT,
-                        .tuning = {.budget_us = 300, .cpu_latency_ns = NSEC_INFINITY}};
+                        .tuning = {.budget_us = 300, .cpu_latency_ns = NSEC_INFINITY, .adaptive = true}};
 
         expected.params.threshold = 0;
         assert_same_device(&c->device, &expected);

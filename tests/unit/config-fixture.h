@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 
 #define ETC XSCHED_PKGCONFDIR
 #define RUN "/run/xsched"

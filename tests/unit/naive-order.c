@@ -19,6 +19,7 @@ struct NaiveOrdering {
         void (*goes)(PolicyEntity *e);
         void (*ran)(PolicyEntity *e, uint64_t ns);
         void (*asked)(PolicyEntity *e);
+        uint64_t (*left)(const PolicyEntity *e);
 };
 
 /* --- the orderings --- */
@@ -91,8 +92,21 @@ static uint64_t party_may(const PolicyEntity *e, int down) {
         return ns_sub(may, party->used[down]);
 }
 
+/* Who is his party's only one has both. */
+static uint64_t may_himself(const PolicyEntity *e) {
+        size_t n = 0;
+
+        FOR_EACH(e->p, o)
+                n += o->party.top == e->party.top && o->party.owner == e->party.owner;
+        return (e->p->config.timeslice_ns << e->down) * (n == 1 && has_others(e) ? 2 : 1);
+}
+
+static uint64_t party_leaves(const PolicyEntity *e) {
+        return party_may(e, e->down);
+}
+
 static void stays(PolicyEntity *e) {
-        uint64_t left = ns_sub(e->p->config.timeslice_ns << e->down, e->used);
+        uint64_t left = ns_sub(may_himself(e), e->used);
 
         left = MIN(left, party_may(e, e->down));
         e->level = -e->down;
@@ -122,7 +136,7 @@ static void uses(PolicyEntity *e, uint64_t ns) {
 static void sinks(PolicyEntity *e) {
         uint64_t slice;
 
-        while (e->down < LOWEST && e->used >= (slice = e->p->config.timeslice_ns << e->down)) {
+        while (e->down < LOWEST && e->used >= (slice = may_himself(e))) {
                 e->used -= slice;
                 e->down++;
                 e->down_since = e->p->now;
@@ -166,7 +180,8 @@ static const NaiveOrdering orderings[] = {
                                 .comes = rises,
                                 .goes = stays,
                                 .ran = uses,
-                                .asked = sinks},
+                                .asked = sinks,
+                                .left = party_leaves},
                 {.name = "cfs", .weight = weighs_nice, .told = told_nothing},
                 {.name = "up", .weight = weighs_part, .told = told_nothing},
                 {.name = "pup", .weight = weighs_part, .told = told_nothing},
@@ -347,6 +362,11 @@ bool naive_order_tick(Policy *p) {
         }
         for (uint64_t after = 0; (e = next_chosen(p, after));) {
                 after = e->chosen_order;
+                if (p->ordering->left) {
+                        uint64_t left = p->ordering->left(e);
+
+                        e->budget_left = MIN(e->budget_left, left);
+                }
                 if (e->budget_left > 0 || !is_wanted(p))
                         continue;
                 any = true;

@@ -9,7 +9,7 @@
 
 #include "service/core/account.h"
 #include "service/core/arbiter.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"
 

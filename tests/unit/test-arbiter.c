@@ -10,7 +10,7 @@
 
 #include "service/core/arbiter.h"
 #include "service/core/user.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

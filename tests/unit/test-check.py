@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What ./check stands on: a run that lacks something fails, and says what; what the archive of packages no longer has is named, and does not."""
+"""What ./check stands on: a run that lacks something fails, and says what; what the archive of packages no longer has
+is named, and does not."""
 
 import json
 import os
@@ -30,7 +31,13 @@ class Scratch(unittest.TestCase):
 
     def run_with(self, *argv, **environment):
         path = f"{self.top}/bin:{os.environ['PATH']}"
-        return subprocess.run([str(a) for a in argv], env={**ENVIRONMENT, "PATH": path, **environment}, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [str(a) for a in argv],
+            env={**ENVIRONMENT, "PATH": path, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 class Summary(Scratch):
@@ -38,14 +45,16 @@ class Summary(Scratch):
         super().setUp()
         self.tests = [{"name": f"xsched:{s} / test-{s}", "result": "OK", "stdout": "", "stderr": ""} for s in SUITES]
         self.left_out = ""
-        self.program("meson", f'cat {self.top}/expected.json')
+        self.program("meson", f"cat {self.top}/expected.json")
         self.expected = [t["name"].split(" / ")[1] for t in self.tests]
 
     def summary(self, *options, **environment):
         build = self.top / "build"
         (build / "meson-logs").mkdir(parents=True, exist_ok=True)
         (build / "tests").mkdir(exist_ok=True)
-        (build / "meson-logs/testlog.json").write_text("".join(json.dumps(t) + "\n" for t in self.tests), encoding="utf-8")
+        (build / "meson-logs/testlog.json").write_text(
+            "".join(json.dumps(t) + "\n" for t in self.tests), encoding="utf-8"
+        )
         (build / "tests/left-out.txt").write_text(self.left_out, encoding="utf-8")
         (self.top / "expected.json").write_text(json.dumps([{"name": n} for n in self.expected]), encoding="utf-8")
         done = self.run_with(sys.executable, SOURCE / "tests/lib/summary.py", *options, build, **environment)
@@ -79,7 +88,7 @@ class Summary(Scratch):
         self.assertLessEqual(len(lines), 150)
         for test in self.tests:
             at = next(i for i, line in enumerate(lines) if line.startswith(f"failed: {test['name']} "))
-            self.assertIn("    | line 499", lines[at:at + 40])
+            self.assertIn("    | line 499", lines[at : at + 40])
 
     def test_a_test_did_not_run(self):
         self.expected.append("one-more")
@@ -96,8 +105,14 @@ class Summary(Scratch):
                 self.tests, before = kept, self.tests
                 self.expected = [t["name"].split(" / ")[1] for t in kept]
                 status, said = self.summary("--complete")
-                self.assertEqual((status, said), (1, f"missing: suite {suite}: it has no test ({self.top}/build)\n"
-                                                     f"{len(SUITES) - 1} passed, 1 failed, 0 skipped\n"))
+                self.assertEqual(
+                    (status, said),
+                    (
+                        1,
+                        f"missing: suite {suite}: it has no test ({self.top}/build)\n"
+                        f"{len(SUITES) - 1} passed, 1 failed, 0 skipped\n",
+                    ),
+                )
                 self.tests = before
 
     def test_a_package_was_missing(self):
@@ -115,7 +130,13 @@ class Summary(Scratch):
         gone.write_text("libhsakmt-dev\n", encoding="utf-8")
         status, said = self.summary("--complete", f"--gone={gone}")
         self.assertEqual(status, 1)
-        self.assertIn("left out: the simulated driver (suite kfdsim): the build did not find libhsakmt-dev, which is no longer in the archive", said)
+        self.assertIn(
+            (
+                "left out: the simulated driver (suite kfdsim): the build did not find libhsakmt-dev, which is no "
+                "longer in the archive"
+            ),
+            said,
+        )
         self.assertIn("missing: the models", said)
         gone.write_text("libhsakmt-dev\nspin\n", encoding="utf-8")
         self.assertEqual(self.summary("--complete", f"--gone={gone}", CI="1")[0], 0)
@@ -133,17 +154,29 @@ class Summary(Scratch):
 
 class FromArchive(Scratch):
     def fetch(self, text, status):
-        return self.run_with(SOURCE / "tests/lib/from-archive", self.program("fetch", f"cat >&2 <<'E'\n{text}\nE\nexit {status}\n"))
+        return self.run_with(
+            SOURCE / "tests/lib/from-archive", self.program("fetch", f"cat >&2 <<'E'\n{text}\nE\nexit {status}\n")
+        )
 
     def test_what_apt_says(self):
-        for text in ("E: Unable to locate package foo-1", "E: Package 'foo-1' has no installation candidate",
-                     "E: Can't find a source to download version '2.0' of 'foo-1:amd64'",
-                     "E: Failed to fetch http://deb.debian.org/debian/pool/main/f/foo/foo-1_2.0_amd64.deb  404  Not Found [IP: 1.2.3.4 80]"):
+        for text in (
+            "E: Unable to locate package foo-1",
+            "E: Package 'foo-1' has no installation candidate",
+            "E: Can't find a source to download version '2.0' of 'foo-1:amd64'",
+            (
+                "E: Failed to fetch http://deb.debian.org/debian/pool/main/f/foo/foo-1_2.0_amd64.deb  404  Not Found "
+                "[IP: 1.2.3.4 80]"
+            ),
+        ):
             done = self.fetch(text, 100)
             self.assertEqual((done.returncode, done.stderr), (77, f"{text}\nno longer in the archive: foo-1\n"))
 
     def test_other_failures_stay_failures(self):
-        for text in ("E: Temporary failure resolving 'deb.debian.org'", "E: Unable to fetch some archives", "no space left on device"):
+        for text in (
+            "E: Temporary failure resolving 'deb.debian.org'",
+            "E: Unable to fetch some archives",
+            "no space left on device",
+        ):
             self.assertEqual(self.fetch(text, 100).returncode, 100)
         self.assertEqual(self.fetch("E: Unable to locate package foo", 0).returncode, 0)
 
@@ -155,8 +188,18 @@ class InstallPackages(Scratch):
         super().setUp()
         self.program("dpkg-query", "echo installed nothing\n")
         self.program("id", "echo 0\n")
-        self.program("apt-cache", 'if [ "$2" = "$GONE" ]; then c="(none)"; else c=1.0; fi; printf "%s:\\n  Candidate: %s\\n" "$2" "$c"\n')
-        self.program("apt-get", 'echo "$*" >>"$APT_LOG"\ncase " $* " in *" update "*) ;; *" $GONE "*) echo "E: Unable to locate package $GONE"; exit 100;; esac\n')
+        self.program(
+            "apt-cache",
+            'if [ "$2" = "$GONE" ]; then c="(none)"; else c=1.0; fi; printf "%s:\\n  Candidate: %s\\n" "$2" "$c"\n',
+        )
+        self.program(
+            "apt-get",
+            (
+                'echo "$*" >>"$APT_LOG"\n'
+                'case " $* " in *" update "*) ;; *" $GONE "*) echo "E: Unable to locate package $GONE"; '
+                "exit 100;; esac\n"
+            ),
+        )
 
     def install(self, gone, *options):
         log = self.top / "log"
@@ -197,14 +240,17 @@ class Configured(Scratch):
         self.copy_program("tools/install-packages", 'echo installs >>"$LOG"; touch "$TOP/package"')
         self.copy_program("tests/lib/summary.py", "true")
         # As meson does it: without the option, a directory that is set up stays as it is.
-        self.program("meson", """
+        self.program(
+            "meson",
+            """
 [ "$1" = setup ] || exit 0
 shift
 if [ "$1" = --reconfigure ]; then shift; elif [ -e "$1/build.ninja" ]; then exit 0; fi
 mkdir -p "$1"
 touch "$1/build.ninja"
 if [ -e "$TOP/package" ]; then echo found; else echo missing; fi >>"$LOG"
-""")
+""",
+        )
         self.program("ninja", 'echo builds >>"$LOG"')
 
     def copy_program(self, name, text):

@@ -110,8 +110,8 @@ static void test_manual_page(void **state) {
         char config_text[4096] = "", class_text[1024] = "";
 
         assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)),
-                        22);
-        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 25);
+                        23);
+        assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 28);
 
         put(ETC "/xsched.conf", config_text);
         put(ETC "/classes.d/manual.class", class_text);

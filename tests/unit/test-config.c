@@ -22,7 +22,7 @@ static void test_nothing_is_defaults(void **state) {
 
         assert_int_equal(n_problems, 0);
         assert_defaults(c);
-        assert_int_equal(c->n_overrides, 0);
+        assert_int_equal(c->n_sections, 0);
         assert_int_equal(c->classes.n, 1);
         assert_string_equal(c->classes.classes[0].name, "default");
         assert_int_equal(c->classes.classes[0].settings.mask, 0);
@@ -64,7 +64,8 @@ static void test_shipped_file(void **state) {
 static void test_all_keys(void **state) {
         put(ETC "/xsched.conf",
                         "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
-                        "Linger=0\nThreshold=8\nBudget=1ms\nBusyPoll=2ms\nCPULatency=20us\nPreemption=3\nAllowMESPreemption=yes\n"
+                        "Linger=0\nThreshold=8\nBudget=1ms\nBusyPoll=2ms\nCPULatency=20us\n"
+                        "Preemption=3\nAdaptive=no\nAllowMESPreemption=yes\n"
                         "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\nMaxDevicesPerUser=5\n"
                         "[Log]\nLevel=debug\nTarget=console\n");
         _cleanup_(config_freep)
@@ -81,6 +82,7 @@ static void test_all_keys(void **state) {
         assert_int_equal(c->device.tuning.busy_poll_ns, 2 * NSEC_PER_MSEC);
         assert_int_equal(c->device.tuning.cpu_latency_ns, 20 * NSEC_PER_USEC);
         assert_int_equal(c->device.tuning.preemption, PREEMPTION_INTERRUPT);
+        assert_false(c->device.tuning.adaptive);
         assert_true(c->device.tuning.allow_mes);
         assert_int_equal(c->limits.clients_per_user, 1);
         assert_int_equal(c->limits.queues_per_user, 2);
@@ -131,7 +133,7 @@ static void test_devices(void **state) {
         _cleanup_(config_freep)
         Config *c = load(NULL);
         assert_string_equal(problems, "");
-        assert_int_equal(c->n_overrides, 4);
+        assert_int_equal(c->n_sections, 4);
 
         config_device(c, "opencl:other:0", &d);
         assert_same_device(&d, &c->device);

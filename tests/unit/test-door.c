@@ -4,8 +4,10 @@
  * The door: who has come in, with pidfds from the kernel and without, and what goes to and fro
  */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "common/process.h"
 #include "service/base/door.h"
 #include "service/base/relay.h"
+#include "service/base/waker.h"
 #include "tests/lib/unit.h"
 
 #ifndef SO_PEERPIDFD
@@ -36,6 +39,39 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *siz
                 return -1;
         }
         return __real_getsockopt(fd, level, option, value, size);
+}
+
+/* As of a file of a dead server, which no signal gets the kernel away from: who closes an end waits. */
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t end;
+        bool is_hanging;
+        unsigned n;
+} closing = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
+
+void __real_waker_close(const Waker *w, int fd);
+void __wrap_waker_close(const Waker *w, int fd);
+void __wrap_waker_close(const Waker *w, int fd) {
+        (void) pthread_mutex_lock(&closing.lock);
+        while (closing.is_hanging)
+                (void) pthread_cond_wait(&closing.end, &closing.lock);
+        closing.n++;
+        (void) pthread_mutex_unlock(&closing.lock);
+        __real_waker_close(w, fd);
+}
+
+static void hang(bool yes) {
+        (void) pthread_mutex_lock(&closing.lock);
+        closing.is_hanging = yes;
+        (void) pthread_cond_broadcast(&closing.end);
+        (void) pthread_mutex_unlock(&closing.lock);
+}
+
+static unsigned n_closed(void) {
+        (void) pthread_mutex_lock(&closing.lock);
+        unsigned n = closing.n;
+        (void) pthread_mutex_unlock(&closing.lock);
+        return n;
 }
 
 static char directory[] = "/tmp/xsched-test-door-XXXXXX", path[64];
@@ -398,6 +434,79 @@ static void test_ends(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
+static unsigned n_fds(void) {
+        DIR *d = opendir("/proc/self/fd");
+        unsigned n = 0;
+
+        assert_non_null(d);
+        while (readdir(d))
+                n++;
+        (void) closedir(d);
+        return n;
+}
+
+/* With a descriptor along, which nobody here takes. */
+static void connect_with(int along) {
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+        char byte = 0;
+        struct iovec part = {.iov_base = &byte, .iov_len = 1};
+        const struct msghdr m = {.msg_iov = &part,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof(control)};
+        int fd = connect_to_door();
+
+        memcpy(CMSG_DATA(&control.header), &along, sizeof(along));
+        (void) sendmsg(fd, &m, MSG_NOSIGNAL); /* or it is hung up on already */
+        assert_true(is_hung_up(fd));
+        safe_close(fd);
+}
+
+/* Who comes with what can never be closed, again and again, keeps nobody else at the door. */
+static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
+        enum { ALL = 16, MINE = ALL / 8, MORE = 500, FEW = 100 };
+        atomic_uint user = 1000;
+        DoorGuest guests[MINE], g;
+        int fds[MINE], listener, along[2];
+        Door *d;
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, along), 0);
+        assert_int_equal(door_listen(path, &listener), 0);
+        assert_int_equal(door_new(listener, ALL, count_as, &user, &d), 0);
+        for (unsigned i = 0; i < MINE; i++) {
+                fds[i] = connect_to_door();
+                guests[i] = take(d);
+        }
+        hang(true);
+        unsigned n = n_fds(), closed = n_closed();
+        for (unsigned i = 0; i < MORE; i++)
+                connect_with(along[0]);
+        assert_int_equal(n_closed(), closed);
+        assert_true(n_fds() < n + FEW); /* they are not among ours */
+
+        atomic_store(&user, 1001);
+        int fd = connect_to_door();
+        g = take(d);
+        say(g.fd, "REJECTED\r\n", 10);
+        hear(fd, "REJECTED\r\n", 10);
+        assert_int_equal(n_closed(), closed);
+
+        /* Once they can be closed, they all are: the other end of what came along hears of it. */
+        hang(false);
+        safe_close(along[0]);
+        assert_true(is_hung_up(along[1]));
+        safe_close(along[1]);
+        for (unsigned i = 0; i < MINE; i++) {
+                door_guest_done(guests + i);
+                safe_close(fds[i]);
+        }
+        door_guest_done(&g);
+        assert_int_equal(close_door(d, fd), 0);
+}
+
 static void test_listen(void **state) {
         struct stat st;
         int fd, other;
@@ -436,6 +545,7 @@ int main(void) {
                         cmocka_unit_test(test_maker_is_gone_in_an_old_kernel),
                         cmocka_unit_test(test_places),
                         cmocka_unit_test(test_places_are_by_user),
+                        cmocka_unit_test(test_who_cannot_be_closed_is_nobody_elses),
                         cmocka_unit_test(test_rate),
                         cmocka_unit_test(test_whole_messages),
                         cmocka_unit_test(test_descriptors_come_with_their_message),

@@ -107,6 +107,32 @@ static void test_tracked_while_watched(void **state) {
         assert_int_equal(c.waited, 0);
 }
 
+/* The device began later than the launch was submitted: what it counts is from then on, and only forward. */
+static void test_started(void **state) {
+        Fixture *x = *state;
+        PageSlot *s = fake_slot(x->f, 0);
+
+        assert_int_equal(attach(x, 0), 0);
+        page_slot_set_watch(s, WATCH_ALL);
+        gate_started(&x->gate, now_ns()); /* nothing is in flight */
+        assert_int_equal(atomic_load(&s->launched_ns), 0);
+
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+        uint64_t launched = atomic_load(&s->launched_ns);
+        gate_started(&x->gate, launched - 1);
+        gate_started(&x->gate, NSEC_INFINITY);
+        assert_int_equal(atomic_load(&s->launched_ns), launched);
+        while (now_ns() == launched)
+                ;
+        uint64_t began = now_ns();
+        gate_started(&x->gate, began);
+        assert_int_equal(atomic_load(&s->launched_ns), began);
+        gate_complete(&x->gate, 1, 0);
+        assert_int_equal(atomic_load(&s->busy_ns), atomic_load(&s->drained_ns) - began);
+        gate_started(&x->gate, now_ns()); /* it is over */
+        assert_int_equal(atomic_load(&s->launched_ns), began);
+}
+
 static void test_threshold_tracks(void **state) {
         Fixture *x = *state;
         PageSlot *s = fake_slot(x->f, 0);
@@ -356,6 +382,7 @@ int main(void) {
                         T(test_attach_watched),
                         T(test_used_slot),
                         T(test_tracked_while_watched),
+                        T(test_started),
                         T(test_threshold_tracks),
                         T(test_drain),
                         T(test_drain_by_completion),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "service/core/group-totals.h"
+#include "service/state/totals-file.h"
 #include "tests/unit/arbiter-harness.h"
 
 typedef struct Place {
@@ -52,7 +53,7 @@ static Manager *start(bool full) {
         Manager *m = manager_make();
 
         set_full(full);
-        totals_open(m, true);
+        totals_file_open(m, true);
         set_full(false);
         return m;
 }
@@ -155,10 +156,10 @@ static void test_no_room_for_a_copy(void **state) {
 
         assert_false(is_degraded(m, "stored counters"));
         set_full(true);
-        totals_close(m);
+        totals_file_store(m);
         set_full(false);
         assert_true(is_degraded(m, "stored counters"));
-        totals_close(m);
+        totals_file_store(m);
         assert_false(is_degraded(m, "stored counters"));
         stop(m, false);
         remove_from(p.runtime, true);

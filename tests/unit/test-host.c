@@ -4,6 +4,9 @@
  * Processes that have a GPU open: what is one, and what is said of who has it
  */
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "tests/lib/unit.h"
 #include "tools/host/host-scan.h"
 
@@ -32,14 +35,64 @@ static void test_states(void **state) {
 }
 
 static void test_judgements(void **state) {
-        const HostProcess self = {.pid = getpid(), .devices = HOST_KFD}, nobody = {.pid = INT32_MAX};
-        int layers = -1;
+        const HostProcess none = {.layers = 0}, unknown = {.layers = -ENOENT},
+                          off = {.layers = 1, .disabled = true};
 
-        assert_int_equal(host_judge(&self, 2, &layers), HOST_SCHEDULED);
-        assert_int_equal(host_judge(&self, 0, &layers), HOST_NO_QUEUE);
-        assert_int_equal(host_judge(&self, -1, &layers), HOST_NO_LAYER);
-        assert_int_equal(layers, 0);
-        assert_int_equal(host_judge(&nobody, -1, &layers), HOST_UNKNOWN);
+        assert_int_equal(host_judge(&unknown, 2), HOST_SCHEDULED);
+        assert_int_equal(host_judge(&unknown, 0), HOST_NO_QUEUE);
+        assert_int_equal(host_judge(&none, -1), HOST_NO_LAYER);
+        assert_int_equal(host_judge(&unknown, -1), HOST_UNKNOWN);
+        assert_int_equal(host_judge(&off, -1), HOST_DISABLED);
+        assert_int_equal(host_judge(&(HostProcess){.layers = 1}, -1), HOST_UNREGISTERED);
+}
+
+/* Of this one the kernel says nothing, as of who changes what he has mapped: only being killed ends that. */
+#define HANGS INT32_MAX
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode) {
+        char hanging[64];
+
+        (void) snprintf(hanging, sizeof(hanging), "/proc/%d/maps", HANGS);
+        while (streq(path, hanging))
+                (void) pause();
+        return __real_fopen64(path, mode);
+}
+
+static bool is_wanted(const HostProcess *p, void *userdata) {
+        return p->devices != 0;
+}
+
+static void test_loaded(void **state) {
+        enum { N = 6 };
+        HostProcess processes[N];
+        HostProcesses all = {.processes = processes, .n = N};
+
+        for (size_t i = 0; i < N; i++)
+                processes[i] = (HostProcess){.pid = getpid(), .devices = HOST_KFD, .layers = -ENODATA};
+        processes[1].devices = 0;
+        processes[2].pid = processes[3].pid = HANGS;
+        processes[4].pid = HANGS - 1; /* there is none */
+        assert_int_equal(host_read_loaded(&all, is_wanted, NULL), 0);
+        const int layers[N] = {0, -ENODATA, -ETIMEDOUT, -ETIMEDOUT, -ENOENT, 0};
+        for (size_t i = 0; i < N; i++)
+                assert_int_equal(processes[i].layers, layers[i]);
+        all.n = 0;
+        assert_int_equal(host_read_loaded(&all, is_wanted, NULL), 0);
+}
+
+/* However many there are, they take so long together. */
+static void test_loaded_of_many(void **state) {
+        enum { N = 100, LOOKED_AT = HOST_READ_ALL_NS / HOST_READ_NS };
+        HostProcess processes[N];
+        HostProcesses all = {.processes = processes, .n = N};
+
+        for (size_t i = 0; i < N; i++)
+                processes[i] = (HostProcess){.pid = HANGS, .devices = HOST_KFD, .layers = -ENODATA};
+        assert_int_equal(host_read_loaded(&all, is_wanted, NULL), 0);
+        for (size_t i = 0; i < N; i++)
+                assert_int_equal(processes[i].layers, i < LOOKED_AT ? -ETIMEDOUT : -ENODATA);
 }
 
 /* This process has none open, and is not looked for in any case. */
@@ -61,6 +114,8 @@ int main(void) {
                         cmocka_unit_test(test_names),
                         cmocka_unit_test(test_states),
                         cmocka_unit_test(test_judgements),
+                        cmocka_unit_test(test_loaded),
+                        cmocka_unit_test(test_loaded_of_many),
                         cmocka_unit_test(test_scan),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ typedef struct Step {
 typedef struct Driver {
         Step script[SCRIPT_MAX];
         size_t n_steps;
-        unsigned n_calls;
+        unsigned n_calls, n_moving; /* the latter: while nobody reserves */
         uint32_t percentage[QUEUES], priority[QUEUES];
         uint64_t rung_before[QUEUES]; /* the doorbell at the last call */
         bool gone[QUEUES];
@@ -66,6 +66,7 @@ static int driver_ioctl(int fd, unsigned long request, ...) {
 
         Step s = driver.n_calls < driver.n_steps ? driver.script[driver.n_calls] : (Step){};
         driver.n_calls++;
+        driver.n_moving += atomic_load(&device.moving);
         if (s.error == 0)
                 return driver_update(u);
         if (s.late)
@@ -401,11 +402,15 @@ static void test_costs(void **state) {
 
 /* The application, where the backend gives it time: writes the packet of a place that it has taken. */
 static unsigned n_yields, write_at_yield;
+static bool may_reserve; /* at the last wait */
 
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void) {
-        if (++n_yields == write_at_yield)
+        may_reserve = !atomic_load(&device.moving);
+        if (++n_yields == write_at_yield) {
                 atomic_store(&rings[0][5].header, DISPATCH);
+                atomic_store(&queues[0].reserving, 0);
+        }
         return 0;
 }
 
@@ -439,6 +444,43 @@ static void test_packet_on_its_way(void **state) {
         atomic_store(&rung[0], 6);
         assert_int_equal(release(1), 0);
         assert_int_equal(n_yields, 0);
+}
+
+static const KfdHalQueue *next_queue(const KfdHalDevice *d, const KfdHalQueue *q) {
+        assert_ptr_equal(d, &device);
+        return !q ? queues : q < queues + QUEUES - 1 ? q + 1 : NULL;
+}
+
+/* The device reads the indices of all queues, whichever is moved; and nobody reserves from the wait to the end of the
+ * call. */
+static void test_packet_of_another_queue(void **state) {
+        device.next_queue = next_queue;
+        for (uint32_t i = 1; i < QUEUES; i++)
+                atomic_store(&write_index[i], 0);
+        batch[0] = &queues[2].hal;
+        take_place(3);
+        may_reserve = true;
+        assert_int_equal(hold(1), 0);
+        assert_int_equal(n_yields, 3);
+        assert_false(may_reserve);
+        assert_int_equal(driver.percentage[2], 0);
+        assert_int_equal(driver.n_moving, 1);
+        assert_false(atomic_load(&device.moving));
+
+        take_place(0);
+        script(0, 2, (Step){EIO, false});
+        assert_int_equal(release(1), -EIO);
+        assert_int_equal(driver.n_moving, 3);
+        assert_false(atomic_load(&device.moving));
+}
+
+/* A thread that has looked already, and has not taken its place yet. */
+static void test_about_to_reserve(void **state) {
+        take_place(4);
+        atomic_store(&rings[0][5].header, DISPATCH);
+        atomic_store(&queues[0].reserving, 1);
+        assert_int_equal(hold(1), 0);
+        assert_int_equal(n_yields, 4);
 }
 
 /* errno is the application's. */
@@ -485,6 +527,8 @@ int main(void) {
                         T(test_backlog),
                         T(test_costs),
                         T(test_packet_on_its_way),
+                        T(test_packet_of_another_queue),
+                        T(test_about_to_reserve),
                         T(test_errno),
                         T(test_level),
         };

@@ -8,6 +8,7 @@
 
 #include "service/core/ladder.h"
 #include "tests/unit/arbiter-harness.h"
+#include <stdio.h>
 
 static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
         const QueueParameters parameters = {.device = "d",
@@ -105,6 +106,29 @@ static void let_go(Two *t) {
         finish(t->h);
         while (held(t->l))
                 turn(t);
+}
+
+/* What would drain sooner is left to drain, or is taken off nevertheless, as the administrator says; whatever policy
+ * has it held. */
+static void test_adaptive(void **state) {
+        static const char *const policies[] = {"tree", "hpf", "hhpf", "lax"};
+
+        for (size_t i = 0; i < ELEMENTSOF(policies); i++)
+                for (unsigned adaptive = 0; adaptive < 2; adaptive++) {
+                        DeviceSettings s = DEVICE_SETTINGS_NULL;
+                        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+
+                        s.ops = policy_find(policies[i]);
+                        assert_int_equal(device_configure(t.d, &s), 0);
+                        assert_true(t.d->tuning.adaptive);
+                        t.d->tuning.adaptive = adaptive;
+                        set_costs(&t, NSEC_PER_SEC, NSEC_PER_SEC);
+                        keep_busy(t.l, 2, 1000);
+                        begin(t.h);
+                        assert_true(held(t.l));
+                        assert_int_equal(level(t.l), adaptive ? LEVEL_GATE : LEVEL_INTERRUPT);
+                        two_done(&t);
+                }
 }
 
 static void test_level_by_cost(void **state) {
@@ -558,6 +582,7 @@ static void test_costs(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_level_by_cost),
+                        cmocka_unit_test(test_adaptive),
                         cmocka_unit_test(test_review),
                         cmocka_unit_test(test_ready_while_held),
                         cmocka_unit_test(test_settings),

@@ -280,6 +280,45 @@ static void test_what_is_below_a_service(void **state) {
         }
 }
 
+static bool labelled(const Match *m, const char *key, const char *value) {
+        MatchFacts f;
+
+        match_facts_trusted("/kubepods.slice/x.scope", SIZE_MAX, 1000, &f);
+        if (key)
+                match_facts_add_label(&f, key, value);
+        match_facts_add_label(&f, "pod", "web-1");
+        return match_test(m, &f);
+}
+
+static void test_labels(void **state) {
+        static const struct {
+                MatchKey key;
+                const char *pattern, *label, *fits, *fits_not;
+        } cases[] = {
+                        {MATCH_NAMESPACE, "research-* prod", "namespace", "research-1", "prod-2"},
+                        {MATCH_NAMESPACE, "!kube-*", "namespace", "prod", "kube-system"},
+                        {MATCH_PRIORITY_CLASS, "high", "priority-class", "high", "higher"},
+                        {MATCH_POD_LABEL, "app=train-*", "pod-label.app", "train-7", "train"},
+                        {MATCH_POD_LABEL, "example.com/team=a", "pod-label.example.com/team", "a", "b"},
+                        {MATCH_POD_LABEL, "app=", "pod-label.app", "", "x"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(match_done)
+                Match m = MATCH_NULL;
+
+                add(&m, cases[i].key, cases[i].pattern);
+                assert_true(labelled(&m, cases[i].label, cases[i].fits));
+                assert_false(labelled(&m, cases[i].label, cases[i].fits_not));
+                assert_int_equal(labelled(&m, NULL, NULL), cases[i].pattern[0] == '!');
+        }
+        _cleanup_(match_done)
+        Match any = MATCH_NULL;
+        add(&any, MATCH_POD_LABEL, "app");
+        assert_true(labelled(&any, "pod-label.app", ""));
+        assert_false(labelled(&any, "pod-label.apple", "x"));
+}
+
 /* What would fit nothing, or more than was meant. */
 static void test_bad_values_break_it(void **state) {
         static const struct {
@@ -288,6 +327,9 @@ static void test_bad_values_break_it(void **state) {
         } bad[] = {
                         {MATCH_UNIT, "train"},
                         {MATCH_UNIT, "/system.slice/a.service"},
+                        {MATCH_NAMESPACE, "a/b"},
+                        {MATCH_POD_LABEL, "=x"},
+                        {MATCH_POD_LABEL, "a*=x"},
                         {MATCH_UNIT, "!"},
                         {MATCH_UNIT, "a.service !"},
                         {MATCH_UNIT, "a.serv\x01ice"},
@@ -357,6 +399,7 @@ static void test_explain(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                        cmocka_unit_test_setup(test_labels, setup),
                         cmocka_unit_test_setup(test_nothing_matches_nobody, setup),
                         cmocka_unit_test_setup(test_units, setup),
                         cmocka_unit_test_setup(test_slices, setup),

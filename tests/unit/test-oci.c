@@ -121,16 +121,16 @@ static void collect(const char *key, const char *value, void *userdata) {
         (void) fprintf(f, "%s=%s\n", key, value);
 }
 
-static void check_found(const OciState *s, const AnnotationRules *rules, const char *expected) {
+static void check_found(const OciState *s, const AnnotationRules *rules, bool labels, const char *expected) {
         _cleanup_free_ char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
 
         assert_non_null(f);
-        if (rules)
-                annotations_settings(s, rules, collect, f);
+        if (labels)
+                annotations_labels(s, rules, collect, f);
         else
-                annotations_labels(s, collect, f);
+                annotations_settings(s, rules, collect, f);
         assert_int_equal(fclose(f), 0);
         assert_string_equal(text, expected);
 }
@@ -139,7 +139,8 @@ static void count(const ConfProblem *p, void *userdata) {
         ++*(unsigned *) userdata;
 }
 
-static void check_rules(const OciState *s, const char *text, unsigned problems, const char *expected) {
+static void check_rules_of(
+                const OciState *s, const char *text, unsigned problems, bool labels, const char *expected) {
         char path[] = "/tmp/test-oci.XXXXXX";
         AnnotationRules rules;
         unsigned n = 0;
@@ -149,7 +150,47 @@ static void check_rules(const OciState *s, const char *text, unsigned problems, 
         assert_int_equal(annotation_rules_read(path, count, &n, &rules), 0);
         assert_int_equal(unlink(path), 0);
         assert_int_equal(n, problems);
-        check_found(s, &rules, expected);
+        check_found(s, &rules, labels, expected);
+}
+
+static void check_rules(const OciState *s, const char *text, unsigned problems, const char *expected) {
+        check_rules_of(s, text, problems, false, expected);
+}
+
+/* What a pod's author writes is a claim, and never what the engine says itself. */
+static void test_labels(void **state) {
+        static const struct {
+                const char *annotations, *rules, *expected;
+        } cases[] = {
+                        {"\"io.kubernetes.cri.sandbox-namespace\":\"mine\",\"io.kubernetes.pod.namespace\":\"prod\"",
+                                        "", "label.namespace=mine\n"},
+                        {"\"io.kubernetes.pod.namespace\":\"prod\"", "", "label.namespace=prod\n"},
+                        {"\"xsched.org/priority-class\":\"high\",\"xsched.org/pod-label.app\":\"web\"", "",
+                                        "claim.priority-class=high\nclaim.pod-label.app=web\n"},
+                        {"\"xsched.org/priority-class\":\"high\",\"xsched.org/pod-label.app\":\"web\"",
+                                        "RaisingAnnotations=priority-class",
+                                        "label.priority-class=high\nclaim.pod-label.app=web\n"},
+                        {"\"xsched.org/pod-label.example.com/a\":\"\",\"xsched.org/pod-label.\":\"x\"",
+                                        "RaisingAnnotations=pod-label", "label.pod-label.example.com/a=\n"},
+                        {"\"xsched.org/pod-label.app\":\"forged\","
+                         "\"io.kubernetes.cri-o.Labels\":\"{\\\"app\\\":\\\"web\\\",\\\"n\\\":1}\"",
+                                        "RaisingAnnotations=pod-label", "label.pod-label.app=web\n"},
+                        {"\"io.kubernetes.cri-o.Labels\":\"[\",\"xsched.org/pod-label.app\":\"forged\"", "",
+                                        ""},
+                        {"\"xsched.org/pod-label.app\":\"a\\nb\",\"xsched.org/priority-class\":\"\"", "",
+                                        ""},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                char text[512], rules[128];
+                OciState s;
+
+                (void) snprintf(text, sizeof(text), "{\"annotations\":{%s}}", cases[i].annotations);
+                (void) snprintf(rules, sizeof(rules), "[Containers]\n%s\n", cases[i].rules);
+                parse(text, &s);
+                check_rules_of(&s, rules, 0, true, cases[i].expected);
+                oci_state_done(&s);
+        }
 }
 
 static void test_annotations(void **state) {
@@ -164,7 +205,7 @@ static void test_annotations(void **state) {
 
         parse(text, &s);
         assert_int_equal(annotation_rules_read("/nonexistent", count, NULL, &rules), 0);
-        check_found(&s, &rules, lowering);
+        check_found(&s, &rules, false, lowering);
         check_rules(&s, "", 0, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotations=class weight\n", 0,
                         "lower.priority=9\nclass=idle\n");
@@ -173,7 +214,7 @@ static void test_annotations(void **state) {
         check_rules(&s, "[Containers]\nRaisingAnnotations=class, priority\n", 1, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotation=class\n", 1, lowering);
         check_rules(&s, "RaisingAnnotations=class\n", 1, lowering);
-        check_found(&s, NULL, "label.pod=web\nlabel.namespace=prod\n");
+        check_found(&s, &rules, true, "label.pod=web\nlabel.namespace=prod\n");
         oci_state_done(&s);
 }
 
@@ -241,6 +282,7 @@ int main(int argc, char *argv[]) {
                         cmocka_unit_test(test_no_state),
                         cmocka_unit_test(test_root),
                         cmocka_unit_test(test_cgroup),
+                        cmocka_unit_test(test_labels),
                         cmocka_unit_test(test_annotations),
                         cmocka_unit_test(test_preload_text),
                         cmocka_unit_test(test_hook),

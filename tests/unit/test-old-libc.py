@@ -77,8 +77,13 @@ class Musl(unittest.TestCase):
             self.assertEqual(subprocess.check_output([program]), b"5\n")
             for library in [*PRELOADED, ":".join(PRELOADED)]:
                 with self.subTest(library=library):
-                    done = subprocess.run([program], env={"LD_PRELOAD": library}, check=False, stdout=subprocess.PIPE,
-                                          stderr=subprocess.STDOUT)
+                    done = subprocess.run(
+                        [program],
+                        env={"LD_PRELOAD": library},
+                        check=False,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                    )
                     self.assertEqual((done.returncode, done.stdout), (0, b"5\n"))
 
 

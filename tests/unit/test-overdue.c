@@ -6,7 +6,7 @@
  */
 
 #include "service/enforce/overdue.h"
-#include "service/settings/config.h"
+#include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 
 #define AFTER_US 600000000U /* a timer of the service does not come in between */

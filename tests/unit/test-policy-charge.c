@@ -317,6 +317,33 @@ static void test_kept(void **state) {
         assert_true(h->wake_ns > h->now_ns);
 }
 
+/* While a tail is awaited each is told of the other: whose turn it is, and whose launches are not over. */
+static void test_who_is_waited_for(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        Job *a = add(h, 0, 100), *b = add(h, 0, 100);
+        PolicyWait w;
+
+        ready(a);
+        ready(b);
+        for (unsigned i = 0; i < 10; i++) {
+                Job *runner = granted(a) ? a : b, *other = runner == a ? b : a;
+
+                assert_true(h->ops->entity_wait(other->entity, &w));
+                assert_ptr_equal(w.runner, runner);
+                for (unsigned n = 0; n < 1000 && granted(runner); n++)
+                        harness_run(h, 100 * USEC);
+                assert_true(!granted(a) && !granted(b));
+                assert_true(h->ops->entity_wait(runner->entity, &w));
+                assert_ptr_equal(w.runner, other);
+                assert_true(h->ops->entity_wait(other->entity, &w));
+                assert_ptr_equal(w.runner, runner);
+                drained(runner);
+                harness_run(h, 10 * USEC);
+                assert_true(granted(other));
+        }
+}
+
 /* Nobody loses by it, so nothing idles: equal weights. */
 static void test_equals_do_not_idle(void **state) {
         _cleanup_(harness_freep)
@@ -409,6 +436,7 @@ int main(void) {
                         cmocka_unit_test(test_two_places),
                         cmocka_unit_test(test_kept),
                         cmocka_unit_test(test_equals_do_not_idle),
+                        cmocka_unit_test(test_who_is_waited_for),
                         cmocka_unit_test(test_equals_lose),
                         cmocka_unit_test(test_kept_sleeps),
                         cmocka_unit_test(test_no_launch_in_anothers_turn),

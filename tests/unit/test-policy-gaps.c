@@ -80,12 +80,59 @@ static void test_never_beyond_limit(void **state) {
         Gaps g = {};
 
         for (size_t i = 0; i < 20000; i++) {
-                uint64_t limit = random_log(&r, 0, NSEC_PER_SEC);
+                uint64_t limit = random_log(&r, 1, NSEC_PER_SEC);
 
                 gaps_learn(&g, random_chance(&r, 2) ? NSEC_INFINITY : random_log(&r, 1, NSEC_PER_SEC));
                 assert_true(gaps_worth_waiting(&g, limit) <= limit);
                 (void) gaps_worth_waiting(&g, NSEC_INFINITY);
         }
+}
+
+/* The rule as it is written in gaps.h, by adding up every candidate's gains and losses. */
+static uint64_t naive_worth_waiting(const Gaps *g, uint64_t limit_ns) {
+        uint64_t best = 0, best_gain = 0;
+
+        for (size_t i = 0; i < g->n; i++) {
+                uint64_t gap = g->ns[i], wait = MIN(ns_add(gap, gap / 4), limit_ns), gain = 0, loss = 0;
+
+                if (gap > limit_ns)
+                        continue;
+                for (size_t k = 0; k < g->n; k++)
+                        if (g->ns[k] <= gap)
+                                gain = ns_add(gain, limit_ns - g->ns[k]);
+                        else
+                                loss = ns_add(loss, wait);
+                gain = ns_sub(gain, loss);
+                if (gain > best_gain || (gain == best_gain && gap < best)) {
+                        best = gap;
+                        best_gain = gain;
+                }
+        }
+        return MIN(ns_add(best, best / 4), limit_ns);
+}
+
+/* Few different gaps, so that many are alike, and any. */
+static void test_as_the_rule_says(void **state) {
+        Random r = {.state = 2};
+        size_t n_waited = 0;
+
+        for (size_t run = 0; run < 500; run++) {
+                Gaps g = {};
+                bool few = random_chance(&r, 50);
+
+                for (size_t i = 0; i < 3 * (size_t) GAPS_MAX; i++) {
+                        uint64_t limit = random_chance(&r, 5) ? NSEC_INFINITY
+                                                              : random_log(&r, 1, NSEC_PER_SEC);
+                        uint64_t wait = naive_worth_waiting(&g, limit);
+
+                        assert_true(gaps_worth_waiting(&g, limit) == wait);
+                        n_waited += wait > 0;
+                        gaps_learn(&g,
+                                        random_chance(&r, 10) ? NSEC_INFINITY
+                                                              : random_log(&r, 1, few ? 8 : NSEC_PER_SEC));
+                }
+        }
+        assert_true(n_waited > 1000);
 }
 
 int main(void) {
@@ -97,6 +144,7 @@ int main(void) {
                         cmocka_unit_test(test_not_worth_it),
                         cmocka_unit_test(test_forgets),
                         cmocka_unit_test(test_never_beyond_limit),
+                        cmocka_unit_test(test_as_the_rule_says),
         };
 
         return cmocka_run_group_tests_name("policy-gaps", tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A policy under random events: every step against the contract and against the oracle
+ * A policy under random events: every step against the contract and against the oracle; and some of it once more, from
+ * a tape
  *
  * Each scenario is made from its seed alone. `test-policy-random POLICY SEED` runs that one.
  */
@@ -14,9 +15,13 @@
 #include <cmocka.h>
 
 #include "policy-harness.h"
+#include "tape-check.h"
 
 #define SCENARIOS 1000U /* of tree, which has most to decide; of others a part */
 #define STEPS     160U
+
+/* One scenario in so many is put on a tape, and played again. */
+#define TAPED 5U
 
 static const PolicyOps *ops = &policy_tree_ops;
 static uint64_t n_scenarios = SCENARIOS, only_seed;
@@ -200,7 +205,7 @@ static void random_pass(Random *r, Harness *h, const Scenario *s) {
                 harness_run(h, ns);
 }
 
-static HarnessSeen run_scenario(uint64_t seed) {
+static HarnessSeen run_scenario(uint64_t seed, TapeCheck *tape) {
         Random r = {.state = seed};
         Scenario s = {};
 
@@ -221,6 +226,8 @@ static HarnessSeen run_scenario(uint64_t seed) {
         Harness *h = harness_new_policy(ops, &c, true, seed);
 
         h->tails = s.tails;
+        if (tape)
+                tape_check_begin(tape, h);
 
         for (size_t i = 0; i < STEPS; i++) {
                 for (uint64_t n = random_log(&r, 1, 4); n > 0; n--) {
@@ -233,6 +240,17 @@ static HarnessSeen run_scenario(uint64_t seed) {
                 harness_dispatch(h);
         }
         return h->seen;
+}
+
+static HarnessSeen run_seed(uint64_t seed) {
+        TapeCheck tape;
+
+        if (seed % TAPED != 0 && only_seed == 0)
+                return run_scenario(seed, NULL);
+        HarnessSeen seen = run_scenario(seed, &tape);
+        assert_true(tape.n_grants > 0 || seen.n_grants == 0);
+        tape_check_end(&tape);
+        return seen;
 }
 
 /* Other policies have less to decide, and some have one level only. */
@@ -258,11 +276,11 @@ static void test_random(void **state) {
         HarnessSeen all = {};
 
         if (only_seed > 0) {
-                run_scenario(only_seed);
+                run_seed(only_seed);
                 return;
         }
         for (uint64_t seed = 1; seed <= n_scenarios; seed++) {
-                HarnessSeen s = run_scenario(seed);
+                HarnessSeen s = run_seed(seed);
 
                 all.n_dispatched += s.n_dispatched;
                 all.n_grants += s.n_grants;

@@ -52,9 +52,9 @@ static bool is_policy(const PolicyOps *ops, const char *name) {
         return streq(ops->name, name);
 }
 
-/* Of the upper levels of mlfq a party may have what two alone would have. */
+/* In mlfq who is one goes up a second after it went down, and some of many are always about to. */
 static double least_share(const PolicyOps *ops) {
-        return is_policy(ops, "mlfq") ? 0.32 : 0.48;
+        return is_policy(ops, "mlfq") ? 0.47 : 0.48;
 }
 
 static double share_of_first(Tasks *s) {

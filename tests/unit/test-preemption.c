@@ -55,6 +55,30 @@ static void test_costs(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
 }
 
+/* Adaptive=no: it does not matter what is known. But there must be something to take off, and somebody who can. */
+static void test_eager(void **state) {
+        PreemptionInput in = stoppable;
+
+        in.eager = true;
+        in.drain_ns = 1;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.drain_ns = PREEMPTION_UNKNOWN;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        in.setting = PREEMPTION_DEQUEUE;
+        assert_int_equal(level(in), LEVEL_DEQUEUE);
+        in.setting = PREEMPTION_GATE;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.setting = PREEMPTION_OFF;
+        assert_int_equal(level(in), LEVEL_OBSERVE);
+        in.setting = PREEMPTION_AUTO;
+        in.drain_ns = 0;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.drain_ns = 1;
+        in.mes = true;
+        assert_int_equal(level(in), LEVEL_GATE);
+}
+
 /* An estimate that is wrong, or that nobody has, is found out by waiting as long as the other way would have cost. */
 static void test_patience(void **state) {
         static const uint64_t drains[] = {1, 100, PREEMPTION_UNKNOWN};
@@ -181,6 +205,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_names),
                         cmocka_unit_test(test_costs),
+                        cmocka_unit_test(test_eager),
                         cmocka_unit_test(test_patience),
                         cmocka_unit_test(test_limits),
                         cmocka_unit_test(test_mes),

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Prometheus' own tool on what the exporter tells and on the alert rules: test-prometheus.py PROMTOOL TEST-EXPORTER FOLDER"""
+"""Prometheus' own tool on what the exporter tells and on the alert rules: test-prometheus.py PROMTOOL TEST-EXPORTER
+FOLDER"""
 
 import json
 import re
@@ -42,7 +43,7 @@ class Metrics(unittest.TestCase):
     def test_manual_page(self):
         """Has each of them, and no other."""
         page = (FOLDER / "../../man/xsched-exporter.8.scd").read_text(encoding="utf-8").replace("\\_", "_")
-        inside = page[page.index("# METRICS"):page.index("# LIMITS")]
+        inside = page[page.index("# METRICS") : page.index("# LIMITS")]
         self.assertEqual({n for n in re.findall(r"_(xsched_\w+)_", inside)}, told())
 
 

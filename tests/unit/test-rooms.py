@@ -45,16 +45,16 @@ low/low.h:low_inline = And that
 FILES = {
     "rooms.conf": ROOMS,
     "low/low.h": "int low_call(int n);\nint low_hook(void);\n\n"
-                 "static inline int low_inline(void) {\n        return 1;\n}\n",
+    "static inline int low_inline(void) {\n        return 1;\n}\n",
     "low/low.c": '#include "low.h"\n\nint low_call(int n) {\n        return n;\n}\n',
     "high/high.h": "int high_call(void);\n",
     "high/high.c": '#include <stdio.h>\n\n#include "high.h"\n#include "low/low.h"\n\n'
-                   "int high_call(void) {\n        return low_call(low_inline());\n}\n",
+    "int high_call(void) {\n        return low_call(low_inline());\n}\n",
     "high/side/side.c": '#include "low/low.h"\n\nint side_call(void);\n'
-                        "int side_call(void) {\n        return low_call(2);\n}\n",
+    "int side_call(void) {\n        return low_call(2);\n}\n",
     "tests/test.c": '#include "high/high.h"\n\nint main(void) {\n        return high_call();\n}\n',
     "HACKING.md": "# About\n\n<!-- made from rooms.conf by tools/rooms --write: begin -->\n"
-                  "<!-- made from rooms.conf by tools/rooms --write: end -->\n\nThe end.\n",
+    "<!-- made from rooms.conf by tools/rooms --write: end -->\n\nThe end.\n",
 }
 
 
@@ -79,8 +79,9 @@ def rooms(*arguments):
 
 class ThisTree(unittest.TestCase):
     def test_this_tree(self):
-        done = subprocess.run([TOOL, "--build", BUILD], check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            [TOOL, "--build", BUILD], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
 
@@ -175,20 +176,29 @@ class OtherTree(unittest.TestCase):
         self.check("low_low.c.o: uses high_level of high, but low may not", calls=True)
 
     def test_call_of_a_room_beside(self):
-        self.replace("high/high.c", "int high_call(void) {\n        return ",
-                     "int side_call(void);\n\nint high_call(void) {\n        return side_call() + ")
+        self.replace(
+            "high/high.c",
+            "int high_call(void) {\n        return ",
+            "int side_call(void);\n\nint high_call(void) {\n        return side_call() + ",
+        )
         self.check("high_high.c.o: uses side_call of high/side, but high may not", calls=True)
 
     def test_call_of_what_two_rooms_define(self):
         # As with libxsched and what a layer has in its place: either may be meant.
-        self.replace("high/side/side.c", "int side_call(void);",
-                     "int low_call(int n) {\n        return n;\n}\n\nint side_call(void);")
+        self.replace(
+            "high/side/side.c",
+            "int side_call(void);",
+            "int low_call(int n) {\n        return n;\n}\n\nint side_call(void);",
+        )
         self.check(calls=True)
 
     def test_call_of_a_library(self):
         # One room stands in front of libc's function, another calls libc's.
-        self.replace("high/high.c", "int high_call", '__attribute__((visibility("default")))\nint close(int fd) {\n'
-                                                     "        return fd;\n}\n\nint high_call")
+        self.replace(
+            "high/high.c",
+            "int high_call",
+            '__attribute__((visibility("default")))\nint close(int fd) {\n' "        return fd;\n}\n\nint high_call",
+        )
         self.replace("low/low.c", "int low_call", "int close(int fd);\n\nint low_call")
         self.replace("low/low.c", "return n;", "return close(n);")
         self.check(calls=True)
@@ -207,14 +217,18 @@ class OtherTree(unittest.TestCase):
     def test_build_without_calls(self):
         build = self.build()
         (build / "compile_commands.json").write_text("[]", encoding="utf-8")
-        self.assertEqual(rooms("--source", self.top, "--build", build),
-                         (1, [f"{build}: no call between sources was found"]))
+        self.assertEqual(
+            rooms("--source", self.top, "--build", build), (1, [f"{build}: no call between sources was found"])
+        )
 
     def ring(self, n):
         """Makes the room low one with a circle of so many sources."""
         for i in range(n):
-            self.write(f"low/ring{i}.c", f"int ring{(i + 1) % n}(int n);\nint ring{i}(int n);\n\n"
-                                         f"int ring{i}(int n) {{\n        return ring{(i + 1) % n}(n);\n}}\n")
+            self.write(
+                f"low/ring{i}.c",
+                f"int ring{(i + 1) % n}(int n);\nint ring{i}(int n);\n\n"
+                f"int ring{i}(int n) {{\n        return ring{(i + 1) % n}(n);\n}}\n",
+            )
 
     def test_circle(self):
         self.ring(5)
@@ -222,8 +236,11 @@ class OtherTree(unittest.TestCase):
 
     def test_circle_that_is_too_large(self):
         self.ring(6)
-        self.check("low: 6 sources need each other in a circle, at most 5 may: "
-                   "ring0.c ring1.c ring2.c ring3.c ring4.c ring5.c", calls=True)
+        self.check(
+            "low: 6 sources need each other in a circle, at most 5 may: "
+            "ring0.c ring1.c ring2.c ring3.c ring4.c ring5.c",
+            calls=True,
+        )
 
     def test_circle_that_is_said(self):
         self.ring(6)
@@ -234,10 +251,14 @@ class OtherTree(unittest.TestCase):
 
     def test_two_circles(self):
         self.ring(4)
-        self.write("low/low.c", '#include "low.h"\n\nint low_other(int n);\n\nint low_call(int n) {\n'
-                                "        return low_other(n);\n}\n")
-        self.write("low/other.c", '#include "low.h"\n\nint low_other(int n);\n\nint low_other(int n) {\n'
-                                  "        return low_call(n);\n}\n")
+        self.write(
+            "low/low.c",
+            '#include "low.h"\n\nint low_other(int n);\n\nint low_call(int n) {\n' "        return low_other(n);\n}\n",
+        )
+        self.write(
+            "low/other.c",
+            '#include "low.h"\n\nint low_other(int n);\n\nint low_other(int n) {\n' "        return low_call(n);\n}\n",
+        )
         self.check(calls=True)
 
     def test_list_with_a_circle(self):
@@ -271,8 +292,11 @@ class OtherTree(unittest.TestCase):
 
     def test_way_through_a_macro(self):
         self.replace("rooms.conf", "high/high.c:high_call", "high/high.c:set_it")
-        self.write("high/high.c", "#define SETTER(name, type) int name(type v)\nint set_it(int v);\n\n"
-                                  "SETTER(set_it, int) {\n        return v;\n}\n")
+        self.write(
+            "high/high.c",
+            "#define SETTER(name, type) int name(type v)\nint set_it(int v);\n\n"
+            "SETTER(set_it, int) {\n        return v;\n}\n",
+        )
         self.write("tests/test.c", "")
         rooms("--source", self.top, "--write")
         self.check()
@@ -288,8 +312,9 @@ class OtherTree(unittest.TestCase):
 
     def test_page_without_a_place(self):
         self.write("HACKING.md", "# About\n")
-        self.assertEqual(rooms("--source", self.top),
-                         (1, ["HACKING.md: lacks the lines between which the page belongs"]))
+        self.assertEqual(
+            rooms("--source", self.top), (1, ["HACKING.md: lacks the lines between which the page belongs"])
+        )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,14 @@
  * policies that go over several devices, and for those that go by processes
  */
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 
 static void set_policy(Manager *m, const char *device, const char *name) {
@@ -69,7 +75,129 @@ static void test_over_devices(void **state) {
         manager_free(m);
 }
 
+/* Whoever may register may name a device that is none. */
+static void test_made_up_device(void **state) {
+        Manager *m = manager_make();
+        m->config->device.policy = policy_find("hhpf");
+        Process high = join(m, "/high", 10), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "made-up", 0), *l = queue(&low, "d", 0);
+
+        set_policy(m, "d", "hhpf");
+        begin(l);
+        begin(h);
+        assert_false(held(l));
+        finish(h);
+
+        /* The administrator knows it. */
+        set_policy(m, "made-up", "hhpf");
+        begin(h);
+        assert_true(held(l));
+        leave(&high);
+        leave(&low);
+        manager_free(m);
+}
+
+/* A process that does nothing. */
+static pid_t child_make(void) {
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (;;)
+                        (void) pause();
+        }
+        return pid;
+}
+
+static void child_stop(pid_t pid) {
+        int status;
+
+        assert_int_equal(kill(pid, SIGSTOP), 0);
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+        assert_true(WIFSTOPPED(status));
+}
+
+static void child_end(pid_t pid) {
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* The time for it has come; there is to be one. */
+static void look_for_stopped(Manager *m, const char *device) {
+        Device *d = device_find(m, device);
+
+        assert_true(d->stall_at != NSEC_INFINITY);
+        d->stall_at = 0;
+        device_touch(d);
+        arbiter_flush(m);
+}
+
+/* Who was stopped with work in flight keeps nobody waiting, on the other devices neither. */
+static void test_stopped_elsewhere(void **state) {
+        Manager *m = manager_make();
+        pid_t pid = child_make();
+        Process high = join_pid(m, "/high", 10, pid), low = join(m, "/low", 0);
+        Queue *h = queue(&high, "d1", 0), *l = queue(&low, "d2", 0);
+
+        set_policy(m, "d1", "hhpf");
+        set_policy(m, "d2", "hhpf");
+        begin(l);
+        begin(h);
+        assert_true(held(l));
+        child_stop(pid);
+        look_for_stopped(m, "d1");
+        assert_false(held(l));
+        look_for_stopped(m, "d1");
+        assert_false(held(l));
+        check(m);
+
+        /* It goes on with what it has in flight. */
+        assert_int_equal(kill(pid, SIGCONT), 0);
+        assert_int_equal(waitpid(pid, NULL, WCONTINUED), pid);
+        look_for_stopped(m, "d1");
+        assert_true(held(l));
+        check(m);
+        leave(&high);
+        leave(&low);
+        child_end(pid);
+        manager_free(m);
+}
+
 /* --- by processes --- */
+
+/* What renice changes of one that waits counts when the device is free. */
+static void test_renice_while_waiting(void **state) {
+        Manager *m = manager_make();
+        pid_t pid[3] = {child_make(), child_make(), child_make()};
+        Process p[3];
+        Queue *q[3];
+
+        for (size_t i = 0; i < 3; i++) {
+                assert_int_equal(setpriority(PRIO_PROCESS, (id_t) pid[i],
+                                                 getpriority(PRIO_PROCESS, 0) + 2 * (int) i),
+                                0);
+                p[i] = join_pid(m, "/g", 0, pid[i]);
+                q[i] = queue(&p[i], "d", 0);
+        }
+        set_policy(m, "d", "chpf");
+        for (size_t i = 0; i < 3; i++)
+                begin(q[i]);
+        assert_true(!held(q[0]) && held(q[1]) && held(q[2]));
+        assert_int_equal(setpriority(PRIO_PROCESS, (id_t) pid[1], getpriority(PRIO_PROCESS, 0) + 8), 0);
+        look_for_stopped(m, "d");
+        finish(q[0]);
+        leave(&p[0]);
+        arbiter_flush(m);
+        assert_true(held(q[1]));
+        assert_false(held(q[2]));
+        check(m);
+        leave(&p[1]);
+        leave(&p[2]);
+        for (size_t i = 0; i < 3; i++)
+                child_end(pid[i]);
+        manager_free(m);
+}
 
 static void test_by_process(void **state) {
         Manager *m = manager_make();
@@ -222,6 +350,9 @@ static void test_no_hint_is_lost(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_over_devices),
+                        cmocka_unit_test(test_made_up_device),
+                        cmocka_unit_test(test_stopped_elsewhere),
+                        cmocka_unit_test(test_renice_while_waiting),
                         cmocka_unit_test(test_by_process),
                         cmocka_unit_test(test_no_hint_is_lost),
         };

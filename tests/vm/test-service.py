@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The service, installed, under a systemd that has the whole machine: cgroups with real controllers, and KFD's own files."""
+"""The service, installed, under a systemd that has the whole machine: cgroups with real controllers, and KFD's own
+files."""
 
 import json
 import os
@@ -92,8 +93,10 @@ class Service(Case):
         """Two units in two slices, with limits that the kernel enforces: the one waits for the other."""
         high = self.client("--slice=online.slice", "-pCPUWeight=500", "-pMemoryMax=256M", unit="high.service")
         low = self.client("--slice=batch.slice", "-pCPUQuota=50%", "-pTasksMax=64", unit="low.service")
-        for c, group, file, value in ((high, "/online.slice/high.service", "cpu.weight", "500"),
-                                      (low, "/batch.slice/low.service", "pids.max", "64")):
+        for c, group, file, value in (
+            (high, "/online.slice/high.service", "cpu.weight", "500"),
+            (low, "/batch.slice/low.service", "pids.max", "64"),
+        ):
             self.assertEqual(self.group(c), group)
             self.assertEqual(read(f"{ROOT}{group}/{file}").strip(), value)
         run("xschedctl", "set", "high.service", "priority=20")
@@ -139,13 +142,23 @@ class QueueFinder(unittest.TestCase):
     def test_a_process_that_has_opened_it(self):
         self.assertTrue(os.path.isdir(f"{KFD}/{os.getpid()}/queues"))
         self.assertEqual(json.loads(run("xsched-queues", "--json=short", str(os.getpid()))), [])
-        self.assertIn(f"0 queues listed, from sysfs and debugfs of Linux {os.uname().release}.", run("xsched-queues", str(os.getpid())))
+        self.assertIn(
+            f"0 queues listed, from sysfs and debugfs of Linux {os.uname().release}.",
+            run("xsched-queues", str(os.getpid())),
+        )
         self.assertEqual(json.loads(run("xschedctl", "list-queues", "--kernel", "--json=short")), [])
         self.assertIn(f"Process {os.getpid()} PASID ", read("/sys/kernel/debug/kfd/mqds"))
 
     def test_as_anybody(self):
-        p = subprocess.run(["xsched-queues", str(os.getpid())], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
-                           check=True)
+        p = subprocess.run(
+            ["xsched-queues", str(os.getpid())],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         self.assertIn("0 queues listed, from sysfs of Linux", p.stdout)
 
     def test_a_process_that_has_not(self):

@@ -13,7 +13,7 @@
 
 #include "tools/demo/child.h"
 
-/* LD_PRELOAD without the entries that are ours, so that a phase without xsched is one. */
+/* Removes our entries from LD_PRELOAD, so that the phase without xsched has none. */
 static void strip_preload(void) {
         const char *old = getenv("LD_PRELOAD");
         if (!old)

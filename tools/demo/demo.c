@@ -22,7 +22,7 @@ void demo_complain(const char *format, ...) {
         va_start(ap, format);
         (void) vsnprintf(text, sizeof(text), format, ap);
         va_end(ap);
-        /* A progress line may be open: an error does not stand behind it. */
+        /* Erases an open line of progress before the error. */
         (void) fprintf(stderr, "%sxsched-demo: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
 }
 

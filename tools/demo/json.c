@@ -15,7 +15,8 @@ typedef struct Writer {
         int error;
 } Writer;
 
-/* Takes the item; NULL is one that could not be made. `key` is NULL in an array. Returns it while nothing failed. */
+/* Adds the item, and takes ownership of it; NULL: it could not be made. `key` is NULL in an array. Returns the item
+ * while nothing has failed. */
 static json_object *add(Writer *w, json_object *to, const char *key, json_object *item) {
         if (!item || !to) {
                 w->error = -ENOMEM;
@@ -42,7 +43,7 @@ static void add_int(Writer *w, json_object *to, const char *key, int v) {
         add(w, to, key, json_object_new_int(v));
 }
 
-/* With so many digits behind the point: json-c would write all that a double has. */
+/* Prints so many decimals; json-c would print all that a double has. */
 static void add_double(Writer *w, json_object *to, const char *key, double v, int digits) {
         char text[64];
 

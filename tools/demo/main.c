@@ -106,7 +106,7 @@ static int run(Options *o) {
         return r < 0 ? r : write_results(&outcome);
 }
 
-/* What this binary is told to be when it starts itself. */
+/* Runs the role that this binary has when it starts itself. */
 static bool run_role(int argc, char *argv[], int *ret) {
         TenantPlan plan;
 
@@ -130,7 +130,7 @@ int main(int argc, char *argv[]) {
         if (run_role(argc, argv, &r))
                 return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 
-        /* A child that is gone shows as a failed write, and is then asked why. */
+        /* Writing to a child that has ended fails, and then its exit status is read. */
         (void) signal(SIGPIPE, SIG_IGN);
 
         r = options_parse(argc, argv, &o);

@@ -136,7 +136,7 @@ static int tell_role(Phase *p, Role role, const char *line) {
         return 0;
 }
 
-/* All states of one role have moved on: what now? */
+/* Called when all tenants of a role have changed their state: decides what comes next. */
 static int phase_advance(Phase *p) {
         char line[96];
 

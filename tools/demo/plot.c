@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "common/picture.h"
 #include "tools/demo/report.h"
 
 #define WIDTH  960.0
@@ -78,31 +79,30 @@ static const char *format_ms(double ms, char ret[static 32]) {
 
 /* Plain rules and no CSS variables: viewers other than browsers do not know those. */
 static void palette(FILE *f, const char *background, const char *text_color, const char *dim,
-                const char *grid, const char *deadline, const char *alone, const char *shared,
-                const char *xsched) {
-        const char *const phases[_PHASE_MAX] = {
-                        [PHASE_ALONE] = alone,
-                        [PHASE_SHARED] = shared,
-                        [PHASE_XSCHED] = xsched,
+                const char *grid, const char *deadline) {
+        static const char *const phases[_PHASE_MAX] = {
+                        [PHASE_ALONE] = PICTURE_SERIES_2,
+                        [PHASE_SHARED] = PICTURE_SERIES_3,
+                        [PHASE_XSCHED] = PICTURE_SERIES_0,
         };
 
         fprintf(f,
-                        ".bg{fill:%s}.title,.head,.value,.values{fill:%s}.sub,.tickx,.ticky,.axis{fill:%s}.grid{stroke:%s}"
+                        ".bg{fill:%s}.title,.head,.name,.value,.values{fill:%s}"
+                        ".sub,.tickx,.ticky,.axis{fill:%s}.grid{stroke:%s}"
                         ".frame{stroke:%s}.deadline{stroke:%s}.deadlinelabel{fill:%s}\n",
                         background, text_color, dim, grid, dim, deadline, deadline);
         for (unsigned k = 0; k < _PHASE_MAX; k++) {
                 const char *name = phase_kind_to_string((PhaseKind) k);
 
-                fprintf(f, ".%s .dots,.%s .curve,.%s .p99{stroke:%s}.%s .name,.%s .bar{fill:%s}\n", name,
-                                name, name, phases[k], name, name, phases[k]);
+                fprintf(f, ".%s .dots,.%s .curve,.%s .p99{stroke:%s}.%s .bar{fill:%s}\n", name, name, name,
+                                phases[k], name, phases[k]);
         }
 }
 
 static void head(FILE *f) {
         fprintf(f,
                         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-                        "height=\"%.0f\" role=\"img\" font-family=\"system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', "
-                        "sans-serif\" font-size=\"12\">\n",
+                        "height=\"%.0f\" role=\"img\" font-family=\"" PICTURE_FONT "\" font-size=\"12\">\n",
                         WIDTH, HEIGHT, WIDTH, HEIGHT);
         fputs("<style>\n"
               ".title{font-size:18px;font-weight:600}.sub{font-size:12.5px}.head,.name{font-size:13.5px;font-weight:600}\n"
@@ -111,9 +111,10 @@ static void head(FILE *f) {
               ".deadline{stroke-dasharray:5 4}.curve{stroke-width:2;stroke-linejoin:round}.p99{stroke-width:1.4}\n"
               ".dots{stroke-width:3.2;stroke-linecap:round;stroke-opacity:.6}.bar{fill-opacity:.85}\n",
                         f);
-        palette(f, "#ffffff", "#1c2128", "#57606a", "#e3e7eb", "#8250df", "#4d7c0f", "#c2410c", "#1d4ed8");
+        palette(f, PICTURE_BACKGROUND, PICTURE_TEXT, PICTURE_DIM, PICTURE_GRID, PICTURE_LIMIT);
         fputs("@media (prefers-color-scheme:dark){\n", f);
-        palette(f, "#0d1117", "#e6edf3", "#9198a1", "#262d36", "#c297ff", "#a3e635", "#fb923c", "#6ea8fe");
+        palette(f, PICTURE_DARK_BACKGROUND, PICTURE_DARK_TEXT, PICTURE_DARK_DIM, PICTURE_DARK_GRID,
+                        PICTURE_DARK_LIMIT);
         fputs("}\n</style>\n", f);
         fprintf(f, "<rect width=\"%.0f\" height=\"%.0f\" class=\"bg\"/>\n", WIDTH, HEIGHT);
 }

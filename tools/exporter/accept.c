@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which format a scraper asks for, as HTTP has it: TYPE/SUBTYPE;PARAMETER=VALUE;q=WEIGHT, ...
+ * Chooses the format by the Accept header: TYPE/SUBTYPE;PARAMETER=VALUE;q=WEIGHT, ...
  */
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static const char *skip_space(const char *s) {
         return s;
 }
 
-/* "0.75": at most three places count. Anything that is no such number is 0: it does not want it. */
+/* Parses "0.75"; at most three decimals count. Anything else is 0: not wanted. */
 static unsigned parse_weight(const char *s) {
         unsigned weight, place = 100;
 
@@ -42,7 +42,7 @@ static bool has_word(const char *s, const char *word) {
                         s[n] != '-' && s[n] != '/';
 }
 
-/* The parameters of a range: up to its comma, which is returned, or the end. */
+/* Parses the parameters of a range. Returns its comma, or the end. */
 static const char *parse_parameters(const char *s, Range *ret) {
         for (;;) {
                 s += strcspn(s, ";,");

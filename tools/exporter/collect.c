@@ -8,10 +8,7 @@
  */
 
 #include "tools/exporter/collect.h"
-
-#define SERVICE_NAME      "org.xsched.Scheduler"
-#define SERVICE_PATH      "/org/xsched/Scheduler"
-#define SERVICE_INTERFACE "org.xsched.Scheduler"
+#include "common/bus-names.h"
 
 struct Collector {
         sd_event *event;
@@ -25,7 +22,7 @@ struct Collector {
         unsigned n_measuring;
         sd_bus_slot *listing_host;
         sd_bus_message *host_clients;
-        sd_event_source *finish; /* off, but when a question is over */
+        sd_event_source *finish; /* on only when a question has been answered */
 
         Snapshot *making;
         uint64_t asked_at, measured_at, host_at;
@@ -88,7 +85,7 @@ static int ask(Collector *c, const char *path, const char *interface, const char
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL;
 
-        int r = sd_bus_message_new_method_call(c->bus, &m, SERVICE_NAME, path, interface, member);
+        int r = sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, path, interface, member);
         if (r >= 0)
                 r = sd_bus_message_set_auto_start(m, false);
         if (r >= 0)
@@ -96,13 +93,12 @@ static int ask(Collector *c, const char *path, const char *interface, const char
         return r < 0 ? r : sd_bus_call_async(c->bus, slot, m, handler, c, timeout_ns / NSEC_PER_USEC);
 }
 
-/* What takes no arguments. */
+/* Calls a method without arguments. */
 static int list(Collector *c, const char *member, sd_bus_message_handler_t handler) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL;
 
-        int r = sd_bus_message_new_method_call(
-                        c->bus, &m, SERVICE_NAME, SERVICE_PATH, SERVICE_INTERFACE, member);
+        int r = sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, BUS_PATH, BUS_INTERFACE, member);
         if (r >= 0)
                 r = sd_bus_message_set_auto_start(m, false);
         return r < 0 ? r
@@ -119,14 +115,14 @@ static void forget_texts(Collector *c) {
         }
 }
 
-/* What was counted lately is told again. */
+/* A recent count is used again. */
 static void count_host(Collector *c, sd_bus_message *clients, sd_bus_message *queues) {
         if (host_metrics_count(clients, queues, &c->host) < 0)
                 c->host.known = false;
         c->host_at = now_ns();
 }
 
-/* Without memory for it, what there was before is gone, too: it would be told as if it were new. */
+/* Without memory for the new snapshot the former one goes, too: it would be shown as if it were new. */
 static int on_finish(sd_event_source *s, void *userdata) {
         Collector *c = userdata;
 
@@ -148,7 +144,7 @@ static int on_finish(sd_event_source *s, void *userdata) {
         return 0;
 }
 
-/* Not from within: whoever asked first hears of it after it has asked. */
+/* Answers later, from the event loop, because the first caller has not returned from asking yet. */
 static void finish(Collector *c) {
         c->listing = sd_bus_slot_unref(c->listing);
         if (!c->making)
@@ -177,7 +173,7 @@ static int on_measured(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         return 0;
 }
 
-/* What is known from the last time is in the answer already. */
+/* Values of the last measurement are in the answer already. */
 static void measure(Collector *c) {
         Snapshot *s = c->making;
         uint64_t now = now_ns();
@@ -186,7 +182,7 @@ static void measure(Collector *c) {
                 return;
         for (size_t i = 0; i < MIN(s->n_devices, (size_t) COLLECT_DEVICES_MAX); i++)
                 if (startswith(s->devices[i].id, "pci:") &&
-                                ask(c, s->devices[i].path, SERVICE_INTERFACE ".Device", "Measure",
+                                ask(c, s->devices[i].path, BUS_INTERFACE ".Device", "Measure",
                                                 COLLECT_MEASURE_NS, on_measured, &c->measuring[i]) >= 0)
                         c->n_measuring++;
         if (c->n_measuring > 0)
@@ -199,7 +195,7 @@ static int on_host_queues(sd_bus_message *m, void *userdata, sd_bus_error *error
         Collector *c = userdata;
 
         c->listing_host = sd_bus_slot_unref(c->listing_host);
-        /* Where it does not answer to this, nothing is known: not that nobody is registered. */
+        /* Without an answer nothing is known, which is not the same as nobody being registered. */
         if (sd_bus_message_is_method_error(m, NULL))
                 c->host.known = false;
         else
@@ -257,7 +253,7 @@ int collector_want(Collector *c) {
         c->asked_at = now;
         int r = connect_bus(c);
         if (r >= 0)
-                r = ask(c, SERVICE_PATH, SERVICE_INTERFACE, "ListStatistics", COLLECT_ANSWER_NS, on_listed,
+                r = ask(c, BUS_PATH, BUS_INTERFACE, "ListStatistics", COLLECT_ANSWER_NS, on_listed,
                                 &c->listing);
         if (r == -ENOMEM)
                 return r;

@@ -67,7 +67,7 @@ static int read_queues(sd_bus_message *m, AllRegistered *all) {
         return r;
 }
 
-/* < 0: it is not registered. */
+/* Returns < 0: not registered. */
 static int64_t queues_of(const AllRegistered *all, pid_t pid) {
         for (size_t i = 0; i < all->n; i++)
                 if (all->clients[i].pid == pid)
@@ -75,11 +75,15 @@ static int64_t queues_of(const AllRegistered *all, pid_t pid) {
         return -1;
 }
 
+static bool is_not_registered(const HostProcess *p, void *userdata) {
+        return queues_of(userdata, p->pid) < 0;
+}
+
 int host_metrics_count(sd_bus_message *clients, sd_bus_message *queues, HostMetrics *ret) {
         HostMetrics metrics = {.known = true};
         HostProcesses processes = {0};
         AllRegistered all = {0};
-        int layers, r = 0;
+        int r = 0;
 
         if (clients && queues)
                 r = read_clients(clients, &all);
@@ -87,9 +91,11 @@ int host_metrics_count(sd_bus_message *clients, sd_bus_message *queues, HostMetr
                 r = read_queues(queues, &all);
         if (r >= 0)
                 r = host_scan(&processes);
+        if (r >= 0)
+                r = host_read_loaded(&processes, is_not_registered, &all);
         for (size_t i = 0; r >= 0 && i < processes.n; i++) {
                 const HostProcess *p = processes.processes + i;
-                metrics.n[host_judge(p, queues_of(&all, p->pid), &layers)]++;
+                metrics.n[host_judge(p, queues_of(&all, p->pid))]++;
         }
         if (r >= 0) {
                 metrics.n_unseen = processes.n_unseen;

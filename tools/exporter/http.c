@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 typedef enum Phase {
-        PHASE_ASKING,    /* nothing, or not all of a request was read yet */
+        PHASE_ASKING,    /* nothing or only a part of a request was read */
         PHASE_WAITING,   /* for a snapshot */
         PHASE_ANSWERING, /* it has its answer to read */
 } Phase;
@@ -42,7 +42,7 @@ struct Http {
 
         Connection *connections;
         unsigned n_connections;
-        bool full; /* and nobody could be sent away for who wants to come in */
+        bool full; /* full, and no connection could be closed for a new one */
         uint64_t idle_since;
 };
 
@@ -60,7 +60,7 @@ static void listen_on(Http *h, bool on) {
                 (void) sd_event_source_set_enabled(h->listening[i], on ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* From when on it may be sent away for another. */
+/* The time from which it may be closed for another connection. */
 static uint64_t is_victim_at(const Connection *c) {
         if (c->shut || c->phase == PHASE_WAITING)
                 return NSEC_INFINITY;
@@ -90,7 +90,7 @@ static void on_connection(void *userdata, struct MHD_Connection *connection, voi
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
                 c = calloc(1, sizeof(*c));
                 if (!c)
-                        return; /* it is closed when it asks */
+                        return; /* it is closed with its next request */
                 const union MHD_ConnectionInfo *i =
                                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
                 *c = (Connection){.http = h,
@@ -163,7 +163,7 @@ static enum MHD_Result want_metrics(Connection *c) {
         return MHD_YES;
 }
 
-/* A request that is made as to a proxy names the host, too: which one is not looked at, as in Host:. */
+/* A request in the form for proxies names the host, too, which is ignored, as Host: is. */
 static const char *path_of(const char *url) {
         const char *host = strncasecmp(url, "http://", 7) == 0 ? url + 7 : NULL;
 
@@ -172,8 +172,8 @@ static const char *path_of(const char *url) {
         return host[strcspn(host, "/")] != '\0' ? host + strcspn(host, "/") : "/";
 }
 
-/* With the headers first, whatever the request brings along: an answer then ends it. And once more when a snapshot has
- * come. */
+/* Called with the headers first; an answer then ends the request whatever its body is. And once more when a snapshot
+ * has come. */
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
                 const char *method, const char *version, const char *upload, size_t *upload_size,
                 void **context) {
@@ -198,7 +198,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
 
 /* --- the loop --- */
 
-/* Those whose time is over; when the next one's is. */
+/* Closes connections whose time is over. Returns when the next one's is. */
 static uint64_t end_old(Http *h, uint64_t now) {
         uint64_t next = NSEC_INFINITY;
         Connection *c;
@@ -227,7 +227,7 @@ static void arm(Http *h, uint64_t at) {
         (void) sd_event_source_set_enabled(h->timer, at == NSEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 }
 
-/* Lets in who waits for it as soon as somebody can be sent away; when that will be. */
+/* Accepts waiting connections as soon as another one may be closed. Returns when that will be. */
 static uint64_t let_in(Http *h, uint64_t now) {
         uint64_t next = NSEC_INFINITY;
         Connection *c;
@@ -270,7 +270,7 @@ static int on_listening(sd_event_source *s, int fd, uint32_t events, void *userd
         if (h->n_connections >= HTTP_CONNECTIONS_MAX) {
                 Connection *victim = find_victim(h, now_ns());
 
-                /* The library hears of its end in its turn, and then there is room. */
+                /* The library notices the end in its turn, and then there is room. */
                 if (victim)
                         shut(victim);
                 else
@@ -302,7 +302,7 @@ uint64_t http_idle_since(const Http *h) {
 /* --- begin and end --- */
 
 static int start_daemon(Http *h) {
-        /* Beyond what we let in, so that it never refuses one by itself. */
+        /* A limit above ours, so that the library never refuses a connection itself. */
         h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
                         NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX + 1,
                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_MEMORY_MAX,
@@ -361,7 +361,7 @@ Http *http_free(Http *h) {
         h->n_listening = 0;
         h->ready = sd_event_source_unref(h->ready); /* its fd is the daemon's */
         if (h->daemon) {
-                http_answer(h); /* nobody may be suspended then */
+                http_answer(h); /* no connection may be suspended then */
                 MHD_stop_daemon(h->daemon);
         }
         sd_event_source_unref(h->timer);

@@ -21,7 +21,7 @@ static uint64_t hash(const char *s) {
         return h;
 }
 
-/* How many bytes the character has that begins here; 0: none does. */
+/* Returns the number of bytes of the character that begins here; 0: none does. */
 static size_t character_length(const char *text) {
         const uint8_t *s = (const uint8_t *) text;
         size_t n = s[0] < 0x80                        ? 1
@@ -33,7 +33,7 @@ static size_t character_length(const char *text) {
         for (size_t i = 1; i < n; i++)
                 if ((s[i] & 0xc0) != 0x80)
                         return 0;
-        /* Longer than need be, a surrogate, beyond the last one. */
+        /* An overlong form, a surrogate, or beyond the last character. */
         if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
                         (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
                 return 0;
@@ -51,7 +51,7 @@ static void print_character(FILE *f, const char *s, size_t n) {
                 (void) fwrite(s, 1, n, f);
 }
 
-/* As many characters as there are whole ones in LABEL_MAX bytes, or all of them. */
+/* Returns the length of the whole characters within LABEL_MAX bytes. */
 static size_t cut_at(const char *value) {
         size_t length = strnlen(value, (size_t) LABEL_MAX + 1), i = 0;
 

@@ -53,7 +53,7 @@ static void begin(Out *o, const char *suffix) {
         o->n_labels = 0;
 }
 
-/* One without a value is as one that is not there. */
+/* A label without a value is the same as no label. */
 static void label(Out *o, const char *key, const char *value) {
         if (isempty(value))
                 return;
@@ -116,7 +116,7 @@ static void histogram(Out *o, const char *device, const SnapshotHistogram *h) {
 
 /* --- the service --- */
 
-/* A reason is "KEY: what it is", and the key does not change with every detail of it. */
+/* A reason is "KEY: TEXT". Only the key is a label, because the text changes with every detail. */
 static void degraded(Out *o, const Snapshot *s) {
         char seen[SNAPSHOT_REASONS_MAX][64];
         uint64_t n = 0, n_seen = 0;
@@ -350,7 +350,7 @@ static void group_gauge(Out *o, const Selection *s, size_t offset, const char *n
         }
 }
 
-/* Of what is left out there is neither a priority nor a weight. */
+/* Groups that are left out have neither a priority nor a weight. */
 static void group_settings(Out *o, const Selection *s) {
         family(o, "xsched_group_priority", GAUGE, NULL, "Priority in force; the higher runs first.");
         for (size_t i = 0; i < s->n_groups; i++) {
@@ -367,8 +367,8 @@ static void group_settings(Out *o, const Selection *s) {
         }
 }
 
-/* No label of the counter: that would be another one whenever it changes, as it does whenever a group is alone on its
- * device or no longer. */
+/* The source is no label of the counter: it changes whenever the group becomes alone on its device or not, and the
+ * counter would be another one each time. */
 static void group_source(Out *o, const Selection *s) {
         family(o, "xsched_group_run_source", GAUGE, NULL,
                         "How the time is counted in which the device had work of the group.");
@@ -431,7 +431,7 @@ static void exporter(Out *o, const Snapshot *s, const Selection *selection) {
         end_float(o, s->seconds);
 }
 
-/* Of the host itself, whether the service answers or not. */
+/* Metrics of the host itself, whether the service answers or not. */
 static void host(Out *o, const HostMetrics *m) {
         family(o, "xsched_host_processes", GAUGE, NULL,
                         "Processes that have a GPU open, by whether they are scheduled.");

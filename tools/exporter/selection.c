@@ -25,7 +25,7 @@ _Static_assert((int) _DEVICE_COUNTER_MAX <= (int) _GROUP_COUNTER_MAX, "an Other 
 
 struct Others {
         Other *all;
-        uint64_t round; /* who was not seen in the last one is forgotten */
+        uint64_t round; /* entries not seen in the last round are removed */
         uint64_t devices[_DEVICE_COUNTER_MAX], groups[_GROUP_COUNTER_MAX];
 };
 
@@ -63,7 +63,7 @@ static int other_get(Others *o, const char *key, const uint64_t *now, size_t n, 
                         free(x);
                         return -ENOMEM;
                 }
-                /* What it had before it was left out has been told, or is not ours to tell. */
+                /* Values from before it was left out were told already, or are not ours to tell. */
                 memcpy(x->last, now, n * sizeof(*now));
                 HASH_ADD_KEYPTR(hh, o->all, x->key, strlen(x->key), x);
         }
@@ -100,7 +100,7 @@ static void others_forget(Others *o) {
 
 /* --- who is chosen --- */
 
-/* Whose places a group takes: those of one user's, and jobs, which anybody makes. Empty: of nobody in particular. */
+/* The party whose places a group takes: one user's groups, or jobs, which every user can make. Empty: no party. */
 static size_t party_length(const char *name) {
         static const char users[] = "/user.slice/user-";
 
@@ -140,7 +140,7 @@ static void parties_free(Party *parties) {
         }
 }
 
-/* One that would look the same. Only long names can, and only if somebody wants them to. */
+/* Whether another chosen group would get the same label. Only long names can, and only on purpose. */
 static bool has_twin(const Snapshot *s, size_t i, const bool *chosen) {
         const SnapshotGroup *g = s->groups + i;
 
@@ -154,7 +154,7 @@ static bool has_twin(const Snapshot *s, size_t i, const bool *chosen) {
         return false;
 }
 
-/* First each user's within the fourth part, then whoever is left, in their order. */
+/* Chooses first within each user's fourth, then the others in their order. */
 static int choose_groups(const Snapshot *s, size_t places, bool *chosen) {
         Party *parties = NULL;
         size_t n = 0, of_party = 0;
@@ -179,7 +179,7 @@ static int choose_groups(const Snapshot *s, size_t places, bool *chosen) {
         return r;
 }
 
-/* Those that are GPUs before those that somebody has thought of. */
+/* Chooses real GPUs before devices that a client has made up. */
 static void choose_devices(const Snapshot *s, size_t places, bool *chosen) {
         size_t n = 0;
 

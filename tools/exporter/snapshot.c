@@ -186,7 +186,7 @@ static int parse_histogram(sd_bus_message *m, SnapshotHistogram *h) {
         if (r >= 0)
                 r = sd_bus_message_enter_container(m, 'a', "(tt)");
         while (r >= 0 && (r = sd_bus_message_read(m, "(tt)", &bound, &count)) > 0) {
-                /* Cumulative, and by bounds that rise: anything else is none. */
+                /* The counts are cumulative and the bounds rise; anything else is refused. */
                 if (read.n_bounds == ELEMENTSOF(read.bounds_us) ||
                                 (read.n_bounds > 0 &&
                                                 (bound <= read.bounds_us[read.n_bounds - 1] ||
@@ -221,8 +221,8 @@ static int parse_string(sd_bus_message *m, char **field) {
 
 static int parse_values(sd_bus_message *m, const Field *fields, void *object);
 
-/* Of the type that its name says. A "u" is stored as wide as the field is: the service's own are 64 bits wide, so that
- * they can be unknown. */
+/* Parses a value of the type that the field names. A "u" is stored as wide as the field, which has 64 bits for the
+ * service's own values, so that it can be unknown. */
 static int parse_value(sd_bus_message *m, const Field *f, const Field *table, void *object) {
         void *field = (char *) object + f->offset;
         uint32_t u;

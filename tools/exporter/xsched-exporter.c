@@ -12,8 +12,9 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/parse-util.h"
+#include "common/whole-file.h"
+#include "common/write-all.h"
 #include "tools/exporter/http.h"
-#include "tools/exporter/textfile.h"
 
 #define IDLE_DEFAULT_NS  (600 * NSEC_PER_SEC)
 #define TEXTFILE_DEFAULT "/var/lib/prometheus/node-exporter/xsched.prom"
@@ -42,7 +43,7 @@ static void serve_done(void *userdata) {
         http_answer(e->http);
 }
 
-/* The socket stays with systemd: who connects meanwhile is served by the next process. */
+/* The socket stays with systemd: the next process serves new connections. */
 static int on_idle(sd_event_source *s, uint64_t usec, void *userdata) {
         Exporter *e = userdata;
         uint64_t since = http_idle_since(e->http), now = now_ns();
@@ -100,6 +101,12 @@ static int serve(Exporter *e) {
 
 /* --- writing --- */
 
+/* For node_exporter's textfile collector; "-": standard output. */
+static int write_textfile(const char *path, const char *text, size_t size) {
+        return streq(path, "-") ? write_all(STDOUT_FILENO, text, size)
+                                : whole_file_write(path, text, size, false);
+}
+
 static void write_done(void *userdata) {
         Exporter *e = userdata;
         const char *text = NULL;
@@ -107,7 +114,7 @@ static void write_done(void *userdata) {
 
         int r = collector_render(e->collector, FORMAT_TEXT, &text, &size);
         if (r >= 0)
-                r = textfile_write(e->textfile, text, size);
+                r = write_textfile(e->textfile, text, size);
         if (r < 0)
                 (void) complain(e->textfile, r);
         (void) sd_event_exit(e->event, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
@@ -154,7 +161,7 @@ static int wrong(const char *option, const char *value) {
         return -EINVAL;
 }
 
-/* > 0: go on; else it has been said what there was to say. */
+/* Returns > 0: go on; otherwise a message was printed. */
 static int parse(int argc, char *argv[], Exporter *e) {
         enum {
                 OPTION_VERSION = 0x100,

@@ -19,7 +19,7 @@
 #define RENDER_MINOR 128U
 #define DRIVERS_MAX  16U
 #define GROW         64U
-#define PF_KTHREAD   0x00200000U /* of the kernel's linux/sched.h */
+#define PF_KTHREAD   0x00200000U /* from the kernel's linux/sched.h */
 
 static const char *const host_state_table[_HOST_STATE_MAX] = {
                 [HOST_SCHEDULED] = "scheduled",
@@ -83,8 +83,8 @@ static unsigned device_of_number(const Drivers *d, unsigned major, unsigned mino
         return 0;
 }
 
-/* Of one descriptor. What the file system of the file has to say is taken as it is known already: somebody else's may
- * never answer. */
+/* The device of one descriptor. Only cached attributes of the file are used, because a user's file system may never
+ * answer. */
 static unsigned device_of_fd(const Drivers *d, int directory_fd, const char *number) {
         char name[PATH_MAX];
         struct statx st;
@@ -111,7 +111,7 @@ static DIR *open_directory(const char *path) {
         return d;
 }
 
-/* The kernel's own threads have nothing open; that they may not be looked at says nothing. */
+/* Threads of the kernel have no files open, so it says nothing that they cannot be looked at. */
 static bool is_kernel_thread(pid_t pid) {
         char text[512];
         unsigned flags;
@@ -124,7 +124,7 @@ static bool is_kernel_thread(pid_t pid) {
                         flags & PF_KTHREAD; /* NOLINT(cert-err34-c) */
 }
 
-/* A mask; -EACCES where we may not look. One that has ended has nothing open. */
+/* Returns a mask; -EACCES when we may not look. A process that has ended has nothing open. */
 static int devices_of(const Drivers *drivers, pid_t pid) {
         unsigned devices = 0;
         char path[64];
@@ -159,7 +159,7 @@ static int add_process(HostProcesses *all, pid_t pid, unsigned devices) {
                 all->processes = grown;
         }
         HostProcess *p = all->processes + all->n++;
-        *p = (HostProcess){.pid = pid, .devices = devices};
+        *p = (HostProcess){.pid = pid, .devices = devices, .layers = -ENODATA};
         describe(p);
         return 0;
 }
@@ -205,61 +205,12 @@ void host_processes_done(HostProcesses *p) {
         *p = (HostProcesses){0};
 }
 
-/* --- what they have loaded --- */
-
-int host_layers(pid_t pid) {
-        static const struct {
-                const char *name;
-                unsigned layer;
-        } libraries[] = {
-                        {"/libxsched-opencl.so", HOST_LAYER_OPENCL},
-                        {"/libxsched-cuda.so", HOST_LAYER_CUDA},
-                        {"/libxsched-kfd.so", HOST_LAYER_KFD},
-                        {"/libxsched.so", HOST_LIBRARY},
-        };
-        unsigned layers = 0;
-        char path[64], line[PATH_MAX + 128];
-
-        (void) snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
-        FILE *f = fopen(path, "re");
-        if (!f)
-                return negative_errno();
-        while (fgets(line, sizeof(line), f))
-                for (size_t i = 0; i < ELEMENTSOF(libraries); i++)
-                        if (strstr(line, libraries[i].name))
-                                layers |= libraries[i].layer;
-        (void) fclose(f);
-        return (int) layers;
-}
-
-/* As the shim reads it (client-environment.c). */
-static bool is_disabled(pid_t pid) {
-        static const char *const values[] = {"1", "yes", "true", "on"};
-        const char *name = "XSCHED_DISABLE=";
-        _cleanup_free_ char *text = malloc(65536);
-
-        if (!text)
-                return false;
-        int n = process_read(pid, "environ", text, 65536);
-        for (const char *p = text; n > 0 && p < text + n; p += strlen(p) + 1) {
-                const char *value = startswith(p, name);
-
-                for (size_t i = 0; value && i < ELEMENTSOF(values); i++)
-                        if (streq(value, values[i]))
-                                return true;
-        }
-        return false;
-}
-
-HostState host_judge(const HostProcess *p, int64_t n_queues, int *ret_layers) {
-        *ret_layers = 0;
+HostState host_judge(const HostProcess *p, int64_t n_queues) {
         if (n_queues >= 0)
                 return n_queues > 0 ? HOST_SCHEDULED : HOST_NO_QUEUE;
-        int layers = host_layers(p->pid);
-        if (layers < 0)
+        if (p->layers < 0)
                 return HOST_UNKNOWN;
-        *ret_layers = layers;
-        if (layers == 0)
+        if (p->layers == 0)
                 return HOST_NO_LAYER;
-        return is_disabled(p->pid) ? HOST_DISABLED : HOST_UNREGISTERED;
+        return p->disabled ? HOST_DISABLED : HOST_UNREGISTERED;
 }

@@ -10,7 +10,8 @@
  * at is counted, and not passed over.
  *
  * Whoever is looked at is not waited for: no file of his is asked for anything. What he has mapped is read of those
- * alone that have a GPU open and are not registered; the kernel makes that wait while he changes it.
+ * alone that have a GPU open and are not registered; the kernel makes that wait while he changes it, so it is a child's
+ * work, which is killed after HOST_READ_NS.
  */
 
 #include <stdbool.h>
@@ -46,11 +47,17 @@ typedef enum HostState {
 /* "scheduled", "no-queue", "unregistered", "disabled", "no-layer", "unknown". */
 const char *host_state_to_string(HostState v);
 
+/* For one process, and together for those that would take longer: who comes after that is not looked at. */
+#define HOST_READ_NS     (UINT64_C(200) * 1000 * 1000)
+#define HOST_READ_ALL_NS (UINT64_C(1000) * 1000 * 1000)
+
 typedef struct HostProcess {
         pid_t pid;
         uid_t uid;
         char command[32];
         unsigned devices; /* mask of HostDevice */
+        int layers;       /* mask of HostLayer; negative: it cannot be read, or has not been (-ENODATA) */
+        bool disabled;    /* by XSCHED_DISABLE */
 } HostProcess;
 
 typedef struct HostProcesses {
@@ -66,9 +73,10 @@ void host_processes_done(HostProcesses *p);
 /* What a link of /proc/PID/fd names, without its number: a mask, 0 where it is none. Pure. */
 unsigned host_device_of_name(const char *name);
 
-/* What the process has loaded: a mask of HostLayer. Negative: it cannot be read. */
-int host_layers(pid_t pid);
+/* What they have loaded, of those that are wanted. The calling process has no other threads. 0 or a negative errno. */
+int host_read_loaded(
+                HostProcesses *all, bool (*wanted)(const HostProcess *p, void *userdata), void *userdata);
 
-/* How it is, for one that has registered `n_queues` queues; < 0: it is not registered. *ret_layers is what
- * host_layers() said, where it was asked, else 0. */
-HostState host_judge(const HostProcess *p, int64_t n_queues, int *ret_layers);
+/* How it is, for one that has registered `n_queues` queues; < 0: it is not registered, and what it has loaded was to be
+ * read. Pure. */
+HostState host_judge(const HostProcess *p, int64_t n_queues);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Queues as KFD tells them, with what xschedd knows of the same
+ * Queues by KFD, and what xschedd knows of them
  */
 
 #include <inttypes.h>
@@ -109,7 +109,7 @@ static Value command_of(pid_t pid) {
         return value_string(text);
 }
 
-/* What the kernel calls a GPU by its number the others know by its address. */
+/* Fills the columns of a GPU: KFD names it by a number, xschedd by its address. */
 static void fill_gpu(uint32_t gpu_id, Value *device, Value *gpu, Value *gfx) {
         char id[KFD_DEVICE_ID_MAX], name[KFD_GFX_NAME_MAX];
         KfdNode node;
@@ -125,7 +125,7 @@ static void fill_gpu(uint32_t gpu_id, Value *device, Value *gpu, Value *gfx) {
 
 /* --- the service's half --- */
 
-/* The service may not be there, and then says nothing. */
+/* Without a service its columns stay empty. */
 static void fetch_objects(Ctl *c, Snapshot *s) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;

@@ -70,7 +70,7 @@ static void help(void) {
              "See xsched-queues(1).");
 }
 
-/* An exit status, or -1 to go on. */
+/* Returns an exit status, or -1 to go on. */
 static int take_option(Ctl *c, Arguments *a, int option) {
         switch (option) {
         case OPTION_HARDWARE:

@@ -29,6 +29,7 @@
 #include <sys/wait.h>
 #include <systemd/sd-bus.h>
 
+#include "common/bus-names.h"
 #include "common/client-socket.h"
 #include "common/macro.h"
 #include "common/time-util.h"
@@ -114,7 +115,7 @@ static void on_address(Session *s) {
                 s->address_fd = safe_close(s->address_fd);
 }
 
-/* Waits for one event, or until the deadline. -ETIMEDOUT when that has passed. */
+/* Waits for one event, or until the deadline. Returns -ETIMEDOUT when that has passed. */
 static int session_step(Session *s, uint64_t deadline_ns) {
         struct pollfd fds[] = {
                         {.fd = s->signal_fd, .events = POLLIN},
@@ -148,7 +149,7 @@ static int session_step(Session *s, uint64_t deadline_ns) {
         return 0;
 }
 
-/* Until `*flag`, which `c` is to bring about. An exit status, 0 when all is well. */
+/* Waits until `c` sets `*flag`. Returns an exit status, 0 on success. */
 static int session_wait_ready(Session *s, const Child *c, const bool *flag) {
         uint64_t deadline = ns_add(now_ns(), START_TIMEOUT_NS);
         char end[64];
@@ -191,7 +192,7 @@ static int bus_address(const char *kind, const char *dir, const char *name, char
         return 0;
 }
 
-/* Limits as on a user's session bus: the bus is as trusted as the command, and thousands of clients are a use. */
+/* Limits as on a session bus: the bus is as trusted as the command, and tests have thousands of clients. */
 static int bus_write_config(const Session *s, const char *path) {
         FILE *f = fopen(path, "wxe");
 
@@ -237,7 +238,7 @@ static int bus_write_config(const Session *s, const char *path) {
         return 0;
 }
 
-/* As root, dbus-daemon complains of limits that it may not raise: what it says is shown only if it fails. */
+/* As root dbus-daemon complains about limits that it may not raise, so its messages are shown only if it fails. */
 static void show_log(int fd) {
         char buf[4096];
         ssize_t n;
@@ -356,8 +357,8 @@ static int select_policy(const Session *s) {
         if (r < 0)
                 return fail("cannot reach the private bus: %s", strerror(-r));
 
-        r = sd_bus_call_method(bus, "org.xsched.Scheduler", "/org/xsched/Scheduler", "org.xsched.Scheduler",
-                        "SetPolicy", &error, NULL, "ssta{sv}", "", s->policy, UINT64_C(0), 0);
+        r = sd_bus_call_method(bus, BUS_NAME, BUS_PATH, BUS_INTERFACE, "SetPolicy", &error, NULL, "ssta{sv}",
+                        "", s->policy, UINT64_C(0), 0);
         if (r < 0)
                 return fail("cannot select policy %s: %s", s->policy, error.message ?: strerror(-r));
         return 0;
@@ -417,7 +418,7 @@ static int run_command(Session *s) {
         return s->command.code == CLD_EXITED ? s->command.status : 128 + s->command.status;
 }
 
-/* SIGTERM, and SIGKILL for one that does not listen. SIGCONT: it may have been stopped. */
+/* Sends SIGTERM, and SIGKILL when the child does not end. SIGCONT, because it may be stopped. */
 static void stop_child(Session *s, Child *c) {
         uint64_t deadline = ns_add(now_ns(), STOP_TIMEOUT_NS);
         bool killed = false;
@@ -496,7 +497,7 @@ static void help(void) {
                "set up, 126 when COMMAND could not be run, 127 when it was not found.\n");
 }
 
-/* -1 to go on, or an exit status. */
+/* Returns -1 to go on, or an exit status. */
 static int parse_arguments(int argc, char *argv[], Session *s) {
         enum {
                 OPTION_POLICY = 0x100,

@@ -9,7 +9,7 @@
 
 #include "tools/shared/ctl-bus.h"
 
-/* A little more than the service waits for polkit, so that it is the service that says what came of it. */
+/* A little longer than the service waits for polkit, so that the service's answer arrives. */
 #define ASK_TIMEOUT_USEC (130 * UINT64_C(1000000))
 
 int ctl_fail(const char *format, ...) {
@@ -20,7 +20,7 @@ int ctl_fail(const char *format, ...) {
         if (vasprintf(&text, format, ap) < 0)
                 text = NULL;
         va_end(ap);
-        /* What was typed, or comes from elsewhere, is shown and does nothing to the terminal. */
+        /* Texts from outside are escaped, so that they do nothing to the terminal. */
         escaped = text ? value_format(&(Value){.type = VALUE_STRING, .s = text}) : NULL;
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, escaped ?: "out of memory");
         return EXIT_FAILURE;
@@ -55,8 +55,8 @@ bool bus_has_owner(sd_bus *bus, const char *name) {
         sd_bus_message *reply = NULL;
         int owned = 0;
 
-        int r = sd_bus_call_method(bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
-                        "org.freedesktop.DBus", "NameHasOwner", NULL, &reply, "s", name);
+        int r = sd_bus_call_method(bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, "NameHasOwner", NULL,
+                        &reply, "s", name);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "b", &owned);
         return r >= 0 && owned;
@@ -71,17 +71,17 @@ int ctl_open_standard_bus(const Ctl *c, bool user, sd_bus **ret) {
         return user ? sd_bus_open_user(ret) : sd_bus_open_system(ret);
 }
 
-/* A user has a manager of units of his own, but hardly ever a scheduler: then it is the system's. */
+/* A user has a manager of his own, but hardly ever a scheduler: then it is the system's. */
 static int open_user_bus(Ctl *c, sd_bus **ret) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *user = NULL, *system = NULL;
 
         int r = ctl_open_standard_bus(c, true, &user);
-        if (r >= 0 && bus_has_owner(user, SERVICE_NAME)) {
+        if (r >= 0 && bus_has_owner(user, BUS_NAME)) {
                 *ret = TAKE_PTR(user);
                 return 0;
         }
-        if (ctl_open_standard_bus(c, false, &system) >= 0 && bus_has_owner(system, SERVICE_NAME)) {
+        if (ctl_open_standard_bus(c, false, &system) >= 0 && bus_has_owner(system, BUS_NAME)) {
                 c->bus_is_system_after_all = true;
                 *ret = TAKE_PTR(system);
                 return 0;
@@ -138,7 +138,7 @@ static bool error_is_one_of(const sd_bus_error *e, const char *const *names) {
         return false;
 }
 
-/* The bus refused the connection, or went away under it: what sd-bus reports without an error's name. */
+/* The bus refused or closed the connection, which sd-bus reports without an error's name. */
 static bool errno_is_disconnect(int r) {
         static const int codes[] = {
                         ECONNREFUSED, ENOENT, ENOTCONN, ECONNRESET, ENOMEDIUM, EPIPE, EHOSTDOWN, ENXIO};
@@ -163,8 +163,7 @@ int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what
         static const char *const gone[] = {
                         SD_BUS_ERROR_UNKNOWN_OBJECT, SD_BUS_ERROR_UNKNOWN_INTERFACE, NULL};
         static const char *const denied[] = {SD_BUS_ERROR_ACCESS_DENIED,
-                        SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED,
-                        "org.xsched.Scheduler.Error.NotOwner", NULL};
+                        SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED, BUS_ERROR("NotOwner"), NULL};
         static const struct {
                 const char *name;
                 const char *words;
@@ -190,7 +189,7 @@ int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what
         if (error_is_one_of(e, gone))
                 return ctl_fail("%s: no such object", object);
 
-        name = e->name ? startswith(e->name, "org.xsched.Scheduler.Error.") : NULL;
+        name = e->name ? startswith(e->name, BUS_ERROR("")) : NULL;
         for (size_t i = 0; name && i < ELEMENTSOF(words); i++)
                 if (streq(words[i].name, name))
                         return ctl_fail("%s: %s", object, words[i].words);
@@ -202,8 +201,8 @@ int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *me
         sd_bus_message *m = NULL;
         int r;
 
-        r = sd_bus_message_new_method_call(c->bus, &m, SERVICE_NAME, path ?: SERVICE_PATH,
-                        interface ?: SERVICE_INTERFACE, member);
+        r = sd_bus_message_new_method_call(
+                        c->bus, &m, BUS_NAME, path ?: BUS_PATH, interface ?: BUS_INTERFACE, member);
         if (r < 0)
                 return r;
         r = sd_bus_message_set_auto_start(m, false);

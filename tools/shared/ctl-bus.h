@@ -5,11 +5,8 @@
  * The connection to the service
  */
 
+#include "common/bus-names.h"
 #include "tools/shared/ctl.h"
-
-#define SERVICE_NAME      "org.xsched.Scheduler"
-#define SERVICE_PATH      "/org/xsched/Scheduler"
-#define SERVICE_INTERFACE "org.xsched.Scheduler"
 
 /* The address of a bus that is neither the system's nor the user's; NULL when it is one of these. */
 const char *ctl_bus_address(const Ctl *c);

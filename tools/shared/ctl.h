@@ -72,6 +72,16 @@ typedef struct Ctl {
         /* check */
         bool all;
 
+        /* record, with output */
+        uint64_t duration_ns; /* 0: until a signal */
+        uint64_t max_size;    /* bytes; 0: the usual */
+
+        /* replay: as they were given */
+        bool check;
+        const char *policy, *svg, *trace;
+        const char *sets[32];
+        size_t n_sets;
+
         sd_bus *bus;                  /* opened by ctl_connect() */
         bool bus_is_system_after_all; /* --user, and only the system's bus has a scheduler */
 } Ctl;

@@ -16,7 +16,7 @@ static const char *const json_mode_table[_JSON_MODE_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(json_mode, JsonMode);
 
-/* Adds the item and takes it. */
+/* Adds the item, and takes ownership of it. */
 static int add_item(json_object *to, const char *key, json_object *item) {
         int r = json_object_is_type(to, json_type_array) ? json_object_array_add(to, item)
                                                          : json_object_object_add(to, strempty(key), item);
@@ -66,14 +66,14 @@ static int object_from_dict(const Value *v, json_object **ret) {
         return 0;
 }
 
-/* With as many digits as in a table: json-c would write all that a double has. */
+/* Prints as many digits as tables do; json-c would print all. */
 static json_object *object_from_double(const Value *v) {
         _cleanup_free_ char *text = value_format(v);
 
         return text ? json_object_new_double_s(v->d, text) : NULL;
 }
 
-/* NULL is JSON's null. */
+/* NULL becomes JSON's null. */
 static int object_from_value(const Value *v, json_object **ret) {
         json_object *o = NULL;
 
@@ -110,7 +110,7 @@ static int object_from_value(const Value *v, json_object **ret) {
         return 0;
 }
 
-/* json-c escapes C0. DEL and C1 stand in strings only, so that an escape is right wherever they are. */
+/* json-c escapes C0. DEL and C1 appear in strings only, so they can be escaped anywhere. */
 static void print_escaped(FILE *f, const char *text) {
         for (; *text; text++) {
                 size_t n = *text == '\n' ? 0 : control_size(text);
@@ -119,7 +119,7 @@ static void print_escaped(FILE *f, const char *text) {
                         fputc(*text, f);
                         continue;
                 }
-                /* In UTF-8 the last byte of these is their code point. */
+                /* The last byte of these characters' UTF-8 is their code point. */
                 text += n - 1;
                 fprintf(f, "\\u%04x", (unsigned char) *text);
         }
@@ -146,7 +146,7 @@ void json_begin(Json *j, const char *key, char bracket) {
                 o = bracket == '{' ? json_object_new_object() : json_object_new_array();
                 j->error = o ? 0 : -ENOMEM;
         }
-        /* What is open belongs to what it is in; the outermost to us. */
+        /* An open object belongs to the one around it, and the outermost to us. */
         if (o && j->n_open > 0) {
                 j->error = add_item(j->open[j->n_open - 1], key, o);
                 o = j->error < 0 ? NULL : o;

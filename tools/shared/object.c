@@ -22,11 +22,11 @@ const char *object_kind_to_string(ObjectKind k) {
 
 const char *object_kind_interface(ObjectKind k) {
         static const char *const interfaces[_OBJECT_KIND_MAX] = {
-                        [OBJECT_MANAGER] = SERVICE_INTERFACE,
-                        [OBJECT_DEVICE] = SERVICE_INTERFACE ".Device",
-                        [OBJECT_GROUP] = SERVICE_INTERFACE ".Group",
-                        [OBJECT_CLIENT] = SERVICE_INTERFACE ".Client",
-                        [OBJECT_QUEUE] = SERVICE_INTERFACE ".Queue",
+                        [OBJECT_MANAGER] = BUS_INTERFACE,
+                        [OBJECT_DEVICE] = BUS_INTERFACE ".Device",
+                        [OBJECT_GROUP] = BUS_INTERFACE ".Group",
+                        [OBJECT_CLIENT] = BUS_INTERFACE ".Client",
+                        [OBJECT_QUEUE] = BUS_INTERFACE ".Queue",
         };
 
         return interfaces[k];
@@ -60,8 +60,7 @@ int object_fetch(Ctl *c, ObjectKind kind, const char *path, sd_bus_error *e, Obj
         Object o = {.kind = kind};
         int r;
 
-        r = ctl_call_method(c, path, "org.freedesktop.DBus.Properties", "GetAll", e, &reply, "s",
-                        object_kind_interface(kind));
+        r = ctl_call_method(c, path, BUS_PROPERTIES, "GetAll", e, &reply, "s", object_kind_interface(kind));
         if (r < 0)
                 return r;
         o.path = strdup(path);
@@ -74,7 +73,7 @@ int object_fetch(Ctl *c, ObjectKind kind, const char *path, sd_bus_error *e, Obj
         return 0;
 }
 
-/* What objects are sorted and found by. */
+/* The key by which objects are sorted and found. */
 typedef struct ObjectKey {
         ObjectKind kind;
         uint64_t id;      /* of clients and queues */
@@ -126,7 +125,7 @@ static int snapshot_add(Snapshot *s, ObjectKind kind, const char *path, Value *p
         return 0;
 }
 
-/* One entry of a{oa{sa{sv}}}. Of the interfaces of an object only ours matter. */
+/* Reads one entry of a{oa{sa{sv}}}. Other interfaces of the object are skipped. */
 static int snapshot_read_object(Snapshot *s, sd_bus_message *m) {
         const char *path, *interface;
         int r, kind;
@@ -184,11 +183,10 @@ int snapshot_fetch(Ctl *c, sd_bus_error *e, Snapshot *ret) {
         Snapshot s = {};
         int r;
 
-        r = object_fetch(c, OBJECT_MANAGER, SERVICE_PATH, e, &s.manager);
+        r = object_fetch(c, OBJECT_MANAGER, BUS_PATH, e, &s.manager);
         if (r < 0)
                 return r;
-        r = ctl_call_method(
-                        c, NULL, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", e, &reply, NULL);
+        r = ctl_call_method(c, NULL, BUS_OBJECTS, "GetManagedObjects", e, &reply, NULL);
         if (r < 0)
                 return r;
         r = snapshot_read(&s, reply);
@@ -277,7 +275,7 @@ static bool is_target(const Object *o, const char *target) {
         return streq(o->path, target);
 }
 
-/* The group, or one that it is in. */
+/* Whether the target is the group, or a group that it is in. */
 static bool group_is_below(const Snapshot *s, const Object *group, const char *target) {
         for (size_t depth = 0; group && depth <= s->n_objects; depth++) {
                 if (is_target(group, target))
@@ -287,7 +285,7 @@ static bool group_is_below(const Snapshot *s, const Object *group, const char *t
         return false;
 }
 
-/* A queue with all that it belongs to, or a client with its group: `wanted` if one of them is. */
+/* Marks a queue with its client and group, or a client with its group, if one of them is wanted. */
 static void mark_chain(
                 const Snapshot *s, const Object *const *chain, size_t n, const char *target, bool *wanted) {
         bool found = false;

@@ -141,7 +141,7 @@ int tools_setenv(void) {
                 size_t size = confstr(_CS_PATH, usual, sizeof(usual));
                 path = size > 0 && size <= sizeof(usual) ? usual : "/usr/bin:/bin";
         }
-        /* A name with a colon cannot stand in the list. */
+        /* A path with a colon cannot be in the list. */
         if (strchr(self, ':') || path_has(path, self))
                 return 0;
         if (asprintf(&value, "%s%s%s", self, isempty(path) ? "" : ":", path) < 0)
@@ -171,7 +171,7 @@ bool shim_wants_cuda(void) {
         return access(CUDA_DEVICE, F_OK) == 0;
 }
 
-/* What is not there is left out. */
+/* Missing libraries are left out. */
 static int preload(int (*find)(char **ret)) {
         _cleanup_free_ char *path = NULL;
         int r;
@@ -186,8 +186,8 @@ int find_hsa_tool(char **ret) {
         return find_file("shim/" HSA_TOOL_NAME, XSCHED_PKGLIBDIR "/" HSA_TOOL_NAME, ret);
 }
 
-/* The KFD shim is a tool of the HSA runtime, too. Somebody's own tool stays, alone: which of two comes first matters to
- * both. */
+/* The KFD shim is a tool of the HSA runtime, too. If the user has set a tool, only that one stays: both depend on which
+ * comes first. */
 static int set_hsa_tool(void) {
         _cleanup_free_ char *path = NULL;
         const char *tools = getenv(SHIM_HSA_TOOLS);

@@ -96,7 +96,7 @@ static char *cell_format(const Value *v, CellFormat format) {
         switch (format) {
         case CELL_USEC:
                 if (v->type == VALUE_DOUBLE)
-                        /* Means of fractions of a microsecond. */
+                        /* Means may be fractions of a microsecond. */
                         if (v->d < 1000) {
                                 snprintf(buf, sizeof(buf), "%.3gus", v->d);
                                 return strdup(buf);
@@ -163,7 +163,7 @@ static size_t text_width(const char *text) {
         return width;
 }
 
-/* The first byte of `text` past `width` columns. */
+/* Returns the first byte of `text` after `width` columns. */
 static const char *text_skip(const char *text, size_t width) {
         mbstate_t state = {};
 
@@ -182,7 +182,7 @@ static const char *text_skip(const char *text, size_t width) {
         return text;
 }
 
-/* Takes out of the middle, and leaves more of the end: paths differ there. */
+/* Cuts from the middle, and keeps more of the end, because paths differ there. */
 static char *ellipsize(char *text, size_t width) {
         const char *dots = streq(nl_langinfo(CODESET), "UTF-8") ? "…" : "...";
         size_t n_dots = text_width(dots), n = text_width(text), head;
@@ -222,7 +222,7 @@ static size_t row_depth(const Table *t, size_t row) {
         return depth;
 }
 
-/* Below which row it is drawn. */
+/* The row below which this row is drawn. */
 static size_t row_shown_parent(const Table *t, size_t row) {
         size_t parent = t->rows[row].parent;
 
@@ -231,12 +231,12 @@ static size_t row_shown_parent(const Table *t, size_t row) {
         return parent;
 }
 
-/* How far the lines of the tree reach into its cell. */
+/* The width of the tree's lines in the cell. */
 static size_t cell_indent(const Table *t, size_t row, size_t column) {
         return t->columns[column].flags & COLUMN_TREE ? 2 * MIN(row_depth(t, row), t->depth_max) : 0;
 }
 
-/* Of a path that stands below the path that it is in: what that does not say already. A part of its text. */
+/* The part of a path that its parent row does not show. A part of the cell's text. */
 static const char *cell_rest(const Table *t, char *const *texts, size_t row, size_t column) {
         size_t parent = t->columns[column].flags & COLUMN_TREE ? row_shown_parent(t, row) : TABLE_NO_PARENT;
         const char *text = texts[row * t->n_columns + column],
@@ -249,7 +249,7 @@ static const char *cell_rest(const Table *t, char *const *texts, size_t row, siz
                                                                                               : text;
 }
 
-/* Texts of all cells that are shown, row by row; NULL in the others. */
+/* Makes the texts of all shown cells, row by row; NULL for the others. */
 static char **table_format(const Table *t, size_t n_rows) {
         char **texts = calloc(n_rows * t->n_columns + 1, sizeof(char *));
 
@@ -274,14 +274,14 @@ static void column_widths(
         }
 }
 
-/* What it needs at least. The tree says where a row belongs. */
+/* The column's least width. The tree needs more, to show where a row belongs. */
 static size_t column_least(const Column *c, size_t width) {
         if (!(c->flags & COLUMN_ELASTIC))
                 return width;
         return MIN(width, c->flags & COLUMN_TREE ? TREE_MIN : ELASTIC_MIN);
 }
 
-/* With a space between two. */
+/* Whether the columns fit, with a space between two. */
 static bool columns_fit(const Table *t, const size_t *widths, size_t width) {
         size_t total = 0;
 
@@ -291,8 +291,7 @@ static bool columns_fit(const Table *t, const size_t *widths, size_t width) {
         return total <= width + 1;
 }
 
-/* Leaves out what can be left out, one column after the other, until the rest has room; the last one also before others
- * are cut for it. */
+/* Hides optional columns, one after the other, until the rest fits; the last one also before others are cut. */
 static void columns_hide(Table *t, const size_t *widths, size_t width) {
         for (;;) {
                 size_t total = 0, last = SIZE_MAX, n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who asks for a password on this terminal
+ * Runs polkit's agent, which asks for passwords on this terminal
  */
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ bool polkit_agent_is_useful(void) {
         return geteuid() != 0 && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* It writes to the terminal whatever becomes of our output. */
+/* The agent writes to the terminal, whatever our output is. */
 _noreturn_ static void run_agent(pid_t parent, int notify_fd) {
         char number[16];
         sigset_t none;
@@ -55,7 +55,7 @@ void polkit_agent_open(void) {
         safe_close(TAKE_FD(its));
         if (agent_pid < 0)
                 return;
-        /* It closes its end when it is registered, or by ending. */
+        /* The agent closes its end when it is registered, or ends. */
         struct pollfd p = {.fd = ours};
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
                 ;

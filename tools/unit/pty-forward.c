@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A pseudo terminal for somebody else
+ * Forwards a pseudo terminal
  */
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct PtyForward {
         sd_event *event;
         sd_event_source *input, *output, *size;
 
-        /* Typed, and not yet taken by the other side. */
+        /* Typed characters that the other side has not read yet. */
         char typed[BUFFER_SIZE];
         size_t n_typed;
         bool input_ended;
@@ -80,7 +80,7 @@ static void take_lines(PtyForward *f, int fd) {
         }
 }
 
-/* The other side's terminal does what ours would: echo, line ends, signals. */
+/* The other side's terminal does what ours would do: echo, line ends, signals. */
 static int take_terminal(PtyForward *f) {
         struct termios raw;
         bool both = isatty(STDIN_FILENO);
@@ -92,7 +92,8 @@ static int take_terminal(PtyForward *f) {
                 return negative_errno();
         raw = f->saved;
         if (both && raw.c_lflag & ICANON) {
-                /* From here on an end of file is a character like others, which take_lines() leaves there. */
+                /* From here on the character for end of file is an ordinary one, which take_lines() leaves in the
+                 * input. */
                 raw.c_cc[VEOF] = _POSIX_VDISABLE;
                 if (tcsetattr(fd, TCSADRAIN, &raw) < 0)
                         return negative_errno();
@@ -118,7 +119,7 @@ static void restore_terminal(PtyForward *f) {
 
 /* --- from there to here --- */
 
-/* > 0 while there may be more. */
+/* Returns > 0 while there may be more. */
 static int print_some(PtyForward *f) {
         char buf[BUFFER_SIZE];
 
@@ -127,14 +128,14 @@ static int print_some(PtyForward *f) {
                 return errno == EAGAIN || errno == EINTR ? 0 : negative_errno();
         if (n == 0)
                 return -EIO;
-        /* Nobody reads what we print: what is there goes on all the same. */
+        /* Without a reader of our output the command goes on all the same. */
         (void) write_all(STDOUT_FILENO, buf, (size_t) n);
         return 1;
 }
 
 /* --- from here to there --- */
 
-/* What is typed while the other side does not take it waits in the terminal. */
+/* While the other side does not read, input stays in the terminal. */
 static void want_input(PtyForward *f) {
         bool room = f->n_typed + END_SIZE < sizeof(f->typed) && !f->input_ended;
 
@@ -154,8 +155,7 @@ static void pass_typed(PtyForward *f) {
         }
 }
 
-/* A person presses a key; whoever pipes something in has an end, which a terminal is told by a character, at the start
- * of a line. */
+/* A person presses a key; piped input has an end, which a terminal is told by a character at the start of a line. */
 static void end_input(PtyForward *f) {
         f->input_ended = true;
         if (isatty(STDIN_FILENO))

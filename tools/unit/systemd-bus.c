@@ -13,12 +13,12 @@
 
 #define APPEAR_NSEC (5 * NSEC_PER_SEC)
 
-/* The waiting ends, whatever it says: the bus is asked again. */
+/* The wait ends with any answer: the bus is asked again. */
 static int on_owner_changed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         return 0;
 }
 
-/* A user's bus is started by whoever connects first, and the manager that started it comes to it a moment after. */
+/* A user's bus starts with its first connection, and the manager connects to it a moment later. */
 static bool wait_for_manager(sd_bus *bus) {
         uint64_t until = now_ns() + APPEAR_NSEC;
         const char *dir = getenv("XDG_RUNTIME_DIR");

@@ -5,13 +5,8 @@
  * systemd on the bus: the system's manager, or the user's
  */
 
+#include "common/bus-names.h"
 #include "tools/shared/ctl.h"
-
-#define SYSTEMD_NAME    "org.freedesktop.systemd1"
-#define SYSTEMD_PATH    "/org/freedesktop/systemd1"
-#define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
-#define SYSTEMD_UNIT    "org.freedesktop.systemd1.Unit"
-#define SYSTEMD_SERVICE "org.freedesktop.systemd1.Service"
 
 /* 0, or a negative errno where there is no systemd of that kind. Silent. */
 int systemd_open(const Ctl *c, bool user, sd_bus **ret);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A unit that is made by a call
+ * Makes a transient unit
  */
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/pidfd.h>
 #include <sys/random.h>
 
 #include "common/parse-util.h"
@@ -42,7 +41,7 @@ static const char *suffix_of(const TransientUnit *u) {
         return u->scope ? "scope" : "service";
 }
 
-/* "run-train-7f3a09c1": what the command is called, and a number that is nobody else's. */
+/* Makes a name like "run-train-7f3a09c1", of the command's name and a random number. */
 static int make_up_name(TransientUnit *u, const char *base) {
         char clean[64] = "";
         uint32_t number;
@@ -89,7 +88,7 @@ static int append_description(TransientUnit *u, sd_bus_message *m, char *argv[])
                 return sd_bus_message_append(m, "(sv)", "Description", "s", u->ctl->run.description);
         for (char **s = argv; *s && n < sizeof(text); s++)
                 n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s", n > 0 ? " " : "", *s);
-        /* A command may be any bytes, a description may not. */
+        /* A command may have any bytes, a description may not. */
         return sd_bus_message_append(
                         m, "(sv)", "Description", "s", string_is_printable(text) ? text : u->name);
 }
@@ -105,7 +104,7 @@ static int append_slice(const TransientUnit *u, sd_bus_message *m) {
         return sd_bus_message_append(m, "(sv)", "Slice", "s", name);
 }
 
-/* What was given as --property= comes last, and wins. An exit status. */
+/* Properties of --property= come last, and win. Returns an exit status. */
 static int append_given(TransientUnit *u, sd_bus_message *m) {
         _cleanup_(unit_properties_done)
         UnitProperties p = {};
@@ -116,7 +115,7 @@ static int append_given(TransientUnit *u, sd_bus_message *m) {
         return r;
 }
 
-/* Up to the properties of its own kind. */
+/* Begins the call, up to the properties of its kind of unit. */
 static int begin(TransientUnit *u, char *argv[], sd_bus_message **ret) {
         int r = sd_bus_message_new_method_call(
                         u->bus, ret, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StartTransientUnit");
@@ -152,7 +151,7 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
         return 0;
 }
 
-/* Signals of units are sent to who subscribed; a manager to which that was said already has no objection. */
+/* Subscribes to signals of units; a manager accepts a second subscription. */
 static int subscribe(TransientUnit *u, Start *s, sd_bus_slot **ret) {
         int r = sd_bus_match_signal(u->bus, ret, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved",
                         on_job_removed, s);
@@ -162,11 +161,11 @@ static int subscribe(TransientUnit *u, Start *s, sd_bus_slot **ret) {
         return r;
 }
 
-/* What systemd's own child ends with that could not become the command. */
+/* Exit statuses of systemd's child when it could not become the command. */
 #define EXIT_SYSTEMD_FIRST 200
 #define EXIT_SYSTEMD_LAST  243
 
-/* A command that ends at once, and not well, is a start that failed for systemd. It ran all the same. */
+/* For systemd a command that fails at once is a failed start. It ran all the same. */
 static int check_failed_start(TransientUnit *u, const char *result) {
         int32_t status = 0, code = 0;
 
@@ -184,7 +183,7 @@ static int check_failed_start(TransientUnit *u, const char *result) {
         return 0;
 }
 
-/* Sends what begin() began, and waits for the job. */
+/* Sends the call, and waits for its job. */
 static int finish(TransientUnit *u, sd_bus_message *m) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -225,7 +224,7 @@ int transient_scope_start(TransientUnit *u, char *argv[]) {
 
 /* --- services --- */
 
-/* systemd expands variables in the words of a command: a dollar is two. */
+/* systemd expands variables in a command's words, so each dollar is doubled. */
 static char *escape_dollars(const char *s) {
         char *out = malloc(2 * strlen(s) + 1), *p = out;
 
@@ -266,7 +265,7 @@ static int append_command(sd_bus_message *m, const char *executable, char *argv[
         return r < 0 ? r : systemd_close_property(m);
 }
 
-/* The shim's variables as they are in our own environment by now, then what was asked for. */
+/* The shim's variables from our own environment, then those that were asked for. */
 static int append_environment(const TransientUnit *u, sd_bus_message *m, bool pty) {
         static const char *const ours[] = {"OPENCL_LAYERS", "LD_PRELOAD", "XSCHED_BUS_ADDRESS", "TERM"};
         const RunOptions *o = &u->ctl->run;
@@ -308,7 +307,7 @@ static int append_stdio(const TransientUnit *u, sd_bus_message *m, const PtyForw
         return r;
 }
 
-/* "priority=5" is XSCHED_PRIORITY=5. */
+/* "priority=5" becomes XSCHED_PRIORITY=5. */
 static int append_settings(const TransientUnit *u, sd_bus_message *m) {
         const RunOptions *o = &u->ctl->run;
         int r = 0;
@@ -375,21 +374,22 @@ static int get_main_pid(TransientUnit *u, pid_t *ret) {
         return 0;
 }
 
-int transient_service_open_main(TransientUnit *u, int *ret) {
+int transient_service_main(TransientUnit *u, ProcessId *ret) {
         pid_t pid = 0, again = 0;
+        ProcessId p;
 
         int r = get_main_pid(u, &pid);
         if (r != 0 || pid == 0)
                 return r;
-        _cleanup_close_ int fd = pidfd_open(pid, 0);
-        if (fd < 0)
-                return errno == ESRCH ? 0 : ctl_fail("%s: cannot open its process: %m", u->name);
-        /* The number was nobody else's when it was opened if it is the service's still: systemd has not collected the
-         * process then. */
+        r = process_id_of(pid, &p);
+        if (r < 0)
+                return r == -ESRCH ? 0
+                                   : ctl_fail("%s: cannot look at its process: %s", u->name, strerror(-r));
+        /* The pid was the service's when it was read if it still is: then systemd has not reaped the process. */
         r = get_main_pid(u, &again);
         if (r != 0)
                 return r;
         if (again == pid)
-                *ret = TAKE_FD(fd);
+                *ret = p;
         return 0;
 }

@@ -9,6 +9,7 @@
  * needs to be told nothing else.
  */
 
+#include "common/process.h"
 #include "tools/unit/pty-forward.h"
 #include "tools/unit/systemd-bus.h"
 
@@ -36,8 +37,8 @@ int transient_unit_set_name(TransientUnit *u, const char *command);
 int transient_scope_start(TransientUnit *u, char *argv[]);
 int transient_service_start(TransientUnit *u, const char *executable, char *argv[], const PtyForward *pty);
 
-/* A pidfd of the main process of a service; *ret is left as it is when that has ended already. An exit status. */
-int transient_service_open_main(TransientUnit *u, int *ret);
+/* The main process of a service; *ret is left as it is when that has ended already. An exit status. */
+int transient_service_main(TransientUnit *u, ProcessId *ret);
 
 /* Until the service has ended: its exit status, or 255 when a signal ended it, as systemd-run has it. SIGINT is passed
  * on to what runs in the unit; SIGTERM and SIGHUP stop the unit, the second time without waiting for it. */

@@ -24,7 +24,7 @@ typedef struct Wait {
         sd_event *event;
         bool stopping;
         bool done;  /* not sd_event_exit(): that would close the bus before the last questions */
-        int result; /* then: 0, an exit status for having been told to stop, or a negative errno */
+        int result; /* the result: 0, an exit status when we were told to stop, or a negative errno */
 } Wait;
 
 static int wait_end(Wait *w, int result) {
@@ -90,8 +90,8 @@ static int watch(Wait *w) {
 
         int r = sd_bus_attach_event(u->bus, w->event, SD_EVENT_PRIORITY_NORMAL);
         if (r >= 0)
-                r = sd_bus_match_signal(u->bus, NULL, SYSTEMD_NAME, u->path,
-                                "org.freedesktop.DBus.Properties", "PropertiesChanged", on_changed, w);
+                r = sd_bus_match_signal(u->bus, NULL, SYSTEMD_NAME, u->path, BUS_PROPERTIES,
+                                "PropertiesChanged", on_changed, w);
         if (r >= 0)
                 r = sd_bus_match_signal(u->bus, NULL, "org.freedesktop.DBus.Local",
                                 "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", "Disconnected",
@@ -161,7 +161,7 @@ int transient_service_wait(TransientUnit *u, sd_event *event, PtyForward *pty) {
         int r = watch(&w);
         if (r < 0)
                 return (void) ctl_fail("%s: cannot wait for it: %s", u->name, strerror(-r)), EXIT_OURS;
-        /* It may have ended before anybody listened. */
+        /* The unit may have ended before we subscribed. */
         if (has_ended(u))
                 (void) wait_end(&w, 0);
         while (!w.done && !u->left) {

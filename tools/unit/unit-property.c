@@ -21,7 +21,7 @@ void unit_properties_done(UnitProperties *p) {
         *p = (UnitProperties){};
 }
 
-/* Any unit of the kind will do, one that does not exist, too. */
+/* Any unit of the kind serves, also one that does not exist. */
 static int fetch(UnitProperties *p, sd_bus *bus, const char *suffix) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *reply = NULL;
@@ -31,8 +31,8 @@ static int fetch(UnitProperties *p, sd_bus *bus, const char *suffix) {
         if (p->xml)
                 return 0;
         (void) snprintf(path, sizeof(path), SYSTEMD_PATH "/unit/xschedctl_2drun_2e%s", suffix);
-        int r = sd_bus_call_method(bus, SYSTEMD_NAME, path, "org.freedesktop.DBus.Introspectable",
-                        "Introspect", NULL, &reply, NULL);
+        int r = sd_bus_call_method(
+                        bus, SYSTEMD_NAME, path, BUS_INTROSPECT, "Introspect", NULL, &reply, NULL);
         if (r >= 0)
                 r = sd_bus_message_read_basic(reply, 's', &xml);
         if (r < 0)
@@ -41,7 +41,7 @@ static int fetch(UnitProperties *p, sd_bus *bus, const char *suffix) {
         return p->xml ? 0 : -ENOMEM;
 }
 
-/* The type of a property, one complete type in `ret`. */
+/* Finds the type of a property: one complete type in `ret`. */
 static bool find_type(const UnitProperties *p, const char *name, char *ret, size_t size) {
         char wanted[NAME_MAX_SIZE + 32];
 
@@ -127,7 +127,7 @@ static int append_number(sd_bus_message *m, const char *name, char type, const c
         }
 }
 
-/* The next word, in place: white space separates, except between quotes. NULL at the end. */
+/* Returns the next word, in place: white space separates words, except between quotes. NULL at the end. */
 static char *next_word(char **text) {
         char *in = *text, *out, *word, quote = '\0';
 
@@ -166,7 +166,7 @@ static int append_words(sd_bus_message *m, const char *name, const char *value) 
         return r < 0 ? r : systemd_close_property(m);
 }
 
-/* In percent of one processor. */
+/* Takes percent of one processor. */
 static int append_quota(sd_bus_message *m, const char *value) {
         uint32_t percent;
 

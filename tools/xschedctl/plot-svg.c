@@ -3,14 +3,14 @@
 /*
  * plot: as SVG
  *
- * Colours are those of Okabe and Ito, which all but everybody can tell apart, and areas have an edge. What is not a
- * group is told by pattern: kept time and the parts of waiting. Numbers have one digit behind the point at most, so
- * that a picture of many bins stays small.
+ * Colours are those of common/picture.h, and areas have an edge. What is not a group is told by pattern: kept time and
+ * the parts of waiting. Numbers have one digit behind the point at most, so that a picture of many bins stays small.
  */
 
 #include <inttypes.h>
 #include <time.h>
 
+#include "common/picture.h"
 #include "common/time-util.h"
 #include "tools/xschedctl/plot.h"
 
@@ -30,8 +30,8 @@ enum {
         NAME_MAX_CHARS = 34,
 };
 
-static const char *const colors[PLOT_NAMED_MAX + 1] = {
-                "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999"};
+static const char *const colors[PLOT_NAMED_MAX + 1] = {PICTURE_SERIES_0, PICTURE_SERIES_1, PICTURE_SERIES_2,
+                PICTURE_SERIES_3, PICTURE_SERIES_4, PICTURE_SERIES_5, PICTURE_SERIES_6, PICTURE_SERIES_7};
 
 static const struct {
         const char *name, *fill;
@@ -43,7 +43,7 @@ static const struct {
 
 /* --- text --- */
 
-/* The next character, or -1 where there is none: then *n is how much is to be skipped. */
+/* Returns the next character; -1: there is none, and *n is how many bytes to skip. */
 static int32_t utf8_next(const char *text, size_t *n) {
         static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
         const unsigned char *s = (const unsigned char *) text;
@@ -64,7 +64,7 @@ static int32_t utf8_next(const char *text, size_t *n) {
         return c;
 }
 
-/* What XML cannot have, what nobody sees, and what turns the direction of writing around. */
+/* Characters that XML cannot have, that are invisible, or that turn the direction of writing. */
 static bool is_harmful(int32_t c) {
         return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x200b && c <= 0x200f) ||
                         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
@@ -79,7 +79,7 @@ static size_t count_chars(const char *text) {
         return chars;
 }
 
-/* From the character `from` on, `length` of them. */
+/* Prints `length` characters from the character `from` on. */
 static void print_chars(FILE *f, const char *text, size_t from, size_t length) {
         size_t n;
 
@@ -97,7 +97,7 @@ static void print_chars(FILE *f, const char *text, size_t from, size_t length) {
         }
 }
 
-/* More of the end is left: paths differ there. */
+/* Keeps more of the end, because paths differ there. */
 static void print_text(FILE *f, const char *text, size_t max) {
         size_t chars = count_chars(text), head = max / 3;
 
@@ -110,7 +110,7 @@ static void print_text(FILE *f, const char *text, size_t max) {
         print_chars(f, text, chars - (max - head - 1), max - head - 1);
 }
 
-/* As little as says it. */
+/* Prints the number with as few digits as it needs. */
 static void print_number(FILE *f, double v) {
         long tenths = (long) (v * 10 + 0.5);
 
@@ -136,7 +136,7 @@ static double get_wait(const PlotCell *c, size_t which) {
         return c->waits[which];
 }
 
-/* Along the upper edge and back along the lower one, with a corner only where it changes. */
+/* Goes along the upper edge, and back along the lower one, with a corner only where the value changes. */
 static void print_edge(FILE *f, const double *y, size_t n, bool back) {
         for (size_t k = 0; k < n; k++) {
                 size_t i = back ? n - 1 - k : k;
@@ -163,7 +163,7 @@ static double rounded(double v) {
         return (double) (long) (v * 10 + 0.5) / 10;
 }
 
-/* Puts one on top of those before it. */
+/* Prints one area on top of those before it. */
 static void stack_print(Stack *s, FILE *f, get_t get, size_t which, const char *fill, const char *title) {
         bool any = false;
 
@@ -210,7 +210,7 @@ static void print_y(FILE *f, double y, const char *text) {
         fprintf(f, "\">%s</text>\n", text);
 }
 
-/* Between six and a dozen ticks. */
+/* Chooses an interval that gives six to twelve ticks. */
 static uint64_t tick_us(uint64_t span_us) {
         static const uint64_t seconds[] = {
                         1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600};
@@ -229,7 +229,7 @@ static struct tm local_time(int64_t realtime_us) {
         return tm;
 }
 
-/* At round times of the day. */
+/* Prints ticks at round times of the day. */
 static void print_times(const Plot *p, FILE *f) {
         int64_t begin = (int64_t) p->begin_us + p->realtime_us, end = (int64_t) p->end_us + p->realtime_us;
         int64_t step = (int64_t) tick_us(p->end_us - p->begin_us);
@@ -315,14 +315,18 @@ static void print_panel(const Plot *p, Stack *s, FILE *f, int y) {
         fputs("</g>\n", f);
 }
 
-/* Without variables, which not every reader knows. */
+/* Without CSS variables, which not every viewer knows. */
 static const char head[] =
-                "<style>svg{font:12px system-ui,sans-serif}text,.i{fill:#222}.b{fill:#fff}"
-                ".h{font-weight:bold}.m{text-anchor:middle}.r{text-anchor:end}"
-                ".a{stroke:#fff;stroke-width:.5}.s,.g,.p{stroke:#222}.s{stroke-width:.5}"
-                ".g{stroke-opacity:.2;fill:none}.p{fill:none}"
-                "@media(prefers-color-scheme:dark){text,.i{fill:#e6e6e6}.b{fill:#1c1c1c}.a{stroke:#1c1c1c}"
-                ".s,.g,.p{stroke:#e6e6e6}}</style>\n"
+                "<style>svg{font:12px " PICTURE_FONT "}text{fill:" PICTURE_DIM "}.h,.i{fill:" PICTURE_TEXT
+                "}"
+                ".b{fill:" PICTURE_BACKGROUND "}.h{font-size:13.5px;font-weight:600}.m{text-anchor:middle}"
+                ".r{text-anchor:end}.a{stroke:" PICTURE_BACKGROUND
+                ";stroke-width:.5}.s,.p{stroke:" PICTURE_TEXT "}"
+                ".s{stroke-width:.5}.g{stroke:" PICTURE_GRID ";fill:none}.p{fill:none}"
+                "@media(prefers-color-scheme:dark){text{fill:" PICTURE_DARK_DIM
+                "}.h,.i{fill:" PICTURE_DARK_TEXT "}"
+                ".b{fill:" PICTURE_DARK_BACKGROUND "}.a{stroke:" PICTURE_DARK_BACKGROUND "}"
+                ".s,.p{stroke:" PICTURE_DARK_TEXT "}.g{stroke:" PICTURE_DARK_GRID "}}</style>\n"
                 "<defs>"
                 "<pattern id=\"kept\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">"
                 "<path class=\"p\" d=\"M0 5L5 0\"/></pattern>"

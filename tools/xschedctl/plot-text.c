@@ -31,7 +31,7 @@ static double get_wait(const PlotCell *c, size_t which) {
         return c->waits[which];
 }
 
-/* A character for each bin. What is not nothing is seen. */
+/* Makes one character for each bin. A value above zero is always visible. */
 static char *draw(const Plot *p, const PlotDevice *d, get_t get, size_t which, double full) {
         enum { LEVELS = 8 };
         static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},

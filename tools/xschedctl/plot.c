@@ -49,7 +49,7 @@ int plot_record_add(PlotRecord *r, const PlotSample *s) {
 
 /* --- who is named --- */
 
-/* How much of the sample lies between two moments. */
+/* The part of the sample between two moments. */
 static double sample_part(const PlotSample *s, double begin_us, double end_us) {
         double begin = MAX((double) s->begin_us, begin_us), end = MIN((double) s->end_us, end_us);
 
@@ -65,7 +65,7 @@ static bool is_wanted(const PlotRecord *r, const PlotSample *s, const char *devi
         return sample_is_valid(r, s) && (!device || streq(r->devices[s->device], device));
 }
 
-/* Those that ran most, or waited without running; the others are never one of them. */
+/* Chooses the groups that ran most, or waited without running; "others" is never chosen. */
 static int choose_named(const PlotRecord *r, const char *device, Plot *p, size_t *series) {
         _cleanup_free_ double *amounts = calloc(MAX(r->n_groups, (size_t) 1), sizeof(double));
 
@@ -96,7 +96,7 @@ static int choose_named(const PlotRecord *r, const char *device, Plot *p, size_t
 
 /* --- bins --- */
 
-/* In the cells there are microseconds at first. */
+/* At first the cells are in microseconds. */
 static void add_part(PlotCell *c, double *busy, const PlotSample *s, const size_t *series, double part) {
         if (part <= 0)
                 return;
@@ -121,8 +121,8 @@ double plot_cell_run(const PlotCell *c) {
         return sum;
 }
 
-/* Where several run at once, they share the time that the device was busy. Counters are read one after the other: what
- * comes out a little above the whole is the whole. */
+/* Where several groups run at once, they share the device's busy time. Counters are read one after the other, so a sum
+ * a little above the whole counts as the whole. */
 static void cell_normalise(PlotCell *c, double busy, double width_us) {
         double run = plot_cell_run(c), whole = busy > 0 ? MIN(busy, width_us) : width_us;
 

@@ -15,6 +15,7 @@
 
 #include "common/client-socket.h"
 #include "common/conf-files.h"
+#include "common/whole-file.h"
 #include "config.h"
 #include "tools/shared/json.h"
 #include "tools/shared/shim-env.h"
@@ -23,7 +24,7 @@
 #define CDI_FILE "/etc/cdi/xsched.yaml"
 #define CDI_KIND "xsched.org/class"
 #define CDI_VERSION                                                                                         \
-        "0.5.0" /* the first in which a name may begin with a digit; podman 4.3 and containerd 1.7 read it */
+        "0.5.0" /* the first version in which a name may begin with a digit; podman 4.3 and containerd 1.7 read it */
 #define IN_CONTAINER "/opt/xsched"
 #define USUAL_CLASS  "default"
 #define CLASS_SUFFIX ".class"
@@ -85,7 +86,7 @@ static void add_hook(Spec *s, json_object *edits, const char *stage, const char 
 
 /* --- what is in it --- */
 
-/* As CDI has it: letters, digits, and in between "-", "_", "." and ":". */
+/* CDI's rule for names: letters and digits, and in between "-", "_", "." and ":". */
 static bool is_device_name(const char *name) {
         size_t n = strlen(name);
 
@@ -117,7 +118,7 @@ static void add_device(Spec *s, const char *class) {
                 add_hook(s, edits, "createRuntime", streq(class, USUAL_CLASS) ? NULL : class);
 }
 
-/* Of the files, so that nothing has to run. */
+/* Reads the classes' files, so that the service need not run. */
 static int add_all_classes(Spec *s, ConfFiles *files) {
         static const char *const directories[] = {XSCHED_PKGCONFDIR, "/run/xsched", XSCHED_VENDORDIR, NULL};
         const ConfContext c = {0};
@@ -134,7 +135,7 @@ static int add_all_classes(Spec *s, ConfFiles *files) {
         return 0;
 }
 
-/* Whether there is any. */
+/* Mounts the library. Returns whether there is one. */
 static bool add_library(Spec *s, json_object *mounts, int (*find)(char **ret)) {
         _cleanup_free_ char *path = NULL, *to = NULL;
 
@@ -171,30 +172,17 @@ static int add_shim(Spec *s) {
 
 /* --- the file --- */
 
-/* Who reads it meanwhile reads the old one or the new one. */
 static int replace_file(const char *path, json_object *root) {
-        _cleanup_free_ char *temporary = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
 
-        if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-                temporary = NULL;
-                return -ENOMEM;
-        }
-        int fd = mkostemp(temporary, O_CLOEXEC);
-        if (fd < 0)
-                return negative_errno();
-        FILE *f = fchmod(fd, 0644) >= 0 ? fdopen(fd, "we") : NULL;
-        int r = f ? json_print(root, f, true) : negative_errno();
+        FILE *f = open_memstream(&text, &size);
         if (!f)
-                (void) close(fd);
-        else if ((fflush(f) != 0 || ferror(f) || fsync(fd) < 0) && r >= 0)
-                r = errno > 0 ? negative_errno() : -EIO;
-        if (f && fclose(f) != 0 && r >= 0)
-                r = negative_errno();
-        if (r >= 0 && rename(temporary, path) < 0)
-                r = negative_errno();
-        if (r < 0)
-                (void) unlink(temporary);
-        return r;
+                return -ENOMEM;
+        int r = json_print(root, f, true);
+        if (fclose(f) != 0 && r >= 0)
+                r = -ENOMEM;
+        return r < 0 ? r : whole_file_write(path, text, size, true);
 }
 
 static int write_spec(const Spec *s, const char *output) {

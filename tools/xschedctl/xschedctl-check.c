@@ -94,7 +94,7 @@ static int read_proc(const char *pid, const char *file, char **ret, size_t *ret_
         return 0;
 }
 
-/* A variable of the process that is checked: a new string in *ret, NULL when it is not set. */
+/* Gets a variable of the checked process: a new string in *ret; NULL when it is not set. */
 static int get_variable(const Check *k, const char *name, char **ret) {
         _cleanup_free_ char *environ_text = NULL;
         const char *value = NULL;
@@ -115,7 +115,7 @@ static int get_variable(const Check *k, const char *name, char **ret) {
         return value && !*ret ? -ENOMEM : 0;
 }
 
-/* The file of a library that the process has mapped. */
+/* Returns the file of a library that the process has mapped. */
 static char *find_mapped(const char *maps, const char *name) {
         for (const char *p = maps; p && (p = strstr(p, name)); p++) {
                 const char *line = p, *slash;
@@ -139,7 +139,7 @@ typedef struct LibraryReport {
         char text[512];     /* its path, or why it could not be loaded */
 } LibraryReport;
 
-/* Calls the loader, which loads drivers and layers with that. What it and the drivers say is not for the user. */
+/* Calls the loader, which loads drivers and layers then. Their output is not for the user. */
 static void start_loader(void *loader, LibraryReport *report) {
         int32_t (*get_platforms)(uint32_t, void *, uint32_t *);
         _cleanup_free_ char *maps = NULL;
@@ -265,7 +265,7 @@ static void check_shim_file(Check *k, const char *shim) {
                 check_add(k, "shim", CHECK_OK, "%s can be loaded", report.text);
 }
 
-/* Where there is a GPU of this vendor: is what is for its queues preloaded? */
+/* Where there is a GPU of this vendor: checks whether the library for its queues is preloaded. */
 static void check_preload(Check *k, const char *vendor, const char *name) {
         _cleanup_free_ char *preload = NULL, *shim = NULL;
         LibraryReport report;
@@ -281,7 +281,8 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
                                 report.failed ? "%s" : "%s can be loaded", report.text);
 }
 
-/* Runtimes of AMD's that are called past what is preloaded have a tool; and what launches past both. */
+/* Checks the tool, by which AMD's runtimes are seen where calls go past the preloaded library; and names programs that
+ * go past both. */
 static void check_tool(Check *k) {
         _cleanup_free_ char *tools = NULL, *direct = NULL, *profiler = NULL;
 
@@ -320,7 +321,7 @@ static bool check_has_layers(Check *k, const char *loader, bool preload) {
 #define REFUSED                                                                                             \
         "%s has loaded the layer and refused it: what it launches is not scheduled; use --shim=preload"
 
-/* A program that is started here. That a loader knows layers does not say that it takes this one. */
+/* For a program that is started here: a loader that knows layers need not take this one. */
 static void check_loader(Check *k, const char *shim, bool preload) {
         LibraryReport report;
 
@@ -341,7 +342,7 @@ static void check_loader(Check *k, const char *shim, bool preload) {
                 check_add(k, "loader", CHECK_FAILED, REFUSED, report.text);
 }
 
-/* What a process has loaded, and whether anything comes by there. */
+/* Checks what a process has loaded, and whether its launches are seen there. */
 static void check_in_force(Check *k, const char *maps, const char *shim, const char *loader, bool preload) {
         _cleanup_free_ char *variable = NULL;
         bool preloaded = get_variable(k, "LD_PRELOAD", &variable) < 0 || shim_list_find(variable, SHIM_NAME);
@@ -360,7 +361,7 @@ static void check_in_force(Check *k, const char *maps, const char *shim, const c
                 check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
-/* Without the layer in front of it nothing of libcuda is seen. */
+/* Without the layer no launch by libcuda is seen. */
 static void check_cuda(Check *k, const char *maps) {
         _cleanup_free_ char *driver = find_mapped(maps, "libcuda.so"), *layer = find_mapped(maps, CUDA_NAME);
 
@@ -433,7 +434,7 @@ static bool check_service(Check *k, Snapshot *s) {
         return true;
 }
 
-/* How its launches are seen, where that is less than each of them at the gate. */
+/* Tells how the queue's launches are seen, where that is less than each launch at the gate. */
 static void check_hooked(Check *k, const Object *q) {
         const char *hooked = object_get_string(q, "Hooked");
         const Value *unheld = object_get(q, "Unheld");
@@ -453,7 +454,7 @@ static void check_hooked(Check *k, const Object *q) {
                                 id, hooked, none ? ", and never counts as ready" : "");
 }
 
-/* A CUDA program's kernels can be stopped with some versions of the driver, and not with others. */
+/* Kernels of CUDA programs can be stopped with some versions of the driver only. */
 static void check_level(Check *k, const Object *q) {
         uint64_t id = object_get_uint(q, "Id");
 
@@ -470,7 +471,7 @@ static void check_level(Check *k, const Object *q) {
                                 id);
 }
 
-/* What each interception point has counted. */
+/* Prints the counts of each interception point. */
 static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
         uint64_t id = object_get_uint(client, "Id"), expired = object_get_uint(client, "LeaseExpired");
         const Object *q;
@@ -500,7 +501,7 @@ static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
                                 expired);
 }
 
-/* That it waits is no fault; but it may be what was looked for. */
+/* A wait is no fault, but may be what the user looks for. */
 static void check_waits(Check *k, const Object *client) {
         const Value *waits = object_get(client, "Waits");
 
@@ -516,23 +517,15 @@ static void check_waits(Check *k, const Object *client) {
 }
 
 /* An exit status. */
-static int check_client(Check *k, const Snapshot *s, int pidfd) {
+static int check_client(Check *k, const Snapshot *s, const ProcessId *p) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *m = NULL, *reply = NULL;
+        _cleanup_free_ char *path = NULL;
         const Object *client;
-        const char *path;
         int r;
 
-        r = ctl_new_call(k->ctl, NULL, NULL, "GetClientByPIDFD", &m);
-        if (r >= 0)
-                r = sd_bus_message_append_basic(m, 'h', &pidfd);
-        if (r >= 0)
-                r = ctl_call(k->ctl, m, &error, &reply);
-        if (r >= 0)
-                r = sd_bus_message_read_basic(reply, 'o', &path);
-        if (r < 0 && sd_bus_error_has_name(&error, SERVICE_NAME ".Error.NoSuchClient")) {
+        r = target_get_client(k->ctl, p, &error, &path);
+        if (r < 0 && sd_bus_error_has_name(&error, BUS_ERROR("NoSuchClient"))) {
                 _cleanup_free_ char *why = why_unregistered(k->pid);
 
                 check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "",
@@ -563,14 +556,14 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         _cleanup_(snapshot_done)
         Snapshot s = {};
         _cleanup_free_ char *shim = NULL;
-        _cleanup_close_ int pidfd = -EBADF;
+        ProcessId p = {};
         bool preload;
         int r = 0;
 
         if (c->all)
                 return k.pid ? ctl_fail("--all is for all processes, not for %s", k.pid) : check_host(c);
         if (k.pid) {
-                r = target_open_pid(k.pid, &pidfd);
+                r = target_read_pid(k.pid, &p);
                 if (r != 0)
                         return r;
         }
@@ -587,7 +580,7 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         else
                 check_loader(&k, shim, preload);
         if (check_service(&k, &s) && k.pid)
-                r = check_client(&k, &s, pidfd);
+                r = check_client(&k, &s, &p);
         if (r == 0)
                 r = table_show(c, &k.table, NULL, NULL);
         table_done(&k.table);

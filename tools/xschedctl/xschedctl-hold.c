@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <systemd/sd-event.h>
 
-#include "common/bus-flags.h"
+#include "common/bus-names.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/exit-status.h"
 #include "tools/unit/polkit-agent.h"
@@ -38,7 +38,7 @@ static void let_go(HoldVerb *h) {
         h->fd = safe_close(h->fd);
 }
 
-/* The other end is closed: the service is gone, and comes again, or not. */
+/* The other end is closed: the service has ended, and may come again. */
 static int on_broken(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
         let_go(userdata);
         return 0;
@@ -55,7 +55,7 @@ static int on_owner_changed(sd_bus_message *m, void *userdata, sd_bus_error *err
         return 0;
 }
 
-/* 0 or an exit status, which was explained. */
+/* Returns 0, or an exit status after an error message. */
 static int take(HoldVerb *h) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -79,7 +79,7 @@ static int take(HoldVerb *h) {
         h->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         if (h->fd < 0)
                 return ctl_fail("cannot keep the hold: %m");
-        /* No event is asked for: that the other end was closed is always told. */
+        /* No events: a hang-up of the other end is always reported. */
         r = sd_event_add_io(h->event, &h->source, h->fd, 0, on_broken, h);
         return r < 0 ? ctl_fail("cannot keep the hold: %s", strerror(-r)) : 0;
 }
@@ -91,7 +91,7 @@ static int on_child(sd_event_source *s, const siginfo_t *si, void *userdata) {
                         si->si_code == CLD_EXITED ? si->si_status : 128 + si->si_status);
 }
 
-/* A terminal sends SIGINT and SIGQUIT to the command as well; what is sent to us only is passed on. */
+/* A terminal sends SIGINT and SIGQUIT to the command as well; a signal that only we get is passed on. */
 static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void *userdata) {
         HoldVerb *h = userdata;
 
@@ -101,7 +101,7 @@ static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void
 }
 
 static int start(HoldVerb *h, const sigset_t *mask, char *argv[]) {
-        /* The terminal is the command's from now on. */
+        /* From here on the terminal belongs to the command. */
         polkit_agent_close();
         h->ctl->interactive = false;
         h->pid = fork();
@@ -136,7 +136,7 @@ static int watch(HoldVerb *h, sigset_t *ret_mask) {
         if (r >= 0)
                 r = sd_bus_add_match(h->ctl->bus, NULL,
                                 "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',"
-                                "arg0='" SERVICE_NAME "'",
+                                "arg0='" BUS_NAME "'",
                                 on_owner_changed, h);
         return r;
 }

@@ -49,7 +49,7 @@ static const Object *find_client(const Snapshot *s, pid_t pid) {
         return NULL;
 }
 
-/* How many queues it has, and one that nothing holds. */
+/* Returns the number of its queues; *ret_unheld: one that no hold stops. */
 static int64_t count_queues(const Snapshot *s, const Object *client, const Object **ret_unheld) {
         uint64_t id = object_get_uint(client, "Id");
         const Object *q;
@@ -84,20 +84,21 @@ static const char *describe_layers(int layers, char buf[static 64]) {
         return buf;
 }
 
-/* Why one that has the shim is no client. */
-static char *describe_unregistered(const HostCheck *k, const HostProcess *p, int layers) {
+/* Tells why a process with the shim is no client. */
+static char *describe_unregistered(const HostCheck *k, const HostProcess *p) {
         char pid[16], buf[64], *text;
 
         (void) snprintf(pid, sizeof(pid), "%d", (int) p->pid);
         _cleanup_free_ char *why = k->up ? why_unregistered(pid) : strdup("xschedd is not running");
-        /* A layer registers when the runtime that it stands in front of makes a queue. */
+        /* A layer registers when its runtime makes a queue. */
         int r = asprintf(&text, "the shim is there (%s), and it is not registered: %s",
-                        describe_layers(layers, buf), why ?: "it has made no queue that the shim has seen");
+                        describe_layers(p->layers, buf),
+                        why ?: "it has made no queue that the shim has seen");
         return r < 0 ? NULL : text;
 }
 
-static char *describe(const HostCheck *k, const HostProcess *p, HostState state, int layers,
-                const Object *client, const Object *unheld) {
+static char *describe(const HostCheck *k, const HostProcess *p, HostState state, const Object *client,
+                const Object *unheld) {
         char *text = NULL;
         int r = 0;
 
@@ -115,13 +116,14 @@ static char *describe(const HostCheck *k, const HostProcess *p, HostState state,
                                 object_get_uint(client, "Id"));
                 break;
         case HOST_UNREGISTERED:
-                return describe_unregistered(k, p, layers);
+                return describe_unregistered(k, p);
         case HOST_DISABLED:
                 return strdup("XSCHED_DISABLE turns the shim off");
         case HOST_NO_LAYER:
                 return strdup("it has nothing of the shim loaded");
         default:
-                return strdup("what it has loaded cannot be read");
+                return strdup(p->layers == -ETIMEDOUT ? "what it has loaded cannot be read in time"
+                                                      : "what it has loaded cannot be read");
         }
         return r < 0 ? NULL : text;
 }
@@ -132,10 +134,9 @@ static int add_row(HostCheck *k, const HostProcess *p) {
         const Object *client = find_client(&k->snapshot, p->pid), *unheld = NULL;
         int64_t n_queues = client ? count_queues(&k->snapshot, client, &unheld) : -1;
         char buf[32];
-        int layers;
 
-        HostState state = host_judge(p, n_queues, &layers);
-        _cleanup_free_ char *detail = describe(k, p, state, layers, client, unheld);
+        HostState state = host_judge(p, n_queues);
+        _cleanup_free_ char *detail = describe(k, p, state, client, unheld);
         Value *cells = table_add(&k->table, TABLE_NO_PARENT);
         if (!cells || !detail)
                 return -ENOMEM;
@@ -175,7 +176,7 @@ static int show(const Ctl *c, const HostCheck *k, size_t n_unseen) {
         return 0;
 }
 
-/* Whether it is there; it is not started for this. */
+/* Asks whether the service runs, without starting it. */
 static void ask_service(Ctl *c, HostCheck *k) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -198,6 +199,12 @@ void check_take_host(int argc, char *argv[]) {
                         argv[i] = (char *) "--all";
 }
 
+static bool is_not_registered(const HostProcess *p, void *userdata) {
+        const HostCheck *k = userdata;
+
+        return !find_client(&k->snapshot, p->pid);
+}
+
 int check_host(Ctl *c) {
         HostCheck k = {.table = TABLE_INIT(columns)};
         HostProcesses all = {0};
@@ -205,6 +212,8 @@ int check_host(Ctl *c) {
         int r = host_scan(&all);
         if (r >= 0)
                 ask_service(c, &k);
+        if (r >= 0)
+                r = host_read_loaded(&all, is_not_registered, &k);
         for (size_t i = 0; r >= 0 && i < all.n; i++)
                 r = add_row(&k, all.processes + i);
         r = r < 0 ? ctl_fail("cannot look at processes: %s", strerror(-r)) : show(c, &k, all.n_unseen);

@@ -64,7 +64,7 @@ static Value compute_group_state(const Snapshot *s, const Object *o) {
         return value_string(group_state(s, o));
 }
 
-/* What started it, where that is not systemd: the Slurm job, the pod, or the container. */
+/* What started the process, other than systemd: the Slurm job, the pod, or the container. */
 static Value compute_engine(const Snapshot *s, const Object *o) {
         static const struct {
                 const char *property, *prefix;
@@ -93,7 +93,7 @@ static Value compute_queue_pid(const Snapshot *s, const Object *o) {
         return client ? value_uint(object_get_uint(client, "PID")) : (Value){};
 }
 
-/* Said of who is suspended; for the others there is nothing to be said. */
+/* Only for suspended objects; empty for others. */
 static Value compute_suspended_by(const Snapshot *s, const Object *o) {
         const char *by = object_get_string(o, "SuspendedBy");
 
@@ -123,7 +123,7 @@ DEFINE_METRIC(compute_temperature, "Temperature")
 DEFINE_METRIC(compute_power, "Power")
 DEFINE_METRIC(compute_metrics_source, "Source")
 
-/* For people only where some device has it. */
+/* A column for people, shown where a device has the value. */
 #define METRIC(title, key, format, f)                                                                       \
         { {title, key, format, COLUMN_RIGHT | COLUMN_IF_KNOWN}, NULL, f }
 
@@ -275,7 +275,8 @@ static int list_objects(const Snapshot *s, ObjectKind kind, const PropertyColumn
         return 0;
 }
 
-/* Those that are below `parent` ("": nobody), each with what is below it. As deep as the cgroups are nested. */
+/* Adds the groups below `parent` ("": no group), each with those below it. Recurses as deep as the cgroups are
+ * nested. */
 static int add_groups(const Snapshot *s, const char *parent, size_t row, Table *t) {
         const Object *o;
 
@@ -362,7 +363,7 @@ int verb_list_queues(Ctl *c, int argc, char *argv[]) {
 }
 
 int verb_list_groups(Ctl *c, int argc, char *argv[]) {
-        /* Without headings it is read by a program, which wants names and no lines between them. */
+        /* Without headings a program reads the list, which needs names and no lines between them. */
         return show_list(c, c->legend ? list_group_tree : list_groups, "group", "groups");
 }
 

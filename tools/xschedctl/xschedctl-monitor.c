@@ -85,7 +85,7 @@ static int on_signal(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         int r;
 
         if (!sd_bus_message_has_signature(m, "") && !arguments)
-                return 0; /* of a newer service; its arguments have no names here */
+                return 0; /* the signal of a newer service; the names of its arguments are not known */
         for (size_t i = 0; arguments && i < 3 && arguments[i]; i++) {
                 Value v = {};
 
@@ -110,7 +110,7 @@ static int on_changed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         r = sd_bus_message_read_basic(m, 's', &interface);
         if (r < 0)
                 return r;
-        if (!startswith(interface, SERVICE_INTERFACE))
+        if (!startswith(interface, BUS_INTERFACE))
                 return 0;
         r = value_read(m, &changed);
         if (r < 0)
@@ -139,18 +139,18 @@ static int on_owner(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         return isempty(new) ? 0 : print_event(c, "ServiceStarted", &fields);
 }
 
-/* Synchronous: what happens after it returned is seen. */
+/* Synchronous, so that events after its return are seen. */
 static int monitor_start(Ctl *c) {
         int r;
 
-        r = sd_bus_match_signal(c->bus, NULL, SERVICE_NAME, NULL, SERVICE_INTERFACE, NULL, on_signal, c);
+        r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_INTERFACE, NULL, on_signal, c);
         if (r >= 0)
-                r = sd_bus_match_signal(c->bus, NULL, SERVICE_NAME, NULL, "org.freedesktop.DBus.Properties",
-                                "PropertiesChanged", on_changed, c);
+                r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged",
+                                on_changed, c);
         if (r >= 0)
                 r = sd_bus_add_match(c->bus, NULL,
                                 "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
-                                "member='NameOwnerChanged',arg0='" SERVICE_NAME "'",
+                                "member='NameOwnerChanged',arg0='" BUS_NAME "'",
                                 on_owner, c);
         return r;
 }
@@ -159,7 +159,7 @@ static int monitor_loop(Ctl *c, int signal_fd) {
         for (;;) {
                 struct pollfd fds[] = {
                                 {.fd = sd_bus_get_fd(c->bus)}, {.fd = signal_fd, .events = POLLIN},
-                                {.fd = STDOUT_FILENO}, /* a reader that went away */
+                                {.fd = STDOUT_FILENO}, /* reports that the reader of our output has gone */
                 };
                 int r;
 
@@ -198,7 +198,7 @@ int verb_monitor(Ctl *c, int argc, char *argv[]) {
 
         r = monitor_start(c);
         if (r >= 0 && c->legend)
-                fprintf(stderr, "Watching %s on %s; Ctrl-C ends.\n", SERVICE_NAME,
+                fprintf(stderr, "Watching %s on %s; Ctrl-C ends.\n", BUS_NAME,
                                 ctl_bus_describe(c, buf, sizeof(buf)));
         if (r >= 0)
                 r = monitor_loop(c, signal_fd);

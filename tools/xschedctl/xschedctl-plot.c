@@ -146,7 +146,7 @@ static int64_t realtime_us(void) {
         return (int64_t) (timespec_to_ns(&ts) / NSEC_PER_USEC);
 }
 
-/* How long before `now`. An exit status. */
+/* Parses how long before now the plot begins. Returns an exit status. */
 static int parse_since(const char *s, uint64_t *ret) {
         int64_t at, now = realtime_us();
         uint64_t ns;
@@ -169,7 +169,7 @@ static size_t choose_bins(uint64_t span_us, size_t max) {
         return CLAMP((size_t) (span_us / BIN_MIN_US), (size_t) 1, max);
 }
 
-/* What is not known stays "". */
+/* Unknown names stay "". */
 static void name_devices(const Snapshot *s, Plot *p) {
         for (size_t i = 0; i < p->n_devices; i++) {
                 const Object *d = snapshot_find_by_name(s, OBJECT_DEVICE, p->devices[i].id);
@@ -190,7 +190,7 @@ static int write_in_place(const char *name, const char *text, size_t size) {
         return fd < 0 ? negative_errno() : write_and_close(fd, text, size);
 }
 
-/* With the mode of the former file, or what the umask leaves. */
+/* Opens a new file with the mode of the former one, or what the umask leaves. */
 static int open_beside(const char *name, const struct stat *former, char temporary[static PATH_MAX]) {
         const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
         int n = snprintf(temporary, PATH_MAX, "%.*s.%s.%ld", (int) (base - name), name, base,
@@ -209,18 +209,18 @@ static int open_beside(const char *name, const struct stat *former, char tempora
         return TAKE_FD(fd);
 }
 
-/* Whoever looks at a file meanwhile finds the former one, or the new one. What is no file is written to; where nothing
- * can be made beside a file, so is that. */
+/* Replaces a file as a whole. Writes in place what is no regular file, and files beside which no other file can be
+ * made. */
 static int write_file(const char *name, const char *text, size_t size) {
         char target[PATH_MAX], temporary[PATH_MAX];
         struct stat st;
         bool former = stat(name, &st) >= 0, dangling = !former && lstat(name, &st) >= 0;
 
-        if (former && access(name, W_OK) < 0) /* it could be replaced, but is not to be changed */
+        if (former && access(name, W_OK) < 0) /* a file that may not be written is not replaced either */
                 return negative_errno();
         if ((former && !S_ISREG(st.st_mode)) || dangling)
                 return write_in_place(name, text, size);
-        if (former && !realpath(name, target)) /* what a link points to is replaced, and not the link */
+        if (former && !realpath(name, target)) /* the link's target is replaced, and not the link */
                 return negative_errno();
         int fd = open_beside(former ? target : name, former ? &st : NULL, temporary);
         if (former && (fd == -EACCES || fd == -EPERM || fd == -EROFS))
@@ -235,7 +235,7 @@ static int write_file(const char *name, const char *text, size_t size) {
         return r;
 }
 
-/* To a file as a whole or not at all. An exit status. */
+/* Writes the SVG, to a file as a whole or not at all. Returns an exit status. */
 static int write_svg(const Plot *p, const char *output) {
         _cleanup_free_ char *text = NULL;
         size_t size;
@@ -332,7 +332,7 @@ static int draw(const Ctl *c, const PlotRecord *r, const Snapshot *s, uint64_t s
         return text ? write_text(c, &p) : write_svg(&p, c->output);
 }
 
-/* An exit status. The device may be gone by now, and the record still know it. */
+/* Returns an exit status. The record may know a device that has gone. */
 static int check_device(const Ctl *c, const PlotRecord *r, const Snapshot *s) {
         if (!c->device || snapshot_find_by_name(s, OBJECT_DEVICE, c->device))
                 return 0;

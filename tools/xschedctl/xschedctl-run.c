@@ -18,13 +18,11 @@
 #include <ctype.h>
 #include <grp.h>
 #include <limits.h>
-#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/pidfd.h>
 
-#include "common/bus-flags.h"
+#include "common/bus-names.h"
 #include "common/parse-util.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/exit-status.h"
@@ -47,7 +45,7 @@ static const char *default_job_name(const char *command, char *buf, size_t size)
         return buf;
 }
 
-static int new_job_call(Ctl *c, const char *name, int pidfd, uint64_t flags, sd_bus_message **ret) {
+static int new_job_call(Ctl *c, const char *name, const ProcessId *p, uint64_t flags, sd_bus_message **ret) {
         int r;
 
         r = ctl_new_call(c, NULL, NULL, "CreateJob", ret);
@@ -64,7 +62,8 @@ static int new_job_call(Ctl *c, const char *name, int pidfd, uint64_t flags, sd_
         }
         r = sd_bus_message_close_container(*ret);
         if (r >= 0)
-                r = sd_bus_message_append(*ret, "ht", pidfd, flags);
+                r = sd_bus_message_append(
+                                *ret, "utt", p ? (uint32_t) p->pid : 0U, p ? p->start_time : 0, flags);
         return r < 0 ? ctl_fail("cannot make a job: %s", strerror(-r)) : 0;
 }
 
@@ -76,15 +75,9 @@ static int tell_unscheduled(const Ctl *c, const char *command) {
         return 0;
 }
 
-static bool has_ended(int pidfd) {
-        struct pollfd p = {.fd = pidfd, .events = POLLIN};
-
-        return poll(&p, 1, 0) > 0;
-}
-
-/* An exit status; 0 also when there is no service, or when the process has ended and needs nothing any more.
- * `ret_token` may be NULL. */
-static int create_job(Ctl *c, const char *command, int pidfd, uint64_t flags, char **ret_token) {
+/* Returns an exit status; 0 also when there is no service, or when the process (NULL: ours) has ended and needs nothing
+ * more. `ret_token` may be NULL. */
+static int create_job(Ctl *c, const char *command, const ProcessId *p, uint64_t flags, char **ret_token) {
         const char *token;
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -96,13 +89,13 @@ static int create_job(Ctl *c, const char *command, int pidfd, uint64_t flags, ch
         r = ctl_open_bus(c);
         if (r < 0)
                 return tell_unscheduled(c, command);
-        r = new_job_call(c, c->run.name ?: default_job_name(command, name, sizeof(name)), pidfd, flags, &m);
+        r = new_job_call(c, c->run.name ?: default_job_name(command, name, sizeof(name)), p, flags, &m);
         if (r != 0)
                 return r;
         r = ctl_call(c, m, &error, &reply);
         if (r < 0 && error_is_not_running(&error, r))
                 return tell_unscheduled(c, command);
-        if (r < 0 && has_ended(pidfd))
+        if (r < 0 && p && !process_id_is_alive(p))
                 return 0;
         if (r < 0)
                 return ctl_call_failed(c, &error, r, "run");
@@ -114,18 +107,11 @@ static int create_job(Ctl *c, const char *command, int pidfd, uint64_t flags, ch
         return 0;
 }
 
-static int create_job_for_us(Ctl *c, const char *command, uint64_t flags, char **ret_token) {
-        _cleanup_close_ int pidfd = pidfd_open(getpid(), 0);
-
-        return pidfd < 0 ? ctl_fail("cannot make a job: %m")
-                         : create_job(c, command, pidfd, flags, ret_token);
-}
-
-/* Of the unit that we are in, for as long as we are there. */
+/* Makes the settings hold for our unit while we are in it. */
 static int set_for_our_cgroup(Ctl *c, const char *command) {
         if (c->run.n_settings > 0)
-                return create_job_for_us(c, command, JOB_FLAG_CGROUP, NULL);
-        if (ctl_open_bus(c) < 0 || !bus_has_owner(c->bus, SERVICE_NAME))
+                return create_job(c, command, NULL, JOB_FLAG_CGROUP, NULL);
+        if (ctl_open_bus(c) < 0 || !bus_has_owner(c->bus, BUS_NAME))
                 return tell_unscheduled(c, command);
         return 0;
 }
@@ -138,7 +124,7 @@ static int set_shim_environment(Ctl *c) {
 
         if (mode < 0)
                 return ctl_fail("--shim= is one of layer, preload, none");
-        /* The command's shim goes where we went; the system's bus it knows by itself. */
+        /* The command's shim uses the same connection as we did; it finds the system's bus by itself. */
         if (c->system_bus)
                 (void) unsetenv("XSCHED_BUS_ADDRESS");
         if (c->bus_address && setenv("XSCHED_BUS_ADDRESS", c->bus_address, 1) < 0)
@@ -225,7 +211,7 @@ static int take_our_place(Ctl *c, char *argv[]) {
         if (o->working_directory && chdir(o->working_directory) < 0)
                 return (void) ctl_fail("--working-directory=%s: %m", o->working_directory), EXIT_OURS;
         polkit_agent_close();
-        /* sd-bus closes its descriptors on exec; so are the pidfd and all else. */
+        /* exec closes the descriptors of sd-bus, and all others of ours. */
         execvp(argv[0], argv);
         return cannot_run(argv[0]);
 }
@@ -233,7 +219,7 @@ static int take_our_place(Ctl *c, char *argv[]) {
 static int run_job(Ctl *c, char *argv[]) {
         _cleanup_free_ char *token = NULL;
 
-        if (create_job_for_us(c, argv[0], 0, &token) != 0)
+        if (create_job(c, argv[0], NULL, 0, &token) != 0)
                 return EXIT_OURS;
         if (token && setenv("XSCHED_JOB", token, 1) < 0)
                 return (void) ctl_fail("out of memory"), EXIT_OURS;
@@ -243,7 +229,7 @@ static int run_job(Ctl *c, char *argv[]) {
 static void tell_unit(const TransientUnit *u) {
         const RunOptions *o = &u->ctl->run;
 
-        /* A scope is not seen: the command is there, and nothing else. */
+        /* A scope is not announced: nothing of it is visible but the command. */
         if (o->verbose || (!u->scope && !o->quiet))
                 fprintf(stderr, "Running as unit: %s\n", u->name);
 }
@@ -252,14 +238,14 @@ static int run_scope(TransientUnit *u, char *argv[]) {
         if (transient_scope_start(u, argv) != 0)
                 return EXIT_OURS;
         tell_unit(u);
-        /* A job that we are in is not the command's: its group is the scope. */
+        /* The command does not belong to a job of ours: its group is the scope. */
         (void) unsetenv("XSCHED_JOB");
         if (set_for_our_cgroup(u->ctl, argv[0]) != 0)
                 return EXIT_OURS;
         return take_our_place(u->ctl, argv);
 }
 
-/* As execvp() would find it. 0 or an exit status. */
+/* Finds the command as execvp() would. Returns 0 or an exit status. */
 static int find_executable(const char *command, char **ret) {
         const char *path = getenv("PATH") ?: "/usr/local/bin:/usr/bin:/bin";
         _cleanup_free_ char *found = NULL;
@@ -300,15 +286,15 @@ static int find_executable(const char *command, char **ret) {
 /* The system's scheduler reads LogExtraFields= of the system's units; not of a user's, who could write there what he
  * likes. */
 static int set_for_service(TransientUnit *u, const char *command) {
-        _cleanup_close_ int pidfd = -EBADF;
+        ProcessId p = {};
         int r;
 
         if (u->ctl->run.n_settings == 0 || (!u->user && !ctl_bus_address(u->ctl)))
                 return 0;
-        r = transient_service_open_main(u, &pidfd);
-        if (r != 0 || pidfd < 0)
+        r = transient_service_main(u, &p);
+        if (r != 0 || p.pid == 0)
                 return r;
-        return create_job(u->ctl, command, pidfd, JOB_FLAG_CGROUP, NULL);
+        return create_job(u->ctl, command, &p, JOB_FLAG_CGROUP, NULL);
 }
 
 static int start_service(TransientUnit *u, char *argv[], PtyForward *pty) {
@@ -318,9 +304,9 @@ static int start_service(TransientUnit *u, char *argv[], PtyForward *pty) {
         r = find_executable(argv[0], &executable);
         if (r != 0)
                 return r;
-        /* Whether it may have what it asks for, and whether that makes sense: systemd would not know. */
+        /* Asks the service whether the settings are allowed and make sense, because systemd does not know. */
         if (u->ctl->run.n_settings > 0)
-                r = create_job_for_us(u->ctl, argv[0], JOB_FLAG_CHECK, NULL);
+                r = create_job(u->ctl, argv[0], NULL, JOB_FLAG_CHECK, NULL);
         else
                 r = set_for_our_cgroup(u->ctl, argv[0]);
         if (r == 0)
@@ -347,7 +333,7 @@ static int run_service(TransientUnit *u, char *argv[]) {
         sigset_t set;
         int r;
 
-        /* Both: a terminal where there is one at both ends, else the pipe. */
+        /* With both options: a terminal if both ends are one, otherwise the pipe. */
         if (o->pty && o->pipe)
                 *(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? &o->pipe : &o->pty) = false;
         if (!o->wait && !o->pipe && !o->pty)
@@ -387,7 +373,7 @@ static bool wants_service(const RunOptions *o) {
         return o->service || o->wait || o->pipe || o->pty || (n > 8 && streq(o->unit + n - 8, ".service"));
 }
 
-/* Options that only mean something for a unit. */
+/* Whether there is an option that needs a unit. */
 static bool wants_unit(const Ctl *c) {
         const RunOptions *o = &c->run;
 

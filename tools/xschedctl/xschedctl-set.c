@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <strings.h>
 
-#include "common/bus-flags.h"
+#include "common/bus-names.h"
 #include "common/parse-util.h"
 #include "common/setting-rows.h"
 #include "common/time-util.h"
@@ -23,9 +23,9 @@
 typedef struct Setting {
         const char *key; /* as typed; case does not matter */
         const char *name;
-        char type;      /* of the bus; '%': a percentage, u on the bus */
+        char type;      /* the type on the bus; '%': a percentage, u on the bus */
         bool is_span;   /* "5ms", in microseconds on the bus */
-        bool of_device; /* a parameter of a policy; else of whoever is scheduled */
+        bool of_device; /* a parameter of a policy; otherwise a setting of groups, clients and queues */
 } Setting;
 
 #define TYPE_INT        'i'
@@ -53,7 +53,7 @@ static const Setting settings[] = {
                 {"starverun", "StarveRunUSec", 't', true, true},
 };
 
-/* Also by the bus's own name: TimeSliceUSec=5ms. */
+/* Finds a setting by its key, or by the bus's name: TimeSliceUSec=5ms. */
 static const Setting *find_setting(bool of_device, const char *key, size_t n) {
         for (size_t i = 0; i < ELEMENTSOF(settings); i++) {
                 const Setting *s = settings + i;
@@ -99,7 +99,7 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
         }
 }
 
-/* Of KEY=VALUE; NULL when it is none, which has been said then. */
+/* Finds the setting of KEY=VALUE; NULL, after an error message, when there is none. */
 static const Setting *find_named_setting(ObjectKind kind, const char *assignment) {
         const char *equals = strchr(assignment, '=');
 
@@ -134,7 +134,7 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
         return 0;
 }
 
-/* policy=NAME is an argument of SetPolicy itself; none, "", leaves the policy as it is. */
+/* Returns NAME of policy=NAME, an argument of SetPolicy itself; "" leaves the policy as it is. */
 static const char *named_policy(const char *assignment) {
         return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1
                                                                           : NULL;
@@ -168,7 +168,7 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
         return r < 0 ? ctl_fail("%s: %s", t->text, strerror(-r)) : 0;
 }
 
-/* "Unset": the names of those settings that were given an empty value. */
+/* Appends "Unset": the names of settings with an empty value. */
 static int append_unset(sd_bus_message *m, ObjectKind kind, size_t n, char *assignments[]) {
         int r;
 
@@ -196,7 +196,7 @@ static int append_unset(sd_bus_message *m, ObjectKind kind, size_t n, char *assi
         return r < 0 ? ctl_fail("%s", strerror(-r)) : 0;
 }
 
-/* The a{sv} of a call that sets. */
+/* Appends the a{sv} of a call that sets. */
 static int append_settings(sd_bus_message *m, ObjectKind kind, size_t n, char *assignments[]) {
         bool any_unset = false;
         int r;
@@ -222,7 +222,7 @@ static int append_settings(sd_bus_message *m, ObjectKind kind, size_t n, char *a
         return r < 0 ? ctl_fail("%s", strerror(-r)) : 0;
 }
 
-/* One call for all that is set and unset of one target. */
+/* Sets and unsets all settings of one target with one call. */
 static int set_target(Ctl *c, const Target *t, size_t n, char *assignments[]) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -247,10 +247,10 @@ int verb_set(Ctl *c, int argc, char *argv[]) {
         return r != 0 ? r : set_target(c, &t, (size_t) argc - 1, argv + 1);
 }
 
-/* 0, a negative errno, or an exit status when the call has said itself what was wrong. */
+/* Returns 0, a negative errno, or an exit status after an error message. */
 typedef int (*target_call_t)(Ctl *c, const Target *t, const char *method, sd_bus_error *e);
 
-/* The targets in the order in which they were named, up to the first that fails. An exit status. */
+/* Calls for each target in the order of the command line, until one fails. Returns an exit status. */
 static int for_each_target(
                 Ctl *c, int argc, char *argv[], TargetFlags flags, target_call_t call, const char *method) {
         for (int i = 0; i < argc; i++) {
@@ -272,7 +272,7 @@ static int for_each_target(
         return 0;
 }
 
-/* Every key of a device goes back to what the configuration says. */
+/* Resets every key of a device to the configuration's value. */
 static int reset_device(Ctl *c, const Target *t) {
         char *assignments[ELEMENTSOF(settings) + 1];
         size_t n = 0;
@@ -317,7 +317,7 @@ int verb_reset(Ctl *c, int argc, char *argv[]) {
         return for_each_target(c, argc, argv, TARGET_MAY_BE_NEW | TARGET_MAY_BE_GONE, call_reset, "Reset");
 }
 
-/* The cgroup of a unit that runs, and has no client so far; "" when it does not run. */
+/* Finds the cgroup of a running unit without clients; "" when it does not run. */
 static int unit_cgroup(const Ctl *c, const char *unit, char **ret) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -333,7 +333,7 @@ static int call_by_name(Ctl *c, const char *name, const char *method, sd_bus_err
                         NULL, "st", name, UINT64_C(0));
 }
 
-/* A group need not be there for it: what comes later is held, too. */
+/* Suspends a target, which needs no group: later processes are held, too. */
 static int call_suspend(Ctl *c, const Target *t, const char *method, sd_bus_error *e) {
         _cleanup_free_ char *cgroup = NULL;
         int r;
@@ -341,8 +341,7 @@ static int call_suspend(Ctl *c, const Target *t, const char *method, sd_bus_erro
         if (t->kind != OBJECT_GROUP)
                 return call_plain(c, t, method, e);
         r = call_by_name(c, t->name, method, e);
-        if (r >= 0 || strpbrk(t->name, "/:") ||
-                        !sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchGroup") ||
+        if (r >= 0 || strpbrk(t->name, "/:") || !sd_bus_error_has_name(e, BUS_ERROR("NoSuchGroup")) ||
                         unit_cgroup(c, t->name, &cgroup) < 0)
                 return MIN(r, 0);
         if (isempty(cgroup))

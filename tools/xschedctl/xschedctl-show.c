@@ -83,7 +83,7 @@ static void objects_done(Objects *o) {
         *o = (Objects){};
 }
 
-/* Takes *object, also on failure. */
+/* Takes ownership of *object, also on failure. */
 static int objects_add(Objects *o, Object *object) {
         Object *items = reallocarray(o->items, o->n + 1, sizeof(Object));
 
@@ -96,7 +96,7 @@ static int objects_add(Objects *o, Object *object) {
         return 0;
 }
 
-/* Takes *object, unless it lacks a property that was asked for. */
+/* Takes ownership of *object, unless it lacks a property that was asked for. */
 static int add_object(const Ctl *c, const char *what, Objects *o, Object *object) {
         int r = check_wanted(c, what, object);
 
@@ -128,7 +128,7 @@ static int fetch_devices(Ctl *c, Objects *o) {
         return r;
 }
 
-/* The settings of a group that does not exist, as properties: its name, and what is set. */
+/* Makes properties of the settings of a group that does not exist: its name, and its settings. */
 static int fetch_settings(Ctl *c, const Target *t, Object *ret) {
         _cleanup_(value_done)
         Value all = {};
@@ -178,7 +178,7 @@ static int fetch_target(Ctl *c, const char *text, Objects *o) {
                 r = fetch_settings(c, &t, &object);
                 return r != 0 ? r : add_object(c, text, o, &object);
         }
-        r = object_fetch(c, t.kind, t.path ?: SERVICE_PATH, &error, &object);
+        r = object_fetch(c, t.kind, t.path ?: BUS_PATH, &error, &object);
         if (r < 0)
                 return ctl_call_failed(c, &error, r, text);
         if (t.kind == OBJECT_DEVICE && property_is_wanted(c, "Metrics"))
@@ -287,7 +287,7 @@ static int add_wait(Table *t, const char *device, const char *reason, const char
         return 0;
 }
 
-/* Ahead of what it has: why it has nothing of it just now. */
+/* Adds why the object does not run just now, before its settings. */
 static int add_waits(Table *t, const Object *o) {
         const Value *waits = object_get(o, "Waits");
         const char *unregistered = value_get_string(object_get(o, "Unregistered"));
@@ -306,7 +306,7 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
                         [EXPLAIN_VALUE] = {"VALUE", "value", CELL_PLAIN, 0},
                         [EXPLAIN_SOURCE] = {"SOURCE", "source", CELL_PLAIN, 0},
                         [EXPLAIN_DETAIL] = {"DETAIL", NULL, CELL_PLAIN, COLUMN_ELASTIC | COLUMN_TEXT},
-                        /* As the bus has it. */
+                        /* The text as it is on the bus. */
                         [EXPLAIN_TEXT] = {"", "detail", CELL_PLAIN, COLUMN_JSON},
         };
         _cleanup_(table_done)
@@ -323,7 +323,7 @@ int verb_explain(Ctl *c, int argc, char *argv[]) {
                 return r;
         if (add_waits(&t, &object) < 0)
                 return ctl_fail("out of memory");
-        /* What counts stands first, and that which it overrules stands below it. */
+        /* The layer that counts is the first row, and those that it overrules are below. */
         for (size_t i = 0; i < chain.n_items; i++) {
                 r = add_link(&t, chain.items + i, winner);
                 if (r < 0)
@@ -340,7 +340,7 @@ static int copy_fd(int from, FILE *to) {
         char buf[65536];
         ssize_t n;
 
-        /* The memfd's offset is where the service stopped writing. */
+        /* The memfd's offset is at the end of the text, where the service stopped writing. */
         (void) lseek(from, 0, SEEK_SET);
         while ((n = read(from, buf, sizeof(buf))) > 0)
                 if (fwrite(buf, 1, (size_t) n, to) != (size_t) n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * status: is the service there, is it well, and what does it schedule; or, of a process, a group, a device: what
- * belongs together
+ * status: whether the service runs and is well, and what it schedules; or what belongs to a process, a group or a
+ * device
  */
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static int status_not_running(const Ctl *c, int bus_error) {
 
                 json_begin(&j, NULL, '{');
                 json_value(&j, "running", &running);
-                (void) json_end(&j); /* the exit status is another one already */
+                (void) json_end(&j); /* the exit status is not 0 already */
         } else if (bus_error < 0 && (c->host || c->machine))
                 printf("%sUnknown%s: %s cannot be reached: %s.\n", colors_wanted() ? "\033[1m" : "",
                                 colors_wanted() ? "\033[0m" : "", ctl_bus_describe(c, buf, sizeof(buf)),
@@ -47,7 +47,7 @@ static int status_not_running(const Ctl *c, int bus_error) {
         return EXIT_NOT_RUNNING;
 }
 
-/* Where what GPUs do is known from, and what of it does not work. */
+/* Prints the sources of metrics, and those that do not work. */
 static void print_metrics_sources(const Snapshot *s) {
         const char *before = NULL, *source;
         const Object *d;
@@ -89,7 +89,7 @@ static void print_head(const Ctl *c, const Snapshot *s, const Value *statistics)
         print_device_use(s, statistics);
 }
 
-/* What there is of each kind, in the order in which it is shown. */
+/* Sections, in the order in which they are shown. */
 typedef enum Section {
         SECTION_DEVICES,
         SECTION_GROUPS,
@@ -110,7 +110,7 @@ static const struct {
                 [SECTION_QUEUES] = {"queues", list_queues},
 };
 
-/* Of all that is scheduled the queues would be too many to read. */
+/* Without a target there would be too many queues to read. */
 static Section sections_end(size_t n_targets) {
         return n_targets > 0 ? _SECTION_MAX : SECTION_QUEUES;
 }
@@ -136,7 +136,7 @@ static void print_manager_json(Json *j, const Object *manager) {
                 json_value(j, fields[i].key, object_get(manager, fields[i].property));
 }
 
-/* Behind the tables of what somebody asked for. */
+/* Comes after the tables of the targets. */
 static void print_use(const Snapshot *s, const Value *statistics) {
         putchar('\n');
         print_device_use(s, statistics);

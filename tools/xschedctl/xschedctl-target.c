@@ -3,13 +3,13 @@
 /*
  * From what a person types to an object
  *
- * A pid is turned into a pidfd here, at once: should the process end meanwhile, the service finds nobody, instead of
- * the next process that got the same number.
+ * Of a pid the start time is read here, at once: should the process end meanwhile, the service finds nobody, instead
+ * of the next process that got the same number.
  */
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
-#include <sys/pidfd.h>
 
 #include "common/parse-util.h"
 #include "tools/shared/ctl-bus.h"
@@ -27,46 +27,46 @@ bool target_is_pid(const char *text) {
         return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-int target_open_pid(const char *text, int *ret_pidfd) {
+int target_read_pid(const char *text, ProcessId *ret) {
         uint64_t pid;
-        int fd;
 
         if (parse_uint64(text, 1, INT32_MAX, &pid) < 0)
                 return ctl_fail("%s: not a process id", text);
-        fd = pidfd_open((pid_t) pid, 0);
-        if (fd < 0)
-                return ctl_fail("%s: %s", text, errno == ESRCH ? "no such process" : strerror(errno));
-        *ret_pidfd = fd;
+        *ret = (ProcessId){.pid = (pid_t) pid};
+        if (process_id_of((pid_t) pid, ret) < 0 && kill((pid_t) pid, 0) < 0 && errno == ESRCH)
+                return ctl_fail("%s: no such process", text);
         return 0;
 }
 
-/* One of the manager's Get... calls: an object by something else than its path. */
-static int get_object(Ctl *c, const char *member, const char *type, const void *argument, sd_bus_error *e,
-                char **ret) {
+/* Sends one of the manager's Get... calls, which find an object by something else than its path. */
+static int get_object(Ctl *c, sd_bus_message *m, sd_bus_error *e, char **ret) {
         _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *m = NULL, *reply = NULL;
+        sd_bus_message *reply = NULL;
         const char *path;
-        char *copy;
         int r;
 
-        r = ctl_new_call(c, NULL, NULL, member, &m);
-        if (r >= 0)
-                r = sd_bus_message_append_basic(m, type[0], argument);
-        if (r >= 0)
-                r = ctl_call(c, m, e, &reply);
+        r = ctl_call(c, m, e, &reply);
         if (r >= 0)
                 r = sd_bus_message_read_basic(reply, 'o', &path);
         if (r < 0)
                 return r;
-        copy = strdup(path);
-        if (!copy)
-                return -ENOMEM;
-        *ret = copy;
-        return 0;
+        *ret = strdup(path);
+        return *ret ? 0 : -ENOMEM;
+}
+
+int target_get_client(Ctl *c, const ProcessId *p, sd_bus_error *e, char **ret_path) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL;
+        int r;
+
+        r = ctl_new_call(c, NULL, NULL, "GetClientByProcess", &m);
+        if (r >= 0)
+                r = sd_bus_message_append(m, "ut", (uint32_t) p->pid, p->start_time);
+        return r < 0 ? r : get_object(c, m, e, ret_path);
 }
 
 int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid) {
-        _cleanup_free_ char *why = pid && sd_bus_error_has_name(e, SERVICE_NAME ".Error.NoSuchClient")
+        _cleanup_free_ char *why = pid && sd_bus_error_has_name(e, BUS_ERROR("NoSuchClient"))
                         ? why_unregistered(pid)
                         : NULL;
 
@@ -77,25 +77,23 @@ static int resolve_pid(Ctl *c, Target *t) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_free_ char *what = NULL;
-        _cleanup_close_ int fd = -EBADF;
+        ProcessId p = {};
         int r;
 
         t->kind = OBJECT_CLIENT;
-        /* A process of another machine is none that we could open. */
+        /* Processes of another machine cannot be looked at from here. */
         if (c->host || c->machine) {
                 uint64_t pid;
-                uint32_t number;
 
                 if (parse_uint64(t->text, 1, INT32_MAX, &pid) < 0)
                         return ctl_fail("%s: not a process id", t->text);
-                number = (uint32_t) pid;
-                r = get_object(c, "GetClientByPID", "u", &number, &error, &t->path);
+                p.pid = (pid_t) pid;
         } else {
-                r = target_open_pid(t->text, &fd);
+                r = target_read_pid(t->text, &p);
                 if (r != 0)
                         return r;
-                r = get_object(c, "GetClientByPIDFD", "h", &fd, &error, &t->path);
         }
+        r = target_get_client(c, &p, &error, &t->path);
         if (r >= 0)
                 return 0;
         if (asprintf(&what, "process %s", t->text) < 0)
@@ -108,7 +106,7 @@ static int resolve_number(Target *t, const char *number) {
 
         if (parse_uint64(number, 1, UINT64_MAX, &id) < 0)
                 return ctl_fail("%s: not a number", t->text);
-        if (asprintf(&t->path, SERVICE_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
+        if (asprintf(&t->path, BUS_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
                 return ctl_fail("out of memory");
         return 0;
 }
@@ -119,12 +117,12 @@ static int resolve_device(Target *t) {
                 t->name = "";
                 return 0;
         }
-        if (sd_bus_path_encode(SERVICE_PATH "/device", t->name, &t->path) < 0)
+        if (sd_bus_path_encode(BUS_PATH "/device", t->name, &t->path) < 0)
                 return ctl_fail("%s: not a device", t->text);
         return 0;
 }
 
-/* "train" is train.service, as it is for systemctl. */
+/* Completes "train" to train.service, as systemctl does. */
 static int complete_unit(Target *t) {
         if (strpbrk(t->name, "/.:"))
                 return 0;
@@ -159,17 +157,23 @@ static int resolve_user_unit(const Ctl *c, Target *t) {
         return 0;
 }
 
-/* GetGroup. An exit status; 0 also where there is no such group: t->path is then NULL, and *error tells it. */
+/* Calls GetGroup. Returns an exit status; 0 also when there is no such group: then t->path is NULL, and *error says
+ * so. */
 static int find_group(Ctl *c, Target *t, sd_bus_error *error) {
-        int r = get_object(c, "GetGroup", "s", t->name, error, &t->path);
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *m = NULL;
 
-        if (r >= 0 || sd_bus_error_has_name(error, SERVICE_NAME ".Error.NoSuchGroup"))
+        int r = ctl_new_call(c, NULL, NULL, "GetGroup", &m);
+        if (r >= 0)
+                r = sd_bus_message_append_basic(m, 's', t->name);
+        if (r >= 0)
+                r = get_object(c, m, error, &t->path);
+        if (r >= 0 || sd_bus_error_has_name(error, BUS_ERROR("NoSuchGroup")))
                 return 0;
         return ctl_call_failed(c, error, r, t->text);
 }
 
-/* Has systemd say which unit that is: the scheduler knows a unit by its own name only. Where there is no systemd to
- * ask, the name stays. */
+/* Asks systemd for the unit's own name, by which the scheduler knows it. Without systemd the name stays. */
 static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -190,7 +194,7 @@ static int resolve_unit(Ctl *c, Target *t, TargetFlags flags) {
         return 0;
 }
 
-/* The unit of the system's manager that a path below nothing but slices is of; NULL for any other path. */
+/* Returns the system's unit of a path with nothing but slices above it; NULL for any other path. */
 static const char *unit_of_path(const char *path) {
         static const char *const suffixes[] = {".service", ".scope", ".slice"};
         const char *name = path;
@@ -206,7 +210,7 @@ static const char *unit_of_path(const char *path) {
         return NULL;
 }
 
-/* The settings of a unit are kept by its name, so that a path with a typo stands for a unit that there is not, too. */
+/* Settings are kept by name, so a mistyped path would name a unit that does not exist: check it. */
 static int check_path(Ctl *c, const Target *t, TargetFlags flags) {
         _cleanup_(target_done)
         Target unit = {.text = t->text, .name = t->name[0] == '/' ? unit_of_path(t->name) : NULL};
@@ -214,7 +218,7 @@ static int check_path(Ctl *c, const Target *t, TargetFlags flags) {
         return unit.name ? resolve_unit(c, &unit, flags) : 0;
 }
 
-/* What the first process of the unit that says anything of it says. NULL: none does. */
+/* Returns the reason that the first process of the unit with one gives. NULL: none. */
 static char *why_unit_unregistered(sd_bus *bus, const char *unit) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -235,8 +239,8 @@ static char *why_unit_unregistered(sd_bus *bus, const char *unit) {
         return NULL;
 }
 
-/* "process PID: " and what the first process of its unit that is not registered says of that. NULL: none does. The
- * processes of another machine are none that we could look at; and of a slice with clients they may be thousands. */
+/* Returns "process PID: " and the reason of the unit's first unregistered process that gives one. NULL: none. Processes
+ * of another machine cannot be looked at, and a slice with clients may have thousands. */
 static char *target_unregistered(Ctl *c, const Target *t, bool has_clients) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *bus = NULL;

@@ -10,6 +10,7 @@
  *   group:NAME, NAME    a group as list-groups prints it, a cgroup path, or a unit
  */
 
+#include "common/process.h"
 #include "tools/shared/object.h"
 
 typedef struct Target {
@@ -41,8 +42,11 @@ typedef enum TargetFlags {
 /* An exit status, 0 when there is such an object. A unit's alias becomes the unit's own name. Connects. */
 int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret);
 
-/* A pidfd for a pid in text; an exit status, 0 when *ret_pidfd is the caller's. */
-int target_open_pid(const char *text, int *ret_pidfd);
+/* Who has the number in text now. Where the process cannot be looked at, its start time is 0. An exit status. */
+int target_read_pid(const char *text, ProcessId *ret);
+
+/* Asks the service for the client of a process. Negative errno, and the error. */
+int target_get_client(Ctl *c, const ProcessId *p, sd_bus_error *e, char **ret_path);
 
 /* Is it a number, and therefore a pid? */
 bool target_is_pid(const char *text);

@@ -54,7 +54,7 @@ typedef struct Usage {
         double kept;
         double launches;
         double preempted;
-        double work; /* of a client: what divides its group's share */
+        double work; /* of a client: its part of the group's work */
         size_t first_client, n_clients;
 } Usage;
 
@@ -80,7 +80,7 @@ static void top_done(Top *t) {
 
 /* --- usage --- */
 
-/* How much a counter grew, a second. One that shrank belongs to a new object of the same name. */
+/* Growth of a counter per second. A counter that shrank belongs to a new object of the same name. */
 static double rate(const Top *t, const Object *now, const Object *before, const char *property) {
         uint64_t a = before ? object_get_uint(before, property) : 0, b = object_get_uint(now, property);
         double seconds = (double) (t->now_ns - t->before_ns) / (double) NSEC_PER_SEC;
@@ -90,7 +90,7 @@ static double rate(const Top *t, const Object *now, const Object *before, const 
 
 #define PERCENT_OF_USEC_RATE (100.0 / 1e6)
 
-/* Device time a second that the launches of each client took, by the client's place in the snapshot. */
+/* Device time per second of each client's launches, by the client's place in the snapshot. */
 static double *measure_work(const Top *t) {
         double *work = calloc(t->now.n_objects + 1, sizeof(double));
         const Object *q;
@@ -137,7 +137,7 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
                         .preempted = rate(t, group, before, "NPreempted"),
                         .first_client = t->n_members,
         };
-        /* What is a part is told when it is over, which may be in the next look. */
+        /* Parts of a wait are counted when they end, which may be in the next sample. */
         u->drain = MIN(u->drain, u->wait);
         u->service = MIN(u->service, u->wait - u->drain);
         SNAPSHOT_FOREACH(client, &t->now, OBJECT_CLIENT) {
@@ -151,7 +151,7 @@ static void measure_group(Top *t, Usage *u, const Object *group, const double *w
                 t->n_members++;
                 u->n_clients++;
         }
-        /* Of the group itself: not of what is below it. */
+        /* The run time of the group itself, without groups below. */
         double run = rate(t, group, before, "RunUSec") * PERCENT_OF_USEC_RATE;
         for (size_t i = u->first_client; i < t->n_members; i++) {
                 Usage *m = t->members + i;
@@ -184,7 +184,7 @@ static int usage_compare(const void *pa, const void *pb, void *userdata) {
         }
         if (x != y)
                 return x > y ? -1 : 1;
-        /* Snapshots are sorted by name and number. */
+        /* Keeps the snapshots' order, by name and number. */
         return a->object < b->object ? -1 : a->object > b->object;
 }
 
@@ -326,7 +326,7 @@ static double elapsed_us(const Top *t) {
         return t->before_ns == 0 ? 0 : (double) ns_sub(t->now_ns, t->before_ns) / (double) NSEC_PER_USEC;
 }
 
-/* For scripts: behind the groups, as rows of another kind. */
+/* For scripts: rows of another kind after the groups. */
 static int add_device_rows(const Top *t, Table *table) {
         DeviceShare d;
 
@@ -372,7 +372,7 @@ static int print_screen(const Top *t, const Table *devices, const Table *table) 
         if (fclose(f) != 0 || r < 0)
                 return r < 0 ? r : -ENOMEM;
 
-        /* Over what stands there already, so that nothing flickers. */
+        /* Overwrites the screen in place, so that it does not flicker. */
         fputs("\033[H", stdout);
         for (const char *line = text; *line;) {
                 const char *end = strchrnul(line, '\n');
@@ -459,7 +459,7 @@ static void print_help(void) {
 }
 
 typedef enum TopEvent {
-        TOP_REFRESH, /* the time has come: a new sample */
+        TOP_REFRESH, /* time for a new sample */
         TOP_REDRAW,  /* the same, shown anew */
         TOP_HELP,
         TOP_QUIT,
@@ -528,7 +528,7 @@ static TopEvent top_wait(Top *t, int signal_fd, bool keys, uint64_t until_ns) {
                 return TOP_REFRESH;
         if (fds[0].revents)
                 return on_signal(signal_fd);
-        /* A terminal that hung up reads as the end: quit. */
+        /* A terminal that hung up reads as end of file: quit. */
         return read(STDIN_FILENO, &key, 1) == 1 && key ? on_key(t, key) : TOP_QUIT;
 }
 

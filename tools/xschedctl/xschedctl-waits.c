@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Why something does not run, in words
+ * Tells in words why an object does not run
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static uint64_t get_usec(const Value *wait, size_t field) {
         return field < wait->n_items ? value_get_uint(wait->items + field) : 0;
 }
 
-/* Its own clock tells what time it is there. */
+/* The wait's own times tell the service's clock. */
 static uint64_t get_left(const Value *wait) {
         uint64_t now = get_usec(wait, WAIT_SINCE) + get_usec(wait, WAIT_FOR),
                  until = get_usec(wait, WAIT_UNTIL);
@@ -141,7 +141,7 @@ int list_waits(const Snapshot *s, Table *ret) {
         return 0;
 }
 
-/* How the library of the first version of the page says that it does not know this one. */
+/* The reason that a library with the first version of the page gives when it does not know this one. */
 #define WHY_OF_PAGE_1 "not taken by the service: Protocol error"
 
 static char *find_why(const char *pid) {
@@ -166,7 +166,7 @@ static char *find_why(const char *pid) {
 }
 
 char *why_unregistered(const char *pid) {
-        /* A look that takes long misses what is put elsewhere meanwhile, each time the library has tried again. */
+        /* The library publishes a new reason each time it tries again, so a slow look may miss it: look twice. */
         char *why = find_why(pid) ?: find_why(pid);
 
         if (why && streq(why, WHY_OF_PAGE_1)) {

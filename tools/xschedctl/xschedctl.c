@@ -30,8 +30,8 @@ typedef struct Verb {
 } Verb;
 
 enum {
-        VERB_ASKS = 1 << 0,  /* changes something, for which a password may be asked */
-        VERB_LOCAL = 1 << 1, /* what it does is of this machine's processes */
+        VERB_ASKS = 1 << 0,  /* changes something; a password may be asked for */
+        VERB_LOCAL = 1 << 1, /* works on this machine's processes */
 };
 
 static const Verb verbs[] = {
@@ -52,6 +52,10 @@ static const Verb verbs[] = {
                                 VERB_ASKS},
                 {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
                 {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again", VERB_ASKS},
+                {"policy", 0, -1, verb_policy, "[DEVICE [NAME] [KEY=VALUE...]]",
+                                "The policy of each device, or of DEVICE; or give it another", VERB_ASKS},
+                {"hint", 2, -1, verb_hint, "PID|queue:N KEY=VALUE...",
+                                "Change settings of a process or a queue", VERB_ASKS},
                 {"run", 1, -1, verb_run, "COMMAND...",
                                 "Run COMMAND in a unit of its own, with the shim in its environment",
                                 VERB_ASKS | VERB_LOCAL},
@@ -60,6 +64,10 @@ static const Verb verbs[] = {
                 {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
                 {"plot", 0, 0, verb_plot, "",
                                 "Where the time of the devices went in the last minutes, as a picture"},
+                {"record", 0, -1, verb_record, "[DEVICE...]",
+                                "Record what devices' policies are told and decide", VERB_ASKS},
+                {"replay", 1, -1, verb_replay, "FILE [KEY=VALUE...]",
+                                "Make the decisions of a recording again, or other ones", VERB_LOCAL},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
                 {"explain", 1, 1, verb_explain, "TARGET",
                                 "Why a process or a unit has what it has, or has to wait"},
@@ -105,6 +113,13 @@ enum {
         OPTION_FORCE,
         OPTION_STAND_IN,
         OPTION_ALL,
+        OPTION_DURATION,
+        OPTION_MAX_SIZE,
+        OPTION_CHECK,
+        OPTION_POLICY,
+        OPTION_SET,
+        OPTION_SVG,
+        OPTION_TRACE,
         OPTION_VERSION,
 };
 
@@ -167,13 +182,20 @@ static const Option option_table[] = {
                 {'b', "batch", NULL, "top", "Print tables one after the other, read no keys"},
                 {'c', "clients", NULL, "top", "Show the processes of each group"},
                 {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
-                {'o', "output", "FILE", "plot, cdi",
-                                "Write SVG, or the devices, to FILE; - is standard output"},
+                {'o', "output", "FILE", "plot, cdi, record",
+                                "Write SVG, devices or records to FILE; - is standard output"},
                 {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
                 {OPTION_STAND_IN, "stand-in", NULL, "cdi",
                                 "Devices that do nothing, for when xsched is removed"},
                 {OPTION_ALL, "all", NULL, "check", "All processes that have a GPU open"},
+                {OPTION_DURATION, "duration", "SPAN", "record", "End after so long; else with SIGINT"},
+                {OPTION_MAX_SIZE, "max-size", "BYTES", "record", "End when FILE is so large; 1G"},
+                {OPTION_CHECK, "check", NULL, "replay", "Only say whether the same comes out"},
+                {OPTION_POLICY, "policy", "NAME", "replay", "With this policy"},
+                {OPTION_SET, "set", "GROUP:KEY=VALUE", "replay", "With this setting of GROUP"},
+                {OPTION_SVG, "svg", "FILE", "replay", "Draw who ran and waited"},
+                {OPTION_TRACE, "trace", "FILE", "replay", "The same for Perfetto and Chrome"},
 };
 
 #define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)    \
@@ -219,7 +241,7 @@ static const Verb *find_verb(const char *name) {
         return NULL;
 }
 
-/* How many letters have to be put in, left out or replaced. The words are short. */
+/* The number of letters to insert, remove or replace. The words are short. */
 static size_t words_differ(const char *a, const char *b) {
         size_t row[32], n = strlen(b);
 
@@ -274,52 +296,7 @@ static int add_property(Ctl *c, const char *text) {
         return 0;
 }
 
-/* NAME alone is a variable of ours; one that we do not have is nothing to pass on. */
-static int add_variable(RunOptions *o, const char *text) {
-        size_t n = strcspn(text, "=");
-        const char *own = text[n] == '=' ? NULL : getenv(text);
-        char *assignment;
-
-        if (n == 0 ||
-                        text[strspn(text,
-                                        "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] !=
-                                        text[n])
-                return ctl_fail("--setenv=%s: not NAME or NAME=VALUE", text);
-        if (text[n] != '=' && !own)
-                return 0;
-        if (o->n_environment >= ELEMENTSOF(o->environment))
-                return ctl_fail("--setenv=: too many");
-        if (asprintf(&assignment, "%s%s%s", text, own ? "=" : "", strempty(own)) < 0)
-                return ctl_fail("out of memory");
-        o->environment[o->n_environment++] = assignment;
-        return 0;
-}
-
-/* KEY=VALUE, as `set` takes it, from the option --KEY=VALUE. The later one of a key counts. */
-static int add_run_setting(RunOptions *o, const char *key, const char *value) {
-        size_t i = 0;
-        char *text;
-
-        while (i < o->n_settings && !(startswith(o->settings[i], key) && o->settings[i][strlen(key)] == '='))
-                i++;
-        if (i >= ELEMENTSOF(o->settings))
-                return ctl_fail("--%s=: too many", key);
-        if (asprintf(&text, "%s=%s", key, value) < 0)
-                return ctl_fail("out of memory");
-        free(i < o->n_settings ? o->settings[i] : NULL);
-        o->settings[i] = text;
-        o->n_settings = MAX(o->n_settings, i + 1);
-        return 0;
-}
-
-static void run_options_done(RunOptions *o) {
-        for (size_t i = 0; i < o->n_settings; i++)
-                free(o->settings[i]);
-        for (size_t i = 0; i < o->n_environment; i++)
-                free(o->environment[i]);
-}
-
-/* Of `run`. An exit status. */
+/* Sets an option of `run`. Returns an exit status. */
 static int set_run_option(RunOptions *o, const Option *option, const char *argument) {
         const struct {
                 int id;
@@ -354,11 +331,11 @@ static int set_run_option(RunOptions *o, const Option *option, const char *argum
                 return 0;
         }
         if (option->id == 'E')
-                return add_variable(o, argument);
-        return add_run_setting(o, option->name, argument);
+                return run_options_add_variable(o, argument);
+        return run_options_add_setting(o, option->name, argument);
 }
 
-/* Whether it is one of those that say but yes. */
+/* Sets an option without an argument. Returns whether it is one. */
 static bool set_flag(Ctl *c, int id) {
         const struct {
                 int id;
@@ -376,12 +353,37 @@ static bool set_flag(Ctl *c, int id) {
                         {'c', &c->clients},
                         {OPTION_ALL, &c->all},
                         {OPTION_STAND_IN, &c->stand_in},
+                        {OPTION_CHECK, &c->check},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(flags); i++)
                 if (flags[i].id == id)
                         return *flags[i].flag = true;
         return false;
+}
+
+/* An exit status. */
+static int set_record_option(Ctl *c, int id, const char *argument) {
+        if (id == OPTION_DURATION) {
+                if (parse_nsec(argument, &c->duration_ns) < 0 || c->duration_ns == 0)
+                        return ctl_fail("--duration=%s: not a time span, like 5min", argument);
+        } else if (parse_size(argument, &c->max_size) < 0 || c->max_size == 0)
+                return ctl_fail("--max-size=%s: not a size, like 500M", argument);
+        return 0;
+}
+
+static int set_replay_option(Ctl *c, int id, const char *argument) {
+        if (id == OPTION_POLICY)
+                c->policy = argument;
+        else if (id == OPTION_SVG)
+                c->svg = argument;
+        else if (id == OPTION_TRACE)
+                c->trace = argument;
+        else if (c->n_sets >= ELEMENTSOF(c->sets))
+                return ctl_fail("--set=: too many");
+        else
+                c->sets[c->n_sets++] = argument;
+        return 0;
 }
 
 /* An exit status. */
@@ -436,7 +438,9 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                 c->device = startswith(argument, "device:") ?: argument;
                 return 0;
         default:
-                return set_run_option(&c->run, o, argument);
+                return o->verb && streq(o->verb, "record")            ? set_record_option(c, o->id, argument)
+                                : o->verb && streq(o->verb, "replay") ? set_replay_option(c, o->id, argument)
+                                                                      : set_run_option(&c->run, o, argument);
         }
 }
 
@@ -449,7 +453,7 @@ typedef struct CommandLine {
         char **argv;
 } CommandLine;
 
-/* Options up to the first word that is none; from *index on. An exit status. */
+/* Parses options up to the first word that is none, from *index on. Returns an exit status. */
 static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *index) {
         struct option options[ELEMENTSOF(option_table) + 1] = {};
         char letters[2 * ELEMENTSOF(option_table) + 2] = "+", *p = letters + 1;
@@ -531,7 +535,7 @@ static bool is_of_verb(const Option *o, const Verb *v) {
         return false;
 }
 
-/* Not silently: an option that does nothing is a mistake of the person who typed it. */
+/* An option that has no effect on the verb is a mistake, and reported. */
 static int check_command_line(const Ctl *c, const CommandLine *l) {
         for (size_t i = 0; i < l->n_used; i++)
                 if (l->used[i]->verb && !is_of_verb(l->used[i], l->verb))
@@ -551,7 +555,7 @@ static int check_command_line(const Ctl *c, const CommandLine *l) {
         return 0;
 }
 
-/* Where nobody can answer, polkit is not to ask. Another host has agents of its own. */
+/* polkit does not ask for a password where nobody can answer. Another host has agents of its own. */
 static int run_verb(Ctl *c, const CommandLine *l) {
         c->interactive = (l->verb->flags & VERB_ASKS) && !c->no_ask_password && !c->host && !c->machine &&
                         polkit_agent_is_useful();
@@ -569,7 +573,7 @@ int main(int argc, char *argv[]) {
         int r;
 
         check_take_host(argc, argv);
-        /* Characters only: numbers stay as programs read them. */
+        /* Only the character set: numbers stay as programs read them. */
         (void) setlocale(LC_CTYPE, "");
         r = parse_command_line(&c, &l, argc, argv);
         if (r == 0 && l.help)
@@ -586,7 +590,8 @@ int main(int argc, char *argv[]) {
         free(l.argv);
         run_options_done(&c.run);
         sd_bus_flush_close_unref(c.bus);
-        if (fflush(stdout) != 0 && r == 0)
+        /* What is larger than the buffer may have failed before. */
+        if ((fflush(stdout) != 0 || ferror(stdout)) && r == 0)
                 r = ctl_fail("cannot write: %m");
         return r;
 }

@@ -10,7 +10,8 @@
  *
  *   xschedctl.c          the command line: verbs, options, --help
  *   xschedctl-target     from what a person types to an object
- *   xschedctl-list, -status, -show, -set, -run, -hold, -top, -plot, -monitor, -check, -host, -cdi    the verbs
+ *   xschedctl-list, -status, -show, -set, -policy, -run, -hold, -top, -plot, -record, -replay, -monitor, -check, -host,
+ *   -cdi                 the verbs
  *   plot, plot-svg, plot-text    the record of the last minutes as a picture
  *
  * The connection, objects, tables and the terminal are in tools/shared/, and what starts a unit
@@ -45,7 +46,17 @@ int verb_list_holds(Ctl *c, int argc, char *argv[]);
 int verb_top(Ctl *c, int argc, char *argv[]);
 int verb_plot(Ctl *c, int argc, char *argv[]);
 int verb_monitor(Ctl *c, int argc, char *argv[]);
+int verb_policy(Ctl *c, int argc, char *argv[]);
+int verb_hint(Ctl *c, int argc, char *argv[]);
+int verb_record(Ctl *c, int argc, char *argv[]);
+int verb_replay(Ctl *c, int argc, char *argv[]);
 int verb_cdi(Ctl *c, int argc, char *argv[]);
+/* Of `run`, exit statuses. NAME alone is a variable of ours; one that we do not have is nothing to pass on. A setting
+ * is KEY=VALUE, as `set` takes it, from the option --KEY=VALUE; the later one of a key counts. */
+int run_options_add_variable(RunOptions *o, const char *text);
+int run_options_add_setting(RunOptions *o, const char *key, const char *value);
+void run_options_done(RunOptions *o);
+
 /* Of check --all: an exit status. And the same by the name of check --host, since check is of this host in any case:
  * there --host has no argument, and becomes --all. */
 int check_host(Ctl *c);

@@ -26,6 +26,7 @@ WANTED = 20
 def train(steps):
     import torch
     from tenant import resnet
+
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
     torch.manual_seed(7)
@@ -61,12 +62,20 @@ def hold_at_random(pid, over, seen):
 
 
 def run(name, options):
-    env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, **WAYS[name],
-           "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    env = {
+        **{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"},
+        **WAYS[name],
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    }
     if name != "native":
         env["LD_PRELOAD"] = options.layer
-    p = subprocess.Popen([sys.executable, __file__, "--train", f"--steps={options.steps}"], env=env, text=True,
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p = subprocess.Popen(
+        [sys.executable, __file__, "--train", f"--steps={options.steps}"],
+        env=env,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     p.stdout.readline()
     over, seen = threading.Event(), []
     holder = threading.Thread(target=hold_at_random, args=(p.pid, over, seen))
@@ -82,8 +91,18 @@ def run(name, options):
     p.stdin.close()
     status = p.wait()
     levels = {level: seen.count(level) for level in sorted(set(seen))}
-    print(json.dumps({"way": name, "digest": digest[:16], "seconds": round(time.monotonic() - began, 1),
-                      "held, as seen": levels, "status": status}), flush=True)
+    print(
+        json.dumps(
+            {
+                "way": name,
+                "digest": digest[:16],
+                "seconds": round(time.monotonic() - began, 1),
+                "held, as seen": levels,
+                "status": status,
+            }
+        ),
+        flush=True,
+    )
     return digest if status == 0 else "", levels
 
 

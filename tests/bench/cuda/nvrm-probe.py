@@ -26,14 +26,12 @@ import threading
 import time
 import traceback
 
+from nvrm_trace import say, show_trace
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 BUILD = os.path.join(HERE, "../../../build")
 SYS_IOCTL = 16
 DISABLE_CHANNELS, CONTROL = 0x2080110B, (3 << 30) | (32 << 16) | (ord("F") << 8) | 0x2A
-
-
-def say(name, *values):
-    print(f"{name}:", *values, flush=True)
 
 
 def quantiles(seconds):
@@ -43,6 +41,7 @@ def quantiles(seconds):
 
 
 # --- the layer ---
+
 
 class Layer:
     def __init__(self):
@@ -80,8 +79,11 @@ class Layer:
         groups = {(o["client"], o["object"]): o for o in objects if o["kind"] == "group" and "gpu" in o}
         wanted = {k for k, g in groups.items() if engine is None or int(g["engine"]) == engine}
         some = next(iter(groups.values()))
-        of = [(int(o["client"], 16), int(o["object"], 16)) for o in objects
-              if o["kind"] == "channel" and (o["client"], o["parent"]) in wanted and "copy" not in o]
+        of = [
+            (int(o["client"], 16), int(o["object"], 16))
+            for o in objects
+            if o["kind"] == "channel" and (o["client"], o["parent"]) in wanted and "copy" not in o
+        ]
         return of, (fds[some["client"]], int(some["client"], 16), int(some["subdevice"], 16))
 
     def control(self, via, channels, disable):
@@ -102,11 +104,13 @@ class Layer:
 
 # --- work ---
 
+
 class Work:
     """Products of matrices, one after the other, each with an event behind it."""
 
     def __init__(self, n=8192, k=28672):
         import torch
+
         self.torch = torch
         torch.manual_seed(1)
         self.a = torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
@@ -148,8 +152,10 @@ class Work:
 
 # --- parts, each in a process of its own ---
 
+
 def part_trace():
     import torch
+
     layer = Layer()
     torch.zeros(1, device="cuda")
     torch.matmul(*(torch.randn(512, 512, device="cuda") for _ in range(2)))
@@ -168,30 +174,6 @@ def part_trace():
             torch.zeros(1, device="cuda").add_(1)
     torch.cuda.synchronize()
     say("channels with 16 streams", sum(o["kind"] == "channel" for o in layer.objects()))
-
-
-def show_trace(path):
-    if not os.path.exists(path):
-        say("trace", "NO CALL SEEN: libcuda's ioctl() does not come by")
-        return
-    with open(path, encoding="utf-8") as f:
-        lines = [line.split() for line in f]
-    allocs = collections.Counter((w[1], w[5], w[7]) for w in lines if w[1].startswith("alloc"))
-    say("calls", dict(collections.Counter(w[1] for w in lines)))
-    for (how, class_, status), n in sorted(allocs.items(), key=lambda i: -i[1]):
-        say("alloc", how, "class", class_, "status", status, "n", n)
-    first = [i for i, w in enumerate(lines) if w[1].startswith("alloc") and (w[5] == "a06c" or w[5].endswith("6f"))]
-    known = {"a06c": "group"}
-    for i in first[:4] + first[-2:]:
-        say("channel or group", known.get(lines[i][5], "channel"), *lines[i])
-    kin = {w[4]: w[5] for w in lines if w[1].startswith("alloc")}
-    controls = collections.Counter((kin.get(w[4], "?"), w[5], w[7]) for w in lines if w[1] == "control")
-    for (class_, command, status), n in sorted(controls.items(), key=lambda i: -i[1]):
-        if class_ in ("a06c", "2080") or class_.endswith("6f"):
-            say("control", "of", class_, "command", command, "status", status, "n", n)
-    for w in lines:
-        if w[1] == "dup" and kin.get(w[5], "") in ("a06c", "2080", "80"):
-            say("copied", kin[w[5]], *w)
 
 
 def try_hold(layer, work):
@@ -227,8 +209,11 @@ def try_middle(layer, work):
     after = work.done()
     layer.stop(False)
     work.wait()
-    say("one kernel stopped in its middle", f"done before {before}, after 200 ms {after},",
-        f"took {begin.elapsed_time(work.events[0]):.1f} ms, alone {work.kernel_ms:.2f}, right {work.is_right()}")
+    say(
+        "one kernel stopped in its middle",
+        f"done before {before}, after 200 ms {after},",
+        f"took {begin.elapsed_time(work.events[0]):.1f} ms, alone {work.kernel_ms:.2f}, right {work.is_right()}",
+    )
 
 
 def try_lists(layer, work):
@@ -244,13 +229,22 @@ def try_lists(layer, work):
             for disable in (True, False):
                 began = time.perf_counter()
                 for i in range(0, len(which), 64):
-                    status.add(layer.control(via, which[i:i + 64], disable))
+                    status.add(layer.control(via, which[i : i + 64], disable))
                 took[disable].append(time.perf_counter() - began)
                 if disable:
                     went_on += work.progresses(0.02) > 0
             work.wait()
-        say(f"list of {name} ({len(which)})", "status", status, "went on", went_on, "of 25; disable",
-            quantiles(took[True]), "enable", quantiles(took[False]))
+        say(
+            f"list of {name} ({len(which)})",
+            "status",
+            status,
+            "went on",
+            went_on,
+            "of 25; disable",
+            quantiles(took[True]),
+            "enable",
+            quantiles(took[False]),
+        )
     began = time.perf_counter()
     for c in everything:
         layer.control(via, [c], True)
@@ -279,15 +273,24 @@ def try_counts(layer, work):
     say("right", work.is_right())
     bogus = (everything[0][0], 0xDEAD0001)
     middle = len(everything) // 2
-    for name, which in (("first", [bogus] + everything[:63]),
-                        ("in the middle", everything[:middle] + [bogus] + everything[middle:63]),
-                        ("last", everything[:63] + [bogus])):
+    for name, which in (
+        ("first", [bogus] + everything[:63]),
+        ("in the middle", everything[:middle] + [bogus] + everything[middle:63]),
+        ("last", everything[:63] + [bogus]),
+    ):
         work.launch(60)
         r = [call(True, which)]
         ran = running()
         r += [call(False, which), call(False)]
-        say(f"a list with an unknown channel {name}", "status", [hex(s) for s in r], "ran after it", ran,
-            "runs now", running())
+        say(
+            f"a list with an unknown channel {name}",
+            "status",
+            [hex(s) for s in r],
+            "ran after it",
+            ran,
+            "runs now",
+            running(),
+        )
         work.wait()
     # What the layer does about it: each by itself enabled, as often as may be needed.
     for c in everything:
@@ -326,8 +329,12 @@ def in_thread(name, f, layer):
     stopped = [o["stopped"] for o in layer.objects() if o["kind"] == "channel" and "stopped" in o]
     layer.stop(False)
     t.join(10)
-    say(name, "while stopped" if by_itself else "ONLY WHEN LET GO", took,
-        f"channels {len(stopped)}, stopped {stopped.count('1')}")
+    say(
+        name,
+        "while stopped" if by_itself else "ONLY WHEN LET GO",
+        took,
+        f"channels {len(stopped)}, stopped {stopped.count('1')}",
+    )
 
 
 def try_contexts(layer, work):
@@ -350,8 +357,12 @@ def try_contexts(layer, work):
     work.torch.cuda.set_device(0)
     work.launch(5)
     work.wait()
-    say("right after contexts have come and gone", work.is_right(), "channels left",
-        sum(o["kind"] == "channel" for o in layer.objects()))
+    say(
+        "right after contexts have come and gone",
+        work.is_right(),
+        "channels left",
+        sum(o["kind"] == "channel" for o in layer.objects()),
+    )
 
 
 def try_fork(layer, work):
@@ -437,6 +448,7 @@ def part_copies():
     """Channels of copy engines are not stopped with the others: what is copied is right all the same."""
     import random
     import torch
+
     layer, n = Layer(), [0]
     random.seed(1)
 
@@ -483,8 +495,16 @@ def part_member():
 
 def part_crowd(members=7):
     """Several processes at once, each by itself."""
-    all_ = [subprocess.Popen([sys.executable, __file__, "--part=member"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             text=True, bufsize=1) for _ in range(members)]
+    all_ = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--part=member"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        for _ in range(members)
+    ]
     say("channels of each", [p.stdout.readline().split()[1] for p in all_])
     for n in (1, 2, members):
         at = time.time() + 0.5
@@ -492,14 +512,18 @@ def part_crowd(members=7):
             p.stdin.write(f"{at} 10\n")
         for p in all_[:n]:
             stop, resume, late, right = p.stdout.readline().split()
-            say(f"of {n} at once", f"stop {float(stop) * 1e3:.2f} ms, resume {float(resume) * 1e3:.2f},",
-                f"stopped at the latest after {float(late) * 1e3:.2f}, right {right}")
+            say(
+                f"of {n} at once",
+                f"stop {float(stop) * 1e3:.2f} ms, resume {float(resume) * 1e3:.2f},",
+                f"stopped at the latest after {float(late) * 1e3:.2f}, right {right}",
+            )
     for p in all_:
         p.stdin.close()
         p.wait()
 
 
 # --- all ---
+
 
 def find(option, pattern):
     if option:
@@ -543,8 +567,9 @@ def main():
     elif options.part.startswith("end-"):
         part_end(options.part[4:])
     else:
-        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member,
-         "copies": part_copies}[options.part]()
+        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member, "copies": part_copies}[
+            options.part
+        ]()
 
 
 main()

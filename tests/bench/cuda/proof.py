@@ -20,8 +20,13 @@ def main():
     p.add_argument("--layer", default=os.path.join(HERE, "../../../build/shim/libxsched-cuda.so"))
     options = p.parse_args()
     env = {**os.environ, "LD_PRELOAD": options.layer, "XSCHED_BUS_ADDRESS": "unix:path=/nonexistent"}
-    out = subprocess.run([sys.executable, os.path.join(HERE, "tenant.py"), "proof"], env=env, text=True, check=True,
-                         stdout=subprocess.PIPE).stdout
+    out = subprocess.run(
+        [sys.executable, os.path.join(HERE, "tenant.py"), "proof"],
+        env=env,
+        text=True,
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
     missed = 0
     for name, n in json.loads(out.splitlines()[-1]).items():
         if name == "graph":

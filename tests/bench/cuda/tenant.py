@@ -28,8 +28,9 @@ class Block(nn.Module):
         n_out = n * 4 if bottleneck else n
         convolve = lambda a, b, k, s=1: nn.Sequential(nn.Conv2d(a, b, k, s, k // 2, bias=False), nn.BatchNorm2d(b))
         if bottleneck:
-            self.body = nn.Sequential(convolve(n_in, n, 1), nn.ReLU(), convolve(n, n, 3, stride), nn.ReLU(),
-                                      convolve(n, n_out, 1))
+            self.body = nn.Sequential(
+                convolve(n_in, n, 1), nn.ReLU(), convolve(n, n, 3, stride), nn.ReLU(), convolve(n, n_out, 1)
+            )
         else:
             self.body = nn.Sequential(convolve(n_in, n, 3, stride), nn.ReLU(), convolve(n, n, 3))
         self.short = nn.Identity() if stride == 1 and n_in == n_out else convolve(n_in, n_out, 1, stride)
@@ -67,8 +68,10 @@ try:
     def triple(x, n, block: tl.constexpr):
         at = tl.program_id(0) * block + tl.arange(0, block)
         tl.store(x + at, tl.load(x + at, mask=at < n) * 3, mask=at < n)
+
 except ImportError:
     triton = None
+
 
 def phases():
     model = resnet((2, 2, 2, 2), False).eval()
@@ -109,13 +112,20 @@ def phases():
 
     def with_cupy():
         import cupy
+
         c = cupy.arange(1 << 20, dtype=cupy.float32)
         for _ in range(5):
             c = c * 2 + 1
         cupy.cuda.Device().synchronize()
 
-    table = {"eager": eager, "stream": on_stream, "matmul": matmul, "training": training, "compiled": compiled,
-             "cupy": with_cupy}
+    table = {
+        "eager": eager,
+        "stream": on_stream,
+        "matmul": matmul,
+        "training": training,
+        "compiled": compiled,
+        "cupy": with_cupy,
+    }
     if triton:
         table["triton"] = with_triton
     return table, model, x
@@ -129,6 +139,7 @@ def kernels(p):
 
 def proof():
     from torch.profiler import ProfilerActivity, profile
+
     count = library()
     launched = lambda: sum(count(n.encode()) for n in LAUNCHES) if count else -1
     table, model, x = phases()
@@ -162,6 +173,7 @@ def proof():
 
 
 # --- tenants ---
+
 
 def serve(handlers):
     print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__.split("+")[0]}), flush=True)

@@ -16,15 +16,25 @@ STARTS = ["clGetPlatformIDs", "clGetExtensionFunctionAddress", "clCreateContext"
 BY_HAND = [*STARTS, "clUnloadCompiler", "clWaitForEvents"]
 REGISTERS = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"]
 INVALID = {
-    "cl_platform_id": -32, "cl_device_id": -33, "cl_context": -34, "cl_command_queue": -36, "cl_mem": -38,
-    "cl_sampler": -41, "cl_program": -44, "cl_kernel": -48, "cl_event": -58,
+    "cl_platform_id": -32,
+    "cl_device_id": -33,
+    "cl_context": -34,
+    "cl_command_queue": -36,
+    "cl_mem": -38,
+    "cl_sampler": -41,
+    "cl_program": -44,
+    "cl_kernel": -48,
+    "cl_event": -58,
 }
 
 output, *compiler = sys.argv[1:]
 HEADER = "#include <CL/cl.h>\n#include <CL/cl_icd.h>\n"
 text = subprocess.run(
     [*compiler, "-E", "-P", "-DCL_TARGET_OPENCL_VERSION=300", "-x", "c", "-"],
-    input=HEADER, stdout=subprocess.PIPE, text=True, check=True,
+    input=HEADER,
+    stdout=subprocess.PIPE,
+    text=True,
+    check=True,
 ).stdout
 TABLE = re.search(r"typedef struct _cl_icd_dispatch\s*\{(.*?)\}", text, re.S).group(1)
 NAMES = re.findall(r"(\w+);", TABLE)

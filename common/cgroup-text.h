@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What /proc/PID/cgroup says
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Returns the process's path in the unified hierarchy, inside of `text`, and its length in *ret_n, up to the end of the
+ * line. NULL: the text has none. */
+const char *cgroup_text_path(const char *text, size_t *ret_n);
+
+/* Returns whether a path can be that of a cgroup that we see: from the root down, with no component that is empty, "."
+ * or "..". The kernel names a cgroup outside of our own namespace by "/..". */
+bool cgroup_path_is_normal(const char *path);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Wakers: a thread closes, and a signal wakes it
+ *
+ * The kernel may make whoever closes something wait (SO_LINGER). Each thread that does has a timer of its own, by which
+ * the kernel sends it a signal meanwhile: what can be interrupted does not outlast that.
+ */
+
+#include <stdbool.h>
+#include <time.h>
+
+typedef struct Waker {
+        timer_t timer;
+        bool is_there; /* else nobody wakes it: there was no timer to be had */
+        bool is_aside; /* the thread has a table of descriptors of its own (aside.h) */
+} Waker;
+
+/* Of the calling thread. */
+void waker_init(Waker *w, bool is_aside);
+
+void waker_close(const Waker *w, int fd);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Overrides: settings of groups that were made at run time and outlive a reboot
+ *
+ * One file in the state directory, overrides.json, with a version, read at the start and written anew as a whole with
+ * every change (state-file.h). A change is in force only when it is on the disk; a change that cannot be written fails.
+ *
+ * They are kept by name: a unit of the system's manager by the unit's, whatever slice it is in, everything else by its
+ * cgroup's path. There need not be such a group: it finds its settings when it appears. A file that makes no sense, as
+ * a whole or in part, is kept aside for people to look at, and what of it does make sense holds.
+ */
+
+#include <uthash.h>
+
+#include "common/process.h"
+#include "settings.h"
+
+#define OVERRIDES_FILE    "overrides.json"
+#define OVERRIDES_VERSION 1
+#define OVERRIDES_MAX     4096U
+#define OVERRIDES_WHY_MAX 256U
+
+typedef struct OverridesEntry {
+        char *name;
+        Settings settings;
+        char boot[BOOT_ID_SIZE]; /* of a cgroup's path: when and which it was, when something was stored for it */
+        uint64_t cgroup_id;      /* 0: there was none */
+        UT_hash_handle hh;
+} OverridesEntry;
+
+typedef struct Overrides {
+        char *directory;         /* NULL: nothing can be stored */
+        OverridesEntry *entries; /* uthash, by name */
+} Overrides;
+
+#define OVERRIDES_NULL ((Overrides){0})
+
+/* Reads the file, when there is one. > 0: there was something wrong with it (`why`, with the file's name), and it has
+ * been dealt with. */
+int overrides_open(const char *directory, Overrides *ret, char why[static OVERRIDES_WHY_MAX]);
+void overrides_done(Overrides *s);
+
+static inline bool overrides_is_open(const Overrides *s) {
+        return s->directory;
+}
+
+/* The stored settings of `name`; NULL: none. */
+const Settings *overrides_find(const Overrides *s, const char *name);
+
+/* Replaces the stored settings of `name`; empty ones forget it. On failure nothing changes: -E2BIG: too many entries,
+ * or an error of the disk. */
+int overrides_set(Overrides *s, const char *name, const Settings *settings);
+
+/* Of a group that need not exist: the name that its settings are stored by. Newly allocated. */
+int overrides_name(const char *group, char **ret);
+
+/* A cgroup's path, or a unit. */
+bool overrides_name_is_valid(const char *name);
+
+/* The contents of the file. overrides_parse() adds to s->entries, and returns 0, > 0 when it had to leave out something
+ * (`why`), -EBADMSG when it is no such file at all (`why`, too), or -ENOMEM. */
+int overrides_parse(Overrides *s, const char *text, size_t size, char why[static OVERRIDES_WHY_MAX]);
+int overrides_print(const Overrides *s, char **ret, size_t *ret_size);

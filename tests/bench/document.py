@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The sections of BENCHMARKS.md: what is said of each benchmark's record, and its tables."""
+
+from attack_table import render_attack
+from bound_table import render_bound
+from cuda_table import render_cuda
+from demo_table import render_demo
+from fleet_table import render_fleet, render_hosts
+from mean_table import render_mean
+from mix_table import render_mix
+from preempt_table import render_preempt
+
+
+def table(head, rows):
+    """A Markdown table; the first column is text, the others are numbers."""
+    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
+    lines = []
+    for row in [head, None, *rows]:
+        if row is None:
+            cells = ["-" * widths[0]] + ["-" * (w - 1) + ":" for w in widths[1:]]
+        else:
+            cells = [str(row[0]).ljust(widths[0])] + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def provenance(record):
+    m = record["machine"]
+    return (
+        f"Measured {record['date']}"
+        + (f" at {record['source']}" if record["source"] else "")
+        + f" on {m['cpu']}, {m['cpus']} CPUs, {m['system']}, kernel {m['kernel']}"
+        + (f", which had other work (load {m['load']:.1f})" if m["load"] > 0.5 else "")
+        + f":\n\n    {record['command']}\n"
+    )
+
+
+def render_decision(record):
+    d = record["data"]
+    yard = d["yardstick"]
+    names = [
+        ("yardstick", "yardstick: eventfd, epoll, futex and back"),
+        ("begin", "the high job's launch, with its edge"),
+        ("decision", "edge to verdicts written (the service's own figure)"),
+        ("closed", "edge to the low job's gate closed"),
+        ("opened", "end of the high job to the low job running"),
+    ]
+    rows = [
+        [
+            text,
+            f"{d[key]['p50_us']:.1f}",
+            f"{d[key]['p99_us']:.1f}",
+            f"{d[key]['p50_us'] / yard['p50_us']:.2f}x",
+            f"{d[key]['p99_us'] / yard['p99_us']:.2f}x",
+        ]
+        for key, text in names
+    ]
+    text = (
+        "A low job launches without pause; a high job becomes ready and idle again. The yardstick is the same number "
+        "of hand-overs by bare eventfd and futex between two processes, in the same run.\n\n"
+    )
+    text += table(["", "p50 us", "p99 us", "p50", "p99"], rows)
+    text += f"\n{d['rounds']} rounds"
+    if d["unheld"] + d["unresumed"]:
+        text += (
+            f"; the machine was late in {d['unheld']} of them to close the gate, in {d['unresumed']} to open it again: "
+            "these count with the length of the round"
+        )
+    return text + ".\n\n" + provenance(record)
+
+
+def render_load(record):
+    rows = [
+        [
+            f"{d['clients']} clients" + (", all active" if d["spread"] else ", one driving, one ready"),
+            f"{d['edges_per_s']:.0f}",
+            f"{d['verdicts_per_s']:.0f}",
+            f"{d['cpu_percent']:.1f} %",
+            f"{d['us_per_edge']:.2f}",
+            f"{d['pss_kb'] / 1024:.1f}",
+        ]
+        for d in record["data"]
+    ]
+    text = (
+        "The load is 5,000 cycles a second of ready and idle, on a contended device. XSched's server, for comparison: "
+        "32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s with 48 idle ones (52 "
+        "us a task).\n\n"
+    )
+    text += table(["", "edges/s", "verdicts/s", "of a core", "us an edge", "Pss MiB"], rows)
+    return text + "\n" + provenance(record)
+
+
+def render_idle(record):
+    d = record["data"]
+    names = {
+        "idle": f"{d['clients']} idle clients",
+        "requests": "one of them busy now and then, alone",
+        "stream": "one of them always busy, alone",
+    }
+    rows = [[text, d[key]["launches"] or "", d[key]["wakeups"], d[key]["switches"]] for key, text in names.items()]
+    text = table([f"in {d['seconds']} s", "launches", "wake-ups", "context switches"], rows)
+    text += f"\nMemory (Pss): {d['pss_empty_kb']} KiB without clients, {d['pss_kb']} KiB with {d['clients']}.\n\n"
+    return text + provenance(record)
+
+
+def render_control(record):
+    d = record["data"]
+
+    def row(text, times, yard):
+        return [
+            text,
+            *(f"{times[k]:.0f}" for k in ("p50_us", "p99_us")),
+            *(f"{times[k] / yard[k]:.1f}x" for k in ("p50_us", "p99_us")),
+        ]
+
+    text = (
+        "The yardstick of a start is a process that does nothing, of the others a round trip to the bus daemon, in "
+        "the same run.\n\n"
+    )
+    text += table(
+        ["", "p50 us", "p99 us", "p50 to yardstick", "p99 to yardstick"],
+        [
+            row("start to READY", d["start"]["ready"], d["start"]["yardstick"]),
+            row(
+                "registration of a process and a queue", d["registration"]["registered"], d["registration"]["yardstick"]
+            ),
+            row("priority set on the bus to verdict in the page", d["priority"]["verdict"], d["priority"]["yardstick"]),
+        ],
+    )
+    text += (
+        "\n"
+        f"Messages on the bus for a program with one queue: {d['registration']['messages_registered']} until it is "
+        f"registered, {d['registration']['messages']} in all its life, each counted once, with those of the bus "
+        "itself.\n\n"
+    )
+    names = {"others": "with a process that is none of ours", "clients": "with a client and its queue"}
+    if d["units"]:
+        text += (
+            table(
+                [
+                    "a unit that appears and vanishes",
+                    "units",
+                    "wall us",
+                    "CPU us of the service",
+                    "its wake-ups",
+                    "bytes left over",
+                ],
+                [
+                    [
+                        names[k],
+                        u["units"],
+                        f"{u['wall_us']:.0f}",
+                        f"{u['cpu_us']:.0f}",
+                        f"{u['wakeups']:.1f}",
+                        f"{u['left_over_bytes']:.0f}",
+                    ]
+                    for k, u in d["units"].items()
+                ],
+            )
+            + "\n"
+        )
+    text += table(
+        ["memory of the service, bytes", "its own", "pages shared with the client"],
+        [[f"for each {k}", f"{v['private']:.0f}", f"{v['shared']:.0f}"] for k, v in d["memory"].items()],
+    )
+    return text + "\n" + provenance(record)
+
+
+def render_text(record):
+    return "".join(f"    {line}".rstrip() + "\n" for line in record["data"].splitlines()) + "\n" + provenance(record)
+
+
+LAUNCH_NOTE = (
+    "A tiny kernel on PoCL, natively and with the layer in turns, in the same run. XSched's shim, for comparison: "
+    "1.75x for launch and finish, 2.5x pipelined.\n"
+)
+
+EXEC_NOTE = (
+    "System calls of /bin/true from its exec to its end, without a layer and with each of them preloaded. "
+    "What is added is what mapping any library takes: a layer does nothing before the first queue. "
+    "A test fails when one adds more than 8.\n"
+)
+
+ACCOUNTING_NOTE = (
+    "A program that does nothing but launch, over at once, with `Accounting=` sampled, and exact: nobody can lose more "
+    "by being counted. It looks itself whether it is watched. What is lost is what it would have "
+    "launched at the rate of "
+    "when it is not, in the same seconds.\n"
+)
+
+# (title, what is said first, names of the results or a pattern of them, renderer)
+SECTIONS = [
+    ("Tenants on one device", "", ["demo-.*"], lambda record: render_demo(record, table) + provenance(record)),
+    ("PyTorch on one device", "", ["cuda-.*"], lambda record: render_cuda(record, table) + provenance(record)),
+    ("Shares, for every mix of kernels", "", ["mix-.*"], lambda record: render_mix(record, table) + provenance(record)),
+    (
+        "What is in flight when others want the device",
+        "",
+        ["bound-.*"],
+        lambda record: render_bound(record, table) + provenance(record),
+    ),
+    ("How long launches take", "", ["mean-.*"], lambda r: render_mean(r, table) + provenance(r)),
+    ("A fleet of hosts", "", ["fleet"], lambda record: render_fleet(record, table) + provenance(record)),
+    ("The services of a hundred hosts", "", ["hosts"], lambda r: render_hosts(r, table) + "\n" + provenance(r)),
+    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
+    ("A program that makes no queue", EXEC_NOTE, ["exec"], render_text),
+    ("Counting a program that is alone", ACCOUNTING_NOTE, ["accounting"], render_text),
+    ("From an edge to a closed gate", "", ["decision"], render_decision),
+    (
+        "From a doorbell to queues off the device, on a simulated AMD GPU",
+        "",
+        ["preempt"],
+        lambda record: render_preempt(record, table) + provenance(record),
+    ),
+    ("The service under load", "", ["load"], render_load),
+    ("The idle service", "", ["idle"], render_idle),
+    ("The control plane", "", ["control"], render_control),
+    ("Beside attackers", "", ["attack"], lambda record: render_attack(record, table) + "\n" + provenance(record)),
+    ("The policy", "", ["policy"], render_text),
+]
+
+INTRODUCTION = """# Benchmarks
+
+Written by `tests/bench/benchmarks.py` from `tests/bench/results/`: change it there. What counts are the ratios: both
+sides of each come from the same run on the same machine. Absolute times say something about that machine only, and
+where it had other work (its load is given), those of the far percentiles say more about that work.
+"""

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""xschedctl check: what is said of an environment, of the bus and the service, and of a process."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from harness import XSCHEDCTL, Client, EmptyBus, ctl, main
+
+
+class Check(unittest.TestCase):
+    def states(self, *args, status, **changes):
+        rows = json.loads(ctl("check", *args, "--json=short", status=status, **changes))
+        return {r["check"]: r["state"] for r in rows}, " ".join(r["detail"] for r in rows)
+
+    def setUp(self):
+        if "OPENCL_LAYERS" not in os.environ:
+            self.skipTest("built without OpenCL")
+
+    def test_here(self):
+        states, text = self.states(status=0)
+        self.assertEqual((states["environment"], states["shim"], states["bus"], states["service"]), ("ok",) * 4)
+        self.assertIn(os.environ["OPENCL_LAYERS"], text)
+
+    def test_broken_environments(self):
+        self.assertEqual(self.states(status=1, OPENCL_LAYERS=None)[0]["environment"], "failed")
+        self.assertEqual(self.states(status=1, XSCHED_DISABLE="1")[0]["environment"], "failed")
+        self.assertEqual(self.states(status=1, OPENCL_LAYERS="/nonexistent/libxsched-opencl.so")[0]["shim"], "failed")
+        preload = {"OPENCL_LAYERS": None, "LD_PRELOAD": os.environ["OPENCL_LAYERS"]}
+        if "asan" not in subprocess.check_output(["ldd", XSCHEDCTL], text=True):
+            self.assertEqual(self.states(status=0, **preload)[0]["environment"], "ok")
+
+    def test_no_service(self):
+        self.assertEqual(self.states(status=1, XSCHED_BUS_ADDRESS="unix:path=/nonexistent")[0]["bus"], "failed")
+        with EmptyBus() as address:
+            states, _ = self.states(status=1, XSCHED_BUS_ADDRESS=address)
+            self.assertEqual((states["bus"], states["service"]), ("ok", "failed"))
+
+    def test_process(self):
+        with Client() as c:
+            c.do("run 5")
+            states, text = self.states(str(c.pid), status=0)
+            self.assertEqual((states["process"], states["registered"], states["queue"]), ("ok",) * 3)
+            self.assertIn("5 launches", text)
+            self.assertIn("libxsched.so", text)
+        self.assertEqual(self.states(str(os.getpid()), status=1)[0]["registered"], "failed")
+
+
+if __name__ == "__main__":
+    main(unittest)

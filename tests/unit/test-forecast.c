@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Who comes regularly is made room for before it comes
+ */
+
+#include "service/core/forecast.h"
+#include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
+
+#define PERIOD_NS (25 * NSEC_PER_MSEC)
+#define WORK_NS   (1 * NSEC_PER_MSEC)
+#define STEP_NS   (20 * NSEC_PER_USEC)
+
+static void test_periods(void **state) {
+        static const uint64_t jitter[] = {0, 90, 20, 70, 50, 10, 80, 40};
+        uint64_t period, spread;
+        Forecast f = {};
+
+        for (unsigned i = 0; i + 1 < FORECAST_GAPS; i++)
+                assert_false(forecast_learn(&f, PERIOD_NS + jitter[i] * NSEC_PER_USEC, &period, &spread));
+        assert_true(forecast_learn(&f, PERIOD_NS + jitter[7] * NSEC_PER_USEC, &period, &spread));
+        assert_in_range(period, PERIOD_NS + 40 * NSEC_PER_USEC, PERIOD_NS + 50 * NSEC_PER_USEC);
+        assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC,
+                        FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
+
+        /* One visit left out, or one too many, is none; two are. */
+        assert_true(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
+        assert_in_range(period, PERIOD_NS, PERIOD_NS + 100 * NSEC_PER_USEC);
+        assert_false(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
+
+        /* Seldom, or by chance. */
+        f = (Forecast){};
+        for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++)
+                assert_false(forecast_learn(&f, FORECAST_PERIOD_MAX_NS + NSEC_PER_MSEC, &period, &spread));
+        f = (Forecast){};
+        for (unsigned i = 0; i < 4 * FORECAST_GAPS; i++)
+                assert_false(forecast_learn(&f, (5 + i * 7 % 16) * NSEC_PER_MSEC, &period, &spread));
+}
+
+typedef struct Two {
+        Manager *m;
+        Process high, low;
+        Queue *h, *l;
+        Device *d;
+} Two;
+
+static Two two_make(int low) {
+        Two t = {.m = manager_make()};
+
+        t.high = join(t.m, "/high", 10);
+        t.low = join(t.m, "/low", low);
+        t.h = queue(&t.high, "d", 0);
+        t.l = queue(&t.low, "d", 0);
+        t.d = device_find(t.m, "d");
+        begin(t.l);
+        return t;
+}
+
+static void two_done(Two *t) {
+        check(t->m);
+        leave(&t->high);
+        leave(&t->low);
+        manager_free(t->m);
+}
+
+/* Only when the service has asked for it. Returns since when the low one is held, 0: it is not. */
+static uint64_t pass_until(const Two *t, uint64_t at) {
+        uint64_t since = 0;
+
+        while (now_ns() < at) {
+                own_clock_pass(STEP_NS);
+                if (now_ns() >= t->d->timer_at) {
+                        t->d->timer_at = NSEC_INFINITY;
+                        device_touch(t->d);
+                        arbiter_flush(t->m);
+                }
+                if (!held(t->l))
+                        since = 0;
+                else if (since == 0)
+                        since = now_ns();
+        }
+        return since;
+}
+
+static void visit(const Two *t) {
+        begin(t->h);
+        assert_true(held(t->l));
+        own_clock_pass(WORK_NS);
+        finish(t->h);
+}
+
+/* Returns when the next is due. */
+static uint64_t visit_regularly(const Two *t, unsigned n) {
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
+                (void) pass_until(t, due);
+                visit(t);
+        }
+        return due;
+}
+
+static void test_window(void **state) {
+        Two t = two_make(0);
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
+
+        assert_int_equal(pass_until(&t, due - 5 * NSEC_PER_MSEC), 0);
+        uint64_t since = pass_until(&t, due);
+        assert_in_range(since, due - PERIOD_NS / FORECAST_PART, due - FORECAST_MARGIN_NS + 2 * STEP_NS);
+        visit(&t);
+        (void) pass_until(&t, due + 5 * NSEC_PER_MSEC);
+        assert_false(held(t.l));
+
+        /* It does not come: one window is all that it costs. */
+        due += PERIOD_NS;
+        assert_true(pass_until(&t, due) > 0);
+        assert_int_equal(pass_until(&t, due + PERIOD_NS / FORECAST_PART), 0);
+        uint64_t late = due + 3 * PERIOD_NS;
+        while (now_ns() < late)
+                assert_int_equal(pass_until(&t, now_ns() + NSEC_PER_MSEC), 0);
+
+        /* And when it is back, it is waited for again. */
+        due = visit_regularly(&t, 2);
+        assert_true(pass_until(&t, due) > 0);
+        two_done(&t);
+}
+
+/* Who takes long to be stopped is stopped earlier, but not for longer than it is worth. */
+static void test_lead(void **state) {
+        Two t = two_make(0);
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
+
+        t.d->costs.hold_ns = 1 * NSEC_PER_MSEC;
+        assert_in_range(pass_until(&t, due), due - PERIOD_NS / FORECAST_PART, due - NSEC_PER_MSEC);
+        visit(&t);
+        t.d->costs.hold_ns = 3 * NSEC_PER_MSEC;
+        assert_int_equal(pass_until(&t, due + PERIOD_NS), 0);
+        two_done(&t);
+}
+
+/* Of many small launches a visit is made. */
+static void test_visits_of_many_launches(void **state) {
+        Two t = two_make(0);
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i <= FORECAST_GAPS; i++, due += PERIOD_NS) {
+                (void) pass_until(&t, due);
+                for (unsigned k = 0; k < 4; k++) {
+                        visit(&t);
+                        own_clock_pass(100 * NSEC_PER_USEC);
+                }
+        }
+        assert_true(pass_until(&t, due) > 0);
+        two_done(&t);
+}
+
+static void test_nobody_else_yields(void **state) {
+        Two t = two_make(10);
+        uint64_t due = now_ns();
+
+        /* Equals. */
+        for (unsigned i = 0; i <= 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
+                (void) pass_until(&t, due);
+                begin(t.h);
+                own_clock_pass(WORK_NS);
+                finish(t.h);
+        }
+        for (uint64_t end = due; now_ns() < end;) {
+                (void) pass_until(&t, now_ns() + 50 * NSEC_PER_USEC);
+                assert_false(t.l->entity->yields);
+        }
+        assert_false(t.l->entity->yields);
+        assert_false(t.h->entity->yields);
+        two_done(&t);
+}
+
+static void test_linger_turns_it_off(void **state) {
+        Two t = two_make(0);
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+        assert_int_equal(device_settings_set(&s, device_key_find("LingerUSec"), 0), 0);
+        assert_int_equal(device_configure(t.d, &s), 0);
+        arbiter_flush(t.m);
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
+        assert_int_equal(pass_until(&t, due), 0);
+        two_done(&t);
+}
+
+static void test_who_goes_is_forgotten(void **state) {
+        Two t = two_make(0);
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
+
+        assert_non_null(t.d->forecasts);
+        release(t.h);
+        arbiter_flush(t.m);
+        assert_null(t.d->forecasts);
+        assert_int_equal(pass_until(&t, due), 0);
+        two_done(&t);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_periods),
+                        cmocka_unit_test(test_window),
+                        cmocka_unit_test(test_lead),
+                        cmocka_unit_test(test_visits_of_many_launches),
+                        cmocka_unit_test(test_nobody_else_yields),
+                        cmocka_unit_test(test_linger_turns_it_off),
+                        cmocka_unit_test(test_who_goes_is_forgotten),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Stored settings: what was set is there again, whatever happened to the file, and what cannot be written has not
+ * happened
+ */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "service/base/state-file.h"
+#include "service/settings/overrides.h"
+#include "tests/lib/unit.h"
+
+static char directory[] = "/tmp/test-stored.XXXXXX";
+static char why[OVERRIDES_WHY_MAX];
+
+static void path_of(char *buf, size_t size, const char *name) {
+        assert_true(snprintf(buf, size, "%s/%s", directory, name) < (int) size);
+}
+
+static bool there_is(const char *name) {
+        char path[256];
+
+        path_of(path, sizeof(path), name);
+        return access(path, F_OK) == 0;
+}
+
+static void take_away(const char *name) {
+        char path[256];
+
+        path_of(path, sizeof(path), name);
+        assert_true(unlink(path) == 0 || rmdir(path) == 0 || errno == ENOENT);
+}
+
+static int setup(void **state) {
+        take_away(OVERRIDES_FILE);
+        take_away(OVERRIDES_FILE ".bad");
+        take_away("." OVERRIDES_FILE ".tmp");
+        return 0;
+}
+
+static void put(const char *text, size_t size) {
+        char path[256];
+
+        path_of(path, sizeof(path), OVERRIDES_FILE);
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_int_equal(fwrite(text, 1, size, f), size);
+        assert_int_equal(fclose(f), 0);
+}
+
+static Settings make(const char *key, const char *value) {
+        Settings s = SETTINGS_NULL;
+        assert_int_equal(settings_set_string(&s, key, value), 0);
+        return s;
+}
+
+static Overrides reopen(Overrides *s, int expected) {
+        Overrides again = OVERRIDES_NULL;
+
+        if (s)
+                overrides_done(s);
+        assert_int_equal(overrides_open(directory, &again, why), expected);
+        return again;
+}
+
+static int priority_of(const Overrides *s, const char *name) {
+        const Settings *found = overrides_find(s, name);
+
+        assert_non_null(found);
+        assert_true(settings_has(found, SETTINGS_PRIORITY));
+        return found->priority;
+}
+
+static void test_kept(void **state) {
+        Overrides s = reopen(NULL, 0);
+        Settings all = make("Priority", "-7"), other = make("Class", "batch");
+        const Settings none = SETTINGS_NULL;
+
+        assert_false(there_is(OVERRIDES_FILE));
+        assert_int_equal(settings_set_weight(&all, 33), 0);
+        assert_int_equal(settings_set_threshold(&all, 4), 0);
+        assert_int_equal(settings_set_class(&all, "idle"), 0);
+        assert_int_equal(settings_set_preemption(&all, "off"), 0);
+        assert_int_equal(settings_set_gang(&all, true), 0);
+        assert_int_equal(overrides_set(&s, "train.service", &all), 0);
+        assert_int_equal(overrides_set(&s, "/user.slice/a b\"\\/x", &other), 0);
+        assert_false(there_is("." OVERRIDES_FILE ".tmp"));
+
+        s = reopen(&s, 0);
+        assert_string_equal(why, "");
+        assert_memory_equal(overrides_find(&s, "train.service"), &all, sizeof(all));
+        assert_string_equal(overrides_find(&s, "/user.slice/a b\"\\/x")->class, "batch");
+        assert_null(overrides_find(&s, "train"));
+        assert_null(overrides_find(&s, NULL));
+
+        /* Replaced as a whole, and forgotten. */
+        other = make("Priority", "3");
+        assert_int_equal(overrides_set(&s, "train.service", &other), 0);
+        assert_int_equal(overrides_set(&s, "/user.slice/a b\"\\/x", &none), 0);
+        assert_int_equal(overrides_set(&s, "was.never", &none), 0);
+        s = reopen(&s, 0);
+        assert_int_equal(priority_of(&s, "train.service"), 3);
+        assert_int_equal(overrides_find(&s, "train.service")->mask, 1U << SETTINGS_PRIORITY);
+        assert_int_equal(HASH_COUNT(s.entries), 1);
+        overrides_done(&s);
+}
+
+static void test_names(void **state) {
+        static const char *const table[][2] = {
+                        {"/system.slice/train.service", "train.service"},
+                        {"/", "-.slice"},
+                        {"/gpu.slice", "gpu.slice"},
+                        {"train.service", "train.service"},
+                        {"/system.slice/train.service/worker", "/system.slice/train.service/worker"},
+                        {"/user.slice/user-1.slice/user@1.service/app.slice/a.service",
+                                        "/user.slice/user-1.slice/user@1.service/app.slice/a.service"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_free_ char *name = NULL;
+                assert_int_equal(overrides_name(table[i][0], &name), 0);
+                assert_string_equal(name, table[i][1]);
+        }
+        assert_true(overrides_name_is_valid("/"));
+        assert_true(overrides_name_is_valid("a.service"));
+        assert_false(overrides_name_is_valid(""));
+        assert_false(overrides_name_is_valid("a"));
+        assert_false(overrides_name_is_valid("/a/"));
+        assert_false(overrides_name_is_valid("//"));
+        assert_false(overrides_name_is_valid("/a//b"));
+        assert_false(overrides_name_is_valid("/.."));
+        assert_false(overrides_name_is_valid("/../.."));
+        assert_false(overrides_name_is_valid("/a/../b.service"));
+        assert_false(overrides_name_is_valid("/a/./b.service"));
+        assert_false(overrides_name_is_valid("/a/b.service/.."));
+        assert_true(overrides_name_is_valid("/a/..b/.c/...")); /* names like others */
+        assert_false(overrides_name_is_valid(".."));
+        assert_false(overrides_name_is_valid("."));
+        assert_false(overrides_name_is_valid("a.b/c"));
+        assert_false(overrides_name_is_valid("job:1:x.y"));
+        assert_false(overrides_name_is_valid("a.\nb"));
+}
+
+/* Wherever it was cut off: said, kept aside, and the service has a file that works. */
+static void test_truncated(void **state) {
+        Overrides s = reopen(NULL, 0);
+        const Settings one = make("Priority", "-7"), two = make("Weight", "7");
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        assert_int_equal(overrides_set(&s, "one.service", &one), 0);
+        assert_int_equal(overrides_set(&s, "two.service", &two), 0);
+        assert_int_equal(overrides_print(&s, &text, &size), 0);
+        overrides_done(&s);
+
+        for (size_t n = 0; n < size - 2; n++) { /* but for the brace and the newline at its end */
+                put(text, n);
+                s = reopen(NULL, 1);
+                assert_non_null(strstr(why, directory));
+                assert_non_null(strstr(why, OVERRIDES_FILE ": "));
+                assert_non_null(strstr(why, "kept as " OVERRIDES_FILE ".bad"));
+                assert_true(there_is(OVERRIDES_FILE ".bad"));
+                assert_int_equal(HASH_COUNT(s.entries), 0);
+                assert_int_equal(overrides_set(&s, "new.service", &one), 0);
+                s = reopen(&s, 0);
+                assert_int_equal(priority_of(&s, "new.service"), -7);
+                overrides_done(&s);
+        }
+}
+
+static void check_bad(const char *text, size_t size, const char *says) {
+        put(text, size);
+        Overrides s = reopen(NULL, 1);
+        if (!strstr(why, says))
+                fail_msg("'%s' instead of '%s'", why, says);
+        assert_true(there_is(OVERRIDES_FILE ".bad"));
+        assert_int_equal(HASH_COUNT(s.entries), 0);
+        overrides_done(&s);
+        take_away(OVERRIDES_FILE ".bad");
+}
+
+static void test_garbage(void **state) {
+        char noise[4096];
+        uint32_t x = 1;
+
+        for (size_t i = 0; i < sizeof(noise); i++)
+                noise[i] = (char) ((x = x * 1664525 + 1013904223) >> 24);
+        check_bad(noise, sizeof(noise), "zero bytes");
+        check_bad("\0\0\0\0", 4, "zero bytes");
+        check_bad("", 0, "it is empty");
+        check_bad("{\"version\": 1, ", 15, "too early");
+        check_bad("nonsense", 8, "no JSON");
+        check_bad("[1, 2]", 6, "no JSON object");
+        check_bad("{} {}", 5, "no JSON");
+        check_bad("{\"version\": 1}", 14, "no version, or no overrides");
+        check_bad("{\"version\": 2, \"overrides\": []}", 31, "version 2, this is 1");
+        check_bad("{\"version\": \"1\", \"overrides\": []}", 33, "no version");
+        memset(noise, '[', sizeof(noise));
+        check_bad(noise, sizeof(noise), "no JSON");
+}
+
+/* What does make sense holds, and is in the file again at once. */
+static void test_partly_bad(void **state) {
+        static const char text[] =
+                        "{\"version\": 1, \"overrides\": [ 7,"
+                        "{\"name\": \"one.service\", \"settings\": {\"Priority\": 1000, \"Weight\": 12}},"
+                        "{\"name\": \"two\", \"settings\": {\"Priority\": 1}},"
+                        "{\"name\": \"three.service\", \"settings\": {\"Color\": 1, \"Priority\": {}, \"Class\": null}},"
+                        "{\"name\": \"four.service\"},"
+                        "{\"name\": \"five.service\", \"settings\": {\"Priority\": 5}} ] }";
+
+        put(text, strlen(text));
+        Overrides s = reopen(NULL, 1);
+        assert_true(there_is(OVERRIDES_FILE ".bad"));
+        s = reopen(&s, 0);
+        assert_int_equal(HASH_COUNT(s.entries), 2);
+        assert_int_equal(overrides_find(&s, "one.service")->weight, 12);
+        assert_int_equal(overrides_find(&s, "one.service")->mask, 1U << SETTINGS_WEIGHT);
+        assert_int_equal(priority_of(&s, "five.service"), 5);
+        overrides_done(&s);
+}
+
+static void test_no_regular_file(void **state) {
+        char path[256], target[256];
+
+        path_of(path, sizeof(path), OVERRIDES_FILE);
+        assert_int_equal(mkdir(path, 0700), 0);
+        Overrides s = reopen(NULL, 1);
+        overrides_done(&s);
+        take_away(OVERRIDES_FILE ".bad");
+
+        path_of(target, sizeof(target), "elsewhere");
+        assert_int_equal(symlink(target, path), 0);
+        s = reopen(NULL, 1);
+        const Settings one = make("Priority", "1");
+        assert_int_equal(overrides_set(&s, "one.service", &one), 0);
+        assert_false(there_is("elsewhere"));
+        overrides_done(&s);
+}
+
+/* In memory and on the disk. */
+static void test_what_cannot_be_written_has_not_happened(void **state) {
+        Overrides s = reopen(NULL, 0);
+        const Settings one = make("Priority", "1"), two = make("Priority", "2"), none = SETTINGS_NULL;
+        struct rlimit limit, tiny;
+
+        assert_int_equal(overrides_set(&s, "one.service", &one), 0);
+        (void) signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        tiny = limit;
+        tiny.rlim_cur = 10;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+        assert_int_equal(overrides_set(&s, "one.service", &two), -EFBIG);
+        assert_int_equal(overrides_set(&s, "one.service", &none), -EFBIG);
+        assert_int_equal(overrides_set(&s, "new.service", &two), -EFBIG);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        assert_false(there_is("." OVERRIDES_FILE ".tmp"));
+        assert_int_equal(priority_of(&s, "one.service"), 1);
+        assert_null(overrides_find(&s, "new.service"));
+        s = reopen(&s, 0);
+        assert_int_equal(priority_of(&s, "one.service"), 1);
+        assert_int_equal(HASH_COUNT(s.entries), 1);
+
+        /* What a crash left of a former attempt is in nobody's way. */
+        char path[256];
+        path_of(path, sizeof(path), "." OVERRIDES_FILE ".tmp");
+        _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(overrides_set(&s, "one.service", &two), 0);
+        s = reopen(&s, 0);
+        assert_int_equal(priority_of(&s, "one.service"), 2);
+        overrides_done(&s);
+}
+
+static void test_no_directory(void **state) {
+        Overrides s = OVERRIDES_NULL;
+        const Settings one = make("Priority", "1");
+
+        assert_int_equal(overrides_set(&s, "one.service", &one), -EOPNOTSUPP);
+        char path[256];
+        path_of(path, sizeof(path), "nonexistent");
+        int r = overrides_open(path, &s, why);
+        if (r != 0)
+                print_error("%s\n", why);
+        assert_int_equal(r, 0);
+        assert_int_equal(overrides_set(&s, "one.service", &one), -ENOENT);
+        assert_null(overrides_find(&s, "one.service"));
+        overrides_done(&s);
+}
+
+static void test_too_many(void **state) {
+        Overrides s = {.directory = strdup(directory)};
+        const Settings one = make("Priority", "1");
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+        char name[32];
+        FILE *f = open_memstream(&text, &size);
+
+        assert_non_null(f);
+        fputs("{\"version\": 1, \"overrides\": [", f);
+        for (unsigned i = 0; i < OVERRIDES_MAX; i++)
+                fprintf(f, "%s{\"name\": \"%u.service\", \"settings\": {\"Priority\": 1}}", i > 0 ? "," : "",
+                                i);
+        fputs("]}", f);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(overrides_parse(&s, text, size, why), 0);
+        assert_int_equal(overrides_set(&s, "more.service", &one), -E2BIG);
+        (void) snprintf(name, sizeof(name), "%u.service", OVERRIDES_MAX - 1);
+        const Settings two = make("Priority", "2");
+        assert_int_equal(overrides_set(&s, name, &two), 0);
+        s = reopen(&s, 0);
+        assert_int_equal(HASH_COUNT(s.entries), OVERRIDES_MAX);
+        overrides_done(&s);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test_setup(test_kept, setup),
+                        cmocka_unit_test_setup(test_names, setup),
+                        cmocka_unit_test_setup(test_truncated, setup),
+                        cmocka_unit_test_setup(test_garbage, setup),
+                        cmocka_unit_test_setup(test_partly_bad, setup),
+                        cmocka_unit_test_setup(test_no_regular_file, setup),
+                        cmocka_unit_test_setup(test_what_cannot_be_written_has_not_happened, setup),
+                        cmocka_unit_test_setup(test_no_directory, setup),
+                        cmocka_unit_test_setup(test_too_many, setup),
+        };
+
+        if (!mkdtemp(directory))
+                return EXIT_FAILURE;
+        int r = cmocka_run_group_tests(tests, NULL, NULL);
+        (void) setup(NULL);
+        (void) rmdir(directory);
+        return r;
+}
