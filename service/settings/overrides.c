@@ -129,6 +129,16 @@ void overrides_done(Overrides *s) {
                         complain(why, __VA_ARGS__);                                                         \
         } while (false)
 
+/* A time without a unit is in microseconds, as it is written here. What people write has seconds there. */
+static int parse_setting(Settings *ret, const char *key, json_object *v) {
+        int k = settings_key_from_string(key);
+
+        if (k >= 0 && streq(settings_key_signature((SettingsKey) k), "t") &&
+                        json_object_is_type(v, json_type_int))
+                return settings_set_number(ret, (SettingsKey) k, json_object_get_int64(v));
+        return settings_set_string(ret, key, json_object_get_string(v));
+}
+
 static void parse_settings(
                 json_object *o, const char *name, Settings *ret, char why[static OVERRIDES_WHY_MAX]) {
         if (!json_object_is_type(o, json_type_object)) {
@@ -136,9 +146,16 @@ static void parse_settings(
                 return;
         }
         json_object_object_foreach(o, key, v) {
-                if (!v || settings_set_string(ret, key, json_object_get_string(v)) < 0)
+                if (!v || parse_setting(ret, key, v) < 0)
                         complain_once(why, "%.64s: %.64s has no value that it could have", name, key);
         }
+}
+
+/* What is no boot id is no boot. Cut off, it could end within a character, and would be no JSON when it is written. */
+static void parse_boot(OverridesEntry *e, json_object *o) {
+        const char *boot = json_get_string(o, "boot");
+
+        (void) snprintf(e->boot, sizeof(e->boot), "%s", strlen(boot) < sizeof(e->boot) ? boot : "");
 }
 
 static int parse_entry(Overrides *s, json_object *o, char why[static OVERRIDES_WHY_MAX]) {
@@ -162,7 +179,7 @@ static int parse_entry(Overrides *s, json_object *o, char why[static OVERRIDES_W
         int r = entry_new(name, &settings, &e);
         if (r < 0)
                 return r;
-        (void) snprintf(e->boot, sizeof(e->boot), "%s", json_get_string(o, "boot"));
+        parse_boot(e, o);
         e->cgroup_id = json_get_u64(o, "cgroup");
         put_entry(s, name, e);
         return 0;

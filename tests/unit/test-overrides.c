@@ -111,6 +111,45 @@ static void test_kept(void **state) {
         overrides_done(&s);
 }
 
+/* Times are written in microseconds, and a span that somebody wrote by hand has its unit. */
+static void test_times_are_kept(void **state) {
+        static const char *const times[][2] = {{"Deadline", "5ms"}, {"Laxity", "20ms"}, {"Period", "2s"}};
+        static const char by_hand[] = "{\"version\": 1, \"overrides\": [{\"name\": \"a.service\", "
+                                      "\"settings\": {\"Deadline\": \"3ms\", \"Laxity\": 7}}]}";
+        Overrides s = reopen(NULL, 0);
+        Settings all = SETTINGS_NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(times); i++)
+                assert_int_equal(settings_set_string(&all, times[i][0], times[i][1]), 0);
+        assert_int_equal(overrides_set(&s, "train.service", &all), 0);
+        s = reopen(&s, 0);
+        assert_string_equal(why, "");
+        assert_memory_equal(overrides_find(&s, "train.service"), &all, sizeof(all));
+
+        put(by_hand, strlen(by_hand));
+        s = reopen(&s, 0);
+        assert_int_equal(overrides_find(&s, "a.service")->deadline_us, 3000);
+        assert_int_equal(overrides_find(&s, "a.service")->laxity_us, 7);
+        overrides_done(&s);
+}
+
+/* Whatever stands for a boot, what is written is read again. */
+static void test_no_boot_id(void **state) {
+        static const char text[] = "{\"version\": 1, \"overrides\": [{\"name\": \"/a\", \"boot\": "
+                                   "\"---------1---------2---------3-----\u00e4\", \"cgroup\": 5, "
+                                   "\"settings\": {\"Priority\": 5}}]}";
+        Settings other = make("Priority", "3");
+
+        put(text, strlen(text));
+        Overrides s = reopen(NULL, 0);
+        assert_int_equal(priority_of(&s, "/a"), 5);
+        assert_int_equal(overrides_set(&s, "b.service", &other), 0);
+        s = reopen(&s, 0);
+        assert_string_equal(why, "");
+        assert_int_equal(priority_of(&s, "/a"), 5);
+        overrides_done(&s);
+}
+
 static void test_names(void **state) {
         static const char *const table[][2] = {
                         {"/system.slice/train.service", "train.service"},
@@ -322,6 +361,8 @@ static void test_too_many(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test_setup(test_kept, setup),
+                        cmocka_unit_test_setup(test_times_are_kept, setup),
+                        cmocka_unit_test_setup(test_no_boot_id, setup),
                         cmocka_unit_test_setup(test_names, setup),
                         cmocka_unit_test_setup(test_truncated, setup),
                         cmocka_unit_test_setup(test_garbage, setup),
