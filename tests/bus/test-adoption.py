@@ -3,6 +3,7 @@
 """Restart with a file-descriptor store: clients are taken over, nothing registers again, nothing is lost."""
 
 import os
+import signal
 import struct
 import sys
 
@@ -49,6 +50,7 @@ class Adopted(Deaths):
 
     def test_after_kill(self):
         def restart():
+            self.all_kept()
             self.service.kill()
             self.service.start()
 
@@ -60,6 +62,21 @@ class Adopted(Deaths):
             self.service.start()
 
         self.check_same(restart)
+
+    def test_after_stop_with_a_manager_that_is_behind(self):
+        """More is to be kept than fits into its socket: it is told the rest before the service ends."""
+        with self.service.store.lock:
+            programs = [self.program() for _ in range(5)]
+            clients = sorted(self.call("ListClients"))
+            self.assertFalse(self.service.store.has(clients[-1][5]))
+            self.service.process.kill(signal.SIGTERM)
+            until(lambda: NAME not in self.c.bus("ListNames"), "its loop to end")
+        self.service.stop()
+        self.service.start()
+        self.assertEqual(sorted(self.call("ListClients")), clients)
+        for p in programs:
+            self.assertEqual(p.ask("run 3"), "ran")
+            self.assertEqual(p.counters()["state"], 2)
 
     def test_no_number_is_given_twice(self):
         """Those of clients and queues that had gone before the service ended, however it did, are nobody's later."""
@@ -74,6 +91,7 @@ class Adopted(Deaths):
                 given |= numbers
                 client.close()
                 self.assert_gone()
+            self.all_kept()
             end()
             self.service.start()
         numbers = lambda r: (int(r.path.rpartition("/")[2]), r.queue() and r.ids[0])
@@ -100,6 +118,7 @@ class Adopted(Deaths):
     def test_what_has_gone_does_not_come_back(self):
         """Also where its end is what makes the service write everything anew."""
         client = self.raw()
+        self.all_kept()
         for _ in range(100):
             client.queue()
         begin = self.nearly_full(client)
@@ -114,6 +133,7 @@ class Adopted(Deaths):
         client.queue(KfdGpuId=("u", 4711), KfdQueueId=("u", 3))
         self.c.call(NAME, client.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", 9)})
         group = client.get("Group")
+        self.all_kept()
         self.service.kill()
         self.service.start()
         self.assertEqual((client.get("Priority"), client.get("Weight"), client.get("Group")), (9, 50, group))
@@ -127,6 +147,7 @@ class Adopted(Deaths):
         """Who comes to a bus that was restarted is not taken for who had the name on the one before."""
         client = self.raw()
         client.queue()
+        self.all_kept()
         self.service.kill()
         self.bus.restart()
         self.service.start()
@@ -146,6 +167,7 @@ class Adopted(Deaths):
 
     def test_those_who_died_meanwhile_are_not_adopted(self):
         p, alive = self.program(), self.program()
+        self.all_kept()
         self.service.kill()
         p.process.kill()
         p.process.wait()
@@ -158,6 +180,7 @@ class Adopted(Deaths):
 
     def test_a_store_full_of_rubbish(self):
         p = self.program()
+        self.all_kept()
         self.service.kill()
         r, w = os.pipe()
         self.service.store.kept += [
@@ -172,6 +195,7 @@ class Adopted(Deaths):
 
     def test_an_entry_is_missing(self):
         p = self.program()
+        self.all_kept()
         self.service.kill()
         kept = self.service.store.kept
         lifeline = next(x for x in kept if x[0].endswith("-lifeline"))

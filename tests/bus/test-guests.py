@@ -435,6 +435,7 @@ class Restart(Guests):
     def test_a_client_goes_on_over_a_restart(self):
         r = self.raw(self.guest())
         r.queue()
+        self.all_kept()
         self.service.kill()
         self.service.start()
         self.c = self.connect()

@@ -283,6 +283,7 @@ class Restart(LoweringCase):
             ]
 
         self.assertEqual(all_of_it(), [-20, -30, 60, 60])
+        self.all_kept()
         self.service.kill()
         self.service.start()
         self.assertEqual(all_of_it(), [-20, -30, 60, 60])
@@ -302,6 +303,7 @@ class Restart(LoweringCase):
         self.c.set(NAME, client, CLIENT, "Priority", "i", -200)
         self.agent.set(client, CLIENT, {"Weight": 20})
         self.c.call(NAME, client, CLIENT, "Suspend")
+        self.all_kept()
         for _ in range(3):
             self.service.kill()
             self.service.start()
@@ -316,6 +318,7 @@ class Restart(LoweringCase):
         client = self.agent.register({}, token)
         self.call("SetGroup", "sta{sv}", "/", 0, {"Priority": ("i", -200), "Preemption": ("s", "2")})
         self.assertEqual([self.get(p, path, GROUP) for p in ("Priority", "Preemption")], [-200, "2"])
+        self.all_kept()
         self.service.kill()
         self.service.start()
         for what, interface in ((path, GROUP), (client, CLIENT)):
@@ -328,6 +331,7 @@ class Random(LoweringCase):
     keep = True
 
     def restart(self):
+        self.all_kept()
         self.service.kill()
         self.service.start()
 

@@ -39,6 +39,7 @@ class NothingLost(Case):
             p.tell("work")
             p.expect("working")
         self.everybody_gets_on("at the start")
+        self.all_kept()
 
     def tearDown(self):
         steps = 0

@@ -132,6 +132,7 @@ class Kept(Sockets):
     def test_a_restart_is_survived(self):
         p = self.start()
         path = self.call("GetClientByPID", "u", p.pid)
+        self.all_kept()
         for _ in range(3):
             self.service.kill()
             self.service.start()

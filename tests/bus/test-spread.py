@@ -233,6 +233,7 @@ class Dies(Case):
     def test_the_service_while_settings_are_on_their_way(self):
         r = self.raw()
         r.queues(QUEUES)
+        self.all_kept()
         told = self.connect()
         told.match(f"type='signal',path='{r.path}'")
         for n in range(1, 6):

@@ -304,6 +304,7 @@ class Adoption(Ladder):
         self.take(low)
         paths = low.paths()
         for restart in (self.service.kill, self.service.stop):
+            self.all_kept()
             restart()
             self.service.start()
             self.assertEqual(low.paths(), paths)

@@ -24,6 +24,7 @@ import unittest
 
 import dbus
 from processes import *
+from store import Store
 
 TEST_FILE_DEADLINE = float(os.environ.get("TEST_FILE_DEADLINE", 280))  # then every thread says where it hangs
 NAME = "org.xsched.Scheduler"
@@ -139,77 +140,6 @@ class Bus:
 # --- the service ---
 
 
-class Store:
-    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps what is to be kept, and knows when the service is
-    ready."""
-
-    def __init__(self, directory, keep):
-        self.keep, self.kept, self.state = keep, [], set()
-        self.limit = int(os.environ.get("FDSTORE", 65536))
-        self.lock = threading.Condition()
-        self.path = os.path.join(directory, "notify")
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(self.path)
-        os.chmod(self.path, 0o777)
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self):
-        while True:
-            try:
-                data, aux, _, _ = self.socket.recvmsg(8192, socket.CMSG_SPACE(253 * 4), socket.MSG_CMSG_CLOEXEC)
-            except OSError:
-                return
-            fds = array.array("i")
-            for _, _, raw in aux:
-                fds.frombytes(raw[: len(raw) // 4 * 4])
-            if data == b"END":
-                return
-            self._take(dict(line.split("=", 1) for line in data.decode().splitlines() if "=" in line), list(fds))
-
-    def _take(self, fields, fds):
-        with self.lock:
-            name = fields.get("FDNAME", "stored")
-            if self.keep and fields.get("FDSTORE") == "1":
-                room = self.limit - len(self.kept)  # what goes beyond is dropped in silence, as systemd does
-                self.kept += [(name, fd) for fd in fds[:room]]
-                fds = fds[room:]
-            if fields.get("FDSTOREREMOVE") == "1":
-                for pair in [p for p in self.kept if p[0] == name]:
-                    self.kept.remove(pair)
-                    os.close(pair[1])
-            for key in ("READY", "STOPPING", "RELOADING"):
-                if fields.get(key) == "1":
-                    self.state.add(key)
-            self.lock.notify_all()
-        for fd in fds:
-            os.close(fd)
-
-    def wait_for(self, key, process):
-        """READY=1 of this process, not of the one before."""
-        end = time.monotonic() + DEADLINE
-        with self.lock:
-            while key not in self.state:
-                if process.ended():
-                    raise AssertionError(f"xschedd ended with status {process.wait()} before {key}")
-                if time.monotonic() > end:
-                    raise AssertionError(f"xschedd never said {key}")
-                self.lock.wait(0.2)
-            self.state.discard(key)
-
-    def names(self):
-        with self.lock:
-            return [n for n, _ in self.kept]
-
-    def end(self):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(b"END", self.path)
-        self.thread.join()
-        self.socket.close()
-        for _, fd in self.kept:
-            os.close(fd)
-
-
 class Service:
     def __init__(self, bus, directory, keep=False, config="", options=(), command=(), program="XSCHEDD"):
         self.bus, self.directory, self.options, self.command = bus, directory, list(options), list(command)
@@ -231,6 +161,7 @@ class Service:
         return self.process.pid
 
     def start(self):
+        self.store.settle()
         with self.store.lock:
             self.store.state.clear()
             kept = list(self.store.kept)
@@ -256,7 +187,9 @@ class Service:
 
     def kill(self, sig=signal.SIGKILL):
         self.process.kill(sig)
-        return self.process.wait()
+        status = self.process.wait()
+        self.store.settle()
+        return status
 
     def stop(self):
         """As systemctl stop does. A service that does not end well failed the test."""
@@ -563,6 +496,10 @@ class Case(unittest.TestCase):
         names = name if isinstance(name, tuple) else (name,)
         self.assertIn(caught.exception.name, names, caught.exception.text)
         return caught.exception
+
+    def all_kept(self):
+        """The store has all clients. What the service had still to tell when it was killed is not kept."""
+        until(lambda: all(self.service.store.has(c[5]) for c in self.call("ListClients")), "all to be kept")
 
     def cpu_ns(self, function):
         """What the service's own thread takes for it."""
