@@ -148,16 +148,22 @@ export class Bus {
                 { type: "(sa{sv})sa{ss}us" }
             );
 
+        const names = Object.keys(this.may);
+
+        this.authority = authority; /* who was asked before counts no more */
         this.permissions = authority
             .wait()
-            .then(() => Promise.all(Object.keys(this.may).map(action => ask(action))))
-            .then(replies => Object.keys(this.may).forEach((action, i) => (this.may[action] = replies[i][0][0])))
+            .then(() => Promise.all(names.map(action => ask(action))))
+            .then(replies => replies.map(reply => reply[0][0]))
             .catch(error => {
                 console.warn("xsched: polkit:", error.message || error.problem);
-                Object.keys(this.may).forEach(action => (this.may[action] = false));
+                return [];
             })
-            .finally(() => {
+            .then(answers => {
                 authority.close();
+                if (this.authority !== authority)
+                    return;
+                names.forEach((action, i) => (this.may[action] = answers[i] || false));
                 this.callbacks.onpermissions();
             });
     }

@@ -7,6 +7,13 @@ import { _, problem } from "./words.js";
 
 let last = 0;
 
+/* Nobody is left without the focus: where its element is gone, the tree has it. */
+function giveBack(element) {
+    const to = element?.isConnected ? element : document.querySelector("[role=treegrid] tr[tabindex='0']");
+
+    to?.focus();
+}
+
 /* `actions`: [text, handler, class]; a handler's promise closes the dialog, or says what went wrong in it. */
 export function openDialog(title, content, actions = [], options = {}) {
     const id = `dialog-${++last}`, before = document.activeElement;
@@ -25,6 +32,8 @@ export function openDialog(title, content, actions = [], options = {}) {
                     .catch(error => {
                         replace(failed, problem(error));
                         b.disabled = false;
+                        if (!element.contains(document.activeElement))
+                            b.focus(); /* it lost it with being disabled */
                     });
             },
             { class: `button ${kind || "primary"}` }
@@ -44,8 +53,7 @@ export function openDialog(title, content, actions = [], options = {}) {
     element.addEventListener("close", () => {
         element.remove();
         options.onclose?.();
-        if (before?.isConnected)
-            before.focus();
+        giveBack(before);
     });
     document.body.append(element);
     element.showModal();
@@ -77,7 +85,7 @@ export function openMenu(opener, label, items) {
         opener.removeAttribute("aria-expanded");
         const row = opener.closest("tr");
 
-        (row || opener).focus();
+        giveBack(row || opener);
     };
 
     menu.append(...entries);
@@ -114,16 +122,21 @@ export class Alerts {
 
     say(text, kind = "", undo = null) {
         const alert = el("div", { class: `alert ${kind}` }, el("span", {}, text));
-        const dismiss = el("button", { type: "button", class: "link dismiss", onclick: () => alert.remove() }, "✕");
+        const leave = () => {
+            alert.remove();
+            if (document.activeElement === document.body)
+                giveBack(null);
+        };
+        const dismiss = el("button", { type: "button", class: "link dismiss", onclick: leave }, "✕");
 
         dismiss.setAttribute("aria-label", _("Dismiss"));
         if (undo) {
             const b = button(_("Undo"), () => {
                 b.disabled = true;
                 undo()
-                    .then(() => alert.remove())
+                    .then(leave)
                     .catch(error => {
-                        alert.remove();
+                        leave();
                         this.say(problem(error), "danger");
                     });
             }, { class: "button small undo" });

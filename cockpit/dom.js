@@ -68,22 +68,33 @@ export function replace(element, ...children) {
     return add(element, children);
 }
 
-/* These children in this order; those that are where they belong are not touched. */
-export function order(parent, children) {
-    let next = parent.firstChild;
+/* Before the first of `before`, or at the end. */
+function arrange(parent, children, before) {
+    let next = before;
 
-    for (const child of children) {
-        if (child === next)
-            next = next.nextSibling;
-        else
+    for (const child of [...children].reverse()) {
+        if (child.parentNode !== parent || child.nextSibling !== next)
             parent.insertBefore(child, next);
+        next = child;
     }
-    while (next) {
-        const gone = next;
+}
 
-        next = next.nextSibling;
-        gone.remove();
-    }
+/*
+ * These children in this order. An element that is moved loses the focus and the click that is under way, so that what
+ * is gone is removed first, what is where it belongs is not touched, and the one with the focus is never moved: the
+ * others are moved around it.
+ */
+export function order(parent, children) {
+    const wanted = new Set(children);
+    const here = children.findIndex(child => child.parentNode === parent && child.contains(document.activeElement));
+
+    for (const child of [...parent.childNodes])
+        if (!wanted.has(child))
+            child.remove();
+    if (here < 0)
+        return arrange(parent, children, null);
+    arrange(parent, children.slice(here + 1), null);
+    arrange(parent, children.slice(0, here), children[here]);
 }
 
 export function button(text, onclick, attributes = {}) {

@@ -9,7 +9,7 @@ import { Bus, startService } from "./bus.js";
 import { changeDevice } from "./device.js";
 import { Devices } from "./devices.js";
 import { Alerts } from "./dialog.js";
-import { button, el, replace, setText } from "./dom.js";
+import { button, el, order, replace, setText } from "./dom.js";
 import { Model, SPAN_MS } from "./model.js";
 import { Tree } from "./tree.js";
 import { tryIt } from "./tryit.js";
@@ -103,7 +103,15 @@ class Page {
         );
     }
 
+    /* There are data, handlers, and the word of polkit on what can be changed: it can be used. */
+    ready() {
+        if (this.isShown && this.isPermitted)
+            this.root.setAttribute("aria-busy", "false");
+    }
+
     permissions() {
+        this.isPermitted = true;
+        this.ready();
         document.documentElement.classList.toggle("may-manage", this.bus.may.manage);
         this.readOnly.hidden = this.bus.may.manage;
         setText(
@@ -165,6 +173,8 @@ class Page {
             })
             .catch(error => {
                 this.stale = true;
+                if (!this.isShown)
+                    this.described = -Infinity; /* nothing is shown before it */
                 throw error;
             });
     }
@@ -210,8 +220,8 @@ class Page {
             return;
         if (!this.isShown) {
             this.isShown = true;
-            replace(this.root, this.content);
-            this.root.setAttribute("aria-busy", "false");
+            order(this.root, this.content);
+            this.ready();
         }
         this.degraded.hidden = this.model.degraded.length === 0;
         setText(this.degraded, format(_("Not all is well: $0"), this.model.degraded.join("; ")));

@@ -7,7 +7,7 @@
  * as long as it is among those that are named.
  */
 
-import { el, svg, replace, setAttribute, setText } from "./dom.js";
+import { el, order, setAttribute, setText, svg } from "./dom.js";
 import { SPAN_MS } from "./model.js";
 import { _, format, percent, shortName } from "./words.js";
 
@@ -161,8 +161,7 @@ export class Timeline {
         for (const group of [...this.lines.keys()])
             if (!entries.some(e => e[0] === group))
                 this.lines.delete(group);
-        if (items.length !== this.legend.children.length || items.some((e, i) => this.legend.children[i] !== e))
-            replace(this.legend, items);
+        order(this.legend, items);
         setAttribute(
             this.picture,
             "aria-label",

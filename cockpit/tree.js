@@ -200,7 +200,7 @@ export class Tree {
         for (const key of [...this.rows.keys()])
             if (!keys.has(key))
                 this.rows.delete(key);
-        order(this.body, this.shown.map(r => r.element));
+        this.arrange(this.shown.map(r => r.element));
         this.roving();
         setText(
             this.count,
@@ -226,6 +226,22 @@ export class Tree {
                 for (const [name, part] of sharesAsked(model.groups, [...recent.keys()]))
                     add(this.asked, name, part);
         }
+    }
+
+    /* Where the row with the focus is gone, the next one has it, or that before it; without rows the filter has it. */
+    arrange(rows) {
+        const old = [...this.body.children], at = old.findIndex(r => r.contains(document.activeElement));
+
+        order(this.body, rows);
+        if (at < 0 || old[at].isConnected)
+            return;
+        const kept = new Set(rows);
+        const next = old.slice(at).find(r => kept.has(r)) || old.slice(0, at).findLast(r => kept.has(r)) || rows[0];
+
+        if (next)
+            this.focus(next);
+        else
+            this.search.focus();
     }
 
     isHit(group) {

@@ -2,7 +2,7 @@
 """A headless Chromium, driven by its own DevTools protocol over a pipe, and Cockpit's login in it.
 
 Nothing waits for a time: what a page is to become is looked for again and again, in the page itself, until it is there
-or the deadline is over."""
+or the deadline is over. A click or a key counts when the element that was meant has got it: the page is asked."""
 
 import base64
 import json
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+
+from inside import until
 
 DEADLINE = 60.0
 ORIGIN = "http://127.0.0.1:9090"
@@ -28,6 +30,44 @@ KEYS = {
     "End": ("End", 35, ""),
     " ": ("Space", 32, " "),
 }
+# Where to click, if it is the same place in two frames; from then on `window.aim` lets no click go elsewhere.
+AIM = """
+async selector => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const e = document.querySelector(selector);
+
+    if (!e || e.matches(":disabled") || !e.checkVisibility())
+        return null;
+    e.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });
+    await frame();
+    const before = e.getBoundingClientRect();
+
+    await frame();
+    const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
+
+    if (r.x !== before.x || r.y !== before.y || !e.contains(document.elementFromPoint(x, y)))
+        return null;
+    const types = ["pointerdown", "mousedown", "pointerup", "mouseup", "click"];
+    let got = false;
+    const guard = event => {
+        if (!e.contains(event.target)) {
+            event.preventDefault();
+            event.stopImmediatePropagation();
+        } else if (event.type === "click") {
+            got = true;
+        }
+    };
+
+    types.forEach(type => window.addEventListener(type, guard, true));
+    window.aim = {
+        end: () => {
+            types.forEach(type => window.removeEventListener(type, guard, true));
+            return got;
+        },
+    };
+    return [x, y];
+}
+"""
 
 
 class Browser:
@@ -130,6 +170,8 @@ class Tab:
         self.events = []
         for domain in ("Page", "Runtime", "Network", "Log", "Performance"):
             self.call(f"{domain}.enable")
+        # As if it were in front: only then events of the focus are there at once, whichever other tab there is.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.size(width, height)
 
     def call(self, method, **params):
@@ -157,47 +199,40 @@ class Tab:
 
     def until(self, expression, what=None, deadline=DEADLINE):
         """What it comes to, as soon as that is something."""
-        end, last = time.monotonic() + deadline, None
-        while True:
+        last = None
+
+        def look():
+            nonlocal last
             try:
                 last = self.js(f"Promise.resolve({expression}).then(v => (v instanceof Node ? true : v))")
-                if last:
-                    return last
             except AssertionError as error:
                 last = error  # there is another page now
-            if time.monotonic() > end:
-                text = self.js("document.body.innerText")[:2000]
-                raise AssertionError(f"timed out: {what or expression}: {last}\n{self.said()}\n{text}")
-            time.sleep(0.02)
+                return None
+            return last
+
+        try:
+            return until(look, what or expression, deadline)
+        except AssertionError as error:
+            text = self.js("document.body.innerText")[:2000]
+            raise AssertionError(f"timed out: {what or expression}: {last}\n{self.said()}\n{text}") from error
 
     def text(self, selector):
         return self.js(f"document.querySelector({json.dumps(selector)})?.innerText")
 
-    def mouse(self, selector):
-        """A click where it is: for what nothing moves that may come meanwhile."""
-        self.until(f"!!document.querySelector({json.dumps(selector)})", selector)
-        x, y = self.js(
-            f"""(() => {{
-                const e = document.querySelector({json.dumps(selector)});
-                e.scrollIntoView({{ block: "center", inline: "nearest" }});
-                const r = e.getBoundingClientRect();
-                return [r.x + r.width / 2, r.y + r.height / 2];
-            }})()"""
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    def click(self, selector):
+        """By the mouse, on what is visible, enabled and at rest, with nothing above it. If something else is there when
+        the click comes, the page swallows that, and it is done again."""
 
-    def focus(self, selector):
-        """As soon as it can have it: what is hidden or disabled cannot."""
-        self.until(
-            f"(e => e && (e.focus(), document.activeElement === e))(document.querySelector({json.dumps(selector)}))",
-            f"{selector} to have the focus",
-        )
+        def hit():
+            place = self.js(f"({AIM})({json.dumps(selector)})")
+            if not place:
+                return False
+            x, y = place
+            for kind in ("mousePressed", "mouseReleased"):
+                self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            return self.js("window.aim ? window.aim.end() : true")  # without it, it led to another page
 
-    def click(self, selector, key="Enter"):
-        """By its key, which finds it wherever it has moved to."""
-        self.focus(selector)
-        self.key(key)
+        until(hit, f"{selector} to be clicked", DEADLINE)
 
     def key(self, name, shift=False):
         code, number, text = KEYS[name]
@@ -207,9 +242,16 @@ class Tab:
         self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def type(self, selector, text):
-        self.focus(selector)
-        self.js(f"document.querySelector({json.dumps(selector)}).select()")
+        """In place of what is there."""
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.until(
+            f"(e => e && (e.focus(), document.activeElement === e) && (e.select(), true))({element})",
+            f"{selector} to have the focus",
+        )
         self.call("Input.insertText", text=text)
+        value = self.js(f"{element}.value")
+        if value != text:
+            raise AssertionError(f"{selector} has {value!r} instead of {text!r}")
 
     def choose(self, selector, value):
         self.js(

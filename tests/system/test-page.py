@@ -101,9 +101,9 @@ class Page(Case):
         if not tab:
             self.tabs[user] = tab = self.browser.tab()
             tab.login(user, PASSWORD, user == "boss")
-        tab.events.clear()
         tab.go("about:blank")
         tab.until("location.href === 'about:blank'")
+        tab.events.clear()
         tab.go(PAGE)
         tab.until("document.querySelector('#page[aria-busy=false]')", "the page")
         told = "document.documentElement.classList.contains('may-manage')"
@@ -261,7 +261,7 @@ class Page(Case):
         tab = self.opened()
         self.menu(tab, "kept.service", "Change…")
         tab.type("#change-Weight", "70")
-        tab.click("input[name=keep][value=stored]", " ")
+        tab.click("input[name=keep][value=stored]")
         self.agree(tab)
         kept = {s[1]: s[2] for s in self.call("ListSettings")[0] if "kept.service" in s[0]}
         self.assertEqual(kept["stored"]["Weight"], 70)
@@ -344,6 +344,8 @@ class Page(Case):
         tab = self.opened()
         tab.until(self.cell("keys.service", "name"))
         focus = "document.activeElement?.dataset?.key"
+        # Other tests' groups go as systemd sees them go.
+        tab.until("[...document.querySelectorAll('tr.group')].at(-1).dataset.key.endsWith('/keys.service')", "the last")
         tab.js("document.querySelector('input[type=search]').focus()")
         tab.key("Tab")
         self.assertEqual(tab.js(focus), "group:/")
@@ -378,8 +380,22 @@ class Page(Case):
             ".filter(e => !(e.innerText?.trim() || e.ariaLabel || e.labels?.length)).map(e => e.outerHTML)"
         )
         self.assertEqual(names, [], "without a name for who cannot see it")
-        self.check_clean(tab)
+
+        # Rows that come and go take the focus from no other; where its own goes, another has it.
+        tab.js("window.row = document.activeElement")
+        above, again = (self.client(unit=unit) for unit in ("above.service", "again.service"))
+        for unit in ("above.service", "again.service"):
+            tab.until(self.cell(unit, "name"), "a row above")
+        above.end()
+        tab.until(f"!{self.cell('above.service', 'name')}", "the row above to go")
+        self.assertTrue(tab.js("document.activeElement === window.row && window.row.isConnected"))
         c.end()
+        tab.until("!window.row.isConnected", "the row to go")
+        self.assertEqual(tab.js(focus), "group:/system.slice/again.service")
+        again.end()
+        tab.until("!document.querySelector('tr[data-key]')", "the last row to go")
+        self.assertEqual(tab.js("document.activeElement.type"), "search")
+        self.check_clean(tab)
 
     def test_7_gone_and_back(self):
         """Stopped it stays so, and the page offers to start it; killed it is back by itself, and so is the page."""
